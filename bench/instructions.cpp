@@ -1,0 +1,182 @@
+// What cuevent adds to a driver call, in instructions: each operation once through the driver's table and
+// once through DriverEvent, against a driver of empty functions, for callgrind to count.
+// bench/count-instructions runs it.
+#include <cuevent/driver_event.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+using namespace cuevent;
+
+namespace {
+
+long allocations = 0;
+
+// The stream and all memory are unknown to the compiler in each round, as they are in a real caller.
+template <class Value>
+void hide(Value& value) {
+  asm volatile("" : "+r"(value) : : "memory");
+}
+
+template <class Function>
+struct Empty;
+template <class... Arguments>
+struct Empty<CUresult (*)(Arguments...)> {
+  [[gnu::noinline]] static CUresult call(Arguments...) { return CUDA_SUCCESS; }
+};
+
+CUresult driver_version(int* version) { return *version = 13000, CUDA_SUCCESS; }
+CUcontext const context_handle = reinterpret_cast<CUcontext>(0xc0);
+CUresult current_context(CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
+CUresult create_event(CUevent* event, unsigned) {
+  return *event = reinterpret_cast<CUevent>(0xe0), CUDA_SUCCESS;
+}
+
+CUresult empty_driver(const char* name, void** function, int, cuuint64_t,
+                      CUdriverProcAddressQueryResult* status) {
+  const auto is = [name](const char* other) { return std::strcmp(name, other) == 0; };
+  *status = CU_GET_PROC_ADDRESS_SUCCESS;
+  *function = nullptr;
+  if (is("cuDriverGetVersion")) return *function = reinterpret_cast<void*>(driver_version), CUDA_SUCCESS;
+  if (is("cuCtxGetCurrent")) return *function = reinterpret_cast<void*>(current_context), CUDA_SUCCESS;
+  if (is("cuEventCreate")) return *function = reinterpret_cast<void*>(create_event), CUDA_SUCCESS;
+#define CUEVENT_REQUIRED(row, version)                                                                       \
+  if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
+#define CUEVENT_OPTIONAL(row, version)                                                                       \
+  if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+  return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+} // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+// The names and the number of rounds are known to bench/count-instructions.
+extern "C" {
+
+constexpr int rounds = 1000;
+
+[[gnu::noinline]] void raw_record(const DriverTable* table, CUevent event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    if (table->cuEventRecord_v2000(event, stream) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_record(DriverEvent& event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    event.record(stream);
+  }
+}
+
+[[gnu::noinline]] void raw_wait(const DriverTable* table, CUevent event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    if (table->cuStreamWaitEvent_v3020(stream, event, 0) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_wait(DriverEvent& event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    event.wait(stream);
+  }
+}
+
+[[gnu::noinline]] void raw_query(const DriverTable* table, CUevent event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    if (table->cuEventQuery_v2000(event) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_query(DriverEvent& event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    if (!event.query()) std::abort();
+  }
+}
+
+[[gnu::noinline]] void raw_synchronize(const DriverTable* table, CUevent event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    if (table->cuEventSynchronize_v2000(event) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_synchronize(DriverEvent& event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    event.synchronize();
+  }
+}
+
+[[gnu::noinline]] float raw_elapsed(const DriverTable* table, CUevent event, CUstream stream) {
+  float sum = 0;
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    float time = 0;
+    if (table->cuEventElapsedTime_v12080(&time, event, event) != CUDA_SUCCESS) std::abort();
+    sum += time;
+  }
+  return sum;
+}
+[[gnu::noinline]] float cuevent_elapsed(DriverEvent& event, DriverEvent& end, CUstream stream) {
+  float sum = 0;
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    sum += event.elapsed_time(end).count();
+  }
+  return sum;
+}
+
+[[gnu::noinline]] void raw_create_destroy(const DriverTable* table, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    CUevent event = nullptr;
+    if (table->cuEventCreate_v2000(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) std::abort();
+    if (table->cuEventDestroy_v4000(event) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_create_destroy(const Context& context, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    const DriverEvent event(context);
+  }
+}
+}
+
+int main() {
+  const Driver driver(empty_driver);
+  const DriverTable* const table = &driver.table();
+  const Context context = Context::borrow(context_handle, driver);
+  DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
+  CUstream const stream = reinterpret_cast<CUstream>(0x5000);
+
+  const long before = allocations;
+  cuevent_record(event, stream);
+  cuevent_wait(event, stream);
+  cuevent_query(event, stream);
+  cuevent_synchronize(event, stream);
+  cuevent_elapsed(event, end, stream);
+  cuevent_create_destroy(context, stream);
+  const long made = allocations - before;
+
+  raw_record(table, event.native_handle(), stream);
+  raw_wait(table, event.native_handle(), stream);
+  raw_query(table, event.native_handle(), stream);
+  raw_synchronize(table, event.native_handle(), stream);
+  raw_elapsed(table, event.native_handle(), stream);
+  raw_create_destroy(table, stream);
+
+  std::printf("allocations in %d rounds of six operations: %ld\n", rounds, made);
+  return made == 0 ? 0 : 1;
+}

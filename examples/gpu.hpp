@@ -1,0 +1,178 @@
+// The few driver calls, beside those of events, that the examples need. Nothing links libcuda: each is looked
+// up by name, once.
+#pragma once
+
+#include <cuevent/driver_event.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace gpu {
+
+/// A driver function. A call that fails throws cuevent's exception for it.
+template <class Function>
+class Call;
+template <class... Parameters>
+class Call<CUresult (*)(Parameters...)> {
+public:
+  Call(const cuevent::Driver& driver, const char* name, int version)
+      : driver_(driver), name_(name), function_(driver.entry_point<Function>(name, version)) {}
+
+  void operator()(Parameters... arguments) const {
+    if (const CUresult result = function_(arguments...); result != CUDA_SUCCESS) driver_.fail(result, name_);
+  }
+
+  /// The same for destructors, which must not throw.
+  void or_report(Parameters... arguments) const noexcept {
+    if (const CUresult result = function_(arguments...); result != CUDA_SUCCESS)
+      cuevent::report_error(result, name_);
+  }
+
+private:
+  using Function = CUresult (*)(Parameters...);
+  cuevent::Driver driver_;
+  const char* name_;
+  Function function_;
+};
+
+/// A handle, and the driver function that ends its life.
+template <class Handle, class Function>
+class Owned {
+public:
+  Owned(Handle handle, const Call<Function>& destroy) : handle_(handle), destroy_(destroy) {}
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() { destroy_.or_report(handle_); }
+
+  operator Handle() const noexcept { return handle_; }
+
+private:
+  Handle handle_;
+  Call<Function> destroy_;
+};
+
+using Stream = Owned<CUstream, PFN_cuStreamDestroy_v4000>;
+using Module = Owned<CUmodule, PFN_cuModuleUnload_v2000>;
+using DeviceMemory = Owned<CUdeviceptr, PFN_cuMemFree_v3020>;
+using PinnedMemory = Owned<int*, PFN_cuMemFreeHost_v2000>;
+
+/// Device 0 with its primary context, which is current for as long as this lives. Events do not need that;
+/// the calls here do.
+struct Gpu {
+  cuevent::Driver driver = cuevent::Driver::instance();
+  cuevent::Context context = cuevent::Context::primary(0, driver);
+  cuevent::ContextGuard current{context};
+
+  Call<PFN_cuDeviceGetName_v2000> device_get_name{driver, "cuDeviceGetName", 2000};
+  Call<PFN_cuStreamCreate_v2000> stream_create{driver, "cuStreamCreate", 2000};
+  Call<PFN_cuStreamDestroy_v4000> stream_destroy{driver, "cuStreamDestroy", 4000};
+  Call<PFN_cuMemAlloc_v3020> mem_alloc{driver, "cuMemAlloc", 3020};
+  Call<PFN_cuMemFree_v3020> mem_free{driver, "cuMemFree", 3020};
+  Call<PFN_cuMemHostAlloc_v2020> mem_host_alloc{driver, "cuMemHostAlloc", 2020};
+  Call<PFN_cuMemFreeHost_v2000> mem_free_host{driver, "cuMemFreeHost", 2000};
+  Call<PFN_cuModuleLoadData_v2000> module_load_data{driver, "cuModuleLoadData", 2000};
+  Call<PFN_cuModuleUnload_v2000> module_unload{driver, "cuModuleUnload", 2000};
+  Call<PFN_cuModuleGetFunction_v2000> module_get_function{driver, "cuModuleGetFunction", 2000};
+
+  // What can be submitted to a stream.
+  Call<PFN_cuMemcpyHtoDAsync_v3020> copy_to_device{driver, "cuMemcpyHtoDAsync", 3020};
+  Call<PFN_cuMemcpyDtoHAsync_v3020> copy_to_host{driver, "cuMemcpyDtoHAsync", 3020};
+  Call<PFN_cuLaunchKernel_v4000> launch_kernel{driver, "cuLaunchKernel", 4000};
+  Call<PFN_cuLaunchHostFunc_v10000> launch_host_function{driver, "cuLaunchHostFunc", 10000};
+
+  std::string name() const {
+    char text[256] = "";
+    device_get_name(text, sizeof text, context.device());
+    return text;
+  }
+
+  /// On a simulated device times are modelled, and kernels compute nothing.
+  bool simulated() const { return name().find("simulated") != std::string::npos; }
+
+  Stream stream() const {
+    CUstream handle = nullptr;
+    stream_create(&handle, CU_STREAM_NON_BLOCKING);
+    return {handle, stream_destroy};
+  }
+  DeviceMemory device_memory(std::size_t ints) const {
+    CUdeviceptr address = 0;
+    mem_alloc(&address, ints * sizeof(int));
+    return {address, mem_free};
+  }
+  PinnedMemory pinned_memory(std::size_t ints) const {
+    void* address = nullptr;
+    mem_host_alloc(&address, ints * sizeof(int), 0);
+    return {static_cast<int*>(address), mem_free_host};
+  }
+  Module module(const char* ptx) const {
+    CUmodule handle = nullptr;
+    module_load_data(&handle, ptx);
+    return {handle, module_unload};
+  }
+};
+
+/// Holds a stream back until it is opened: what is submitted after the gate does not start before that. One
+/// at a time: all host functions may share one thread of the driver's, and a closed gate keeps it busy.
+class Gate {
+public:
+  Gate(const Gpu& gpu, CUstream stream) {
+    auto mine = std::make_unique<Opened>(opened_);
+    gpu.launch_host_function(stream, wait, mine.get());
+    static_cast<void>(mine.release()); // the host function has it now
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { open(); }
+
+  void open() noexcept {
+    opened_->store(true);
+    opened_->notify_all();
+  }
+
+private:
+  using Opened = std::shared_ptr<std::atomic<bool>>;
+  static void CUDA_CB wait(void* mine) {
+    const std::unique_ptr<Opened> opened(static_cast<Opened*>(mine));
+    (*opened)->wait(false);
+  }
+
+  Opened opened_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+/// What a function submits to a stream, captured into a graph that can be launched again and again.
+class CapturedGraph {
+public:
+  template <class Submit>
+  CapturedGraph(const Gpu& gpu, CUstream stream, Submit submit) : driver_(gpu.driver) {
+    const Call<PFN_cuStreamBeginCapture_v10010> begin{driver_, "cuStreamBeginCapture", 10010};
+    const Call<PFN_cuStreamEndCapture_v10000> end{driver_, "cuStreamEndCapture", 10000};
+    const Call<PFN_cuGraphInstantiateWithFlags_v11040> instantiate{driver_, "cuGraphInstantiateWithFlags",
+                                                                   11040};
+    CUgraph graph = nullptr;
+    begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    try {
+      submit();
+    } catch (...) {
+      end.or_report(stream, &graph);
+      throw;
+    }
+    end(stream, &graph);
+    const Owned<CUgraph, PFN_cuGraphDestroy_v10000> owned(graph, {driver_, "cuGraphDestroy", 10000});
+    instantiate(&executable_, graph, 0);
+  }
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
+  ~CapturedGraph() { destroy_.or_report(executable_); }
+
+  void launch(CUstream stream) const { launch_(executable_, stream); }
+
+private:
+  cuevent::Driver driver_;
+  Call<PFN_cuGraphLaunch_v10000> launch_{driver_, "cuGraphLaunch", 10000};
+  Call<PFN_cuGraphExecDestroy_v10000> destroy_{driver_, "cuGraphExecDestroy", 10000};
+  CUgraphExec executable_ = nullptr;
+};
+
+} // namespace gpu

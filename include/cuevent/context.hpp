@@ -1,0 +1,137 @@
+// Contexts: who owns one, and making one current for a scope.
+#pragma once
+
+#include <cuevent/driver.hpp>
+
+#pragma GCC visibility push(default)
+namespace cuevent {
+
+/// A CUcontext and the driver it belongs to. A Context from primary() or create() owns: copies share it, and
+/// the last one releases or destroys it. One from borrow() or current() does not: the caller keeps the
+/// context alive for as long as anything here uses it. Empty if default-made or moved from.
+///
+/// Thread-safety: distinct objects may be used from any thread, also copies of one; one object under the
+/// caller's ordering. Context: the caller's current context is the same after every call as before it. During
+/// capture: making, copying and dropping a Context harms no capture.
+class Context {
+public:
+  Context() noexcept = default;
+
+  /// The primary context of the device of that ordinal, retained until the last copy is gone.
+  /// Driver functions: cuDeviceGet, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease.
+  static Context primary(int device, const Driver& driver = Driver::instance());
+
+  /// A new context of that device, which is not left current. Driver functions: cuCtxCreate, cuCtxDestroy.
+  static Context create(int device, const Driver& driver = Driver::instance());
+
+  /// A context that the caller keeps alive. Calls no driver function. Throws InvalidContext for null.
+  static Context borrow(CUcontext context, const Driver& driver = Driver::instance());
+
+  /// Borrows the calling thread's current context. Throws InvalidContext if there is none.
+  /// Driver function: cuCtxGetCurrent.
+  static Context current(const Driver& driver = Driver::instance());
+
+  /// The twins: `out` is assigned on success only.
+  static CUresult try_primary(Context& out, int device, const Driver& driver) noexcept;
+  static CUresult try_create(Context& out, int device, const Driver& driver) noexcept;
+  static CUresult try_current(Context& out, const Driver& driver) noexcept;
+
+  Context(const Context& other) noexcept
+      : driver_(other.driver_), context_(other.context_), owner_(other.owner_) {
+    if (owner_ != nullptr) share();
+  }
+  Context(Context&& other) noexcept : Context() { swap(other); }
+  Context& operator=(Context other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Context() {
+    if (owner_ != nullptr) drop();
+  }
+
+  CUcontext native_handle() const noexcept { return context_; }
+  const Driver& driver() const noexcept { return driver_; }
+
+  /// The ordinal of the context's device. Driver function: cuCtxGetDevice.
+  int device() const;
+
+  void swap(Context& other) noexcept {
+    const Driver driver = driver_;
+    driver_ = other.driver_;
+    other.driver_ = driver;
+    CUcontext const context = context_;
+    context_ = other.context_;
+    other.context_ = context;
+    Owner* const owner = owner_;
+    owner_ = other.owner_;
+    other.owner_ = owner;
+  }
+
+  explicit operator bool() const noexcept { return context_ != nullptr; }
+  /// The same context of the same driver, whoever owns it.
+  friend bool operator==(const Context& a, const Context& b) noexcept {
+    return a.context_ == b.context_ && a.driver_ == b.driver_;
+  }
+
+private:
+  struct Owner;
+  Context(const Driver& driver, CUcontext context, Owner* owner = nullptr) noexcept
+      : driver_(driver), context_(context), owner_(owner) {}
+  void share() const noexcept;
+  void drop() noexcept;
+
+  Driver driver_;
+  CUcontext context_ = nullptr;
+  Owner* owner_ = nullptr; // null if borrowed
+};
+
+/// Makes a context current on the calling thread until the end of the scope; where it is current already,
+/// does nothing. A context that the driver knows to be destroyed is never pushed: that can end the process.
+/// Driver functions: cuCtxGetCurrent, and if need be cuCtxGetId, cuCtxPushCurrent, cuCtxPopCurrent.
+///
+/// Thread-safety: belongs to the thread that made it, and must not live across a co_await. One destroyed on
+/// another thread, or when something else is current, reports to the error hook and undoes nothing. Context:
+/// this is what changes it. It is not kept alive: the Context outlives the guard. During capture: harmless.
+class ContextGuard {
+public:
+  /// Throws InvalidContext for an empty Context, ContextIsDestroyed, or what cuCtxPushCurrent refuses.
+  [[nodiscard("an unnamed guard pops at once")]] explicit ContextGuard(const Context& context)
+      : driver_(context.driver()) {
+    if (const CUresult result = enter(context); result != CUDA_SUCCESS) [[unlikely]]
+      fail(context, result);
+  }
+
+  /// The twin that does not throw: `result` tells whether the context is current.
+  [[nodiscard("an unnamed guard pops at once")]] ContextGuard(const Context& context,
+                                                              CUresult& result) noexcept
+      : driver_(context.driver()) {
+    result = enter(context);
+  }
+
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+  ~ContextGuard() {
+    if (pushed_ != nullptr) [[unlikely]]
+      pop();
+  }
+
+private:
+  CUresult enter(const Context& context) noexcept {
+    CUcontext current = nullptr;
+    const CUresult result = driver_.table().cuCtxGetCurrent_v4000(&current);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      return context ? result : CUDA_ERROR_INVALID_CONTEXT;
+    return current != nullptr && current == context.native_handle() ? CUDA_SUCCESS
+                                                                    : push(context.native_handle());
+  }
+  CUresult push(CUcontext context) noexcept;
+  void pop() noexcept;
+  [[noreturn, gnu::cold]] static void fail(const Context& context, CUresult result);
+
+  Driver driver_;
+  CUcontext pushed_ = nullptr; // null if there is nothing to undo
+  const void* thread_ = nullptr;
+};
+
+} // namespace cuevent
+#pragma GCC visibility pop

@@ -1,0 +1,237 @@
+// DriverEvent: a CUevent with an owner, bound to its context.
+#pragma once
+
+#include <cuevent/context.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+#pragma GCC visibility push(default)
+namespace cuevent {
+
+/// How an event is made. The driver's CU_EVENT_* bits, but that timing is asked for and not asked away.
+enum class EventFlags : unsigned {
+  none = 0,
+  blocking_sync = 1, ///< synchronize() blocks the thread instead of spinning; it wakes about 30 us later
+  interprocess = 4,  ///< may be exported to another process; not together with timing
+  timing = 0x100,    ///< may be given to elapsed_time(); a record costs several times as much
+};
+constexpr EventFlags operator|(EventFlags a, EventFlags b) noexcept {
+  return EventFlags(unsigned(a) | unsigned(b));
+}
+constexpr EventFlags operator&(EventFlags a, EventFlags b) noexcept {
+  return EventFlags(unsigned(a) & unsigned(b));
+}
+
+/// How an event is recorded: CU_EVENT_RECORD_*.
+enum class RecordFlags : unsigned {
+  none = 0,
+  external =
+      1, ///< in a captured stream: a node that records at each launch of the graph, and no fork or join
+};
+constexpr RecordFlags operator|(RecordFlags a, RecordFlags b) noexcept {
+  return RecordFlags(unsigned(a) | unsigned(b));
+}
+constexpr RecordFlags operator&(RecordFlags a, RecordFlags b) noexcept {
+  return RecordFlags(unsigned(a) & unsigned(b));
+}
+
+/// How a stream waits for an event: CU_EVENT_WAIT_*.
+enum class WaitFlags : unsigned {
+  none = 0,
+  external = 1, ///< in a captured stream: a node that waits at each launch of the graph, and no fork or join
+};
+constexpr WaitFlags operator|(WaitFlags a, WaitFlags b) noexcept {
+  return WaitFlags(unsigned(a) | unsigned(b));
+}
+constexpr WaitFlags operator&(WaitFlags a, WaitFlags b) noexcept {
+  return WaitFlags(unsigned(a) & unsigned(b));
+}
+
+/// An event of the driver, which it destroys unless it borrows it. Move-only; empty when default-made and
+/// after a move, close() or release(). An empty event never reaches the driver: its members throw EmptyEvent,
+/// their twins return CUDA_ERROR_INVALID_HANDLE.
+///
+/// A stream handle of a default stream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means that of the event's
+/// own context. Each member has a noexcept twin try_..., which returns the CUresult and throws nothing. A
+/// member that throws has done nothing, and the event is as it was. Any member may deliver the fault of
+/// earlier device work (DeviceFault).
+///
+/// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one event; record, close,
+/// release, assignment and moves need the caller's ordering. Context: each member acts in the event's context
+/// and leaves the caller's current context as it was. During capture: creation, destruction and elapsed_time
+/// harm no capture. record() and wait() on a capturing stream become part of the capture. query() and
+/// synchronize() invalidate a capture that this thread began unless it is relaxed, and any other thread's
+/// global capture; query_relaxed() and synchronize_for() only one that the event was recorded into.
+class DriverEvent {
+public:
+  using Milliseconds = std::chrono::duration<float, std::milli>;
+
+  DriverEvent() noexcept = default;
+
+  /// A new event in `context`, which it shares. Driver function: cuEventCreate. Throws InvalidValue for
+  /// timing together with interprocess, ContextLost if the context is destroyed. It waits, for ever if need
+  /// be, while another thread is blocked in a full launch queue of the context.
+  explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none);
+
+  /// A new event in the context of `stream`, which is borrowed; in the current context for a default stream.
+  /// Driver functions: cuStreamGetCtx or cuCtxGetCurrent, cuEventCreate. Throws InvalidContext if there is
+  /// none.
+  static DriverEvent for_stream(CUstream stream, EventFlags flags = EventFlags::none,
+                                const Driver& driver = Driver::instance());
+
+  /// Takes ownership of `event`, made in `context` with these flags. Throws InvalidHandle for null.
+  static DriverEvent from_native_handle(const Context& context, CUevent event, EventFlags flags);
+
+  /// Refers to `event` and never destroys it: the caller keeps it alive. Throws InvalidHandle for null.
+  static DriverEvent borrow(const Context& context, CUevent event, EventFlags flags);
+
+  /// The twin of the constructor. `out` is assigned on success only.
+  static CUresult try_create(DriverEvent& out, const Context& context,
+                             EventFlags flags = EventFlags::none) noexcept;
+
+  DriverEvent(DriverEvent&& other) noexcept : DriverEvent() { swap(other); }
+  DriverEvent& operator=(DriverEvent&& other) noexcept {
+    DriverEvent taken(static_cast<DriverEvent&&>(other));
+    swap(taken);
+    return *this;
+  }
+
+  /// Destroys an owned event, also one that is pending. What fails goes to the error hook.
+  /// Driver function: cuEventDestroy. It waits while another thread is blocked in a full launch queue of the
+  /// context.
+  ~DriverEvent() {
+    if (ownership_ != Ownership::owned) return;
+    if (const CUresult result = table().cuEventDestroy_v4000(event_); result != CUDA_SUCCESS) [[unlikely]]
+      report_error(result, "cuEventDestroy");
+  }
+
+  /// Marks the work submitted to `stream` so far. Driver functions: cuEventRecord, cuEventRecordWithFlags.
+  /// Throws ContextMismatch if the stream is of another context, ExternalOutsideCapture for an external
+  /// record on a stream that is not being captured.
+  void record(CUstream stream, RecordFlags flags = RecordFlags::none) {
+    if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS) [[unlikely]]
+      fail_record(result, stream, flags);
+  }
+  CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) noexcept {
+    if (is_default(stream)) [[unlikely]]
+      return record_default(stream, flags);
+    return call_record(stream, flags);
+  }
+
+  /// Makes later work of `stream` wait on the device until what this event marks now has completed; returns
+  /// at once. No wait if never recorded. Driver function: cuStreamWaitEvent. Throws ExternalOutsideCapture as
+  /// record(), RecordedInCapture if the event was last recorded in a capture that has ended,
+  /// StreamCaptureIsolation if a captured stream would wait for work outside its capture.
+  void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
+    if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS) [[unlikely]]
+      fail_wait(result, stream, flags);
+  }
+  CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
+    if (is_default(stream)) [[unlikely]]
+      return wait_default(stream, flags);
+    return table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags));
+  }
+
+  /// True once the marked work has completed, or if never recorded; false while it has not. Driver function:
+  /// cuEventQuery. Throws RecordedInCapture or CapturedEvent if it was last recorded in a capture.
+  bool query() const {
+    const CUresult result = try_query();
+    if (result == CUDA_SUCCESS) return true;
+    if (result != CUDA_ERROR_NOT_READY) [[unlikely]]
+      fail_query(result, "cuEventQuery");
+    return false;
+  }
+  CUresult try_query() const noexcept { return table().cuEventQuery_v2000(event_); }
+
+  /// As query(), in relaxed capture mode: harms no capture but one that this event was recorded into.
+  /// Driver functions: cuThreadExchangeStreamCaptureMode twice, cuEventQuery.
+  bool query_relaxed() const;
+  CUresult try_query_relaxed() const noexcept;
+
+  /// Waits on the host until the marked work has completed. Driver function: cuEventSynchronize. Throws as
+  /// query().
+  void synchronize() const {
+    if (const CUresult result = try_synchronize(); result != CUDA_SUCCESS) [[unlikely]]
+      fail_query(result, "cuEventSynchronize");
+  }
+  CUresult try_synchronize() const noexcept { return table().cuEventSynchronize_v2000(event_); }
+
+  /// As synchronize() for at most that long: false if the time is over. It asks at least once, by
+  /// query_relaxed(), spinning at first, then yielding, then sleeping for up to a millisecond between
+  /// questions; so it never waits in the driver. The twins return CUDA_ERROR_NOT_READY when the time is over.
+  bool synchronize_for(std::chrono::nanoseconds timeout) const;
+  bool synchronize_until(std::chrono::steady_clock::time_point deadline) const;
+  CUresult try_synchronize_for(std::chrono::nanoseconds timeout) const noexcept;
+  CUresult try_synchronize_until(std::chrono::steady_clock::time_point deadline) const noexcept;
+
+  /// The device's time between this event and `end`, negative if `end` was first. Driver function:
+  /// cuEventElapsedTime (v2 where the driver has it). Throws TimingDisabled, NeverRecorded, ContextMismatch
+  /// or RecordedInCapture, which say of which event, and NotReady if either has not completed.
+  Milliseconds elapsed_time(const DriverEvent& end) const {
+    Milliseconds time;
+    if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS) [[unlikely]]
+      fail_elapsed(result, end);
+    return time;
+  }
+  CUresult try_elapsed_time(Milliseconds& out, const DriverEvent& end) const noexcept {
+    if (&table() != &end.table()) [[unlikely]]
+      return CUDA_ERROR_INVALID_HANDLE;
+    float milliseconds = 0;
+    const CUresult result = table().cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
+    out = Milliseconds(milliseconds);
+    return result;
+  }
+
+  /// Destroys an owned event now; throws what the destructor would report. The event is empty afterwards in
+  /// any case. Driver function: cuEventDestroy, which can wait as the destructor's.
+  void close();
+  CUresult try_close() noexcept;
+
+  /// Gives the handle away undestroyed, null if empty; the event is empty afterwards.
+  CUevent release() noexcept;
+
+  CUevent native_handle() const noexcept { return event_; }
+  const Context& context() const noexcept { return context_; }
+  EventFlags flags() const noexcept { return flags_; }
+
+  void swap(DriverEvent& other) noexcept;
+  friend void swap(DriverEvent& a, DriverEvent& b) noexcept { a.swap(b); }
+
+  explicit operator bool() const noexcept { return event_ != nullptr; }
+  /// The same event of the same driver, whoever owns it.
+  friend bool operator==(const DriverEvent& a, const DriverEvent& b) noexcept {
+    return a.event_ == b.event_ && &a.table() == &b.table();
+  }
+
+private:
+  enum class Ownership : unsigned { borrowed, owned }; // an empty event owns nothing
+  DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
+      : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
+
+  static bool is_default(CUstream stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
+  const DriverTable& table() const noexcept { return context_.driver().table(); }
+  CUresult call_record(CUstream stream, RecordFlags flags) noexcept {
+    return flags == RecordFlags::none
+               ? table().cuEventRecord_v2000(event_, stream)
+               : table().cuEventRecordWithFlags_v11010(event_, stream, static_cast<unsigned>(flags));
+  }
+  static CUresult create(CUevent& out, const Context& context, EventFlags flags) noexcept;
+  CUresult record_default(CUstream stream, RecordFlags flags) noexcept;
+  CUresult wait_default(CUstream stream, WaitFlags flags) const noexcept;
+
+  // Why the driver refused is found out here, after it did.
+  [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
+  [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags) const;
+  [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags) const;
+  [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
+  [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;
+
+  Context context_; // empty in an empty event, whose calls therefore end in the table of no driver
+  CUevent event_ = nullptr;
+  EventFlags flags_ = EventFlags::none;
+  Ownership ownership_ = Ownership::borrowed;
+};
+
+} // namespace cuevent
+#pragma GCC visibility pop

@@ -1,0 +1,225 @@
+#include <cuevent/driver.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace cuevent {
+
+namespace {
+
+constexpr int oldest_version = 12000;
+
+/// What a slot holds where there is no function to call.
+template <CUresult result, class Function>
+struct Absent;
+template <CUresult result, class... Arguments>
+struct Absent<result, CUresult (*)(Arguments...)> {
+  static CUresult call(Arguments...) { return result; }
+};
+template <class Function>
+constexpr Function missing = Absent<CUDA_ERROR_NOT_SUPPORTED, Function>::call;
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+long long steady_now() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void sleep(long long nanoseconds) { std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds)); }
+
+template <class Function>
+Function resolve(GetProcAddress get_proc_address, const char* name, int version) {
+  void* address = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  const CUresult result =
+      get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
+  return result == CUDA_SUCCESS ? reinterpret_cast<Function>(address) : nullptr;
+}
+
+[[noreturn]] void fail_too_old(int version) {
+  const std::string has =
+      version > 0 ? "this driver has CUDA " + version_text(version) : "this driver is older";
+  throw CallRequiresNewerDriver("cuGetProcAddress",
+                                ("cuevent needs a driver of CUDA " + version_text(oldest_version) +
+                                 " or later, and " + has + ": update the NVIDIA driver")
+                                    .c_str());
+}
+
+int version_of(GetProcAddress get_proc_address) {
+  // The first call of all: it tells a driver from the toolkit's stub, which answers every call with one code.
+  void* address = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  const CUresult found =
+      get_proc_address("cuDriverGetVersion", &address, 2020, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
+  if (found == CUDA_ERROR_STUB_LIBRARY) throw StubLibrary("cuGetProcAddress");
+  if (found != CUDA_SUCCESS || address == nullptr) throw DriverUnavailable(found, "cuGetProcAddress");
+  int version = 0;
+  const CUresult result = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(address)(&version);
+  if (result != CUDA_SUCCESS) throw DriverUnavailable(result, "cuDriverGetVersion");
+  if (version < oldest_version) fail_too_old(version);
+  return version;
+}
+
+void initialise(const DriverTable& table) {
+  const CUresult result = table.cuInit_v2000(0);
+  if (result == CUDA_ERROR_NO_DEVICE) throw NoDevice("cuInit");
+  if (result == CUDA_ERROR_STUB_LIBRARY) throw StubLibrary("cuInit");
+  if (result != CUDA_SUCCESS) throw DriverUnavailable(result, "cuInit");
+}
+
+/// Tables live for ever, since anything may still hold one; equal ones are one, so that the same functions
+/// are the same driver however they were found.
+const DriverTable* keep(std::unique_ptr<const DriverTable> table) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<const DriverTable>>;
+  const std::lock_guard lock(mutex);
+  for (const auto& other : kept)
+    if (*other == *table) return other.get();
+  return kept.emplace_back(std::move(table)).get();
+}
+
+const DriverTable* make_table(GetProcAddress get_proc_address) {
+  auto table = std::make_unique<DriverTable>();
+  table->version = version_of(get_proc_address);
+  table->get_proc_address = get_proc_address;
+#define CUEVENT_REQUIRED(name, since)                                                                        \
+  table->name##_v##since = resolve<PFN_##name##_v##since>(get_proc_address, #name, since);                   \
+  if (table->name##_v##since == nullptr)                                                                     \
+    throw DriverUnavailable(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, "cuGetProcAddress",                   \
+                            "the driver has no " #name ": it is broken, or not a CUDA driver");
+#define CUEVENT_OPTIONAL(name, since)                                                                        \
+  if (table->version >= since)                                                                               \
+    table->name##_v##since = resolve<PFN_##name##_v##since>(get_proc_address, #name, since);                 \
+  if (table->name##_v##since == nullptr) table->name##_v##since = missing<PFN_##name##_v##since>;
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+  if (table->cuEventElapsedTime_v12080 == missing<PFN_cuEventElapsedTime_v12080>)
+    table->cuEventElapsedTime_v12080 = table->cuEventElapsedTime_v2000;
+
+  // A simulated driver has a clock of its own; a real one knows neither name.
+  table->clock_now = resolve<long long (*)()>(get_proc_address, "cueventClockNow", oldest_version);
+  table->pause = resolve<void (*)(long long)>(get_proc_address, "cueventPause", oldest_version);
+  if (table->clock_now == nullptr || table->pause == nullptr) {
+    table->clock_now = steady_now;
+    table->pause = sleep;
+  }
+  initialise(*table);
+
+  return keep(std::move(table));
+}
+
+GetProcAddress load(const std::string& library) {
+  // RTLD_NODELETE and no dlclose: handles and exit handlers of a driver outlive any owner of ours.
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) {
+    const char* const why = dlerror();
+    throw SharedObjectInitFailed("dlopen",
+                                 ("no driver: " + std::string(why != nullptr ? why : library) +
+                                  "; install the NVIDIA driver, or name a driver library in CUEVENT_DRIVER")
+                                     .c_str());
+  }
+  if (void* const entry = dlsym(handle, "cuGetProcAddress_v2"))
+    return reinterpret_cast<GetProcAddress>(entry);
+
+  void* const get_version = dlsym(handle, "cuDriverGetVersion");
+  if (get_version == nullptr)
+    throw SharedObjectInitFailed("dlsym",
+                                 (library + " is not a CUDA driver: it has no cuGetProcAddress_v2").c_str());
+  int version = 0;
+  reinterpret_cast<PFN_cuDriverGetVersion_v2020>(get_version)(&version);
+  fail_too_old(version);
+}
+
+std::string default_library() {
+  const char* const named = secure_getenv("CUEVENT_DRIVER");
+  return named != nullptr && *named != '\0' ? named
+                                            : "libcuda.so.1"; // never libcuda.so: that can be the link stub
+}
+
+template <class... Source>
+CUresult try_make(Driver& out, Source... source) noexcept {
+  try {
+    if constexpr (sizeof...(source) == 0)
+      out = Driver::instance();
+    else
+      out = Driver(source...);
+    return CUDA_SUCCESS;
+  } catch (const DriverError& error) {
+    return error.result();
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+} // namespace
+
+constinit const DriverTable Driver::none_ = {
+    0,
+    Absent<CUDA_ERROR_INVALID_HANDLE, GetProcAddress>::call,
+    steady_now,
+    sleep,
+#define CUEVENT_REQUIRED(name, since) Absent<CUDA_ERROR_INVALID_HANDLE, PFN_##name##_v##since>::call,
+#define CUEVENT_OPTIONAL(name, since) Absent<CUDA_ERROR_INVALID_HANDLE, PFN_##name##_v##since>::call,
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+};
+
+const Driver& Driver::instance() {
+  static const Driver driver(default_library());
+  return driver;
+}
+
+Driver::Driver(const std::string& library) : Driver(load(library)) {}
+
+Driver::Driver(GetProcAddress get_proc_address) : table_(make_table(get_proc_address)) {}
+
+CUresult Driver::try_load(Driver& out) noexcept { return try_make(out); }
+CUresult Driver::try_load(Driver& out, const char* library) noexcept { return try_make(out, library); }
+CUresult Driver::try_load(Driver& out, GetProcAddress get_proc_address) noexcept {
+  return try_make(out, get_proc_address);
+}
+
+void* Driver::find_entry_point(const char* name, int version) const {
+  void* address = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  if (version <= table_->version) {
+    const CUresult result =
+        table_->get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
+    if (result == CUDA_SUCCESS && address != nullptr) return address;
+    if (status != CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
+      fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress",
+           ("the driver has no entry " + std::string(name)).c_str());
+  }
+  fail(CUDA_ERROR_NOT_SUPPORTED, "cuGetProcAddress",
+       (std::string(name) + " needs a driver of CUDA " + version_text(version) + ", and this one has CUDA " +
+        version_text(table_->version))
+           .c_str());
+}
+
+void Driver::fail(CUresult result, const char* call, const char* advice) const {
+  if (!*this) throw_error(result, call, "the Driver is empty: take one from Driver::instance()");
+#define CUEVENT_REQUIRED(name, since)
+#define CUEVENT_OPTIONAL(name, since)                                                                        \
+  if (result == CUDA_ERROR_NOT_SUPPORTED && table_->name##_v##since == missing<PFN_##name##_v##since> &&     \
+      std::string_view(call) == #name)                                                                       \
+    throw NotSupported(call, (#name " came with CUDA " + version_text(since) +                               \
+                              ", and this driver has CUDA " + version_text(table_->version))                 \
+                                 .c_str());
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+  throw_error(result, call, advice);
+}
+
+} // namespace cuevent

@@ -1,0 +1,302 @@
+#include <cuevent/driver_event.hpp>
+
+#include <algorithm>
+#include <sched.h>
+#include <string>
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+/// The calling thread in relaxed capture mode, in which a query harms no capture of others.
+class RelaxedMode {
+public:
+  explicit RelaxedMode(const DriverTable& table) noexcept
+      : table_(table), result_(table.cuThreadExchangeStreamCaptureMode_v10010(&mode_)) {}
+  RelaxedMode(const RelaxedMode&) = delete;
+  RelaxedMode& operator=(const RelaxedMode&) = delete;
+  ~RelaxedMode() {
+    if (result_ != CUDA_SUCCESS) return;
+    const CUresult restored = table_.cuThreadExchangeStreamCaptureMode_v10010(&mode_);
+    if (restored != CUDA_SUCCESS) report_error(restored, "cuThreadExchangeStreamCaptureMode");
+  }
+  CUresult result() const noexcept { return result_; }
+
+private:
+  const DriverTable& table_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // after the exchange: the mode to go back to
+  CUresult result_;
+};
+
+unsigned driver_flags(EventFlags flags) noexcept {
+  const unsigned bits = static_cast<unsigned>(flags);
+  const unsigned timing = static_cast<unsigned>(EventFlags::timing);
+  return bits & timing ? bits & ~timing : bits | CU_EVENT_DISABLE_TIMING;
+}
+
+bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & flag) == flag; }
+
+[[noreturn]] void fail_empty(const char* call, const char* which = "the event") {
+  throw EmptyEvent(
+      call,
+      (std::string(which) + " is empty: it was never made, or was moved from, closed or released").c_str());
+}
+
+[[noreturn]] void fail_recorded_in_capture(const char* call, const char* which) {
+  throw RecordedInCapture(call, (std::string(which) +
+                                 " was last recorded inside a stream capture, so it marks no work: "
+                                 "record it outside, or with RecordFlags::external")
+                                    .c_str());
+}
+
+/// "context 0x55d0c0ffee (device 0)"
+std::string name_of(const Context& context) {
+  const auto address = reinterpret_cast<std::uintptr_t>(context.native_handle());
+  char text[2 + 2 * sizeof address + 1] = "0x";
+  std::size_t digits = 0;
+  for (std::uintptr_t rest = address; rest != 0; rest >>= 4)
+    ++digits;
+  for (std::size_t i = 0; i < digits; ++i)
+    text[1 + digits - i] = "0123456789abcdef"[address >> (4 * i) & 15];
+  text[2 + digits] = '\0';
+  std::string name = "context " + std::string(text);
+  try {
+    name += " (device " + std::to_string(context.device()) + ")";
+  } catch (const DriverError&) {
+    name += " (lost)";
+  }
+  return name;
+}
+
+void check_handle(CUevent event, const char* call) {
+  if (event == nullptr) throw InvalidHandle(call, "the CUevent is null");
+}
+
+} // namespace
+
+inline CUresult DriverEvent::create(CUevent& out, const Context& context, EventFlags flags) noexcept {
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(context, result);
+  if (result != CUDA_SUCCESS) [[unlikely]]
+    return result;
+  return context.driver().table().cuEventCreate_v2000(&out, driver_flags(flags));
+}
+
+DriverEvent::DriverEvent(const Context& context, EventFlags flags)
+    : context_(context), flags_(flags), ownership_(Ownership::owned) {
+  if (const CUresult result = create(event_, context, flags); result != CUDA_SUCCESS) [[unlikely]]
+    fail_create(result, context, flags);
+}
+
+CUresult DriverEvent::try_create(DriverEvent& out, const Context& context, EventFlags flags) noexcept {
+  CUevent event = nullptr;
+  const CUresult result = create(event, context, flags);
+  if (result == CUDA_SUCCESS) out = DriverEvent(context, event, flags, Ownership::owned);
+  return result;
+}
+
+DriverEvent DriverEvent::for_stream(CUstream stream, EventFlags flags, const Driver& driver) {
+  if (is_default(stream)) return DriverEvent(Context::current(driver), flags);
+  CUcontext context = nullptr;
+  const CUresult result = driver.table().cuStreamGetCtx_v9020(stream, &context);
+  if (result != CUDA_SUCCESS) driver.fail(result, "cuStreamGetCtx");
+  return DriverEvent(Context::borrow(context, driver), flags);
+}
+
+DriverEvent DriverEvent::from_native_handle(const Context& context, CUevent event, EventFlags flags) {
+  check_handle(event, "DriverEvent::from_native_handle");
+  return DriverEvent(context, event, flags, Ownership::owned);
+}
+
+DriverEvent DriverEvent::borrow(const Context& context, CUevent event, EventFlags flags) {
+  check_handle(event, "DriverEvent::borrow");
+  return DriverEvent(context, event, flags, Ownership::borrowed);
+}
+
+CUresult DriverEvent::record_default(CUstream stream, RecordFlags flags) noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(context_, result);
+  return result == CUDA_SUCCESS ? call_record(stream, flags) : result;
+}
+
+CUresult DriverEvent::wait_default(CUstream stream, WaitFlags flags) const noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(context_, result);
+  return result == CUDA_SUCCESS
+             ? table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags))
+             : result;
+}
+
+bool DriverEvent::query_relaxed() const {
+  const CUresult result = try_query_relaxed();
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
+  return result == CUDA_SUCCESS;
+}
+
+CUresult DriverEvent::try_query_relaxed() const noexcept {
+  const RelaxedMode relaxed(table());
+  return relaxed.result() == CUDA_SUCCESS ? try_query() : relaxed.result();
+}
+
+bool DriverEvent::synchronize_for(std::chrono::nanoseconds timeout) const {
+  const CUresult result = try_synchronize_for(timeout);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
+  return result == CUDA_SUCCESS;
+}
+
+bool DriverEvent::synchronize_until(std::chrono::steady_clock::time_point deadline) const {
+  const CUresult result = try_synchronize_until(deadline);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
+  return result == CUDA_SUCCESS;
+}
+
+CUresult DriverEvent::try_synchronize_for(std::chrono::nanoseconds timeout) const noexcept {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point now{std::chrono::nanoseconds(table().clock_now())};
+  const bool for_ever = timeout > Clock::time_point::max() - now;
+  return try_synchronize_until(for_ever ? Clock::time_point::max() : now + timeout);
+}
+
+CUresult DriverEvent::try_synchronize_until(std::chrono::steady_clock::time_point deadline) const noexcept {
+  // Most waits are short: the first 50 us spin, as the end of a kernel is then seen within 1 us. After 1 ms
+  // of yielding the work is long, and a sleep of a tenth of the time waited so far is seen as at most 10 %
+  // more.
+  constexpr long long spin = 50'000, yield = 1'000'000, longest_sleep = 1'000'000;
+  const long long end = std::chrono::nanoseconds(deadline.time_since_epoch()).count();
+  const long long start = table().clock_now();
+  while (true) {
+    const CUresult result = try_query_relaxed();
+    if (result != CUDA_ERROR_NOT_READY) return result;
+    const long long now = table().clock_now();
+    if (now >= end) return result;
+    const long long waited = now - start;
+    if (waited < spin) continue;
+    if (waited < yield)
+      sched_yield();
+    else
+      table().pause(std::min({waited / 10, longest_sleep, end - now}));
+  }
+}
+
+void DriverEvent::close() {
+  if (event_ == nullptr) fail_empty("cuEventDestroy");
+  const Driver driver = context_.driver();
+  const CUresult result = try_close();
+  if (result != CUDA_SUCCESS) driver.fail(result, "cuEventDestroy");
+}
+
+CUresult DriverEvent::try_close() noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Context context = context_; // until the event is gone
+  const bool owned = ownership_ == Ownership::owned;
+  CUevent const event = release();
+  return owned ? context.driver().table().cuEventDestroy_v4000(event) : CUDA_SUCCESS;
+}
+
+CUevent DriverEvent::release() noexcept {
+  CUevent const event = event_;
+  ownership_ = Ownership::borrowed; // so that what the swap leaves behind destroys nothing
+  DriverEvent empty;
+  swap(empty);
+  return event;
+}
+
+void DriverEvent::swap(DriverEvent& other) noexcept {
+  context_.swap(other.context_);
+  std::swap(event_, other.event_);
+  std::swap(flags_, other.flags_);
+  std::swap(ownership_, other.ownership_);
+}
+
+void DriverEvent::fail_create(CUresult result, const Context& context, EventFlags flags) {
+  const char* const call = "cuEventCreate";
+  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  const bool contradiction = has(flags, EventFlags::timing) && has(flags, EventFlags::interprocess);
+  if (result == CUDA_ERROR_INVALID_VALUE)
+    throw InvalidValue(call, contradiction
+                                 ? "an interprocess event cannot have timing: leave one of the two flags out"
+                                 : "EventFlags has unknown bits");
+  context.driver().fail(result, call);
+}
+
+void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flags) const {
+  const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
+  if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default(stream)) {
+    // The driver has just looked at this stream and did not crash, so it may be asked for the stream's
+    // context.
+    CUcontext other = nullptr;
+    if (table().cuStreamGetCtx_v9020(stream, &other) == CUDA_SUCCESS && other != nullptr &&
+        other != context_.native_handle())
+      throw ContextMismatch(
+          call, ("the event is of " + name_of(context_) + " and the stream of " +
+                 name_of(Context::borrow(other, context_.driver())) +
+                 ": record an event made with DriverEvent::for_stream, and wait() across contexts")
+                    .c_str());
+  }
+  if (result == CUDA_ERROR_ILLEGAL_STATE && flags == RecordFlags::external)
+    throw ExternalOutsideCapture(call,
+                                 "the stream is not being captured: leave RecordFlags::external out here");
+  if (result == CUDA_ERROR_INVALID_VALUE && (flags | RecordFlags::external) != RecordFlags::external)
+    throw InvalidValue(call, "RecordFlags has unknown bits");
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_wait(CUresult result, CUstream, WaitFlags flags) const {
+  const char* const call = "cuStreamWaitEvent";
+  if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_ILLEGAL_STATE && flags == WaitFlags::external)
+    throw ExternalOutsideCapture(call,
+                                 "the stream is not being captured: leave WaitFlags::external out here");
+  if (result == CUDA_ERROR_INVALID_VALUE) {
+    if ((flags | WaitFlags::external) != WaitFlags::external)
+      throw InvalidValue(call, "WaitFlags has unknown bits");
+    fail_recorded_in_capture(call, "the event");
+  }
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_query(CUresult result, const char* call) const {
+  if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_INVALID_VALUE) fail_recorded_in_capture(call, "the event");
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
+  const char* const call = "cuEventElapsedTime";
+  const struct {
+    const DriverEvent& event;
+    const char* name;
+  } both[] = {{*this, "the start event"}, {end, "the end event"}};
+
+  for (const auto& [event, name] : both)
+    if (!event) fail_empty(call, name);
+  if (result == CUDA_ERROR_INVALID_HANDLE) {
+    for (const auto& [event, name] : both)
+      if (!has(event.flags(), EventFlags::timing))
+        throw TimingDisabled(
+            call, (std::string(name) + " was made without timing: make it with EventFlags::timing").c_str());
+    if (context_ != end.context_) {
+      const bool one_driver = context_.driver() == end.context_.driver();
+      throw ContextMismatch(call, ("the start event is of " + name_of(context_) + " and the end event of " +
+                                   name_of(end.context_) + (one_driver ? "" : " of another driver") +
+                                   ": time between two events of one context")
+                                      .c_str());
+    }
+  }
+  // Of an event with itself the driver answers 0 if it was recorded, so a refusal tells which of the two it
+  // meant.
+  for (const auto& [event, name] : both) {
+    float none = 0;
+    const CUresult alone = event.table().cuEventElapsedTime_v12080(&none, event.event_, event.event_);
+    if (result == CUDA_ERROR_INVALID_HANDLE && alone == result)
+      throw NeverRecorded(call, (std::string(name) + " was never recorded: call record() first").c_str());
+    if (result == CUDA_ERROR_INVALID_VALUE && alone == result) fail_recorded_in_capture(call, name);
+  }
+  context_.driver().fail(result, call);
+}
+
+} // namespace cuevent

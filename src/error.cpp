@@ -1,0 +1,138 @@
+#include <cuevent/error.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <iterator>
+#include <new>
+#include <string>
+
+namespace cuevent {
+
+namespace {
+
+struct Row {
+  int code;
+  const char* name;
+  ErrorKind kind;
+  const char* text;
+  const char* advice;
+};
+
+constexpr Row rows[] = {
+    {0, "CUDA_SUCCESS", ErrorKind::success, "the call succeeded", ""},
+#define CUEVENT_ERROR(code, name, Class, kind, text, advice) {code, #name, ErrorKind::kind, text, advice},
+#include <cuevent/errors.inc>
+#undef CUEVENT_ERROR
+};
+
+constexpr bool code_less(const Row& a, const Row& b) { return a.code < b.code; }
+static_assert(std::is_sorted(std::begin(rows), std::end(rows), code_less),
+              "the rows are looked up by bisection");
+
+constexpr const Row* find(int code) {
+  const Row* const row =
+      std::lower_bound(std::begin(rows), std::end(rows), Row{code, "", {}, "", ""}, code_less);
+  return row != std::end(rows) && row->code == code ? row : nullptr;
+}
+
+class DriverCategory final : public std::error_category {
+public:
+  const char* name() const noexcept override { return "cuda-driver"; }
+
+  std::string message(int code) const override {
+    const Row* const row = find(code);
+    if (row == nullptr)
+      return "CUresult " + std::to_string(code) + ": an error that this version of cuevent does not know";
+    return std::string(row->name) + " (" + std::to_string(code) + "): " + row->text;
+  }
+};
+
+std::string describe(CUresult result, const char* call, const char* advice) {
+  std::string text = std::string(call) + ": " + driver_category().message(result);
+  const Row* const row = find(result);
+  if (advice == nullptr && row != nullptr) advice = row->advice;
+  if (advice != nullptr && *advice != '\0') text.append("; ").append(advice);
+  return text;
+}
+
+void print_error(CUresult result, const char* call) noexcept {
+  const ErrorKind kind = kind_of(result);
+  if (kind == ErrorKind::context_lost || kind == ErrorKind::device_fault) return;
+  const Row* const row = find(result);
+  std::fprintf(stderr, "cuevent: %s failed in a destructor: %s (%d)\n", call, row ? row->name : "CUresult",
+               result);
+}
+
+std::atomic<ErrorHook> hook{print_error};
+
+} // namespace
+
+ErrorKind kind_of(CUresult result) noexcept {
+  const Row* const row = find(result);
+  return row != nullptr ? row->kind : ErrorKind::other;
+}
+
+bool is_sticky(CUresult result) noexcept {
+  const ErrorKind kind = kind_of(result);
+  return kind == ErrorKind::context_lost || kind == ErrorKind::device_fault;
+}
+
+const std::error_category& driver_category() noexcept {
+  // Never destroyed: exceptions and error codes may outlive the library's statics.
+  alignas(DriverCategory) static std::byte storage[sizeof(DriverCategory)];
+  static const DriverCategory& category = *new (storage) DriverCategory;
+  return category;
+}
+
+std::error_code make_error_code(CUresult result) noexcept {
+  return {static_cast<int>(result), driver_category()};
+}
+
+DriverError::DriverError(CUresult result, const char* call, const char* advice)
+    : std::system_error(make_error_code(result)), call_(call), text_(describe(result, call, advice)) {}
+
+// The destructors are the key functions: the classes' vtables and type information are here alone.
+DriverError::~DriverError() = default;
+UsageError::~UsageError() = default;
+Unsupported::~Unsupported() = default;
+CaptureError::~CaptureError() = default;
+ContextLost::~ContextLost() = default;
+OutOfResources::~OutOfResources() = default;
+DeviceFault::~DeviceFault() = default;
+DriverUnavailable::~DriverUnavailable() = default;
+
+#define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
+  Class::Class(const char* call, const char* advice_if_known)                                                \
+      : ErrorBase<ErrorKind::kind>::type(static_cast<CUresult>(code), call, advice_if_known) {}              \
+  Class::~Class() = default;
+#include <cuevent/errors.inc>
+#undef CUEVENT_ERROR
+
+EmptyEvent::~EmptyEvent() = default;
+TimingDisabled::~TimingDisabled() = default;
+NeverRecorded::~NeverRecorded() = default;
+ContextMismatch::~ContextMismatch() = default;
+RecordedInCapture::~RecordedInCapture() = default;
+ExternalOutsideCapture::~ExternalOutsideCapture() = default;
+
+void throw_error(CUresult result, const char* call, const char* advice) {
+  switch (static_cast<int>(result)) {
+#define CUEVENT_ERROR(code, name, Class, kind, text, advice_in_table)                                        \
+  case code:                                                                                                 \
+    throw Class(call, advice);
+#include <cuevent/errors.inc>
+#undef CUEVENT_ERROR
+  default:
+    throw DriverError(result, call, advice);
+  }
+}
+
+ErrorHook set_error_hook(ErrorHook next) noexcept {
+  return hook.exchange(next != nullptr ? next : print_error);
+}
+
+void report_error(CUresult result, const char* call) noexcept { hook.load()(result, call); }
+
+} // namespace cuevent

@@ -1,0 +1,235 @@
+#include "fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <stdexcept>
+#include <thread>
+
+using cuevent::Context;
+using cuevent::ContextGuard;
+using test::context_stack;
+using test::Fixture;
+using test::live_handles;
+
+namespace {
+
+CUcontext current_context() {
+  CUcontext current = nullptr;
+  CHECK(test::driver().table().cuCtxGetCurrent_v4000(&current) == CUDA_SUCCESS);
+  return current;
+}
+
+CUresult probe(CUcontext context) {
+  unsigned long long id = 0;
+  return test::driver().table().cuCtxGetId_v12000(context, &id);
+}
+
+/// A context that was destroyed under its borrower.
+Context make_dead_context() {
+  const Context made = Context::create(0, test::driver());
+  return Context::borrow(made.native_handle(), test::driver());
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "A primary context is released with its last copy") {
+  const int before = live_handles().primary_retains;
+  Context last;
+  {
+    const Context first = Context::primary(0, driver);
+    CHECK(live_handles().primary_retains == before + 1);
+    const Context copy = first; // NOLINT(performance-unnecessary-copy-initialization)
+    last = copy;
+    CHECK(last == first);
+  }
+  CHECK(live_handles().primary_retains == before + 1);
+  last = Context();
+  CHECK(live_handles().primary_retains == before);
+}
+
+TEST_CASE_METHOD(Fixture, "A primary context is active until nobody holds it") {
+  context = Context();
+  test::kept_primary() = Context();
+  CHECK_FALSE(test::primary_is_active(0));
+  {
+    const Context held = Context::primary(0, driver);
+    CHECK(test::primary_is_active(0));
+    CHECK(current_context() == nullptr);
+  }
+  CHECK_FALSE(test::primary_is_active(0));
+}
+
+TEST_CASE_METHOD(Fixture, "The primary context of one device leaves the other devices alone") {
+  if (test::device_count() < 2) SKIP("needs a second device");
+  CHECK_FALSE(test::primary_is_active(1));
+  {
+    const Context second = Context::primary(1, driver);
+    CHECK(test::primary_is_active(1));
+    CHECK(second.device() == 1);
+    CHECK(second != context);
+  }
+  CHECK_FALSE(test::primary_is_active(1));
+}
+
+TEST_CASE_METHOD(Fixture, "A created context is not left current, and is destroyed with its last copy") {
+  const bool other_is_current = GENERATE(false, true);
+  CAPTURE(other_is_current);
+  const Context other = other_is_current ? context : Context();
+  CUresult pushed = CUDA_SUCCESS;
+  const ContextGuard guard(other, pushed); // does nothing for an empty context
+  CHECK((pushed == CUDA_SUCCESS) == other_is_current);
+  const auto stack = context_stack();
+
+  Context created = Context::create(0, driver);
+  CHECK(context_stack() == stack);
+  CHECK(created != context);
+  CHECK(created.device() == 0);
+  CUcontext const handle = created.native_handle();
+  Context copy = created;
+  created = Context();
+  CHECK(probe(handle) == CUDA_SUCCESS);
+  copy = Context();
+  CHECK(probe(handle) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(context_stack() == stack);
+}
+
+TEST_CASE_METHOD(Fixture, "A borrowed context is neither kept alive nor destroyed") {
+  const Context created = Context::create(0, driver);
+  {
+    const Context borrowed = Context::borrow(created.native_handle(), driver);
+    CHECK(borrowed == created);
+    CHECK(borrowed.device() == 0);
+  }
+  CHECK(probe(created.native_handle()) == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(Fixture, "A null context cannot be borrowed") {
+  CHECK_THROWS_AS(Context::borrow(nullptr, driver), cuevent::InvalidContext);
+}
+
+TEST_CASE_METHOD(Fixture, "The current context is borrowed, and where there is none that is an error") {
+  CHECK_THROWS_AS(Context::current(driver), cuevent::InvalidContext);
+  Context found;
+  CHECK(Context::try_current(found, driver) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_FALSE(found);
+
+  const int before = live_handles().primary_retains;
+  const ContextGuard guard(context);
+  CHECK(Context::current(driver) == context);
+  CHECK(Context::try_current(found, driver) == CUDA_SUCCESS);
+  CHECK(found == context);
+  CHECK(live_handles().primary_retains == before);
+}
+
+TEST_CASE_METHOD(Fixture, "A device that does not exist has no context") {
+  const int none = test::device_count();
+  CHECK_THROWS_AS(Context::primary(none, driver), cuevent::InvalidDevice);
+  CHECK_THROWS_AS(Context::create(none, driver), cuevent::InvalidDevice);
+  Context out = context;
+  CHECK(Context::try_primary(out, none, driver) == CUDA_ERROR_INVALID_DEVICE);
+  CHECK(Context::try_create(out, none, driver) == CUDA_ERROR_INVALID_DEVICE);
+  CHECK(Context::try_primary(out, -1, driver) == CUDA_ERROR_INVALID_DEVICE);
+  CHECK(out == context);
+}
+
+TEST_CASE_METHOD(Fixture, "device() asks without changing the current context") {
+  const Context created = Context::create(0, driver);
+  const ContextGuard guard(created);
+  const auto stack = context_stack();
+  CHECK(context.device() == 0);
+  CHECK(Context::borrow(context.native_handle(), driver).device() == 0);
+  CHECK(context_stack() == stack);
+}
+
+TEST_CASE_METHOD(Fixture, "device() of a destroyed context is an error") {
+  const Context dead = make_dead_context();
+  CHECK_THROWS_AS(dead.device(), cuevent::ContextIsDestroyed);
+  CHECK_THROWS_AS(Context().device(), cuevent::InvalidContext);
+}
+
+TEST_CASE_METHOD(Fixture, "A guard makes a context current for its scope, whatever was current before") {
+  const Context created = Context::create(0, driver);
+  {
+    const ContextGuard outer(context);
+    CHECK(current_context() == context.native_handle());
+    {
+      const ContextGuard inner(created);
+      CHECK(current_context() == created.native_handle());
+    }
+    CHECK(current_context() == context.native_handle());
+  }
+  CHECK(current_context() == nullptr);
+}
+
+TEST_CASE_METHOD(Fixture, "A guard of the current context pushes nothing") {
+  const ContextGuard outer(context);
+  const auto stack = context_stack();
+  const ContextGuard inner(context);
+  CHECK(context_stack() == stack);
+}
+
+TEST_CASE_METHOD(Fixture, "A guard restores the context when its scope ends in an exception") {
+  const Context created = Context::create(0, driver);
+  const ContextGuard outer(context);
+  const auto stack = context_stack();
+  try {
+    const ContextGuard inner(created);
+    throw std::runtime_error("the work failed");
+  } catch (const std::runtime_error&) {
+    CHECK(context_stack() == stack);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A guard never pushes a destroyed context") {
+  const Context dead = make_dead_context();
+  CHECK_THROWS_AS(ContextGuard(dead), cuevent::ContextIsDestroyed);
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(dead, result);
+  CHECK(result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "A guard of an empty context is an error") {
+  CHECK_THROWS_AS(ContextGuard(Context()), cuevent::InvalidContext);
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(Context(), result);
+  CHECK(result != CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(Fixture, "A guard whose scope made something else current undoes nothing, and reports it") {
+  const Context created = Context::create(0, driver);
+  {
+    const ContextGuard guard(context);
+    REQUIRE(driver.table().cuCtxPushCurrent_v4000(created.native_handle()) == CUDA_SUCCESS);
+  }
+  CHECK(take_reports() == std::vector<std::string>{"cuCtxPopCurrent 201"});
+  CHECK(context_stack() == std::vector{created.native_handle(), context.native_handle()});
+  for (int pushed = 0; pushed < 2; ++pushed) {
+    CUcontext popped = nullptr;
+    CHECK(driver.table().cuCtxPopCurrent_v4000(&popped) == CUDA_SUCCESS);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A guard destroyed on another thread undoes nothing, and reports it") {
+  auto* const guard = new ContextGuard(context);
+  std::vector<CUcontext> theirs;
+  std::thread([&] {
+    delete guard;
+    theirs = context_stack();
+  }).join();
+  CHECK(theirs.empty());
+  CHECK(take_reports().size() == 1);
+  CHECK(context_stack() == std::vector{context.native_handle()});
+  CUcontext popped = nullptr;
+  CHECK(driver.table().cuCtxPopCurrent_v4000(&popped) == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(Fixture, "The driver of this machine is found without a name and loaded once") {
+  const cuevent::Driver& found = cuevent::Driver::instance();
+  CHECK(&found == &cuevent::Driver::instance());
+  CHECK(found.version() == driver.version());
+  CHECK(found.version() >= 12000);
+  CHECK(found != driver); // the tested one counts
+  CHECK(Context::primary(0).native_handle() == context.native_handle());
+}

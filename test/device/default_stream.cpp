@@ -1,0 +1,84 @@
+// The handles of default streams, which mean those of the event's own context.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/driver_event.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <optional>
+
+using cuevent::Context;
+using cuevent::ContextGuard;
+using cuevent::DriverEvent;
+using test::context_stack;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// A fixture with a second context, which is current or not.
+class DefaultStream : public Fixture {
+protected:
+  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  const Context other = Context::create(0, driver);
+  const bool other_is_current = GENERATE(false, true);
+  const std::optional<ContextGuard> guard = make_guard();
+  const std::vector<CUcontext> stack = context_stack();
+
+  /// A gate in that stream of that context.
+  std::optional<Gate> close_gate(const Context& of) const {
+    const ContextGuard current(of);
+    return std::optional<Gate>(std::in_place, stream);
+  }
+
+private:
+  std::optional<ContextGuard> make_guard() const {
+    return other_is_current ? std::optional<ContextGuard>(std::in_place, other) : std::nullopt;
+  }
+};
+
+} // namespace
+
+TEST_CASE_METHOD(DefaultStream, "A record on a default stream is on that of the event's context") {
+  CAPTURE(stream, other_is_current);
+  DriverEvent ours(context), theirs(other);
+  std::optional<Gate> gate = close_gate(context);
+  ours.record(stream);
+  theirs.record(stream);
+  theirs.synchronize();
+  CHECK_FALSE(ours.query());
+  gate->open();
+  ours.synchronize();
+  CHECK(context_stack() == stack);
+}
+
+TEST_CASE_METHOD(DefaultStream, "A wait of a default stream is of that of the event's context") {
+  CAPTURE(stream, other_is_current);
+  const Stream producer(context);
+  DriverEvent event(context), ours(context), theirs(other);
+  Gate gate(producer);
+  event.record(producer);
+  event.wait(stream);
+  ours.record(stream);
+  theirs.record(stream);
+  theirs.synchronize();
+  CHECK_FALSE(ours.query());
+  gate.open();
+  ours.synchronize();
+  CHECK(context_stack() == stack);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "The legacy stream waits for blocking streams of its context, and an event shows it") {
+  const Stream blocking(context, CU_STREAM_DEFAULT);
+  DriverEvent event(context);
+  Gate gate(blocking);
+  event.record(CU_STREAM_LEGACY);
+  CHECK_FALSE(event.query());
+  gate.open();
+  event.synchronize();
+}

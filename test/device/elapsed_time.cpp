@@ -1,0 +1,162 @@
+// The time between two events, and why there may be none.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/driver_event.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+
+using Catch::Matchers::ContainsSubstring;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+using Clock = std::chrono::steady_clock;
+
+TEST_CASE_METHOD(Fixture, "The elapsed time is the device's, and within what the host saw pass") {
+  const Stream stream(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  const Clock::time_point before = Clock::now();
+  start.record(stream);
+  start.synchronize();
+  Gate gate(stream);
+  end.record(stream);
+  const Clock::time_point held = Clock::now();
+  bool early = false;
+  while (Clock::now() - held < std::chrono::milliseconds(2)) // what has to be in the time measured
+    early |= end.query();
+  CHECK_FALSE(early);
+  gate.open();
+  end.synchronize();
+  const Clock::time_point after = Clock::now();
+
+  constexpr double resolution = 0.001; // milliseconds; the documentation says about 0.5 us for each event
+  const double elapsed = static_cast<double>(start.elapsed_time(end).count());
+  CHECK(elapsed >= 2 - resolution);
+  CHECK(elapsed <= std::chrono::duration<double, std::milli>(after - before).count() * 1.01 + resolution);
+}
+
+TEST_CASE_METHOD(Fixture, "The elapsed time has a sign, and is zero from an event to itself") {
+  const Stream stream(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  start.record(stream);
+  end.record(stream);
+  end.synchronize();
+  CHECK(start.elapsed_time(end).count() > 0);
+  CHECK(end.elapsed_time(start) == -start.elapsed_time(end));
+  CHECK(start.elapsed_time(start).count() == 0);
+  DriverEvent::Milliseconds time{};
+  CHECK(start.try_elapsed_time(time, end) == CUDA_SUCCESS);
+  CHECK(time == start.elapsed_time(end));
+}
+
+TEST_CASE_METHOD(Fixture, "Events of different streams of one context have a time between them") {
+  const Stream first(context), second(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  start.record(first);
+  start.wait(second);
+  end.record(second);
+  end.synchronize();
+  CHECK(start.elapsed_time(end).count() > 0);
+}
+
+TEST_CASE_METHOD(Fixture, "A pending event has no time yet") {
+  const Stream stream(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  start.record(stream);
+  start.synchronize();
+  Gate gate(stream);
+  end.record(stream);
+  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NotReady);
+  CHECK_THROWS_AS(end.elapsed_time(start), cuevent::NotReady);
+  gate.open();
+  end.synchronize();
+  CHECK(start.elapsed_time(end).count() > 0);
+}
+
+TEST_CASE_METHOD(Fixture, "An event without timing has no time, and the error says which of the two it is") {
+  const Stream stream(context);
+  DriverEvent timed(context, EventFlags::timing), untimed(context);
+  timed.record(stream);
+  untimed.record(stream);
+  untimed.synchronize();
+  CHECK_THROWS_AS(untimed.elapsed_time(timed), cuevent::TimingDisabled);
+  CHECK_THROWS_WITH(untimed.elapsed_time(timed),
+                    ContainsSubstring("the start event was made without timing"));
+  CHECK_THROWS_AS(timed.elapsed_time(untimed), cuevent::TimingDisabled);
+  CHECK_THROWS_WITH(timed.elapsed_time(untimed), ContainsSubstring("the end event was made without timing"));
+}
+
+TEST_CASE_METHOD(Fixture, "An event without timing is told from a pending one") {
+  const Stream stream(context);
+  DriverEvent timed(context, EventFlags::timing), untimed(context);
+  const Gate gate(stream);
+  timed.record(stream);
+  untimed.record(stream);
+  CHECK_THROWS_AS(timed.elapsed_time(untimed), cuevent::TimingDisabled);
+}
+
+TEST_CASE_METHOD(Fixture, "An event that was never recorded has no time, and the error says which it is") {
+  const Stream stream(context);
+  DriverEvent recorded(context, EventFlags::timing);
+  const DriverEvent never(context, EventFlags::timing);
+  recorded.record(stream);
+  recorded.synchronize();
+  CHECK_THROWS_AS(never.elapsed_time(recorded), cuevent::NeverRecorded);
+  CHECK_THROWS_WITH(never.elapsed_time(recorded), ContainsSubstring("the start event was never recorded"));
+  CHECK_THROWS_AS(recorded.elapsed_time(never), cuevent::NeverRecorded);
+  CHECK_THROWS_WITH(recorded.elapsed_time(never), ContainsSubstring("the end event was never recorded"));
+  CHECK_THROWS_AS(never.elapsed_time(never), cuevent::NeverRecorded);
+}
+
+TEST_CASE_METHOD(Fixture, "Never recorded is told from pending") {
+  const Stream stream(context);
+  DriverEvent pending(context, EventFlags::timing);
+  const DriverEvent never(context, EventFlags::timing);
+  const Gate gate(stream);
+  pending.record(stream);
+  CHECK_THROWS_AS(never.elapsed_time(pending), cuevent::NeverRecorded);
+  CHECK_THROWS_WITH(pending.elapsed_time(never), ContainsSubstring("the end event was never recorded"));
+}
+
+TEST_CASE_METHOD(Fixture, "Events of different contexts have no time between them") {
+  const Context created = Context::create(0, driver);
+  const Stream ours(context), theirs(created);
+  DriverEvent start(context, EventFlags::timing), end(created, EventFlags::timing);
+  start.record(ours);
+  end.record(theirs);
+  start.synchronize();
+  end.synchronize();
+  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "Events of different devices have no time between them") {
+  if (test::device_count() < 2) SKIP("needs a second device");
+  const Context second = Context::primary(1, driver);
+  const Stream ours(context), theirs(second);
+  DriverEvent start(context, EventFlags::timing), end(second, EventFlags::timing);
+  start.record(ours);
+  end.record(theirs);
+  start.synchronize();
+  end.synchronize();
+  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);
+  CHECK_THROWS_WITH(start.elapsed_time(end), ContainsSubstring("(device 1)"));
+}
+
+TEST_CASE_METHOD(Fixture, "Events of different drivers have no time between them") {
+  const Stream stream(context);
+  DriverEvent start(context, EventFlags::timing);
+  const DriverEvent end(Context::borrow(context.native_handle()), EventFlags::timing);
+  start.record(stream);
+  start.synchronize();
+  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);
+  CHECK_THROWS_WITH(start.elapsed_time(end), ContainsSubstring("another driver"));
+}

@@ -1,0 +1,33 @@
+// The driver that a test program tests, real or simulated, with what it handed out counted.
+#pragma once
+
+#include <cuevent/driver.hpp>
+
+namespace test {
+
+/// What was made through the driver under test and is not yet destroyed.
+struct LiveHandles {
+  int events = 0;
+  int streams = 0;
+  int contexts = 0;        ///< created ones
+  int primary_retains = 0; ///< of all devices together
+};
+
+/// Sets the driver of this program to the one that `source` gives access to. For main, once. Throws as
+/// Driver's constructor.
+void set_driver(cuevent::GetProcAddress source);
+
+/// The driver under test. It is not Driver::instance(), even where both are the same library: its calls that
+/// create and destroy are counted on their way.
+const cuevent::Driver& driver();
+
+LiveHandles live_handles() noexcept;
+
+/// A driver function that the library does not have: call<PFN_cuStreamQuery_v2000>("cuStreamQuery",
+/// 2000)(stream).
+template <class Function>
+Function call(const char* name, int version) {
+  return driver().entry_point<Function>(name, version);
+}
+
+} // namespace test

@@ -1,0 +1,52 @@
+// What every test starts from, and must leave as it found it.
+#pragma once
+
+#include "driver_under_test.hpp"
+
+#include <cuevent/context.hpp>
+
+#include <string>
+#include <vector>
+
+namespace test {
+
+/// The contexts pushed on the calling thread, the current one first.
+std::vector<CUcontext> context_stack();
+
+/// The calling thread's stream capture mode.
+CUstreamCaptureMode capture_mode();
+
+/// Whether the device's primary context is active.
+bool primary_is_active(int device);
+
+int device_count();
+
+/// The primary context of device 0, which outlives the tests, since to make one takes a large part of a
+/// second. A test that wants it gone empties the reference.
+cuevent::Context& kept_primary();
+
+/// A test starts with no context current. At its end the stack of contexts, the thread's capture mode, the
+/// numbers of live handles and the devices whose primary context is active have to be what they were, and no
+/// destructor may have had anything to report.
+class Fixture {
+public:
+  Fixture();
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+  ~Fixture();
+
+protected:
+  /// What destructors have reported since the last call: "cuEventDestroy 709".
+  static std::vector<std::string> take_reports();
+
+  const cuevent::Driver& driver = test::driver();
+  cuevent::Context context; // the primary context of device 0
+
+private:
+  std::vector<CUcontext> stack_;
+  CUstreamCaptureMode mode_;
+  LiveHandles handles_;
+  std::vector<bool> active_; // a device each
+};
+
+} // namespace test

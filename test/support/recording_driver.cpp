@@ -1,0 +1,202 @@
+#include "recording_driver.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+namespace test {
+
+namespace {
+
+struct Thread {
+  std::vector<Call> calls;
+  std::vector<CUcontext> stack;
+  std::map<std::string_view, CUresult> fail_once;
+  std::map<std::string_view, CUresult> fail_always;
+  int failing_call = 0; // counts down; fails when it gets to 0 from 1
+  CUresult failing_call_result = CUDA_SUCCESS;
+  CUcontext stream_context = context_handle(1);
+  CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+};
+thread_local Thread here;
+
+std::atomic<int> offered_version{13000};
+std::atomic<long> events{0}, contexts{0};
+std::atomic<std::uintptr_t> next_handle{1};
+std::vector<std::string> requested;
+
+CUresult planned(std::string_view name) {
+  if (here.failing_call > 0 && --here.failing_call == 0) return here.failing_call_result;
+  if (const auto once = here.fail_once.find(name); once != here.fail_once.end()) {
+    const CUresult result = once->second;
+    here.fail_once.erase(once);
+    return result;
+  }
+  const auto always = here.fail_always.find(name);
+  return always != here.fail_always.end() ? always->second : CUDA_SUCCESS;
+}
+
+// A tag for each row, by which a stub finds what it does beyond noting the call.
+#define CUEVENT_REQUIRED(name, version)                                                                      \
+  struct name##_v##version##_tag {};
+#define CUEVENT_OPTIONAL(name, version)                                                                      \
+  struct name##_v##version##_tag {};
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+
+template <class Tag, class... Arguments>
+CUresult act(Tag, Arguments...) {
+  return CUDA_SUCCESS;
+}
+
+template <class Handle>
+Handle make_handle() {
+  return reinterpret_cast<Handle>(0x10000 + 16 * next_handle++);
+}
+
+CUresult act(cuDriverGetVersion_v2020_tag, int* version) { return *version = offered_version, CUDA_SUCCESS; }
+CUresult act(cuDeviceGet_v2000_tag, CUdevice* device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; }
+CUresult act(cuDeviceGetCount_v2000_tag, int* count) { return *count = 1, CUDA_SUCCESS; }
+CUresult act(cuDevicePrimaryCtxRetain_v7000_tag, CUcontext* context, CUdevice device) {
+  ++contexts;
+  return *context = context_handle(0x100 + static_cast<std::uintptr_t>(device)), CUDA_SUCCESS;
+}
+CUresult act(cuDevicePrimaryCtxRelease_v11000_tag, CUdevice) { return --contexts, CUDA_SUCCESS; }
+CUresult act(cuCtxCreate_v3020_tag, CUcontext* context, unsigned, CUdevice) {
+  ++contexts;
+  here.stack.push_back(*context = make_handle<CUcontext>());
+  return CUDA_SUCCESS;
+}
+CUresult act(cuCtxDestroy_v4000_tag, CUcontext) { return --contexts, CUDA_SUCCESS; }
+CUresult act(cuCtxPushCurrent_v4000_tag, CUcontext context) {
+  return here.stack.push_back(context), CUDA_SUCCESS;
+}
+CUresult act(cuCtxPopCurrent_v4000_tag, CUcontext* context) {
+  if (here.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = here.stack.back();
+  here.stack.pop_back();
+  return CUDA_SUCCESS;
+}
+CUresult act(cuCtxGetCurrent_v4000_tag, CUcontext* context) {
+  return *context = here.stack.empty() ? nullptr : here.stack.back(), CUDA_SUCCESS;
+}
+CUresult act(cuCtxGetDevice_v2000_tag, CUdevice* device) {
+  if (here.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  return *device = here.stack.back() == context_handle(2) ? 1 : 0, CUDA_SUCCESS;
+}
+CUresult act(cuEventCreate_v2000_tag, CUevent* event, unsigned) {
+  ++events;
+  return *event = make_handle<CUevent>(), CUDA_SUCCESS;
+}
+CUresult act(cuEventDestroy_v4000_tag, CUevent) { return --events, CUDA_SUCCESS; }
+CUresult act(cuEventElapsedTime_v2000_tag, float* time, CUevent, CUevent) {
+  return *time = 1.5F, CUDA_SUCCESS;
+}
+CUresult act(cuEventElapsedTime_v12080_tag, float* time, CUevent, CUevent) {
+  return *time = 2.5F, CUDA_SUCCESS;
+}
+CUresult act(cuStreamGetCtx_v9020_tag, CUstream, CUcontext* context) {
+  return *context = here.stream_context, CUDA_SUCCESS;
+}
+CUresult act(cuStreamIsCapturing_v10000_tag, CUstream, CUstreamCaptureStatus* status) {
+  return *status = here.capture_status, CUDA_SUCCESS;
+}
+CUresult act(cuThreadExchangeStreamCaptureMode_v10010_tag, CUstreamCaptureMode* mode) {
+  return std::swap(*mode, here.capture_mode), CUDA_SUCCESS;
+}
+
+template <class Tag, class Function>
+struct Stub;
+template <class Tag, class... Arguments>
+struct Stub<Tag, CUresult (*)(Arguments...)> {
+  static inline std::string_view name;
+  static CUresult call(Arguments... arguments) {
+    here.calls.push_back({name, here.stack.empty() ? nullptr : here.stack.back()});
+    const CUresult result = planned(name);
+    return result == CUDA_SUCCESS ? act(Tag{}, arguments...) : result;
+  }
+};
+
+struct Entry {
+  std::string_view name;
+  int version;
+  void* stub;
+};
+
+template <class Tag, class Function>
+Entry entry(std::string_view name, int version) {
+  Stub<Tag, Function>::name = name;
+  return {name, version, reinterpret_cast<void*>(Stub<Tag, Function>::call)};
+}
+
+const Entry entries[] = {
+#define CUEVENT_REQUIRED(name, version)                                                                      \
+  entry<name##_v##version##_tag, PFN_##name##_v##version>(#name, version),
+#define CUEVENT_OPTIONAL(name, version)                                                                      \
+  entry<name##_v##version##_tag, PFN_##name##_v##version>(#name, version),
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+};
+
+} // namespace
+
+RecordingDriver::RecordingDriver() {
+  here = Thread();
+  requested.clear();
+}
+
+cuevent::Driver RecordingDriver::driver(int version) {
+  offered_version = version;
+  const cuevent::Driver driver(get_proc_address);
+  here.calls.clear();
+  return driver;
+}
+
+CUresult RecordingDriver::get_proc_address(const char* name, void** function, int version, cuuint64_t,
+                                           CUdriverProcAddressQueryResult* status) {
+  requested.push_back(std::string(name) + " " + std::to_string(version));
+  *function = nullptr;
+  *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (version > offered_version) return CUDA_ERROR_INVALID_VALUE;
+  for (const Entry& entry : entries)
+    if (entry.name == name && entry.version <= version && entry.version <= offered_version)
+      *function = entry.stub;
+  if (*function == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *status = CU_GET_PROC_ADDRESS_SUCCESS;
+  return planned("cuGetProcAddress");
+}
+
+std::vector<Call> RecordingDriver::calls_with_contexts() { return std::exchange(here.calls, {}); }
+
+std::vector<std::string_view> RecordingDriver::calls() {
+  std::vector<std::string_view> names;
+  for (const Call& call : calls_with_contexts())
+    names.push_back(call.name);
+  return names;
+}
+
+void RecordingDriver::fail_next(std::string_view name, CUresult result) { here.fail_once[name] = result; }
+void RecordingDriver::fail_always(std::string_view name, CUresult result) { here.fail_always[name] = result; }
+void RecordingDriver::fail_call(int k, CUresult result) {
+  here.failing_call = k;
+  here.failing_call_result = result;
+}
+void RecordingDriver::fail_nothing() {
+  here.fail_once.clear();
+  here.fail_always.clear();
+  here.failing_call = 0;
+}
+
+void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }
+void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.capture_status = status; }
+std::vector<CUcontext>& RecordingDriver::context_stack() { return here.stack; }
+CUstreamCaptureMode& RecordingDriver::capture_mode() { return here.capture_mode; }
+long RecordingDriver::live_events() { return events; }
+long RecordingDriver::live_contexts() { return contexts; }
+std::vector<std::string> RecordingDriver::requests() { return std::exchange(requested, {}); }
+
+} // namespace test

@@ -1,0 +1,65 @@
+// A driver of recording stubs: it does nothing, but notes each call and the context that was current in it,
+// and fails where it is told to. What it notes is kept per thread and without locks, so that the thread
+// sanitizer sees the races of cuevent and not those of the stubs.
+#pragma once
+
+#include <cuevent/driver.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace test {
+
+struct Call {
+  std::string_view name;
+  CUcontext current;
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+class RecordingDriver {
+public:
+  /// Forgets this thread's calls, context stack and planned failures.
+  RecordingDriver();
+
+  /// A driver of the given version, which therefore lacks what later versions brought.
+  static cuevent::Driver driver(int version = 13000);
+  static CUresult get_proc_address(const char* name, void** function, int version, cuuint64_t flags,
+                                   CUdriverProcAddressQueryResult* status);
+
+  /// The calls since the last time, as names.
+  std::vector<std::string_view> calls();
+  /// The same with their contexts.
+  std::vector<Call> calls_with_contexts();
+
+  /// The next call of `name` returns `result` and does nothing.
+  void fail_next(std::string_view name, CUresult result);
+  /// The k-th call from now (1 is the next), whichever it is, returns `result` and does nothing.
+  void fail_call(int k, CUresult result);
+  /// All calls of `name` return `result` until further notice.
+  void fail_always(std::string_view name, CUresult result);
+  /// No planned failures any more.
+  void fail_nothing();
+
+  /// The context that cuStreamGetCtx names for every stream, and what cuStreamIsCapturing answers.
+  void stream_context(CUcontext context);
+  void capture_status(CUstreamCaptureStatus status);
+
+  std::vector<CUcontext>& context_stack();
+  CUstreamCaptureMode& capture_mode();
+
+  /// Objects made and not destroyed, in the process.
+  static long live_events();
+  static long live_contexts();
+
+  /// What was asked of get_proc_address since the last time: "name version".
+  static std::vector<std::string> requests();
+};
+
+/// Handles that the stubs take for real.
+inline CUcontext context_handle(std::uintptr_t n) { return reinterpret_cast<CUcontext>(0xc000 + n); }
+inline CUstream stream_handle(std::uintptr_t n) { return reinterpret_cast<CUstream>(0x5000 + n); }
+inline CUevent event_handle(std::uintptr_t n) { return reinterpret_cast<CUevent>(0xe000 + n); }
+
+} // namespace test

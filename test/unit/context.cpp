@@ -1,0 +1,192 @@
+#include <cuevent/context.hpp>
+
+#include "recording_driver.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+using namespace cuevent;
+using namespace test;
+using Names = std::vector<std::string_view>;
+
+static_assert(std::is_nothrow_copy_constructible_v<Context> && std::is_nothrow_move_constructible_v<Context>);
+static_assert(std::is_nothrow_copy_assignable_v<Context> && std::is_nothrow_move_assignable_v<Context>);
+static_assert(sizeof(Context) == 3 * sizeof(void*));
+static_assert(!std::is_copy_constructible_v<ContextGuard> && !std::is_move_constructible_v<ContextGuard>);
+static_assert(!std::is_convertible_v<const Context&, ContextGuard>);
+
+namespace {
+
+struct Fixture {
+  RecordingDriver recording;
+  Driver driver = RecordingDriver::driver();
+  ~Fixture() {
+    CHECK(recording.context_stack().empty());
+    CHECK(RecordingDriver::live_contexts() == 0);
+  }
+};
+
+CUresult hooked = CUDA_SUCCESS;
+void remember(CUresult result, const char*) noexcept { hooked = result; }
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "the last copy of a primary context releases it", "[context]") {
+  {
+    Context first = Context::primary(0, driver);
+    CHECK(RecordingDriver::live_contexts() == 1);
+    {
+      const Context copy = first;
+      CHECK(copy == first);
+      first = Context();
+      CHECK_FALSE(first);
+      CHECK(copy.device() == 0);
+      CHECK(recording.calls() == Names{"cuDeviceGet", "cuDevicePrimaryCtxRetain"});
+    }
+    CHECK(recording.calls() == Names{"cuDevicePrimaryCtxRelease"});
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a created context is not left current, and its last copy destroys it",
+                 "[context]") {
+  {
+    const Context context = Context::create(0, driver);
+    CHECK(recording.context_stack().empty());
+    CHECK(recording.calls() == Names{"cuDeviceGet", "cuCtxCreate", "cuCtxPopCurrent"});
+  }
+  CHECK(recording.calls() == Names{"cuCtxDestroy"});
+}
+
+TEST_CASE_METHOD(Fixture, "a borrowed context makes no driver call and is never released", "[context]") {
+  {
+    const Context context = Context::borrow(context_handle(1), driver);
+    const Context copy = context;
+    CHECK(copy.native_handle() == context_handle(1));
+    CHECK(copy.driver() == driver);
+  }
+  CHECK(recording.calls().empty());
+  CHECK_THROWS_AS(Context::borrow(nullptr, driver), InvalidContext);
+}
+
+TEST_CASE_METHOD(Fixture, "current() borrows what is current, and throws InvalidContext where nothing is",
+                 "[context]") {
+  CHECK_THROWS_AS(Context::current(driver), InvalidContext);
+  const Context context = Context::borrow(context_handle(1), driver);
+  const ContextGuard guard(context);
+  CHECK(Context::current(driver) == context);
+  Context found;
+  CHECK(Context::try_current(found, driver) == CUDA_SUCCESS);
+  CHECK(found == context);
+}
+
+TEST_CASE_METHOD(Fixture, "moving and assigning a context to itself keeps it", "[context]") {
+  Context context = Context::primary(0, driver);
+  Context& same = context;
+  context = same;
+  context = std::move(same);
+  CHECK(context.native_handle() == context_handle(0x100));
+  CHECK(RecordingDriver::live_contexts() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a guard makes its context current and restores what was", "[context]") {
+  const Context outer = Context::borrow(context_handle(1), driver);
+  const Context inner = Context::borrow(context_handle(2), driver);
+  {
+    const ContextGuard guard(outer);
+    try {
+      const ContextGuard nested(inner);
+      CHECK(recording.context_stack().back() == context_handle(2));
+      throw 1;
+    } catch (int) {
+    }
+    CHECK(recording.context_stack() == std::vector{context_handle(1)});
+  }
+  CHECK(recording.context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a guard on the current context pushes nothing", "[context]") {
+  const Context context = Context::borrow(context_handle(1), driver);
+  const ContextGuard guard(context);
+  recording.calls();
+  { const ContextGuard again(context); }
+  CHECK(recording.calls() == Names{"cuCtxGetCurrent"});
+}
+
+TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is never pushed", "[context]") {
+  const Context dead = Context::borrow(context_handle(1), driver);
+  recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(ContextGuard{dead}, ContextIsDestroyed);
+  CUresult result = CUDA_SUCCESS;
+  { const ContextGuard guard(dead, result); }
+  CHECK(result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetCurrent", "cuCtxGetId"});
+}
+
+TEST_CASE_METHOD(Fixture, "a guard of an empty context throws InvalidContext and asks the driver nothing",
+                 "[context]") {
+  CHECK_THROWS_AS(ContextGuard{Context()}, InvalidContext);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a guard destroyed while another context is current leaves that and reports it",
+                 "[context]") {
+  const ErrorHook before = set_error_hook(remember);
+  const Context context = Context::borrow(context_handle(1), driver);
+  {
+    const ContextGuard guard(context);
+    recording.context_stack().push_back(context_handle(9));
+  }
+  CHECK(hooked == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(recording.context_stack() == std::vector{context_handle(1), context_handle(9)});
+  recording.context_stack().clear();
+  set_error_hook(before);
+}
+
+TEST_CASE_METHOD(Fixture, "a guard destroyed on another thread undoes nothing and reports it", "[context]") {
+  const ErrorHook before = set_error_hook(remember);
+  hooked = CUDA_SUCCESS;
+  const Context context = Context::borrow(context_handle(1), driver);
+  auto* const guard = new ContextGuard(context);
+  std::thread([guard] {
+    delete guard;
+    CHECK(RecordingDriver().calls().empty());
+  }).join();
+  CHECK(hooked == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(recording.context_stack() == std::vector{context_handle(1)});
+  recording.context_stack().clear();
+  set_error_hook(before);
+}
+
+TEST_CASE_METHOD(Fixture, "device() of a borrowed context asks in that context and restores the caller's",
+                 "[context]") {
+  CHECK(Context::borrow(context_handle(2), driver).device() == 1);
+  CHECK(Context::primary(3, driver).device() == 3);
+}
+
+TEST_CASE_METHOD(Fixture, "what creation could not do it throws, leaking nothing", "[context]") {
+  for (const char* call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain"}) {
+    recording.fail_next(call, CUDA_ERROR_INVALID_DEVICE);
+    CHECK_THROWS_AS(Context::primary(0, driver), InvalidDevice);
+  }
+  for (const char* call : {"cuDeviceGet", "cuCtxCreate"}) {
+    recording.fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
+    Context context;
+    CHECK(Context::try_create(context, 0, driver) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_FALSE(context);
+  }
+  CHECK_THROWS_AS(Context::primary(0, Driver()), InvalidHandle);
+}
+
+TEST_CASE_METHOD(Fixture, "a release that fails goes to the hook", "[context]") {
+  const ErrorHook before = set_error_hook(remember);
+  {
+    const Context context = Context::primary(0, driver);
+    recording.fail_next("cuDevicePrimaryCtxRelease", CUDA_ERROR_UNKNOWN);
+  }
+  CHECK(hooked == CUDA_ERROR_UNKNOWN);
+  driver.table().cuDevicePrimaryCtxRelease_v11000(0);
+  set_error_hook(before);
+}

@@ -1,0 +1,181 @@
+#include <cuevent/driver.hpp>
+
+#include "recording_driver.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <type_traits>
+
+using namespace cuevent;
+using Catch::Matchers::ContainsSubstring;
+using test::RecordingDriver;
+
+static_assert(std::is_trivially_copyable_v<Driver> && sizeof(Driver) == sizeof(void*));
+static_assert(std::is_nothrow_default_constructible_v<Driver>);
+static_assert(noexcept(Driver::try_load(std::declval<Driver&>())));
+
+namespace {
+
+/// The message of the DriverUnavailable, or other DriverError, that `make` throws.
+template <class Exception, class Make>
+std::string refusal(Make make) {
+  try {
+    make();
+  } catch (const Exception& error) {
+    return error.what();
+  }
+  FAIL("nothing of the expected type was thrown");
+  return {};
+}
+
+CUresult stub_library(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
+  return CUDA_ERROR_STUB_LIBRARY;
+}
+
+CUresult lacking_query(const char* name, void** function, int version, cuuint64_t flags,
+                       CUdriverProcAddressQueryResult* status) {
+  if (std::string(name) == "cuEventQuery") return *function = nullptr, CUDA_ERROR_NOT_FOUND;
+  return RecordingDriver::get_proc_address(name, function, version, flags, status);
+}
+
+} // namespace
+
+TEST_CASE("a driver is asked for each row's own version, once", "[driver]") {
+  RecordingDriver recording;
+  RecordingDriver::driver();
+  std::vector<std::string> requests = RecordingDriver::requests();
+  for (const char* row : {
+#define CUEVENT_REQUIRED(name, version) #name " " #version,
+#define CUEVENT_OPTIONAL(name, version) #name " " #version,
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+       }) {
+    CAPTURE(row);
+    const bool probed_first = std::string(row) == "cuDriverGetVersion 2020";
+    CHECK(std::count(requests.begin(), requests.end(), row) == (probed_first ? 2 : 1));
+  }
+}
+
+TEST_CASE("the version is the driver's", "[driver]") {
+  RecordingDriver recording;
+  CHECK(RecordingDriver::driver(13000).version() == 13000);
+  CHECK(RecordingDriver::driver(12040).version() == 12040);
+  CHECK(Driver().version() == 0);
+}
+
+TEST_CASE("an older driver is never asked for what came later", "[driver]") {
+  RecordingDriver recording;
+  RecordingDriver::driver(12000);
+  for (const std::string& request : RecordingDriver::requests()) {
+    CAPTURE(request);
+    CHECK(std::stoi(request.substr(request.find(' '))) <= 12000);
+  }
+}
+
+TEST_CASE("elapsed time falls back to its first version on a driver older than 12.8", "[driver]") {
+  RecordingDriver recording;
+  float time = 0;
+  RecordingDriver::driver(13000).table().cuEventElapsedTime_v12080(&time, nullptr, nullptr);
+  CHECK(time == 2.5F);
+  RecordingDriver::driver(12060).table().cuEventElapsedTime_v12080(&time, nullptr, nullptr);
+  CHECK(time == 1.5F);
+}
+
+TEST_CASE("an entry point that the driver is too old for is refused with the version that has it",
+          "[driver]") {
+  RecordingDriver recording;
+  const Driver driver = RecordingDriver::driver(12000);
+  const std::string text = refusal<NotSupported>(
+      [&] { driver.entry_point<PFN_cuEventElapsedTime_v2000>("cuEventElapsedTime", 12080); });
+  CHECK_THAT(text,
+             ContainsSubstring("cuEventElapsedTime needs a driver of CUDA 12.8, and this one has CUDA 12.0"));
+}
+
+TEST_CASE("an unknown entry point is refused by name", "[driver]") {
+  RecordingDriver recording;
+  const Driver driver = RecordingDriver::driver();
+  CHECK_THAT(refusal<NotFound>([&] { driver.entry_point<void (*)()>("cuNothing", 12000); }),
+             ContainsSubstring("cuNothing"));
+  CHECK(driver.entry_point<PFN_cuEventQuery_v2000>("cuEventQuery", 2000) ==
+        driver.table().cuEventQuery_v2000);
+}
+
+TEST_CASE("the same functions are the same driver, however they were found", "[driver]") {
+  RecordingDriver recording;
+  CHECK(RecordingDriver::driver() == RecordingDriver::driver());
+  CHECK_FALSE(RecordingDriver::driver(12000) == RecordingDriver::driver(13000));
+}
+
+TEST_CASE("no driver is a driver whose functions all refuse", "[driver]") {
+  const Driver none;
+  CHECK_FALSE(none);
+  CHECK(none.table().cuEventQuery_v2000(nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(none.table().cuInit_v2000(0) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<InvalidHandle>([&] { none.fail(CUDA_ERROR_INVALID_HANDLE, "cuDeviceGet"); }),
+             ContainsSubstring("the Driver is empty"));
+}
+
+TEST_CASE("no library: the refusal names what was sought", "[driver]") {
+  const auto load = [] { return Driver("libcuda-that-is-not-there.so.1"); };
+  CHECK_THAT(refusal<SharedObjectInitFailed>(load), ContainsSubstring("libcuda-that-is-not-there.so.1"));
+  CHECK_THAT(refusal<DriverUnavailable>(load), ContainsSubstring("no driver: "));
+  Driver driver;
+  CHECK(Driver::try_load(driver, "libcuda-that-is-not-there.so.1") == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
+  CHECK_FALSE(driver);
+}
+
+TEST_CASE("a library that is no driver is refused as such", "[driver]") {
+  CHECK_THAT(refusal<SharedObjectInitFailed>([] { return Driver("libm.so.6"); }),
+             ContainsSubstring("libm.so.6 is not a CUDA driver"));
+}
+
+TEST_CASE("the toolkit's link stub is told from a driver", "[driver]") {
+  CHECK_THAT(refusal<StubLibrary>([] { return Driver(stub_library); }), ContainsSubstring("link stub"));
+  Driver driver;
+  CHECK(Driver::try_load(driver, stub_library) == CUDA_ERROR_STUB_LIBRARY);
+}
+
+TEST_CASE("a driver older than 12.0 is refused with both versions", "[driver]") {
+  RecordingDriver recording;
+  const std::string text = refusal<CallRequiresNewerDriver>([] { RecordingDriver::driver(11080); });
+  CHECK_THAT(text, ContainsSubstring("12.0 or later") && ContainsSubstring("11.8"));
+}
+
+TEST_CASE("no device, and any other failure of cuInit, keep their codes", "[driver]") {
+  RecordingDriver recording;
+  recording.fail_next("cuInit", CUDA_ERROR_NO_DEVICE);
+  CHECK_THAT(refusal<NoDevice>([] { RecordingDriver::driver(); }), ContainsSubstring("CUDA_VISIBLE_DEVICES"));
+  recording.fail_next("cuInit", CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+  try {
+    RecordingDriver::driver();
+    FAIL("cuInit failed unnoticed");
+  } catch (const DriverUnavailable& error) {
+    CHECK(error.result() == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+    CHECK_THAT(error.what(), ContainsSubstring("cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"));
+  }
+  recording.fail_next("cuInit", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(RecordingDriver::driver(), DriverUnavailable);
+}
+
+TEST_CASE("a driver that lacks a required entry is refused by the entry's name", "[driver]") {
+  RecordingDriver recording;
+  CHECK_THAT(refusal<DriverUnavailable>([] { return Driver(lacking_query); }),
+             ContainsSubstring("cuEventQuery"));
+}
+
+TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is tried again", "[driver]") {
+  REQUIRE(setenv("CUEVENT_DRIVER", "first-that-is-not-there.so", 1) == 0);
+  CHECK_THAT(refusal<DriverUnavailable>([] { Driver::instance(); }),
+             ContainsSubstring("first-that-is-not-there.so"));
+  REQUIRE(setenv("CUEVENT_DRIVER", "second-that-is-not-there.so", 1) == 0);
+  CHECK_THAT(refusal<DriverUnavailable>([] { Driver::instance(); }),
+             ContainsSubstring("second-that-is-not-there.so"));
+  Driver driver;
+  CHECK(Driver::try_load(driver) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
+  unsetenv("CUEVENT_DRIVER");
+}

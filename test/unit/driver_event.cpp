@@ -1,0 +1,481 @@
+#include <cuevent/driver_event.hpp>
+
+#include "recording_driver.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <functional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+using namespace cuevent;
+using namespace test;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using Names = std::vector<std::string_view>;
+
+static_assert(!std::is_copy_constructible_v<DriverEvent> && !std::is_copy_assignable_v<DriverEvent>);
+static_assert(std::is_nothrow_move_constructible_v<DriverEvent> &&
+              std::is_nothrow_move_assignable_v<DriverEvent>);
+static_assert(std::is_nothrow_default_constructible_v<DriverEvent> &&
+              std::is_nothrow_destructible_v<DriverEvent>);
+static_assert(std::is_nothrow_swappable_v<DriverEvent> && !std::is_convertible_v<DriverEvent, bool>);
+static_assert(!std::is_convertible_v<const Context&, DriverEvent>);
+static_assert(sizeof(DriverEvent) <= 40);
+static_assert(noexcept(std::declval<DriverEvent&>().try_record(CUstream())));
+static_assert(noexcept(std::declval<DriverEvent&>().try_query()) &&
+              !noexcept(std::declval<DriverEvent&>().query()));
+static_assert(unsigned(EventFlags::blocking_sync) == CU_EVENT_BLOCKING_SYNC);
+static_assert(unsigned(EventFlags::interprocess) == CU_EVENT_INTERPROCESS);
+static_assert(unsigned(RecordFlags::external) == CU_EVENT_RECORD_EXTERNAL);
+static_assert(unsigned(WaitFlags::external) == CU_EVENT_WAIT_EXTERNAL);
+
+namespace {
+
+struct Fixture {
+  RecordingDriver recording;
+  Driver driver = RecordingDriver::driver();
+  Context context = Context::borrow(context_handle(1), driver);
+  CUstream stream = stream_handle(1);
+  long events_before = RecordingDriver::live_events();
+
+  DriverEvent timed() { return DriverEvent(context, EventFlags::timing); }
+
+  ~Fixture() {
+    CHECK(recording.context_stack().empty());
+    CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK(RecordingDriver::live_events() == events_before);
+  }
+};
+
+CUresult hooked = CUDA_SUCCESS;
+void remember(CUresult result, const char*) noexcept { hooked = result; }
+
+template <class Exception>
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Exception& error) {
+    CHECK(typeid(error) == typeid(Exception));
+    return error.what();
+  }
+  FAIL("nothing was thrown");
+  return {};
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "creation pushes the context only where it is not current, and restores",
+                 "[event]") {
+  { const DriverEvent event(context); }
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetCurrent", nullptr},
+                                                             {"cuCtxGetId", nullptr},
+                                                             {"cuCtxPushCurrent", nullptr},
+                                                             {"cuEventCreate", context_handle(1)},
+                                                             {"cuCtxPopCurrent", context_handle(1)},
+                                                             {"cuEventDestroy", nullptr}});
+  const ContextGuard guard(context);
+  recording.calls();
+  { const DriverEvent event(context); }
+  CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuEventCreate", "cuEventDestroy"});
+}
+
+TEST_CASE_METHOD(Fixture, "each hot call is one driver call, with no context made current", "[event]") {
+  DriverEvent event(context);
+  const DriverEvent end(context);
+  recording.calls();
+  const auto only = [&](std::string_view name) {
+    CHECK(recording.calls_with_contexts() == std::vector<Call>{{name, nullptr}});
+  };
+  event.record(stream);
+  only("cuEventRecord");
+  event.record(stream, RecordFlags::external);
+  only("cuEventRecordWithFlags");
+  event.wait(stream);
+  only("cuStreamWaitEvent");
+  event.wait(stream, WaitFlags::external);
+  only("cuStreamWaitEvent");
+  CHECK(event.query());
+  only("cuEventQuery");
+  event.synchronize();
+  only("cuEventSynchronize");
+  CHECK(event.elapsed_time(end).count() == 2.5F);
+  only("cuEventElapsedTime");
+}
+
+TEST_CASE_METHOD(Fixture, "a default stream means that of the event's own context", "[event]") {
+  DriverEvent event(context);
+  const Context other = Context::borrow(context_handle(2), driver);
+  const ContextGuard guard(other);
+  for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    recording.calls();
+    event.record(handle);
+    event.wait(handle);
+    const std::vector<Call> calls = recording.calls_with_contexts();
+    REQUIRE(calls.size() == 10);
+    CHECK(calls[3] == Call{"cuEventRecord", context_handle(1)});
+    CHECK(calls[8] == Call{"cuStreamWaitEvent", context_handle(1)});
+    CHECK(recording.context_stack() == std::vector{context_handle(2)});
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "timing is asked for: without it the driver's disable bit is set", "[event]") {
+  CHECK(DriverEvent(context).flags() == EventFlags::none);
+  CHECK(timed().flags() == EventFlags::timing);
+  CHECK((EventFlags::timing | EventFlags::blocking_sync) != EventFlags::timing);
+}
+
+TEST_CASE_METHOD(Fixture, "query is true when complete, false while pending, and throws on all else",
+                 "[event]") {
+  const DriverEvent event(context);
+  CHECK(event.query());
+  recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY);
+  CHECK_FALSE(event.query());
+  recording.fail_next("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_THROWS_AS(event.query(), IllegalAddress);
+  recording.fail_next("cuEventQuery", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(event.query(), ContextLost);
+  recording.fail_next("cuEventQuery", CUDA_ERROR_CAPTURED_EVENT);
+  CHECK_THROWS_AS(event.query(), CapturedEvent);
+}
+
+TEST_CASE_METHOD(Fixture, "a relaxed query asks in relaxed mode and restores the thread's mode in every case",
+                 "[event]") {
+  const DriverEvent event(context);
+  recording.calls();
+  for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_READY}) {
+    recording.fail_next("cuEventQuery", answer);
+    CHECK(event.query_relaxed() == (answer == CUDA_SUCCESS));
+    CHECK(recording.calls() ==
+          Names{"cuThreadExchangeStreamCaptureMode", "cuEventQuery", "cuThreadExchangeStreamCaptureMode"});
+    CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  }
+  recording.fail_next("cuEventQuery", CUDA_ERROR_CAPTURED_EVENT);
+  CHECK_THROWS_AS(event.query_relaxed(), CapturedEvent);
+  CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  recording.calls();
+  recording.fail_next("cuThreadExchangeStreamCaptureMode", CUDA_ERROR_INVALID_VALUE);
+  CHECK(event.try_query_relaxed() == CUDA_ERROR_INVALID_VALUE);
+  CHECK(recording.calls() == Names{"cuThreadExchangeStreamCaptureMode"});
+}
+
+TEST_CASE_METHOD(Fixture, "a timed wait asks at least once, and is false when the time is over", "[event]") {
+  const DriverEvent event(context);
+  CHECK(event.synchronize_for(0ns));
+  CHECK(event.synchronize_for(-1s));
+  CHECK(event.synchronize_for(std::chrono::nanoseconds::max()));
+  CHECK(event.synchronize_until(std::chrono::steady_clock::time_point::min()));
+  recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+  CHECK_FALSE(event.synchronize_for(0ns));
+  CHECK_FALSE(event.synchronize_for(-1s));
+  CHECK_FALSE(event.synchronize_for(5ms)); // spins, yields and sleeps
+  CHECK(event.try_synchronize_for(0ns) == CUDA_ERROR_NOT_READY);
+  recording.fail_always("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_THROWS_AS(event.synchronize_for(1h), IllegalAddress);
+}
+
+TEST_CASE_METHOD(Fixture, "an empty event never reaches the driver", "[event]") {
+  DriverEvent empty;
+  const DriverEvent good = timed();
+  recording.calls();
+  CHECK_THROWS_AS(empty.record(stream), EmptyEvent);
+  CHECK_THROWS_AS(empty.record(nullptr), EmptyEvent);
+  CHECK_THROWS_AS(empty.record(stream, RecordFlags::external), EmptyEvent);
+  CHECK_THROWS_AS(empty.wait(stream), EmptyEvent);
+  CHECK_THROWS_AS(empty.wait(nullptr), EmptyEvent);
+  CHECK_THROWS_AS(empty.query(), EmptyEvent);
+  CHECK_THROWS_AS(empty.query_relaxed(), EmptyEvent);
+  CHECK_THROWS_AS(empty.synchronize(), EmptyEvent);
+  CHECK_THROWS_AS(empty.synchronize_for(1s), EmptyEvent);
+  CHECK_THROWS_AS(empty.close(), EmptyEvent);
+  CHECK_THAT(refusal<EmptyEvent>([&] { empty.elapsed_time(good); }),
+             ContainsSubstring("the start event is empty"));
+  CHECK_THAT(refusal<EmptyEvent>([&] { good.elapsed_time(empty); }),
+             ContainsSubstring("the end event is empty"));
+  CHECK(empty.try_record(stream) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(empty.try_record(nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(empty.try_wait(nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(empty.try_query() == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(empty.try_close() == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(empty.release() == nullptr);
+  CHECK_FALSE(empty);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "move, close and release leave the event empty", "[event]") {
+  DriverEvent event = timed();
+  CUevent const handle = event.native_handle();
+  DriverEvent moved = std::move(event);
+  CHECK_FALSE(event);
+  CHECK_THROWS_AS(event.query(), EmptyEvent);
+  CHECK(moved.native_handle() == handle);
+  CHECK(moved.flags() == EventFlags::timing);
+  CHECK(moved.context() == context);
+
+  moved.close();
+  CHECK_FALSE(moved);
+  CHECK(RecordingDriver::live_events() == events_before);
+
+  DriverEvent given(context);
+  CUevent const raw = given.release();
+  CHECK_FALSE(given);
+  CHECK(RecordingDriver::live_events() == events_before + 1);
+  CHECK(DriverEvent::from_native_handle(context, raw, EventFlags::none).native_handle() == raw);
+}
+
+TEST_CASE_METHOD(Fixture, "assignment destroys what was there, and survives assignment to itself",
+                 "[event]") {
+  DriverEvent a = timed(), b = timed();
+  CUevent const kept = b.native_handle();
+  a = std::move(b);
+  CHECK(a.native_handle() == kept);
+  CHECK(RecordingDriver::live_events() == events_before + 1);
+  DriverEvent& same = a;
+  a = std::move(same);
+  CHECK(a.native_handle() == kept);
+  CHECK(a.flags() == EventFlags::timing);
+  CHECK(a.query());
+}
+
+TEST_CASE_METHOD(Fixture, "swap exchanges everything, and equality is that of handle and driver", "[event]") {
+  DriverEvent a = timed(), b(context);
+  CUevent const first = a.native_handle();
+  swap(a, b);
+  CHECK(b.native_handle() == first);
+  CHECK(b.flags() == EventFlags::timing);
+  CHECK(a.flags() == EventFlags::none);
+  CHECK(a != b);
+  CHECK(a == DriverEvent::borrow(context, a.native_handle(), EventFlags::none));
+  const Context elsewhere = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
+  CHECK(a != DriverEvent::borrow(elsewhere, a.native_handle(), EventFlags::none));
+  CHECK(DriverEvent() == DriverEvent());
+}
+
+TEST_CASE_METHOD(Fixture, "a borrowed event is used and never destroyed", "[event]") {
+  DriverEvent event = DriverEvent::borrow(context, event_handle(1), EventFlags::timing);
+  event.record(stream);
+  DriverEvent moved = std::move(event);
+  moved.close();
+  { const DriverEvent again = DriverEvent::borrow(context, event_handle(1), EventFlags::none); }
+  CHECK(recording.calls() == Names{"cuEventRecord"});
+  CHECK_THROWS_AS(DriverEvent::borrow(context, nullptr, EventFlags::none), InvalidHandle);
+  CHECK_THROWS_AS(DriverEvent::from_native_handle(context, nullptr, EventFlags::none), InvalidHandle);
+}
+
+TEST_CASE_METHOD(Fixture, "close throws what the destructor would report, and leaves the event empty",
+                 "[event]") {
+  DriverEvent event(context);
+  recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(event.close(), ContextIsDestroyed);
+  CHECK_FALSE(event);
+
+  const ErrorHook before = set_error_hook(remember);
+  {
+    const DriverEvent dropped(context);
+    recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
+  CHECK(hooked == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  set_error_hook(before);
+  for (int i = 0; i < 2; ++i)
+    driver.table().cuEventDestroy_v4000(nullptr); // the two that the stubs still count
+}
+
+TEST_CASE_METHOD(Fixture, "an event keeps an owning context alive", "[event]") {
+  const long contexts = RecordingDriver::live_contexts();
+  {
+    DriverEvent event;
+    {
+      const Context owner = Context::primary(0, driver);
+      event = DriverEvent(owner);
+    }
+    CHECK(RecordingDriver::live_contexts() == contexts + 1);
+    recording.calls();
+    event.close();
+    CHECK(recording.calls() == Names{"cuEventDestroy", "cuDevicePrimaryCtxRelease"});
+  }
+  CHECK(RecordingDriver::live_contexts() == contexts);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "for_stream takes the stream's own context, and the current one for a default stream",
+                 "[event]") {
+  recording.stream_context(context_handle(2));
+  CHECK(DriverEvent::for_stream(stream, EventFlags::timing, driver).context().native_handle() ==
+        context_handle(2));
+  CHECK_THROWS_AS(DriverEvent::for_stream(nullptr, EventFlags::none, driver), InvalidContext);
+  const ContextGuard guard(context);
+  CHECK(DriverEvent::for_stream(nullptr, EventFlags::none, driver).context() == context);
+  recording.fail_next("cuStreamGetCtx", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(DriverEvent::for_stream(stream, EventFlags::none, driver), ContextIsDestroyed);
+}
+
+TEST_CASE_METHOD(Fixture, "a refused record says why, where the event can tell", "[event][cause]") {
+  DriverEvent event(context);
+  recording.stream_context(context_handle(2));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  const std::string mismatch = refusal<ContextMismatch>([&] { event.record(stream); });
+  CHECK_THAT(mismatch, ContainsSubstring("context 0xc001 (device 0)") &&
+                           ContainsSubstring("context 0xc002 (device 1)"));
+
+  recording.stream_context(context_handle(1));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  refusal<InvalidHandle>([&] { event.record(stream); });
+
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_ILLEGAL_STATE);
+  CHECK_THAT(refusal<ExternalOutsideCapture>([&] { event.record(stream, RecordFlags::external); }),
+             ContainsSubstring("the stream is not being captured"));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_ILLEGAL_STATE);
+  refusal<IllegalState>([&] { event.record(stream); });
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<InvalidValue>([&] { event.record(stream, RecordFlags(64)); }),
+             ContainsSubstring("unknown bits"));
+}
+
+TEST_CASE_METHOD(Fixture, "a refused wait says why, where the event can tell", "[event][cause]") {
+  const DriverEvent event(context);
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_ILLEGAL_STATE);
+  refusal<ExternalOutsideCapture>([&] { event.wait(stream, WaitFlags::external); });
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
+  refusal<RecordedInCapture>([&] { event.wait(stream); });
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
+  refusal<InvalidValue>([&] { event.wait(stream, WaitFlags(64)); });
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  CHECK_THAT(refusal<StreamCaptureIsolation>([&] { event.wait(stream); }),
+             ContainsSubstring("WaitFlags::external"));
+}
+
+TEST_CASE_METHOD(Fixture, "a query or synchronize of a captured event says that it was captured",
+                 "[event][cause]") {
+  const DriverEvent event(context);
+  recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE);
+  refusal<RecordedInCapture>([&] { event.query(); });
+  recording.fail_next("cuEventSynchronize", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<RecordedInCapture>([&] { event.synchronize(); }),
+             ContainsSubstring("cuEventSynchronize"));
+}
+
+TEST_CASE_METHOD(Fixture, "a refused elapsed time says which event and why", "[event][cause]") {
+  const DriverEvent untimed(context), a = timed(), b = timed();
+  const DriverEvent foreign(Context::borrow(context_handle(2), driver), EventFlags::timing);
+  const auto fail = [&](CUresult result) { recording.fail_next("cuEventElapsedTime", result); };
+
+  fail(CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<TimingDisabled>([&] { untimed.elapsed_time(a); }), ContainsSubstring("the start event"));
+  fail(CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<TimingDisabled>([&] { a.elapsed_time(untimed); }), ContainsSubstring("the end event"));
+  fail(CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<ContextMismatch>([&] { a.elapsed_time(foreign); }), ContainsSubstring("device 1"));
+
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<NeverRecorded>([&] { a.elapsed_time(b); }),
+             ContainsSubstring("the start event was never"));
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<RecordedInCapture>([&] { a.elapsed_time(b); }), ContainsSubstring("the start event"));
+  recording.fail_nothing();
+  fail(CUDA_ERROR_INVALID_HANDLE); // and of each event with itself: success, so neither cause holds
+  refusal<InvalidHandle>([&] { a.elapsed_time(b); });
+  fail(CUDA_ERROR_NOT_READY);
+  refusal<NotReady>([&] { a.elapsed_time(b); });
+}
+
+TEST_CASE_METHOD(Fixture, "handles of one driver never reach another's functions", "[event][cause]") {
+  const DriverEvent a = timed();
+  const DriverEvent foreign(Context::borrow(context_handle(1), RecordingDriver::driver(12000)),
+                            EventFlags::timing);
+  recording.calls();
+  DriverEvent::Milliseconds time{};
+  CHECK(a.try_elapsed_time(time, foreign) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(recording.calls().empty());
+  CHECK_THAT(refusal<ContextMismatch>([&] { a.elapsed_time(foreign); }), ContainsSubstring("another driver"));
+}
+
+TEST_CASE_METHOD(Fixture, "a refused creation says why and leaks nothing", "[event][cause]") {
+  recording.fail_next("cuEventCreate", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(
+      refusal<InvalidValue>([&] { DriverEvent(context, EventFlags::timing | EventFlags::interprocess); }),
+      ContainsSubstring("interprocess event cannot have timing"));
+  recording.fail_next("cuEventCreate", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<InvalidValue>([&] { DriverEvent(context, EventFlags(64)); }),
+             ContainsSubstring("unknown bits"));
+  refusal<InvalidContext>([&] { DriverEvent{Context()}; });
+  recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  DriverEvent out;
+  CHECK(DriverEvent::try_create(out, context) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_FALSE(out);
+  recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  refusal<ContextIsDestroyed>([&] { DriverEvent{context}; });
+}
+
+TEST_CASE_METHOD(Fixture, "whichever driver call fails, the stack is restored and nothing leaks",
+                 "[event][fault]") {
+  const std::function<void()> scenarios[] = {
+      [&] { DriverEvent event(context); },
+      [&] { DriverEvent(context).record(stream); },
+      [&] { DriverEvent(context).record(nullptr); },
+      [&] { DriverEvent(context).record(CU_STREAM_PER_THREAD, RecordFlags::external); },
+      [&] { DriverEvent(context).wait(nullptr); },
+      [&] { DriverEvent(context).query_relaxed(); },
+      [&] { DriverEvent(context).synchronize_for(1us); },
+      [&] { timed().elapsed_time(timed()); },
+      [&] { DriverEvent::for_stream(stream, EventFlags::none, driver).synchronize(); },
+      [&] { DriverEvent(context).close(); },
+  };
+  const ErrorHook before = set_error_hook(remember);
+  for (const auto& scenario : scenarios) {
+    recording.calls();
+    scenario();
+    const std::vector<std::string_view> calls = recording.calls();
+    for (int k = 1; k <= int(calls.size()); ++k) {
+      CAPTURE(k, calls[std::size_t(k) - 1]);
+      for (const CUresult result : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
+                                    CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_DEINITIALIZED}) {
+        const bool destroys = calls[std::size_t(k) - 1] == "cuEventDestroy";
+        const bool restores = k > 1 && calls[std::size_t(k) - 1] == "cuCtxPopCurrent";
+        hooked = CUDA_SUCCESS;
+        recording.fail_call(k, result);
+        try {
+          scenario();
+          CHECK(hooked == result); // only a destructor may go on, and it reports
+        } catch (const DriverError& error) {
+          CHECK(error.result() == result);
+        }
+        recording.fail_nothing();
+        recording.calls();
+        if (destroys)
+          driver.table().cuEventDestroy_v4000(nullptr);  // the stub failed, and still counts the event
+        if (restores) recording.context_stack().clear(); // the stub failed, and popped nothing
+        recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL; // likewise
+        CHECK(recording.context_stack().empty());
+        CHECK(RecordingDriver::live_events() == events_before);
+        recording.calls();
+      }
+    }
+  }
+  set_error_hook(before);
+}
+
+TEST_CASE("query, wait, synchronize and elapsed_time may run concurrently on one event", "[event][threads]") {
+  RecordingDriver recording;
+  const Driver driver = RecordingDriver::driver();
+  const Context context = Context::primary(0, driver);
+  const DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        end.query();
+        end.query_relaxed();
+        end.wait(stream_handle(2));
+        end.wait(nullptr);
+        end.synchronize();
+        start.elapsed_time(end);
+        DriverEvent own(context);
+        own.record(stream_handle(3));
+      }
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(recording.context_stack().empty());
+}

@@ -1,0 +1,129 @@
+#include <cuevent/error.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <type_traits>
+
+using namespace cuevent;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(std::is_nothrow_copy_constructible_v<InvalidHandle> &&
+              std::is_nothrow_copy_assignable_v<InvalidHandle>);
+static_assert(std::is_base_of_v<std::system_error, DriverError> && std::is_abstract_v<DriverError> == false);
+static_assert(std::is_base_of_v<UsageError, InvalidHandle> && std::is_base_of_v<OutOfResources, OutOfMemory>);
+static_assert(std::is_base_of_v<DeviceFault, IllegalAddress> &&
+              std::is_base_of_v<ContextLost, ContextIsDestroyed>);
+static_assert(std::is_base_of_v<InvalidHandle, EmptyEvent> &&
+              std::is_base_of_v<InvalidHandle, TimingDisabled>);
+static_assert(std::is_base_of_v<InvalidHandle, NeverRecorded> &&
+              std::is_base_of_v<InvalidHandle, ContextMismatch>);
+static_assert(std::is_base_of_v<InvalidValue, RecordedInCapture>);
+static_assert(std::is_base_of_v<IllegalState, ExternalOutsideCapture>);
+static_assert(std::is_base_of_v<DriverError, NotReady> &&
+              std::is_base_of_v<CaptureError, StreamCaptureUnjoined>);
+
+namespace {
+
+CUresult hooked_result = CUDA_SUCCESS;
+std::string hooked_call;
+void remember(CUresult result, const char* call) noexcept {
+  hooked_result = result;
+  hooked_call = call;
+}
+
+template <class Class>
+void throws_its_class(int code) {
+  CAPTURE(code);
+  try {
+    throw_error(static_cast<CUresult>(code), "cuTest");
+  } catch (const DriverError& error) {
+    CHECK(typeid(error) == typeid(Class));
+    CHECK(error.result() == code);
+    CHECK(error.code() == make_error_code(static_cast<CUresult>(code)));
+    CHECK(std::string(error.call()) == "cuTest");
+  }
+}
+
+} // namespace
+
+TEST_CASE("every CUresult of the header in use has a row with its number", "[error]") {
+  std::ifstream header(CUEVENT_DRIVER_HEADERS "/cuda.h");
+  REQUIRE(header);
+  int found = 0;
+  for (std::string line; std::getline(header, line);) {
+    std::istringstream words(line); // "    CUDA_ERROR_INVALID_VALUE                  = 1,"
+    std::string name, equals;
+    int code = 0;
+    if (!(words >> name >> equals >> code) || equals != "=") continue;
+    if (!name.starts_with("CUDA_ERROR_") && name != "CUDA_SUCCESS") continue;
+    ++found;
+    CHECK_THAT(driver_category().message(code),
+               Catch::Matchers::StartsWith(name + " (" + std::to_string(code) + "): "));
+  }
+  CHECK(found > 90);
+}
+
+TEST_CASE("each code is thrown as its own class", "[error]") {
+#define CUEVENT_ERROR(code, name, Class, kind, text, advice) throws_its_class<Class>(code);
+#include <cuevent/errors.inc>
+#undef CUEVENT_ERROR
+}
+
+TEST_CASE("each code is of its row's kind, and only lost contexts and device faults are sticky", "[error]") {
+#define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
+  CHECK(kind_of(static_cast<CUresult>(code)) == ErrorKind::kind);
+#include <cuevent/errors.inc>
+#undef CUEVENT_ERROR
+  CHECK(kind_of(CUDA_SUCCESS) == ErrorKind::success);
+  CHECK(kind_of(CUDA_ERROR_NOT_READY) == ErrorKind::not_ready);
+  CHECK(is_sticky(CUDA_ERROR_ILLEGAL_ADDRESS));
+  CHECK(is_sticky(CUDA_ERROR_CONTEXT_IS_DESTROYED));
+  CHECK(is_sticky(CUDA_ERROR_DEINITIALIZED));
+  CHECK_FALSE(is_sticky(CUDA_ERROR_OUT_OF_MEMORY));
+  CHECK_FALSE(is_sticky(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
+  CHECK_FALSE(is_sticky(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
+}
+
+TEST_CASE("a code that the table does not know is a DriverError that says its number", "[error]") {
+  const auto unknown = static_cast<CUresult>(987);
+  CHECK(kind_of(unknown) == ErrorKind::other);
+  CHECK_FALSE(is_sticky(unknown));
+  try {
+    throw_error(unknown, "cuTest");
+  } catch (const DriverError& error) {
+    CHECK(typeid(error) == typeid(DriverError));
+    CHECK(error.result() == unknown);
+    CHECK_THAT(error.what(), ContainsSubstring("cuTest: CUresult 987"));
+  }
+}
+
+TEST_CASE("what() names the call, the code, its number, the text and the advice", "[error]") {
+  CHECK(std::string(InvalidHandle("cuEventRecord").what()) ==
+        "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): a handle is null, is not of this context, or does "
+        "not serve "
+        "this call");
+  CHECK(std::string(NotReady("cuEventElapsedTime").what()) ==
+        "cuEventElapsedTime: CUDA_ERROR_NOT_READY (600): the work has not completed yet; ask again later, or "
+        "synchronize first");
+  CHECK_THAT(InvalidHandle("cuEventRecord", "do this").what(), Catch::Matchers::EndsWith("; do this"));
+}
+
+TEST_CASE("a copy of an exception says the same", "[error]") {
+  const EmptyEvent error("cuEventQuery", "make it first");
+  const DriverError copy = error;
+  CHECK(std::string(copy.what()) == error.what());
+  CHECK(copy.result() == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE("the error hook gets what is reported, and set_error_hook returns the one before", "[error]") {
+  const ErrorHook before = set_error_hook(remember);
+  report_error(CUDA_ERROR_INVALID_VALUE, "cuEventDestroy");
+  CHECK(hooked_result == CUDA_ERROR_INVALID_VALUE);
+  CHECK(hooked_call == "cuEventDestroy");
+  CHECK(set_error_hook(nullptr) == remember);
+  CHECK(set_error_hook(before) == before);
+}

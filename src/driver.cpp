@@ -193,18 +193,19 @@ CUresult Driver::try_load(Driver& out, GetProcAddress get_proc_address) noexcept
 void* Driver::find_entry_point(const char* name, int version) const {
   void* address = nullptr;
   CUdriverProcAddressQueryResult status{};
-  if (version <= table_->version) {
-    const CUresult result =
-        table_->get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
-    if (result == CUDA_SUCCESS && address != nullptr) return address;
-    if (status != CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
-      fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress",
-           ("the driver has no entry " + std::string(name)).c_str());
-  }
-  fail(CUDA_ERROR_NOT_SUPPORTED, "cuGetProcAddress",
-       (std::string(name) + " needs a driver of CUDA " + version_text(version) + ", and this one has CUDA " +
-        version_text(table_->version))
-           .c_str());
+  if (version > table_->version)
+    fail(CUDA_ERROR_NOT_SUPPORTED, "cuGetProcAddress",
+         (std::string(name) + " needs a driver of CUDA " + version_text(version) +
+          ", and this one has CUDA " + version_text(table_->version))
+             .c_str());
+  const CUresult result =
+      table_->get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
+  if (result == CUDA_SUCCESS && address != nullptr) return address;
+  const std::string advice = status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                 ? std::string(name) + " came later than CUDA " + version_text(version) +
+                                       ": ask for the version of its signature"
+                                 : "the driver has no function " + std::string(name);
+  fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress", advice.c_str());
 }
 
 void Driver::fail(CUresult result, const char* call, const char* advice) const {

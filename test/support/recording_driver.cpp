@@ -162,11 +162,11 @@ CUresult RecordingDriver::get_proc_address(const char* name, void** function, in
   *function = nullptr;
   *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (version > offered_version) return CUDA_ERROR_INVALID_VALUE;
-  for (const Entry& entry : entries)
-    if (entry.name == name && entry.version <= version && entry.version <= offered_version)
-      *function = entry.stub;
-  if (*function == nullptr) return CUDA_ERROR_NOT_FOUND;
-  *status = CU_GET_PROC_ADDRESS_SUCCESS;
+  for (const Entry& entry : entries) {
+    if (entry.name != name || entry.version > offered_version) continue;
+    if (entry.version <= version) *function = entry.stub;
+    *status = *function == nullptr ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SUCCESS;
+  }
   return planned("cuGetProcAddress");
 }
 

@@ -101,6 +101,8 @@ TEST_CASE("an unknown entry point is refused by name", "[driver]") {
   const Driver driver = RecordingDriver::driver();
   CHECK_THAT(refusal<NotFound>([&] { driver.entry_point<void (*)()>("cuNothing", 12000); }),
              ContainsSubstring("cuNothing"));
+  CHECK_THAT(refusal<NotFound>([&] { driver.entry_point<PFN_cuStreamGetCtx_v9020>("cuStreamGetCtx", 2000); }),
+             ContainsSubstring("came later than CUDA 2.0"));
   CHECK(driver.entry_point<PFN_cuEventQuery_v2000>("cuEventQuery", 2000) ==
         driver.table().cuEventQuery_v2000);
 }

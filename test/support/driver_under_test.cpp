@@ -68,6 +68,8 @@ void set_driver(cuevent::GetProcAddress from) {
 
 const cuevent::Driver& driver() { return tested.value(); }
 
+cuevent::Driver uncounted_driver() { return cuevent::Driver(source); }
+
 LiveHandles live_handles() noexcept {
   return {.events = events, .streams = streams, .contexts = contexts, .primary_retains = primary_retains};
 }

@@ -17,9 +17,11 @@ struct LiveHandles {
 /// Driver's constructor.
 void set_driver(cuevent::GetProcAddress source);
 
-/// The driver under test. It is not Driver::instance(), even where both are the same library: its calls that
-/// create and destroy are counted on their way.
+/// The driver under test. Its calls that create and destroy are counted on their way.
 const cuevent::Driver& driver();
+
+/// The same driver as one that does not count, which is therefore another Driver.
+cuevent::Driver uncounted_driver();
 
 LiveHandles live_handles() noexcept;
 

@@ -154,7 +154,8 @@ TEST_CASE_METHOD(Fixture, "Events of different devices have no time between them
 TEST_CASE_METHOD(Fixture, "Events of different drivers have no time between them") {
   const Stream stream(context);
   DriverEvent start(context, EventFlags::timing);
-  const DriverEvent end(Context::borrow(context.native_handle()), EventFlags::timing);
+  const DriverEvent end(Context::borrow(context.native_handle(), test::uncounted_driver()),
+                        EventFlags::timing);
   start.record(stream);
   start.synchronize();
   CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);

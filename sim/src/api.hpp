@@ -1,0 +1,163 @@
+#pragma once
+
+#include "capture.hpp"
+#include "computer.hpp"
+#include "event.hpp"
+#include "graph.hpp"
+#include "stream.hpp"
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+namespace cuevent::sim {
+
+struct Module : Object {
+  Birthplace home;
+  std::string image;
+};
+
+struct Function : Object {
+  std::shared_ptr<Module> module;
+  std::string name;
+};
+
+struct GreenContext : Object {
+  std::shared_ptr<Context> context;
+};
+
+struct ResourceDescription : Object {};
+
+/// One driver call of one process, under the computer's lock. A member for each entry of the driver, and what
+/// they share.
+class Api {
+public:
+  Api(Computer& computer, Computer::Lock& lock, Process& process, bool per_thread_default)
+      : computer_(computer), lock_(lock), process_(process), per_thread_default_(per_thread_default) {}
+
+#define ENTRY(gate, name, version, symbol, parameters, arguments) CUresult symbol parameters;
+#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
+  CUresult symbol parameters;
+#include "entries.inc"
+#undef ENTRY
+#undef STREAM_ENTRY
+
+private:
+  // What a handle names
+  std::shared_ptr<Context> current_context();
+  /// A device lets a dead context be pushed; creating in it is what ends badly.
+  std::shared_ptr<Context> context_to_create_in();
+  std::shared_ptr<Context> context(CUcontext); ///< refuses a dead one
+  std::shared_ptr<Context> context_even_dead(CUcontext);
+  std::shared_ptr<Stream> stream(CUstream);
+  std::shared_ptr<Stream> default_stream(bool per_thread);
+  std::shared_ptr<Event> event(CUevent);
+  std::shared_ptr<Graph> graph(CUgraph);
+  std::shared_ptr<Node> node(CUgraphNode);
+  std::shared_ptr<Node> node(CUgraphNode, CUgraphNodeType);
+  std::shared_ptr<Exec> exec(CUgraphExec);
+  template <class T>
+  std::shared_ptr<T> find(const void* handle, Kind kind) {
+    refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+    return computer_.handles.find<T>(handle, kind, process_);
+  }
+  void require_alive(const Birthplace&, const Object&);
+  int device(CUdevice);
+
+  template <class T>
+  std::shared_ptr<T> make(Kind, const Context* where);
+  std::string history(const Context* where) const;
+  std::string ending() const; ///< "destroyed by ... in call #..."
+  ThreadState& thread() { return computer_.this_thread(process_); }
+
+  // Contexts
+  std::shared_ptr<Context> new_context(Context::Type, int device);
+  CUresult create_context(CUcontext*, unsigned flags, CUdevice);
+  std::shared_ptr<Context> retain_primary(int device);
+  void release_primary(Context&);
+  void kill(Context&);
+  std::shared_ptr<Stream> new_default_stream(const std::shared_ptr<Context>&, Stream::Type);
+  CUresult synchronize_context(const std::shared_ptr<Context>&);
+  CUresult record_in_context(const std::shared_ptr<Context>&, CUevent);
+  CUresult wait_in_context(const std::shared_ptr<Context>&, CUevent);
+  std::shared_ptr<Context> green(CUgreenCtx);
+
+  // Streams
+  CUresult create_stream(CUstream*, const std::shared_ptr<Context>&, unsigned flags, int priority);
+  bool idle(const Stream&) const;
+  std::vector<std::shared_ptr<Operation>> tails(const Context&, bool blocking_only) const;
+  void implicit_check(const Stream&);
+  /// Puts the work on the stream, or into its graph if the stream is capturing: then there is no operation.
+  std::shared_ptr<Operation> submit(const std::shared_ptr<Stream>&, Work,
+                                    std::vector<std::shared_ptr<Operation>> after = {});
+  std::shared_ptr<Operation> enqueue(const std::shared_ptr<Stream>&, Work,
+                                     std::vector<std::shared_ptr<Operation>> after);
+  std::vector<std::shared_ptr<Operation>> predecessors(const Stream&) const;
+  void make_room(const std::shared_ptr<Stream>&);
+  void wait_for(std::shared_ptr<Operation>, const std::string& what);
+  [[noreturn]] void deliver_fault();
+
+  // Captures
+  bool capturing(const Stream&); ///< refuses a stream whose capture was invalidated
+  void unsafe_call();            ///< what a capture in global or thread-local mode forbids
+  void refuse_captured(Event&);  ///< an event last recorded in a capture
+  Node& add_captured_node(Stream&, Work);
+  void join(const std::shared_ptr<Stream>&, const Recording&);
+  void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);
+  void discard(Capture&);
+  void invalidate_captures_of(const Context&);
+  CUresult capture_info(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,
+                        size_t*);
+
+  // Events
+  CUresult elapsed(float*, CUevent, CUevent);
+  CUresult record(CUevent, CUstream, unsigned flags);
+  Work record_work(const std::shared_ptr<Event>&) const;
+  static void recorded(Event&, std::shared_ptr<Operation>);
+  void wait_while_queue_is_full(const Context&);
+
+  // Memory
+  std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses what no allocation holds
+  bool pinned(const void*, std::size_t bytes) const;
+  CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
+  CUresult deallocate(std::uintptr_t, bool host);
+  Work copy_work(void* to, const void* from, std::size_t bytes);
+  template <class Value>
+  Work fill_work(CUdeviceptr, Value, std::size_t count);
+  template <class Value>
+  Work write_work(CUdeviceptr, Value, unsigned flags);
+  template <class Value>
+  Work wait_work(CUdeviceptr, Value, unsigned flags);
+  template <class Value>
+  CUresult fill(CUdeviceptr, Value, std::size_t count);
+  CUresult submit_and_wait(Work);
+  void require_64_bit_operations() const;
+
+  // Launches
+  std::shared_ptr<Function> launchable(CUfunction, std::initializer_list<unsigned> grid,
+                                       std::initializer_list<unsigned> block);
+  void launch(const Function&, const std::shared_ptr<Stream>&);
+  CUresult host_to_device(CUdeviceptr, const void*, std::size_t, const std::shared_ptr<Stream>&, bool wait);
+  CUresult device_to_host(void*, CUdeviceptr, std::size_t, const std::shared_ptr<Stream>&, bool wait);
+
+  // Graphs
+  CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
+  CUresult set_node_event(Work&, CUevent);
+  CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
+  Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType);
+  CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags);
+  void launch(const std::shared_ptr<Exec::Body>&, const std::shared_ptr<Stream>&);
+  CUresult list_nodes(const std::vector<Node*>&, CUgraphNode*, size_t*);
+
+  Computer& computer_;
+  Computer::Lock& lock_;
+  Process& process_;
+  bool per_thread_default_;
+};
+
+template <class T>
+std::shared_ptr<T> Api::make(Kind kind, const Context* where) {
+  return computer_.handles.add<T>(kind, process_, history(where));
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,231 @@
+#include "api.hpp"
+
+#include <algorithm>
+
+namespace cuevent::sim {
+
+bool Api::capturing(const Stream& stream) {
+  if (!stream.capture) return false;
+  refuse_if(stream.capture->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  return true;
+}
+
+void Api::implicit_check(const Stream& stream) {
+  if (stream.type != Stream::Type::legacy) return;
+  bool any = false;
+  for (auto& capture : process_.captures)
+    for (auto& other : capture->streams)
+      if (other->blocking() && other->home.context == stream.home.context) any = capture->invalidated = true;
+  refuse_if(any, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+}
+
+void Api::unsafe_call() {
+  const auto mode = thread().capture_mode;
+  if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
+  bool forbidden = false;
+  for (auto& capture : process_.captures) {
+    if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+    const bool own = capture->thread == Computer::this_thread_id();
+    const bool global =
+        mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (own || global) forbidden = capture->invalidated = true;
+  }
+  refuse_if(forbidden, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+void Api::refuse_captured(Event& event) {
+  auto& capture = event.recording->capture;
+  if (!capture) return;
+  refuse_if(!capture->active(), CUDA_ERROR_INVALID_VALUE);
+  capture->invalidated = true;
+  refuse(CUDA_ERROR_CAPTURED_EVENT);
+}
+
+Node& Api::add_captured_node(Stream& stream, Work work) {
+  Graph& graph = *stream.capture->graph;
+  auto added = make<Node>(Kind::node, nullptr);
+  added->graph = &graph;
+  added->work = std::move(work);
+  added->after = stream.frontier;
+  graph.nodes.push_back(added);
+  stream.frontier = {added.get()};
+  return *added;
+}
+
+void Api::join(const std::shared_ptr<Stream>& stream, const Recording& recording) {
+  if (!stream->capture) {
+    stream->capture = recording.capture;
+    recording.capture->streams.push_back(stream);
+  }
+  for (Node* node : recording.frontier)
+    if (std::find(stream->frontier.begin(), stream->frontier.end(), node) == stream->frontier.end())
+      stream->frontier.push_back(node);
+}
+
+void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_ptr<Event>& what,
+                          bool external) {
+  Capture& capture = *who->capture;
+  Recording& recording = *what->recording;
+  if (external) {
+    Work work;
+    work.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+    work.text = "wait for event #" + std::to_string(what->number);
+    work.event = what;
+    add_captured_node(*who, std::move(work));
+    return;
+  }
+  auto break_with = [&](CUresult result) {
+    capture.invalidated = true;
+    refuse(result);
+  };
+  if (recording.capture) {
+    if (!recording.capture->ongoing) break_with(CUDA_ERROR_INVALID_VALUE);
+    if (recording.capture.get() != &capture) {
+      recording.capture->invalidated = true;
+      break_with(CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    }
+    join(who, recording);
+    return;
+  }
+  if (recording.operation) break_with(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  // Never recorded, or so far only by nodes of a graph: there is nothing to wait for, and nothing is joined.
+}
+
+/// Ends a capture without a graph.
+void Api::discard(Capture& capture) {
+  const auto keep = capture.graph;
+  for (auto& node : capture.graph->nodes)
+    computer_.handles.remove(*node, "gone with its capture, " + ending());
+  computer_.handles.remove(*capture.graph, "gone with its capture, " + ending());
+  finish(capture);
+  std::erase_if(process_.captures, [&](const auto& other) { return other.get() == &capture; });
+}
+
+CUresult Api::cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
+  auto origin = stream(handle);
+  refuse_if(mode != CU_STREAM_CAPTURE_MODE_GLOBAL && mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+                mode != CU_STREAM_CAPTURE_MODE_RELAXED,
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(origin->type == Stream::Type::legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  refuse_if(origin->capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
+  auto capture = std::make_shared<Capture>();
+  capture->id = ++computer_.capture_ids;
+  capture->mode = mode;
+  capture->thread = Computer::this_thread_id();
+  capture->origin = origin.get();
+  capture->streams = {origin};
+  capture->graph = make<Graph>(Kind::graph, nullptr);
+  origin->capture = capture;
+  process_.captures.push_back(capture);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
+  auto asked = stream(handle);
+  refuse_if(graph == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *graph = nullptr;
+  const auto capture = asked->capture;
+  refuse_if(!capture, CUDA_ERROR_ILLEGAL_STATE);
+  if (capture->origin != asked.get()) {
+    capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+  }
+  CUresult result = CUDA_SUCCESS;
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != Computer::this_thread_id()) {
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  } else if (capture->invalidated) {
+    result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  } else if (unjoined(*capture)) {
+    result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  }
+  if (result != CUDA_SUCCESS) {
+    discard(*capture);
+    return result;
+  }
+  *graph = as<CUgraph>(*capture->graph);
+  finish(*capture);
+  std::erase(process_.captures, capture);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::capture_info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                           const CUgraphNode** dependencies, size_t* count) {
+  auto asked = stream(handle);
+  refuse_if(status == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (asked->type == Stream::Type::legacy) // here, unlike elsewhere, the capture is not harmed
+    for (auto& capture : process_.captures)
+      for (auto& other : capture->streams)
+        refuse_if(other->blocking() && other->home.context == asked->home.context,
+                  CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  if (!asked->capture) {
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  }
+  const Capture& capture = *asked->capture;
+  *status = capture.invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  if (capture.invalidated) return CUDA_SUCCESS;
+  if (id != nullptr) *id = capture.id;
+  if (graph != nullptr) *graph = as<CUgraph>(*capture.graph);
+  asked->shown_frontier.clear();
+  for (const Node* node : asked->frontier)
+    asked->shown_frontier.push_back(as<CUgraphNode>(*node));
+  if (dependencies != nullptr) *dependencies = asked->shown_frontier.data();
+  if (count != nullptr) *count = asked->shown_frontier.size();
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  return capture_info(handle, status, nullptr, nullptr, nullptr, nullptr);
+}
+
+CUresult Api::cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id) {
+  return capture_info(handle, status, id, nullptr, nullptr, nullptr);
+}
+
+CUresult Api::cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                        CUgraph* graph, const CUgraphNode** dependencies, size_t* count) {
+  return capture_info(handle, status, id, graph, dependencies, count);
+}
+
+CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* dependencies, size_t count,
+                                                unsigned int flags) {
+  auto asked = stream(handle);
+  refuse_if(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (dependencies == nullptr && count != 0),
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!capturing(*asked), CUDA_ERROR_ILLEGAL_STATE);
+  std::vector<Node*> given;
+  for (size_t i = 0; i < count; ++i) {
+    auto one = node(dependencies[i]);
+    refuse_if(one->graph != asked->capture->graph.get(), CUDA_ERROR_INVALID_VALUE);
+    given.push_back(one.get());
+  }
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) asked->frontier.clear();
+  for (Node* one : given)
+    if (std::find(asked->frontier.begin(), asked->frontier.end(), one) == asked->frontier.end())
+      asked->frontier.push_back(one);
+  return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 12030
+CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                        CUgraph* graph, const CUgraphNode** dependencies,
+                                        const CUgraphEdgeData** edges, size_t* count) {
+  if (edges != nullptr) *edges = nullptr; // all edges are full dependencies
+  return capture_info(handle, status, id, graph, dependencies, count);
+}
+
+CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies,
+                                                   const CUgraphEdgeData* edges, size_t count,
+                                                   unsigned int flags) {
+  if (edges != nullptr) not_modelled("edge data");
+  return cuStreamUpdateCaptureDependencies(handle, dependencies, count, flags);
+}
+#endif
+
+CUresult Api::cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE); // any value is taken
+  std::swap(thread().capture_mode, *mode);
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,280 @@
+#include "api.hpp"
+
+#include <algorithm>
+
+namespace cuevent::sim {
+
+std::shared_ptr<Stream> Api::new_default_stream(const std::shared_ptr<Context>& home, Stream::Type type) {
+  auto stream = std::make_shared<Stream>();
+  stream->process = &process_;
+  stream->home = {home, home->generation};
+  stream->type = type;
+  stream->id = type == Stream::Type::legacy ? 1 : ++computer_.stream_ids;
+  return stream;
+}
+
+std::shared_ptr<Context> Api::new_context(Context::Type type, int device) {
+  auto context = make<Context>(Kind::context, nullptr);
+  context->device = device;
+  context->type = type;
+  context->id = ++computer_.context_ids;
+  context->legacy = new_default_stream(context, Stream::Type::legacy);
+  context->all_streams = new_default_stream(context, Stream::Type::all_streams);
+  process_.contexts.push_back(context);
+  return context;
+}
+
+/// Everything made in it is dead from now on; work it has pending is dropped.
+void Api::kill(Context& context) {
+  const auto keep = computer_.handles.find<Context>(as<CUcontext>(context), Kind::context, process_);
+  context.active = false;
+  ++context.generation;
+  for (auto& capture : std::vector(process_.captures))
+    if (capture->origin->home.context.get() == &context) discard(*capture);
+  computer_.scheduler.abandon([&](const Operation& op) { return op.stream->home.context.get() == &context; });
+  context.per_thread.clear();
+  context.barriers.clear();
+  computer_.changed.notify_all();
+}
+
+std::shared_ptr<Context> Api::retain_primary(int device) {
+  auto& primary = process_.primaries[device];
+  if (!primary) primary = new_context(Context::Type::primary, device);
+  ++primary->retained;
+  if (!primary->active) { // released or reset before: back under the same handle, and empty
+    primary->active = true;
+    primary->id = ++computer_.context_ids;
+    primary->legacy = new_default_stream(primary, Stream::Type::legacy);
+    primary->all_streams = new_default_stream(primary, Stream::Type::all_streams);
+  }
+  return primary;
+}
+
+void Api::release_primary(Context& primary) {
+  if (--primary.retained == 0 && primary.active) kill(primary);
+}
+
+CUresult Api::cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice which) {
+  refuse_if(context == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *context = as<CUcontext>(*retain_primary(device(which)));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDevicePrimaryCtxRelease_v2(CUdevice which) {
+  auto found = process_.primaries.find(device(which));
+  refuse_if(found == process_.primaries.end() || found->second->retained == 0, CUDA_ERROR_INVALID_CONTEXT);
+  release_primary(*found->second);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDevicePrimaryCtxReset_v2(CUdevice which) {
+  auto found = process_.primaries.find(device(which));
+  if (found != process_.primaries.end() && found->second->active) kill(*found->second);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDevicePrimaryCtxSetFlags_v2(CUdevice which, unsigned int flags) {
+  const int ordinal = device(which);
+  refuse_if((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) != 0, CUDA_ERROR_INVALID_VALUE);
+  if (auto found = process_.primaries.find(ordinal); found != process_.primaries.end()) {
+    found->second->flags = flags;
+  } else if (flags != 0) {
+    not_modelled("flags of a primary context that was never retained");
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDevicePrimaryCtxGetState(CUdevice which, unsigned int* flags, int* active) {
+  const int ordinal = device(which);
+  refuse_if(flags == nullptr || active == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto found = process_.primaries.find(ordinal);
+  const bool known = found != process_.primaries.end();
+  *flags = known ? found->second->flags : 0;
+  *active = known && found->second->active;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::create_context(CUcontext* out, unsigned flags, CUdevice which) {
+  refuse_if(out == nullptr || (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  auto created = new_context(Context::Type::created, device(which));
+  created->flags = flags;
+  thread().contexts.push_back(created);
+  *out = as<CUcontext>(*created);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice which) {
+  return create_context(context, flags, which);
+}
+
+CUresult Api::cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinity, int affinities,
+                             unsigned int flags, CUdevice which) {
+  if (affinity != nullptr || affinities != 0) not_modelled("execution affinity");
+  return create_context(context, flags, which);
+}
+
+#if CUDA_VERSION >= 12050
+CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned int flags,
+                             CUdevice which) {
+  if (parameters != nullptr) not_modelled("context creation parameters");
+  return create_context(context, flags, which);
+}
+#endif
+
+CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
+  auto context = context_even_dead(handle);
+  if (context->type != Context::Type::created) refuse(CUDA_ERROR_INVALID_CONTEXT);
+  if (!context->active) undefined("double destroy: " + computer_.handles.describe(handle));
+  // A device waits for all work of the process, not only for that of this context.
+  computer_.wait_until(lock_, "all work of its process, before a context is destroyed", [&] {
+    return std::none_of(
+        computer_.scheduler.unfinished().begin(), computer_.scheduler.unfinished().end(),
+        [&](const auto& entry) { return entry.second->stream->home.context->process == &process_; });
+  });
+  if (!context->active)
+    undefined("destroyed by another thread meanwhile: " + computer_.handles.describe(handle));
+  auto& stack = thread().contexts;
+  if (!stack.empty() && stack.back() == context) stack.pop_back();
+  kill(*context);
+  context->history += ", " + ending();
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxPushCurrent_v2(CUcontext context) {
+  refuse_if(context == nullptr, CUDA_ERROR_INVALID_VALUE);
+  thread().contexts.push_back(
+      context_even_dead(context)); // also a dead one: it is the next use that goes wrong
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxPopCurrent_v2(CUcontext* context) {
+  auto& stack = thread().contexts;
+  refuse_if(stack.empty(), CUDA_ERROR_INVALID_CONTEXT);
+  if (context != nullptr) *context = as<CUcontext>(*stack.back());
+  stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxSetCurrent(CUcontext context) {
+  auto& stack = thread().contexts;
+  std::shared_ptr<Context> next = context == nullptr ? nullptr : context_even_dead(context);
+  if (!stack.empty()) stack.pop_back();
+  if (next) stack.push_back(next);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxGetCurrent(CUcontext* context) {
+  refuse_if(context == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto& stack = thread().contexts;
+  *context = stack.empty() ? nullptr : as<CUcontext>(*stack.back());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxGetDevice(CUdevice* device) {
+  refuse_if(device == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto& stack = thread().contexts;
+  refuse_if(stack.empty(), CUDA_ERROR_INVALID_CONTEXT);
+  *device = stack.back()->device; // of a dead one, too
+  return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 13000
+CUresult Api::cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
+  refuse_if(device == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *device = (handle == nullptr ? current_context() : context_even_dead(handle))->device;
+  return CUDA_SUCCESS;
+}
+#endif
+
+CUresult Api::cuCtxGetFlags(unsigned int* flags) {
+  refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *flags = current_context()->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxGetId(CUcontext handle, unsigned long long* id) {
+  refuse_if(id == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *id = (handle == nullptr ? current_context() : context(handle))->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxGetApiVersion(CUcontext handle, unsigned int* version) {
+  refuse_if(version == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (handle == nullptr)
+    current_context();
+  else
+    context(handle);
+  *version = 3020;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  current_context();
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
+  for (auto& capture : process_.captures)
+    for (auto& stream : capture->streams)
+      if (stream->home.context == context) capture->invalidated = true;
+  refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
+                        [&](auto& capture) { return capture->origin->home.context == context; }),
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  unsafe_call();
+  for (auto& tail : tails(*context, false))
+    wait_for(tail, "all work of context #" + std::to_string(context->number));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxSynchronize() { return synchronize_context(current_context()); }
+
+#if CUDA_VERSION >= 13000
+CUresult Api::cuCtxSynchronize_v2(CUcontext handle) {
+  return synchronize_context(handle == nullptr ? current_context() : context(handle));
+}
+#endif
+
+void Api::invalidate_captures_of(const Context& context) {
+  bool any = false;
+  for (auto& capture : process_.captures)
+    for (auto& stream : capture->streams)
+      if (stream->home.context.get() == &context) any = capture->invalidated = true;
+  refuse_if(any, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent handle) {
+  auto what = event(handle);
+  refuse_if(what->home.context->family() != home->family(), CUDA_ERROR_INVALID_HANDLE);
+  invalidate_captures_of(*home);
+  recorded(*what, enqueue(home->all_streams, record_work(what), tails(*home, false)));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent handle) {
+  auto what = event(handle);
+  invalidate_captures_of(*home);
+  refuse_captured(*what);
+  const auto& operation = what->recording->operation;
+  if (!operation || operation->done()) return CUDA_SUCCESS;
+  for (auto& context : process_.contexts) { // the streams of a primary context are those of its green ones, too
+    if (context != home && context->primary != home) continue;
+    std::erase_if(context->barriers, [](const auto& barrier) { return barrier->done(); });
+    context->barriers.push_back(operation);
+  }
+  return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 12050
+CUresult Api::cuCtxRecordEvent(CUcontext handle, CUevent event) {
+  return record_in_context(context(handle), event);
+}
+
+CUresult Api::cuCtxWaitEvent(CUcontext handle, CUevent event) {
+  return wait_in_context(context(handle), event);
+}
+#endif
+
+} // namespace cuevent::sim

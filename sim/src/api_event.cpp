@@ -1,0 +1,209 @@
+#include "api.hpp"
+#include "timing.hpp"
+
+#include <cstring>
+#include <unistd.h>
+
+namespace cuevent::sim {
+
+/// A device serialises creation and destruction with whoever is stuck in a full launch queue of the context.
+void Api::wait_while_queue_is_full(const Context& home) {
+  computer_.wait_until(
+      lock_, "another thread is blocked in a full launch queue of context #" + std::to_string(home.number),
+      [&] { return home.blocked_submitters == 0; });
+}
+
+CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
+  constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  refuse_if(out == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0,
+            CUDA_ERROR_INVALID_VALUE);
+  auto home = context_to_create_in();
+  wait_while_queue_is_full(*home);
+  refuse_if(!home->active, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  if (home->primary) home = home->primary; // events of a green context outlive it
+  auto created = make<Event>(Kind::event, home.get());
+  created->home = {home, home->generation};
+  created->flags = flags;
+  created->recording = std::make_shared<Recording>();
+  *out = as<CUevent>(*created);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuEventDestroy_v2(CUevent handle) {
+  auto gone = event(handle);
+  wait_while_queue_is_full(*gone->home.context);
+  gone->destroyed = true;
+  computer_.handles.remove(*gone, ending());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuEventQuery(CUevent handle) {
+  auto asked = event(handle);
+  refuse_captured(*asked);
+  unsafe_call();
+  const auto& operation = asked->recording->operation;
+  if (!operation) return CUDA_SUCCESS;
+  if (operation->abandoned && process_.fault != CUDA_SUCCESS) deliver_fault();
+  return operation->done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult Api::cuEventSynchronize(CUevent handle) {
+  auto asked = event(handle);
+  refuse_captured(*asked);
+  unsafe_call();
+  wait_for(asked->recording->operation, "event #" + std::to_string(asked->number));
+  refuse_if(!asked->home.alive(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
+  auto start = event(start_handle);
+  auto end = event(end_handle);
+  for (const auto& one : {start, end}) { // unlike a query, this leaves the capture alone
+    const auto& capture = one->recording->capture;
+    refuse_if(capture != nullptr,
+              capture && capture->active() ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_VALUE);
+  }
+  const auto& first = start->recording->operation;
+  const auto& last = end->recording->operation;
+  refuse_if(!start->timed() || !end->timed() || !first || !last, CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(start->home.context->family() != end->home.context->family(), CUDA_ERROR_INVALID_HANDLE);
+  if ((first->abandoned || last->abandoned) && process_.fault != CUDA_SUCCESS) deliver_fault();
+  refuse_if(!first->done() || !last->done(), CUDA_ERROR_NOT_READY);
+  refuse_if(milliseconds == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Time ticks = last->ended / timing::timestamp_resolution - first->ended / timing::timestamp_resolution;
+  *milliseconds = static_cast<float>(static_cast<double>(ticks * timing::timestamp_resolution) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  return elapsed(milliseconds, start, end);
+}
+
+#if CUDA_VERSION >= 12080
+CUresult Api::cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
+  return elapsed(milliseconds, start, end);
+}
+#endif
+
+Work Api::record_work(const std::shared_ptr<Event>& event) const {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+  work.text = "record event #" + std::to_string(event->number);
+  work.duration = event->timed() ? timing::timed_record : timing::plain_record;
+  return work;
+}
+
+void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
+  Recording& recording = *event.recording;
+  recording.operation = std::move(operation);
+  recording.capture.reset();
+  recording.frontier.clear();
+}
+
+CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flags) {
+  auto what = event(event_handle);
+  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
+  auto where = stream(stream_handle);
+  const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
+  const bool captured = capturing(*where);
+  // A node may record any event; a stream only those of its own context.
+  refuse_if(!(captured && external) && what->home.context->family() != where->home.context->family(),
+            CUDA_ERROR_INVALID_HANDLE);
+  if (!captured) {
+    implicit_check(*where);
+    refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
+    recorded(*what, enqueue(where, record_work(what), {}));
+    return CUDA_SUCCESS;
+  }
+  Recording& recording = *what->recording;
+  if (external) {
+    Work work = record_work(what);
+    work.event = what;
+    add_captured_node(*where, std::move(work));
+  } else {
+    refuse_if((what->flags & CU_EVENT_INTERPROCESS) != 0, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    recorded(*what, nullptr);
+    recording.capture = where->capture;
+    recording.frontier = where->frontier;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuEventRecord(CUevent event, CUstream stream) {
+  return record(event, stream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult Api::cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
+  return record(event, stream, flags);
+}
+
+namespace {
+
+/// What the 64 bytes of an event handle hold.
+struct IpcContents {
+  char magic[16];
+  long long os_process;
+  std::uintptr_t event;
+  int process;
+  unsigned check;
+};
+static_assert(sizeof(IpcContents) <= sizeof(CUipcEventHandle));
+
+constexpr char ipc_magic[16] = "cuevent sim ipc";
+
+unsigned check_of(const IpcContents& contents) {
+  return static_cast<unsigned>((contents.event ^ static_cast<std::uintptr_t>(contents.os_process)) *
+                               2654435761u) ^
+         static_cast<unsigned>(contents.process);
+}
+
+} // namespace
+
+CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle) {
+  refuse_if(handle == nullptr || event_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  current_context();
+  auto exported = find<Event>(event_handle, Kind::event);
+  if (!exported->home.alive())
+    undefined("exports an event of a dead context: " + computer_.handles.describe(event_handle));
+  meet_fault(process_, FaultNews::of_an_event);
+  refuse_if((exported->flags & CU_EVENT_INTERPROCESS) == 0 || exported->imported, CUDA_ERROR_INVALID_HANDLE);
+  computer_.exported_events[exported->handle] = {exported->recording, exported->home.context->device};
+  IpcContents contents{};
+  std::memcpy(contents.magic, ipc_magic, sizeof ipc_magic);
+  contents.os_process = getpid();
+  contents.event = exported->handle;
+  contents.process = process_.index;
+  contents.check = check_of(contents);
+  std::memset(handle, 0, sizeof *handle);
+  std::memcpy(handle, &contents, sizeof contents);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto home = current_context();
+  IpcContents contents{};
+  std::memcpy(&contents, &handle, sizeof contents);
+  refuse_if(std::memcmp(contents.magic, ipc_magic, sizeof ipc_magic) != 0 ||
+                contents.check != check_of(contents),
+            CUDA_ERROR_MAP_FAILED);
+  if (contents.os_process != getpid()) not_modelled("an event handle of another operating-system process");
+  refuse_if(contents.process == process_.index, CUDA_ERROR_INVALID_CONTEXT);
+  // Its memory is mapped as long as somebody holds it: the exporter, or whoever opened it before.
+  auto exported = computer_.exported_events.find(contents.event);
+  refuse_if(exported == computer_.exported_events.end(), CUDA_ERROR_MAP_FAILED);
+  auto recording = exported->second.recording.lock();
+  refuse_if(!recording, CUDA_ERROR_MAP_FAILED);
+  if (exported->second.device != home->device) not_modelled("opening an event of another device");
+  auto opened = make<Event>(Kind::event, home.get());
+  opened->home = {home, home->generation};
+  opened->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+  opened->imported = true;
+  opened->recording = std::move(recording);
+  *out = as<CUevent>(*opened);
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,238 @@
+#include "api.hpp"
+
+#include <map>
+#include <set>
+
+namespace cuevent::sim {
+
+namespace {
+
+/// The nodes, each after all it depends on and otherwise in order of creation; empty if there is a cycle.
+std::vector<const Node*> in_topological_order(const Graph& graph) {
+  std::vector<const Node*> order;
+  std::set<const Node*> placed;
+  for (bool placing = true; placing && order.size() < graph.nodes.size();) {
+    placing = false;
+    for (auto& node : graph.nodes) {
+      if (placed.contains(node.get())) continue;
+      bool ready = true;
+      for (const Node* before : node->after)
+        ready = ready && placed.contains(before);
+      if (!ready) continue;
+      placed.insert(node.get());
+      order.push_back(node.get());
+      placing = true;
+    }
+  }
+  if (order.size() < graph.nodes.size()) order.clear();
+  return order;
+}
+
+} // namespace
+
+CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if ((flags & ~static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0)
+    not_modelled("instantiation flags " + std::to_string(flags));
+  auto from = graph(handle);
+  current_context();
+  unsafe_call();
+  const auto order = in_topological_order(*from);
+  refuse_if(order.empty() && !from->nodes.empty(), CUDA_ERROR_INVALID_VALUE); // a cycle
+  auto body = std::make_shared<Exec::Body>();
+  std::map<const Node*, std::size_t> position;
+  for (const Node* node : order) {
+    Exec::Step step;
+    step.node = node->handle;
+    step.work = node->work;
+    for (const Node* before : node->after)
+      step.after.push_back(position.at(before));
+    position[node] = body->steps.size();
+    body->steps.push_back(std::move(step));
+  }
+  body->user_objects.share_from(from->user_objects);
+  auto exec = make<Exec>(Kind::exec, nullptr);
+  exec->body = std::move(body);
+  *out = as<CUgraphExec>(*exec);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+  return instantiate(exec, graph, flags);
+}
+
+CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const CUresult result = instantiate(exec, graph, parameters->flags);
+  parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  parameters->hErrNode_out = nullptr;
+  return result;
+}
+
+Work& Api::step_of(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraphNodeType type) {
+  auto changed = exec(exec_handle);
+  for (Exec::Step& step : changed->body->steps) {
+    if (step.node != reinterpret_cast<std::uintptr_t>(node_handle)) continue;
+    refuse_if(step.work.type != type, CUDA_ERROR_INVALID_VALUE);
+    return step.work;
+  }
+  refuse(CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult Api::cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent handle) {
+  Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(event(handle)->home.context->family() != work.event->home.context->family(),
+            CUDA_ERROR_INVALID_VALUE);
+  return set_node_event(work, handle);
+}
+
+CUresult Api::cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
+  return set_node_event(step_of(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT), event);
+}
+
+CUresult Api::cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_HOST_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr || parameters->fn == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_HOST);
+  work.function = parameters->fn;
+  work.data = parameters->userData;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphUpload(CUgraphExec exec_handle, CUstream stream_handle) {
+  exec(exec_handle);
+  auto where = stream(stream_handle);
+  if (where->capture) not_modelled("an upload while the stream is capturing");
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
+  auto launched = exec(exec_handle);
+  auto where = stream(stream_handle);
+  if (capturing(*where)) {
+    where->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  implicit_check(*where);
+  for (const Exec::Step& step : launched->body->steps) {
+    if (!step.work.event) continue;
+    if (step.work.event->destroyed)
+      undefined("launches a graph that refers to a destroyed event: " +
+                computer_.handles.describe(as<CUevent>(*step.work.event)));
+    require_alive(step.work.event->home, *step.work.event);
+  }
+  if (process_.fault == CUDA_SUCCESS) launch(launched->body, where);
+  return CUDA_SUCCESS;
+}
+
+/// One submission to the stream; inside it, each node after those it depends on.
+void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<Stream>& where) {
+  make_room(where);
+  auto new_operation = [&](Work work) {
+    auto operation = std::make_shared<Operation>();
+    operation->work = std::move(work);
+    operation->stream = where;
+    return operation;
+  };
+  Work first;
+  first.text = "graph launch";
+  auto begin = new_operation(first);
+  begin->after = predecessors(*where);
+  begin->after.push_back(body->last_launch);
+
+  std::vector<std::shared_ptr<Operation>> operations;
+  std::vector<bool> last(body->steps.size(), true);
+  for (const Exec::Step& step : body->steps) {
+    auto operation = new_operation(step.work);
+    if (step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
+    if (step.after.empty()) operation->after.push_back(begin);
+    for (std::size_t before : step.after) {
+      operation->after.push_back(operations[before]);
+      last[before] = false;
+    }
+    if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+      operation->after.push_back(step.work.event->recording->operation);
+    if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) recorded(*step.work.event, operation);
+    operations.push_back(std::move(operation));
+  }
+  Work done;
+  done.text = "end of the graph launch";
+  done.owner = body;
+  auto end = new_operation(done);
+  end->counted = true;
+  end->after.push_back(begin);
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    if (last[i]) end->after.push_back(operations[i]);
+  where->tail = end;
+  body->last_launch = end;
+
+  computer_.scheduler.submit(begin);
+  for (auto& operation : operations)
+    computer_.scheduler.submit(operation);
+  computer_.scheduler.submit(end);
+  computer_.settle(lock_);
+}
+
+CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {
+  auto gone = exec(handle);
+  computer_.handles.remove(*gone, ending());
+  gone.reset(); // what is in flight keeps the rest
+  computer_.settle(lock_);
+  return CUDA_SUCCESS;
+}
+
+// User objects
+
+CUresult Api::cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy, unsigned int references,
+                                 unsigned int flags) {
+  refuse_if(out == nullptr || destroy == nullptr || references == 0 ||
+                flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC,
+            CUDA_ERROR_INVALID_VALUE);
+  auto created = make<UserObject>(Kind::user_object, nullptr);
+  created->pointer = pointer;
+  created->destroy = destroy;
+  created->references = references;
+  *out = as<CUuserObject>(*created);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuUserObjectRetain(CUuserObject handle, unsigned int count) {
+  refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
+  find<UserObject>(handle, Kind::user_object)->references += count;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuUserObjectRelease(CUuserObject handle, unsigned int count) {
+  refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
+  auto object = find<UserObject>(handle, Kind::user_object);
+  if (object->references < count)
+    undefined("more releases than references: " + computer_.handles.describe(handle));
+  object->release(count);
+  computer_.settle(lock_);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count,
+                                      unsigned int flags) {
+  refuse_if(handle == nullptr || count == 0 ||
+                (flags & ~static_cast<unsigned>(CU_GRAPH_USER_OBJECT_MOVE)) != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  auto holder = graph(graph_handle);
+  auto object = find<UserObject>(handle, Kind::user_object);
+  if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0) object->references += count;
+  holder->user_objects.add(object, count);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count) {
+  refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
+  auto holder = graph(graph_handle);
+  auto object = find<UserObject>(handle, Kind::user_object);
+  refuse_if(!holder->user_objects.release(*object, count), CUDA_ERROR_INVALID_VALUE);
+  computer_.settle(lock_);
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,315 @@
+#include "api.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace cuevent::sim {
+
+CUresult Api::cuGraphCreate(CUgraph* out, unsigned int flags) {
+  refuse_if(out == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUgraph>(*make<Graph>(Kind::graph, nullptr));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphDestroy(CUgraph handle) {
+  auto gone = graph(handle);
+  for (auto& capture : process_.captures)
+    if (capture->graph == gone)
+      undefined("destroys the graph of a capture that goes on: " + computer_.handles.describe(handle));
+  for (auto& one : gone->nodes)
+    computer_.handles.remove(*one, "gone with its graph, " + ending());
+  gone->nodes.clear();
+  computer_.handles.remove(*gone, ending());
+  gone.reset();
+  computer_.settle(lock_);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphClone(CUgraph* out, CUgraph handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto from = graph(handle);
+  auto clone = make<Graph>(Kind::graph, nullptr);
+  std::map<const Node*, Node*> copies;
+  for (auto& one : from->nodes) {
+    auto copy = make<Node>(Kind::node, nullptr);
+    copy->graph = clone.get();
+    copy->work = one->work;
+    copies[one.get()] = copy.get();
+    clone->nodes.push_back(std::move(copy));
+  }
+  for (auto& one : from->nodes)
+    for (const Node* before : one->after)
+      copies.at(one.get())->after.push_back(copies.at(before));
+  clone->user_objects.share_from(from->user_objects);
+  *out = as<CUgraph>(*clone);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::list_nodes(const std::vector<Node*>& found, CUgraphNode* nodes, size_t* count) {
+  refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (nodes == nullptr) {
+    *count = found.size();
+    return CUDA_SUCCESS;
+  }
+  for (size_t i = 0; i < *count; ++i)
+    nodes[i] = i < found.size() ? as<CUgraphNode>(*found[i]) : nullptr;
+  *count = std::min(*count, found.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphGetNodes(CUgraph handle, CUgraphNode* nodes, size_t* count) {
+  std::vector<Node*> found;
+  for (auto& one : graph(handle)->nodes)
+    found.push_back(one.get());
+  return list_nodes(found, nodes, count);
+}
+
+CUresult Api::cuGraphGetRootNodes(CUgraph handle, CUgraphNode* nodes, size_t* count) {
+  std::vector<Node*> found;
+  for (auto& one : graph(handle)->nodes)
+    if (one->after.empty()) found.push_back(one.get());
+  return list_nodes(found, nodes, count);
+}
+
+CUresult Api::cuGraphGetEdges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, size_t* count) {
+  refuse_if(count == nullptr || (from == nullptr) != (to == nullptr), CUDA_ERROR_INVALID_VALUE);
+  std::vector<std::pair<Node*, Node*>> edges;
+  for (auto& one : graph(handle)->nodes)
+    for (Node* before : one->after)
+      edges.emplace_back(before, one.get());
+  if (from != nullptr) {
+    for (size_t i = 0; i < *count; ++i) {
+      from[i] = i < edges.size() ? as<CUgraphNode>(*edges[i].first) : nullptr;
+      to[i] = i < edges.size() ? as<CUgraphNode>(*edges[i].second) : nullptr;
+    }
+  }
+  *count = from == nullptr ? edges.size() : std::min(*count, edges.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType* type) {
+  refuse_if(type == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *type = node(handle)->work.type;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode* nodes, size_t* count) {
+  return list_nodes(node(handle)->after, nodes, count);
+}
+
+CUresult Api::cuGraphNodeGetDependentNodes(CUgraphNode handle, CUgraphNode* nodes, size_t* count) {
+  auto asked = node(handle);
+  std::vector<Node*> found;
+  for (auto& one : asked->graph->nodes)
+    if (std::find(one->after.begin(), one->after.end(), asked.get()) != one->after.end())
+      found.push_back(one.get());
+  return list_nodes(found, nodes, count);
+}
+
+CUresult Api::cuGraphAddDependencies(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
+                                     size_t count) {
+  auto into = graph(handle);
+  refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < count; ++i) {
+    auto before = node(from[i]);
+    auto after = node(to[i]);
+    refuse_if(before->graph != into.get() || after->graph != into.get(), CUDA_ERROR_INVALID_VALUE);
+    refuse_if(std::find(after->after.begin(), after->after.end(), before.get()) != after->after.end(),
+              CUDA_ERROR_INVALID_VALUE);
+    after->after.push_back(before.get());
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
+                                        size_t count) {
+  auto into = graph(handle);
+  refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < count; ++i)
+    refuse_if(std::erase(node(to[i])->after, node(from[i]).get()) == 0, CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 12030
+namespace {
+
+void full_edges(CUgraphEdgeData* data, const size_t* count) {
+  if (data != nullptr && count != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
+}
+
+} // namespace
+
+CUresult Api::cuGraphGetEdges_v2(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
+                                 size_t* count) {
+  const CUresult result = cuGraphGetEdges(handle, from, to, count);
+  if (from != nullptr) full_edges(data, count);
+  return result;
+}
+
+CUresult Api::cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode* nodes, CUgraphEdgeData* data,
+                                            size_t* count) {
+  const CUresult result = cuGraphNodeGetDependencies(handle, nodes, count);
+  if (nodes != nullptr) full_edges(data, count);
+  return result;
+}
+
+CUresult Api::cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode* nodes, CUgraphEdgeData* data,
+                                              size_t* count) {
+  const CUresult result = cuGraphNodeGetDependentNodes(handle, nodes, count);
+  if (nodes != nullptr) full_edges(data, count);
+  return result;
+}
+
+CUresult Api::cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
+                                        const CUgraphEdgeData* data, size_t count) {
+  if (data != nullptr) not_modelled("edge data");
+  return cuGraphAddDependencies(handle, from, to, count);
+}
+
+CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to,
+                                           const CUgraphEdgeData* data, size_t count) {
+  if (data != nullptr) not_modelled("edge data");
+  return cuGraphRemoveDependencies(handle, from, to, count);
+}
+#endif
+
+CUresult Api::cuGraphDestroyNode(CUgraphNode handle) {
+  auto gone = node(handle);
+  for (auto& one : gone->graph->nodes)
+    std::erase(one->after, gone.get());
+  std::erase(gone->graph->nodes, gone);
+  computer_.handles.remove(*gone, ending());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::add_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* after, std::size_t count,
+                       Work work) {
+  refuse_if(out == nullptr || (after == nullptr && count != 0), CUDA_ERROR_INVALID_VALUE);
+  auto into = graph(handle);
+  std::vector<Node*> before;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto one = node(after[i]);
+    refuse_if(one->graph != into.get() || std::find(before.begin(), before.end(), one.get()) != before.end(),
+              CUDA_ERROR_INVALID_VALUE);
+    before.push_back(one.get());
+  }
+  auto added = make<Node>(Kind::node, nullptr);
+  added->graph = into.get();
+  added->work = std::move(work);
+  added->after = std::move(before);
+  into->nodes.push_back(added);
+  *out = as<CUgraphNode>(*added);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphAddEmptyNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count) {
+  Work work;
+  work.text = "empty node";
+  return add_node(out, into, after, count, std::move(work));
+}
+
+CUresult Api::cuGraphAddHostNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                 const CUDA_HOST_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr || parameters->fn == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_HOST;
+  work.text = "host function";
+  work.function = parameters->fn;
+  work.data = parameters->userData;
+  return add_node(out, into, after, count, std::move(work));
+}
+
+CUresult Api::cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Work& work = node(handle, CU_GRAPH_NODE_TYPE_HOST)->work;
+  *parameters = {};
+  parameters->fn = work.function;
+  parameters->userData = work.data;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr || parameters->fn == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Work& work = node(handle, CU_GRAPH_NODE_TYPE_HOST)->work;
+  work.function = parameters->fn;
+  work.data = parameters->userData;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphAddMemsetNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                   const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  context(in);
+  if (parameters->height > 1) not_modelled("a fill of more than one row");
+  switch (parameters->elementSize) {
+  case 1:
+    return add_node(
+        out, into, after, count,
+        fill_work(parameters->dst, static_cast<unsigned char>(parameters->value), parameters->width));
+  case 2:
+    return add_node(
+        out, into, after, count,
+        fill_work(parameters->dst, static_cast<unsigned short>(parameters->value), parameters->width));
+  case 4:
+    return add_node(out, into, after, count,
+                    fill_work(parameters->dst, parameters->value, parameters->width));
+  default:
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+// Nodes that refer to an event
+
+CUresult Api::set_node_event(Work& work, CUevent handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto what = find<Event>(handle, Kind::event); // also of a context that is gone: it is the launch that fails
+  work.event = what;
+  if (work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+    const Work record = record_work(what);
+    work.text = record.text;
+    work.duration = record.duration;
+  } else {
+    work.text = "wait for event #" + std::to_string(what->number);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::get_node_event(CUgraphNode handle, CUgraphNodeType type, CUevent* out) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUevent>(*node(handle, type)->work.event);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after,
+                                        size_t count, CUevent event) {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+  set_node_event(work, event);
+  return add_node(out, into, after, count, std::move(work));
+}
+
+CUresult Api::cuGraphAddEventWaitNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                      CUevent event) {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  set_node_event(work, event);
+  return add_node(out, into, after, count, std::move(work));
+}
+
+CUresult Api::cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) {
+  return get_node_event(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult Api::cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) {
+  return get_node_event(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
+
+CUresult Api::cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
+  return set_node_event(node(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD)->work, event);
+}
+
+CUresult Api::cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
+  return set_node_event(node(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT)->work, event);
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,205 @@
+#include "api.hpp"
+#include "driver_table.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+namespace cuevent::sim {
+
+CUresult Api::cuInit(unsigned int flags) {
+  refuse_if(process_.deinitialized, CUDA_ERROR_DEINITIALIZED);
+  refuse_if(process_.forked, CUDA_ERROR_NOT_INITIALIZED);
+  refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE);
+  process_.initialized = true;
+  computer_.register_exit_handlers();
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDriverGetVersion(int* version) {
+  refuse_if(version == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *version = computer_.options.driver_version;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+struct ResultText {
+  CUresult result;
+  const char* name;
+  const char* text;
+};
+
+constexpr ResultText result_texts[] = {
+#define RESULT(name, text) {name, #name, text},
+#include "results.inc"
+#undef RESULT
+};
+
+const ResultText& text_of(CUresult result) {
+  for (const ResultText& row : result_texts)
+    if (row.result == result) return row;
+  refuse(CUDA_ERROR_INVALID_VALUE);
+}
+
+} // namespace
+
+CUresult Api::cuGetErrorName(CUresult error, const char** text) {
+  refuse_if(text == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *text = nullptr;
+  refuse_if(process_.deinitialized, CUDA_ERROR_DEINITIALIZED);
+  *text = text_of(error).name;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGetErrorString(CUresult error, const char** text) {
+  refuse_if(text == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *text = nullptr;
+  refuse_if(process_.deinitialized, CUDA_ERROR_DEINITIALIZED);
+  *text = text_of(error).text;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+long long clock_now() { return cuevent::sim::now().count(); }
+
+void pause_for(long long nanoseconds) { cuevent::sim::advance(Nanoseconds(nanoseconds)); }
+
+void* virtual_clock_entry(std::string_view name) {
+  if (name == "cueventClockNow") return reinterpret_cast<void*>(&clock_now);
+  if (name == "cueventPause") return reinterpret_cast<void*>(&pause_for);
+  return nullptr;
+}
+
+} // namespace
+
+CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult* status) {
+  constexpr cuuint64_t known =
+      CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  refuse_if(symbol == nullptr || function == nullptr || (flags & ~known) != 0 || flags == known,
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(version > computer_.options.driver_version, CUDA_ERROR_INVALID_VALUE);
+  *function = nullptr;
+  if (void* clock = computer_.running() ? nullptr : virtual_clock_entry(symbol)) {
+    *function = clock;
+    if (status != nullptr) *status = CU_GET_PROC_ADDRESS_SUCCESS;
+    return CUDA_SUCCESS;
+  }
+  const auto process = static_cast<std::size_t>(process_.index);
+  bool known_name = false;
+  int newest = 0;
+  for (const TableRow& row : driver_table()) {
+    if (std::strcmp(row.name, symbol) != 0 || row.version > computer_.options.driver_version) continue;
+    known_name = true;
+    if (row.version > version || row.version < newest) continue;
+    newest = row.version;
+    const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 &&
+                            row.thread_version != 0 && row.thread_version <= version;
+    *function = per_thread ? row.thread_functions[process] : row.functions[process];
+  }
+  if (status != nullptr) {
+    *status = newest != 0  ? CU_GET_PROC_ADDRESS_SUCCESS
+              : known_name ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                           : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  return CUDA_SUCCESS; // also if there is none: the address is null then
+}
+
+CUresult Api::cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
+  return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+CUresult Api::cuDeviceGet(CUdevice* found, int ordinal) {
+  refuse_if(found == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *found = device(ordinal);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetCount(int* count) {
+  refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *count = computer_.options.devices;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetName(char* name, int length, CUdevice which) {
+  refuse_if(name == nullptr || length <= 0, CUDA_ERROR_INVALID_VALUE);
+  std::snprintf(name, static_cast<std::size_t>(length), "cuevent simulated device %d", device(which));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetUuid(CUuuid* uuid, CUdevice which) {
+  refuse_if(uuid == nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::memset(uuid->bytes, 0, sizeof uuid->bytes);
+  std::memcpy(uuid->bytes, "cuevent sim ", 12);
+  uuid->bytes[15] = static_cast<char>(device(which));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice which) { return cuDeviceGetUuid(uuid, which); }
+
+CUresult Api::cuDeviceTotalMem_v2(size_t* bytes, CUdevice which) {
+  refuse_if(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);
+  device(which);
+  *bytes = std::size_t{16} << 30;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice which) {
+  refuse_if(value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX,
+            CUDA_ERROR_INVALID_VALUE);
+  const int ordinal = device(which);
+  switch (attribute) {
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+    *value = 9;
+    break;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+    *value = 0;
+    break;
+  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+    *value = 132;
+    break;
+  case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+    *value = 32;
+    break;
+  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = 1024;
+    break;
+  case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+    *value = 1'980'000;
+    break;
+  case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+    *value = ordinal + 1;
+    break;
+  case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+  case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+  case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
+    *value = 0;
+    break;
+  case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+    *value = 3;
+    break;
+  case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
+    *value = computer_.options.memory_operations_64_bit;
+    break;
+  case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1:
+    *value = 0;
+    break;
+  case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
+  case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
+  case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+  case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+  case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+  case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
+    *value = 1;
+    break;
+  default:
+    not_modelled("device attribute " + std::to_string(static_cast<int>(attribute)));
+  }
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

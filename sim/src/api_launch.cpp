@@ -1,0 +1,158 @@
+#include "api.hpp"
+
+#include <initializer_list>
+
+namespace cuevent::sim {
+
+CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
+  refuse_if(out == nullptr || image == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto home = context_to_create_in();
+  auto loaded = make<Module>(Kind::module, home.get());
+  loaded->home = {home, home->generation};
+  loaded->image = static_cast<const char*>(image);
+  *out = as<CUmodule>(*loaded);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
+  return cuModuleLoadData(out, image); // there is no compiler for the options to reach
+}
+
+CUresult Api::cuModuleUnload(CUmodule handle) {
+  auto gone = find<Module>(handle, Kind::module);
+  require_alive(gone->home, *gone);
+  computer_.handles.remove(*gone, ending());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
+  refuse_if(out == nullptr || name == nullptr || *name == '\0', CUDA_ERROR_INVALID_VALUE);
+  auto module = find<Module>(handle, Kind::module);
+  require_alive(module->home, *module);
+  // A text is searched for the name; a binary image cannot be.
+  const bool text = module->image.compare(0, 4,
+                                          "\x7f"
+                                          "ELF") != 0;
+  refuse_if(text && module->image.find(name) == std::string::npos, CUDA_ERROR_NOT_FOUND);
+  auto function = make<Function>(Kind::function, module->home.context.get());
+  function->module = module;
+  function->name = name;
+  *out = as<CUfunction>(*function);
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+Work kernel_work(const Function& function) {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  work.text = function.name;
+  return work;
+}
+
+} // namespace
+
+/// How long a kernel runs, and how it ends, is decided when it is launched: also in a graph.
+void Computer::set_up_kernel(Work& work) const {
+  auto found = kernels.find(work.text);
+  const Kernel& kernel = found != kernels.end() ? found->second : kernels.at("");
+  work.duration = kernel.duration == endless ? never : kernel.duration.count();
+  work.fault = kernel.fault;
+}
+
+std::shared_ptr<Function> Api::launchable(CUfunction handle, std::initializer_list<unsigned> grid,
+                                          std::initializer_list<unsigned> block) {
+  auto function = find<Function>(handle, Kind::function);
+  require_alive(function->module->home, *function);
+  for (unsigned extent : grid)
+    refuse_if(extent == 0, CUDA_ERROR_INVALID_VALUE);
+  unsigned long long threads = 1;
+  for (unsigned extent : block)
+    threads *= extent;
+  refuse_if(threads == 0 || threads > 1024, CUDA_ERROR_INVALID_VALUE);
+  return function;
+}
+
+void Api::launch(const Function& function, const std::shared_ptr<Stream>& where) {
+  refuse_if(function.module->home.context->family() != where->home.context->family(),
+            CUDA_ERROR_INVALID_HANDLE);
+  Work work = kernel_work(function);
+  computer_.set_up_kernel(work);
+  submit(where, std::move(work));
+}
+
+CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                             unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int,
+                             CUstream where, void**, void**) {
+  auto function = launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z});
+  launch(*function, stream(where));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void**, void**) {
+  refuse_if(config == nullptr || (config->attrs == nullptr && config->numAttrs != 0),
+            CUDA_ERROR_INVALID_VALUE);
+  auto function = launchable(handle, {config->gridDimX, config->gridDimY, config->gridDimZ},
+                             {config->blockDimX, config->blockDimY, config->blockDimZ});
+  auto where = stream(config->hStream);
+  std::shared_ptr<Event> at_start;
+  std::shared_ptr<Event> at_end;
+  auto accepted = [&](CUevent event_handle, int flags, unsigned refused_kinds) {
+    auto asked = event(event_handle);
+    refuse_if((flags & ~CU_EVENT_RECORD_EXTERNAL) != 0, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(flags != 0, CUDA_ERROR_ILLEGAL_STATE);
+    refuse_if(asked->timed() || (asked->flags & refused_kinds) != 0, CUDA_ERROR_NOT_SUPPORTED);
+    refuse_if(asked->home.context->family() != where->home.context->family(), CUDA_ERROR_INVALID_HANDLE);
+    return asked;
+  };
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    switch (attribute.id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: {
+      const auto& value = attribute.value.programmaticEvent;
+      at_end = accepted(value.event, value.flags, CU_EVENT_INTERPROCESS);
+      break;
+    }
+#if CUDA_VERSION >= 12030
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: {
+      const auto& value = attribute.value.launchCompletionEvent;
+      at_start = accepted(value.event, value.flags, CU_EVENT_INTERPROCESS | CU_EVENT_BLOCKING_SYNC);
+      break;
+    }
+#endif
+    default:
+      not_modelled("launch attribute " + std::to_string(static_cast<int>(attribute.id)));
+    }
+  }
+  if (capturing(*where)) {
+    launch(*function, where);
+    for (auto& event : {at_start, at_end}) {
+      if (!event) continue;
+      recorded(*event, nullptr);
+      event->recording->capture = where->capture;
+      event->recording->frontier = where->frontier;
+    }
+    return CUDA_SUCCESS;
+  }
+  auto record_free =
+      [&](const std::shared_ptr<Event>& event) { // as part of the launch it costs the stream nothing
+        Work work = record_work(event);
+        work.duration = 0;
+        recorded(*event, enqueue(where, std::move(work), {}));
+      };
+  if (at_start) record_free(at_start);
+  launch(*function, where);
+  if (at_end) record_free(at_end);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphAddKernelNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                      const CUDA_KERNEL_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr || parameters->func == nullptr, CUDA_ERROR_INVALID_VALUE);
+  return add_node(out, into, after, count, kernel_work(*find<Function>(parameters->func, Kind::function)));
+}
+
+} // namespace cuevent::sim

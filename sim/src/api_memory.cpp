@@ -1,0 +1,259 @@
+#include "api.hpp"
+#include "timing.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cuevent::sim {
+
+namespace {
+
+/// Fresh memory is not zero: nobody may depend on it.
+constexpr int fresh = 0xa5;
+
+std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+} // namespace
+
+std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes) {
+  auto next = process_.allocations.upper_bound(address);
+  refuse_if(next == process_.allocations.begin(), CUDA_ERROR_INVALID_VALUE);
+  auto& [begin, allocation] = *std::prev(next);
+  refuse_if(address - begin > allocation.bytes || bytes > allocation.bytes - (address - begin),
+            CUDA_ERROR_INVALID_VALUE);
+  return reinterpret_cast<std::byte*>(address);
+}
+
+bool Api::pinned(const void* pointer, std::size_t bytes) const {
+  auto next = process_.allocations.upper_bound(number(pointer));
+  if (next == process_.allocations.begin()) return false;
+  auto& [begin, allocation] = *std::prev(next);
+  return number(pointer) - begin + bytes <= allocation.bytes;
+}
+
+CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, unsigned flags) {
+  refuse_if(address == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
+  auto home = context_to_create_in();
+  unsafe_call();
+  refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
+  Allocation allocation;
+  allocation.bytes = bytes;
+  allocation.host = host;
+  allocation.flags = flags;
+  allocation.home = {home, home->generation};
+  allocation.memory = std::make_unique<std::byte[]>(bytes);
+  std::memset(allocation.memory.get(), fresh, bytes);
+  *address = number(allocation.memory.get());
+  process_.allocations.emplace(*address, std::move(allocation));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::deallocate(std::uintptr_t address, bool host) {
+  auto found = process_.allocations.find(address);
+  refuse_if(found == process_.allocations.end() || found->second.host != host, CUDA_ERROR_INVALID_VALUE);
+  unsafe_call();
+  const Birthplace home = found->second.home;
+  if (home.alive()) // both free functions wait for the whole context
+    for (auto& tail : tails(*home.context, false))
+      wait_for(tail,
+               "all work of context #" + std::to_string(home.context->number) + ", before memory is freed");
+  process_.allocations.erase(address);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
+  refuse_if(pointer == nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::uintptr_t address = 0;
+  allocate(&address, bytes, false, 0);
+  *pointer = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemFree_v2(CUdeviceptr pointer) {
+  if (pointer == 0) return CUDA_SUCCESS;
+  return deallocate(static_cast<std::uintptr_t>(pointer), false);
+}
+
+CUresult Api::cuMemGetInfo_v2(size_t* free, size_t* total) {
+  refuse_if(free == nullptr || total == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const int device = current_context()->device;
+  *total = std::size_t{16} << 30;
+  *free = *total;
+  for (auto& [address, allocation] : process_.allocations)
+    if (!allocation.host && allocation.home.context->device == device) *free -= allocation.bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemAllocHost_v2(void** pointer, size_t bytes) { return cuMemHostAlloc(pointer, bytes, 0); }
+
+CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
+  constexpr unsigned known =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  refuse_if(pointer == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
+  std::uintptr_t address = 0;
+  allocate(&address, bytes, true, flags);
+  *pointer = reinterpret_cast<void*>(address);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemFreeHost(void* pointer) { return deallocate(number(pointer), true); }
+
+CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
+  refuse_if(device == nullptr || flags != 0 || !pinned(host, 1), CUDA_ERROR_INVALID_VALUE);
+  current_context();
+  *device = number(host); // one address space
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
+  auto found = process_.allocations.find(number(pointer));
+  refuse_if(flags == nullptr || found == process_.allocations.end() || !found->second.host,
+            CUDA_ERROR_INVALID_VALUE);
+  *flags = found->second.flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  return CUDA_SUCCESS;
+}
+
+// Copies
+
+Work Api::copy_work(void* to, const void* from, std::size_t bytes) {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  work.text = "copy " + std::to_string(bytes) + " bytes";
+  work.duration = timing::copy(bytes);
+  work.effect = [=] { std::memmove(to, from, bytes); };
+  return work;
+}
+
+CUresult Api::submit_and_wait(Work work) {
+  auto where = stream(nullptr);
+  if (where->capture) { // the per-thread default stream
+    where->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  implicit_check(*where);
+  unsafe_call();
+  wait_for(enqueue(where, std::move(work), {}), "its own work");
+  return CUDA_SUCCESS;
+}
+
+/// From pageable memory a device copies in the call itself, to a staging buffer.
+CUresult Api::host_to_device(CUdeviceptr to, const void* from, std::size_t bytes,
+                             const std::shared_ptr<Stream>& where, bool wait) {
+  refuse_if(from == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
+  std::byte* const target = reachable(static_cast<std::uintptr_t>(to), bytes);
+  Work work = copy_work(target, from, bytes);
+  if (!wait && !where->capture && !pinned(from, bytes)) {
+    auto staged = std::make_shared<std::vector<std::byte>>(bytes);
+    std::memcpy(staged->data(), from, bytes);
+    work.effect = [staged, target] { std::memcpy(target, staged->data(), staged->size()); };
+  }
+  if (wait) return submit_and_wait(std::move(work));
+  submit(where, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+/// To pageable memory, a copy returns only once it is done.
+CUresult Api::device_to_host(void* to, CUdeviceptr from, std::size_t bytes,
+                             const std::shared_ptr<Stream>& where, bool wait) {
+  refuse_if(to == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
+  Work work = copy_work(to, reachable(static_cast<std::uintptr_t>(from), bytes), bytes);
+  if (wait) return submit_and_wait(std::move(work));
+  auto operation = submit(where, std::move(work));
+  if (operation && !pinned(to, bytes)) wait_for(operation, "its own copy to pageable memory");
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
+  return host_to_device(to, from, bytes, nullptr, true);
+}
+
+CUresult Api::cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+  return device_to_host(to, from, bytes, nullptr, true);
+}
+
+CUresult Api::cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return submit_and_wait(copy_work(reachable(static_cast<std::uintptr_t>(to), bytes),
+                                   reachable(static_cast<std::uintptr_t>(from), bytes), bytes));
+}
+
+CUresult Api::cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return cuMemcpyDtoD_v2(to, from, bytes);
+}
+
+CUresult Api::cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream where) {
+  return host_to_device(to, from, bytes, stream(where), false);
+}
+
+CUresult Api::cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream where) {
+  return device_to_host(to, from, bytes, stream(where), false);
+}
+
+CUresult Api::cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
+  auto target = stream(where);
+  submit(target, copy_work(reachable(static_cast<std::uintptr_t>(to), bytes),
+                           reachable(static_cast<std::uintptr_t>(from), bytes), bytes));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
+  return cuMemcpyDtoDAsync_v2(to, from, bytes, where);
+}
+
+// Fills
+
+template <class Value>
+Work Api::fill_work(CUdeviceptr to, Value value, std::size_t count) {
+  const auto address = static_cast<std::uintptr_t>(to);
+  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
+  auto* const target = reinterpret_cast<Value*>(reachable(address, count * sizeof(Value)));
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  work.text = "fill " + std::to_string(count * sizeof(Value)) + " bytes";
+  work.duration = timing::fill(count * sizeof(Value));
+  work.effect = [=] { std::fill_n(target, count, value); };
+  return work;
+}
+
+template Work Api::fill_work(CUdeviceptr, unsigned char, std::size_t);
+template Work Api::fill_work(CUdeviceptr, unsigned short, std::size_t);
+template Work Api::fill_work(CUdeviceptr, unsigned int, std::size_t);
+
+/// On device memory a fill is asynchronous to the host, also in the call without a stream.
+template <class Value>
+CUresult Api::fill(CUdeviceptr to, Value value, std::size_t count) {
+  auto where = stream(nullptr);
+  if (where->capture) {
+    where->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  implicit_check(*where);
+  enqueue(where, fill_work(to, value, count), {});
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
+  return fill(to, value, count);
+}
+CUresult Api::cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
+  return fill(to, value, count);
+}
+CUresult Api::cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
+  return fill(to, value, count);
+}
+
+CUresult Api::cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream where) {
+  submit(stream(where), fill_work(to, value, count));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream where) {
+  submit(stream(where), fill_work(to, value, count));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream where) {
+  submit(stream(where), fill_work(to, value, count));
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

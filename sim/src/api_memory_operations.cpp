@@ -1,0 +1,123 @@
+#include "api.hpp"
+#include "timing.hpp"
+
+#include <type_traits>
+
+namespace cuevent::sim {
+
+void Api::require_64_bit_operations() const {
+  refuse_if(!computer_.options.memory_operations_64_bit, CUDA_ERROR_NOT_SUPPORTED);
+}
+
+template <class Value>
+Work Api::write_work(CUdeviceptr to, Value value, unsigned flags) {
+  refuse_if((flags & ~static_cast<unsigned>(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  const auto address = static_cast<std::uintptr_t>(to);
+  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
+  auto* const target = reinterpret_cast<Value*>(reachable(address, sizeof(Value)));
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+  work.text = "write value " + std::to_string(value);
+  work.duration = timing::write_value;
+  work.effect = [=] { __atomic_store_n(target, value, __ATOMIC_RELEASE); };
+  return work;
+}
+
+template <class Value>
+Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags) {
+  refuse_if((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0, CUDA_ERROR_NOT_SUPPORTED);
+  refuse_if(flags > CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
+  const auto address = static_cast<std::uintptr_t>(at);
+  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
+  const auto* const source = reinterpret_cast<const Value*>(reachable(address, sizeof(Value)));
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+  work.text = "wait for value " + std::to_string(value);
+  work.condition = [=] {
+    const Value found = __atomic_load_n(source, __ATOMIC_ACQUIRE);
+    switch (flags) {
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return found == value;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (found & value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR:
+      return static_cast<Value>(~(found | value)) != 0;
+    default:
+      return static_cast<std::make_signed_t<Value>>(static_cast<Value>(found - value)) >= 0; // cyclic
+    }
+  };
+  return work;
+}
+
+CUresult Api::cuStreamWriteValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
+                                      unsigned int flags) {
+  submit(stream(where), write_work(address, value, flags));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
+                                     unsigned int flags) {
+  submit(stream(where), wait_work(address, value, flags));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamWriteValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
+                                      unsigned int flags) {
+  require_64_bit_operations();
+  submit(stream(where), write_work(address, value, flags));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamWaitValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
+                                     unsigned int flags) {
+  require_64_bit_operations();
+  submit(stream(where), wait_work(address, value, flags));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamWriteValue32(CUstream where, CUdeviceptr address, cuuint32_t value,
+                                   unsigned int flags) {
+  return cuStreamWriteValue32_v2(where, address, value, flags);
+}
+
+CUresult Api::cuStreamWaitValue32(CUstream where, CUdeviceptr address, cuuint32_t value, unsigned int flags) {
+  return cuStreamWaitValue32_v2(where, address, value, flags);
+}
+
+CUresult Api::cuStreamWriteValue64(CUstream where, CUdeviceptr address, cuuint64_t value,
+                                   unsigned int flags) {
+  return cuStreamWriteValue64_v2(where, address, value, flags);
+}
+
+CUresult Api::cuStreamWaitValue64(CUstream where, CUdeviceptr address, cuuint64_t value, unsigned int flags) {
+  return cuStreamWaitValue64_v2(where, address, value, flags);
+}
+
+CUresult Api::cuGraphAddBatchMemOpNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                       const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr || parameters->paramArray == nullptr || parameters->count == 0,
+            CUDA_ERROR_INVALID_VALUE);
+  if (parameters->count != 1) not_modelled("a batch of more than one memory operation");
+  const CUstreamBatchMemOpParams& one = parameters->paramArray[0];
+  switch (one.operation) {
+  case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    return add_node(out, into, after, count,
+                    write_work(one.writeValue.address, one.writeValue.value, one.writeValue.flags));
+  case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+    require_64_bit_operations();
+    return add_node(out, into, after, count,
+                    write_work(one.writeValue.address, one.writeValue.value64, one.writeValue.flags));
+  case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    return add_node(out, into, after, count,
+                    wait_work(one.waitValue.address, one.waitValue.value, one.waitValue.flags));
+  case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    require_64_bit_operations();
+    return add_node(out, into, after, count,
+                    wait_work(one.waitValue.address, one.waitValue.value64, one.waitValue.flags));
+  default:
+    not_modelled("memory operation " + std::to_string(static_cast<int>(one.operation)));
+  }
+}
+
+} // namespace cuevent::sim

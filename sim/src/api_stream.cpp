@@ -1,0 +1,242 @@
+#include "api.hpp"
+#include "timing.hpp"
+
+#include <algorithm>
+
+namespace cuevent::sim {
+
+CUresult Api::create_stream(CUstream* out, const std::shared_ptr<Context>& home, unsigned flags,
+                            int priority) {
+  refuse_if(out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  auto created = make<Stream>(Kind::stream, home.get());
+  created->home = {home, home->generation};
+  created->flags = flags;
+  created->priority = std::clamp(priority, -5, 0);
+  created->id = ++computer_.stream_ids;
+  *out = as<CUstream>(*created);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamCreate(CUstream* out, unsigned int flags) {
+  return create_stream(out, context_to_create_in(), flags, 0);
+}
+
+CUresult Api::cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) {
+  return create_stream(out, context_to_create_in(), flags, priority);
+}
+
+CUresult Api::cuStreamDestroy_v2(CUstream handle) {
+  refuse_if(handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD,
+            CUDA_ERROR_INVALID_HANDLE);
+  auto gone = stream(handle);
+  if (auto capture = gone->capture) {
+    if (capture->origin == gone.get()) discard(*capture); // what a fork did stays, and stays unjoined
+  }
+  computer_.handles.remove(*gone, ending()); // its pending work goes on
+  return CUDA_SUCCESS;
+}
+
+/// The last operation of each stream that has something to do. All streams of a primary context are those of its
+/// green contexts, too.
+std::vector<std::shared_ptr<Operation>> Api::tails(const Context& context, bool blocking_only) const {
+  std::vector<std::shared_ptr<Operation>> found;
+  // Streams that were destroyed have work to do, too: go by the work, not by the handles.
+  for (auto& [number, operation] : computer_.scheduler.unfinished()) {
+    const Stream& stream = *operation->stream;
+    const Context& home = *stream.home.context;
+    const bool counts =
+        blocking_only ? &home == &context && stream.blocking() : &home == &context || home.primary.get() == &context;
+    if (counts && stream.tail == operation) found.push_back(operation);
+  }
+  return found;
+}
+
+std::vector<std::shared_ptr<Operation>> Api::predecessors(const Stream& stream) const {
+  const Context& home = *stream.home.context;
+  std::vector<std::shared_ptr<Operation>> after;
+  if (stream.type == Stream::Type::legacy) after = tails(home, true);
+  if (stream.blocking()) after.push_back(home.legacy->tail);
+  after.push_back(stream.tail);
+  after.insert(after.end(), home.barriers.begin(), home.barriers.end());
+  return after;
+}
+
+bool Api::idle(const Stream& stream) const {
+  if (stream.type == Stream::Type::legacy && !tails(*stream.home.context, true).empty()) return false;
+  return !stream.tail || stream.tail->done();
+}
+
+void Api::deliver_fault() {
+  process_.fault_delivered = true;
+  refuse(process_.fault);
+}
+
+void Api::make_room(const std::shared_ptr<Stream>& stream) {
+  if (stream->pending < computer_.options.queue_limit) return;
+  Context& home = *stream->home.context;
+  ++home.blocked_submitters;
+  computer_.wait_until(lock_, "the launch queue of its stream is full", [&] {
+    return stream->pending < computer_.options.queue_limit || process_.fault != CUDA_SUCCESS ||
+           !stream->home.alive();
+  });
+  --home.blocked_submitters;
+  computer_.changed.notify_all();
+  if (process_.fault != CUDA_SUCCESS) deliver_fault();
+  refuse_if(!stream->home.alive(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, Work work,
+                                        std::vector<std::shared_ptr<Operation>> after) {
+  make_room(stream);
+  auto operation = std::make_shared<Operation>();
+  operation->work = std::move(work);
+  if (process_.fault != CUDA_SUCCESS) { // not yet noticed: it is taken, and comes to nothing
+    operation->state = Operation::State::done;
+    operation->abandoned = true;
+    stream->tail = operation;
+    return operation;
+  }
+  operation->stream = stream;
+  operation->counted = true;
+  operation->after = predecessors(*stream);
+  operation->after.insert(operation->after.end(), after.begin(), after.end());
+  stream->tail = operation;
+  computer_.scheduler.submit(operation);
+  computer_.settle(lock_);
+  return operation;
+}
+
+std::shared_ptr<Operation> Api::submit(const std::shared_ptr<Stream>& stream, Work work,
+                                       std::vector<std::shared_ptr<Operation>> after) {
+  if (capturing(*stream)) {
+    add_captured_node(*stream, std::move(work));
+    return nullptr;
+  }
+  implicit_check(*stream);
+  return enqueue(stream, std::move(work), std::move(after));
+}
+
+void Api::wait_for(std::shared_ptr<Operation> operation, const std::string& what) {
+  if (!operation) return;
+  computer_.wait_until(lock_, what, [&] { return operation->done(); });
+  if (operation->abandoned && process_.fault != CUDA_SUCCESS) deliver_fault();
+}
+
+CUresult Api::cuStreamQuery(CUstream handle) {
+  auto asked = stream(handle);
+  if (asked->capture) {
+    asked->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  implicit_check(*asked);
+  unsafe_call();
+  if (process_.fault != CUDA_SUCCESS && asked->tail && asked->tail->abandoned) deliver_fault();
+  return idle(*asked) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult Api::cuStreamSynchronize(CUstream handle) {
+  auto asked = stream(handle);
+  if (asked->capture) {
+    asked->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  implicit_check(*asked);
+  unsafe_call();
+  const std::string what =
+      "all work of " + (asked->number == 0 ? "a default stream" : "stream #" + std::to_string(asked->number));
+  if (asked->type == Stream::Type::legacy)
+    for (auto& tail : tails(*asked->home.context, true))
+      wait_for(tail, what);
+  wait_for(asked->tail, what);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamGetPriority(CUstream handle, int* priority) {
+  refuse_if(priority == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *priority = stream(handle)->priority;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamGetFlags(CUstream handle, unsigned int* flags) {
+  refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *flags = stream(handle)->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamGetId(CUstream handle, unsigned long long* id) {
+  refuse_if(id == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto asked = stream(handle);
+  if (asked->capture) {
+    asked->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  *id = asked->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamGetCtx(CUstream handle, CUcontext* context) {
+  refuse_if(context == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto asked = stream(handle);
+  capturing(*asked); // refuses if that capture was invalidated
+  implicit_check(*asked);
+  *context = as<CUcontext>(*asked->home.context);
+  return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 12080
+CUresult Api::cuStreamGetDevice(CUstream handle, CUdevice* device) {
+  refuse_if(device == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *device = stream(handle)->home.context->device;
+  return CUDA_SUCCESS;
+}
+#endif
+
+CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, unsigned int flags) {
+  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
+  const bool external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
+  auto who = stream(stream_handle);
+  std::shared_ptr<Event> what;
+  try {
+    what = event(event_handle);
+  } catch (const Refusal&) {
+    if (who->capture) who->capture->invalidated = true;
+    throw;
+  }
+  if (capturing(*who)) {
+    wait_in_capture(who, what, external);
+    return CUDA_SUCCESS;
+  }
+  Recording& recording = *what->recording;
+  if (recording.capture) {
+    refuse_if(!recording.capture->active(), CUDA_ERROR_INVALID_VALUE);
+    refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
+    if (who->type == Stream::Type::legacy) {
+      recording.capture->invalidated = true;
+      refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    }
+    join(who, recording);
+    return CUDA_SUCCESS;
+  }
+  implicit_check(*who);
+  refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
+  if (!recording.operation || recording.operation->done()) return CUDA_SUCCESS;
+  Work work;
+  work.text = "wait for event #" + std::to_string(what->number);
+  enqueue(who, std::move(work), {recording.operation});
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
+  auto where = stream(handle);
+  refuse_if(function == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_HOST;
+  work.text = "host function";
+  work.function = function;
+  work.data = data;
+  submit(where, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

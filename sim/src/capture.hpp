@@ -1,0 +1,27 @@
+#pragma once
+
+#include "graph.hpp"
+#include "stream.hpp"
+
+namespace cuevent::sim {
+
+struct Capture {
+  unsigned long long id = 0;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  ThreadId thread = 0;
+  Stream* origin = nullptr;
+  std::vector<std::shared_ptr<Stream>> streams; ///< the origin first, then those that joined by a wait
+  std::shared_ptr<Graph> graph;
+  bool ongoing = true;
+  bool invalidated = false;
+
+  bool active() const { return ongoing && !invalidated; }
+};
+
+/// Every stream leaves the capture.
+void finish(Capture&);
+
+/// Work of a stream that the origin does not depend on.
+bool unjoined(const Capture&);
+
+} // namespace cuevent::sim

@@ -1,0 +1,218 @@
+#include "cuevent/sim.hpp"
+
+#include "computer.hpp"
+#include "event.hpp"
+#include "functions.hpp"
+#include "stream.hpp"
+
+namespace cuevent::sim {
+
+namespace {
+
+/// A control call of a test: under the lock, and never from a host function.
+class Control {
+public:
+  explicit Control(const char* name) {
+    if (HostThread::is_this_thread()) undefined(std::string("a host function calls cuevent::sim::") + name);
+    lock_ = Computer::Lock(computer_.mutex);
+    computer_.catch_up();
+  }
+  Computer* operator->() { return &computer_; }
+  Computer::Lock& lock() { return lock_; }
+
+  std::shared_ptr<Object> object(const void* handle, Kind kind) {
+    auto found = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
+    if (!found || found->kind != kind)
+      undefined("expected a live " + std::string(name_of(kind)) + ": " + computer_.handles.describe(handle));
+    return found;
+  }
+  std::shared_ptr<Stream> stream(CUstream handle) {
+    return std::static_pointer_cast<Stream>(object(handle, Kind::stream));
+  }
+  std::shared_ptr<Stream> default_stream(CUstream handle, CUcontext context) {
+    auto home = std::static_pointer_cast<Context>(object(context, Kind::context));
+    if (handle != CU_STREAM_PER_THREAD) return home->legacy;
+    auto found = home->per_thread.find(Computer::this_thread_id());
+    if (found == home->per_thread.end()) undefined("this thread has not used its per-thread stream yet");
+    return found->second;
+  }
+  void set_held(Stream& stream, bool held) {
+    stream.held = held;
+    computer_.scheduler.advance_to(computer_.scheduler.now());
+    computer_.settle(lock_);
+    computer_.changed.notify_all();
+  }
+
+private:
+  Computer& computer_ = Computer::instance();
+  Computer::Lock lock_;
+};
+
+std::size_t index_of(int process) {
+  if (process != 0 && process != 1) not_modelled("a simulated process other than 0 and 1");
+  return static_cast<std::size_t>(process);
+}
+
+} // namespace
+
+void reset(const Options& options) {
+  Control control("reset");
+  control->reset(control.lock(), options);
+}
+
+CUresult CUDAAPI get_proc_address(const char* symbol, void** function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult* status) {
+  return Functions<0>::cuGetProcAddress_v2(symbol, function, version, flags, status);
+}
+
+GetProcAddress get_proc_address_of(int process) {
+  return index_of(process) == 0 ? &Functions<0>::cuGetProcAddress_v2 : &Functions<1>::cuGetProcAddress_v2;
+}
+
+Nanoseconds now() {
+  Control control("now");
+  return Nanoseconds(control->scheduler.now());
+}
+
+void advance(Nanoseconds time) {
+  Control control("advance");
+  if (control->running()) return;
+  const Time target = control->scheduler.now() + time.count();
+  // A host function that returns makes more work due, as of now: look again until nothing changes.
+  for (auto before = control->scheduler.progress();; before = control->scheduler.progress()) {
+    while (control->scheduler.next_end() && *control->scheduler.next_end() <= target) {
+      control->scheduler.step();
+      control->settle(control.lock());
+    }
+    control->settle(control.lock());
+    if (control->scheduler.progress() == before) break;
+  }
+  control->scheduler.advance_to(target);
+  control->settle(control.lock());
+  control->changed.notify_all();
+}
+
+bool step() {
+  Control control("step");
+  if (control->running()) return control->scheduler.next_end().has_value();
+  const bool moved = control->scheduler.step();
+  control->settle(control.lock());
+  control->changed.notify_all();
+  return moved;
+}
+
+void run_until_idle() {
+  Control control("run_until_idle");
+  if (control->running()) return;
+  do
+    control->settle(control.lock());
+  while (control->scheduler.step());
+  control->changed.notify_all();
+}
+
+void hold(CUstream stream) {
+  Control control("hold");
+  control.set_held(*control.stream(stream), true);
+}
+
+void release(CUstream stream) {
+  Control control("release");
+  control.set_held(*control.stream(stream), false);
+}
+
+void hold(CUstream stream, CUcontext context) {
+  Control control("hold");
+  control.set_held(*control.default_stream(stream, context), true);
+}
+
+void release(CUstream stream, CUcontext context) {
+  Control control("release");
+  control.set_held(*control.default_stream(stream, context), false);
+}
+
+std::size_t pending(CUstream stream) {
+  Control control("pending");
+  return control.stream(stream)->pending;
+}
+
+void set_kernel(std::string_view name, Kernel kernel) {
+  Control control("set_kernel");
+  control->kernels.insert_or_assign(std::string(name), kernel);
+}
+
+void end_kernels(std::string_view name) {
+  Control control("end_kernels");
+  control->scheduler.end_kernels(std::string(name));
+  control->settle(control.lock());
+  control->changed.notify_all();
+}
+
+void make_context_fault(CUcontext context, CUresult result) {
+  Control control("make_context_fault");
+  raise_fault(*control.object(context, Kind::context)->process, result, true);
+}
+
+void shut_down(int process) {
+  Control control("shut_down");
+  control->processes[index_of(process)].deinitialized = true;
+}
+
+void end_process(int process) {
+  Control control("end_process");
+  control->end_process(control->processes[index_of(process)]);
+}
+
+HandleCounts live_handles(int process) {
+  Control control("live_handles");
+  const Process& asked = control->processes[index_of(process)];
+  HandleCounts counts;
+  control->handles.for_each([&](const Object& object) {
+    if (object.process != &asked) return;
+    switch (object.kind) {
+    case Kind::context:
+      counts.contexts += static_cast<const Context&>(object).active;
+      break;
+    case Kind::stream:
+      counts.streams += static_cast<const Stream&>(object).home.alive();
+      break;
+    case Kind::event:
+      counts.events += static_cast<const Event&>(object).home.alive();
+      break;
+    case Kind::graph:
+      ++counts.graphs;
+      break;
+    case Kind::exec:
+      ++counts.graph_execs;
+      break;
+    case Kind::user_object:
+      ++counts.user_objects;
+      break;
+    case Kind::module:
+      ++counts.modules;
+      break;
+    case Kind::node:
+    case Kind::function:
+    case Kind::green_context:
+    case Kind::description:
+      break;
+    }
+  });
+  for (auto& [address, allocation] : asked.allocations)
+    counts.allocations += allocation.home.alive();
+  return counts;
+}
+
+std::vector<CUcontext> context_stack(int process) {
+  Control control("context_stack");
+  std::vector<CUcontext> stack;
+  for (auto& context : control->this_thread(control->processes[index_of(process)]).contexts)
+    stack.push_back(as<CUcontext>(*context));
+  return stack;
+}
+
+unsigned long long calls(int process) {
+  Control control("calls");
+  return control->processes[index_of(process)].calls;
+}
+
+} // namespace cuevent::sim

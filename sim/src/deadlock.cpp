@@ -1,0 +1,69 @@
+#include "computer.hpp"
+#include "stream.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace cuevent::sim {
+
+namespace {
+
+std::string name_of_stream(const Stream& stream) {
+  const std::string context = "context #" + std::to_string(stream.home.context->number);
+  switch (stream.type) {
+  case Stream::Type::legacy:
+    return "the legacy stream of " + context;
+  case Stream::Type::per_thread:
+    return "a per-thread stream of " + context;
+  case Stream::Type::all_streams:
+    return "all streams of " + context;
+  case Stream::Type::created:
+    break;
+  }
+  return "stream #" + std::to_string(stream.number) + " of " + context;
+}
+
+std::string name_of_operation(const Operation& operation) {
+  return "operation " + std::to_string(operation.number) + " (" + operation.work.text + ") on " +
+         name_of_stream(*operation.stream);
+}
+
+std::string what_releases(const Operation& operation) {
+  if (!operation.after.empty()) {
+    std::string text = "waits for";
+    for (auto& other : operation.after)
+      text += " operation " + std::to_string(other->number);
+    return text;
+  }
+  if (operation.state == Operation::State::running) {
+    if (operation.work.function != nullptr) return "runs; ends when its host function returns";
+    return "runs without end; cuevent::sim::end_kernels(\"" + operation.work.text + "\") ends it";
+  }
+  if (operation.stream->held) return "its stream is held; cuevent::sim::release lets it go";
+  if (operation.work.condition) return "waits for a write to memory";
+  return "is ready";
+}
+
+} // namespace
+
+void Computer::report_deadlock() const {
+  std::fprintf(stderr, "cuevent sim: no progress, and nothing would end by itself\n  who waits:\n");
+  for (const Waiter& waiter : waiters_)
+    std::fprintf(stderr, "    thread %llu in %s (call #%llu of simulated process %d): %s\n", waiter.thread,
+                 waiter.call.name, waiter.call.number, waiter.call.process, waiter.what.c_str());
+  std::fprintf(stderr, "  for what:\n");
+  std::size_t shown = 0;
+  for (auto& [number, operation] : scheduler.unfinished()) {
+    if (++shown > 64) {
+      std::fprintf(stderr, "    and %zu more\n", scheduler.unfinished().size() - 64);
+      break;
+    }
+    std::fprintf(stderr, "    %s: %s\n", name_of_operation(*operation).c_str(),
+                 what_releases(*operation).c_str());
+  }
+  if (scheduler.unfinished().empty()) std::fprintf(stderr, "    no operation is pending\n");
+  std::fflush(stderr);
+  std::abort();
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "api.hpp"
+#include "driver_table.hpp"
+
+namespace cuevent::sim {
+
+/// What every driver call does first; refuses what the gate does not let through.
+void pass(Gate, Process&);
+
+template <class Body>
+CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body body) {
+  if (HostThread::is_this_thread())
+    undefined(std::string("a host function, or the destructor of a user object, calls ") + name);
+  Computer& computer = Computer::instance();
+  Computer::Lock lock(computer.mutex);
+  Process& process = computer.processes[static_cast<std::size_t>(index)];
+  const CallUnderWay before = call_under_way;
+  if (gate != Gate::bare) ++process.calls; // those are looking things up
+  call_under_way = {name, process.calls, index};
+  CUresult result = CUDA_SUCCESS;
+  try {
+    if (gate != Gate::bare) computer.tick(lock);
+    pass(gate, process);
+    Api api(computer, lock, process, per_thread);
+    result = body(api);
+  } catch (const Refusal& refusal) {
+    result = refusal.result;
+  }
+  call_under_way = before;
+  return result;
+}
+
+/// The driver's functions as one process sees them. They carry no user data, so each process has its own.
+template <int P>
+struct Functions {
+#define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
+  static CUresult CUDAAPI symbol parameters {                                                                \
+    return enter(P, #symbol, Gate::gate, false, [&](Api& api) { return api.symbol arguments; });             \
+  }
+#define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
+  ENTRY(gate, name, version, symbol, parameters, arguments)                                                  \
+  static CUresult CUDAAPI symbol##_##suffix parameters {                                                     \
+    return enter(P, #symbol "_" #suffix, Gate::gate, true, [&](Api& api) { return api.symbol arguments; });  \
+  }
+#include "entries.inc"
+#undef ENTRY
+#undef STREAM_ENTRY
+};
+
+} // namespace cuevent::sim

@@ -1,0 +1,118 @@
+#include "handles.hpp"
+
+#include "process.hpp"
+
+#include <cstdio>
+
+namespace cuevent::sim {
+
+namespace {
+
+constexpr std::size_t histories_kept = 100'000;
+constexpr std::uintptr_t stride =
+    64; // looks like an allocation, leaves room for misaligned nonsense to be noticed
+
+std::string number_text(const void* handle) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%p", handle);
+  return text;
+}
+
+} // namespace
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+  case Kind::context:
+    return "context";
+  case Kind::stream:
+    return "stream";
+  case Kind::event:
+    return "event";
+  case Kind::graph:
+    return "graph";
+  case Kind::node:
+    return "graph node";
+  case Kind::exec:
+    return "graph exec";
+  case Kind::user_object:
+    return "user object";
+  case Kind::module:
+    return "module";
+  case Kind::function:
+    return "function";
+  case Kind::green_context:
+    return "green context";
+  case Kind::description:
+    return "resource description";
+  }
+  return "object";
+}
+
+void Handles::insert(const std::shared_ptr<Object>& object, Kind kind, Process& process,
+                     std::string history) {
+  object->kind = kind;
+  object->process = &process;
+  object->handle = next_;
+  next_ += stride;
+  object->number = ++numbers_[kind];
+  object->history =
+      std::string(name_of(kind)) + " #" + std::to_string(object->number) + ", " + std::move(history);
+  live_.emplace(object->handle, object);
+}
+
+std::string Handles::describe(const void* handle) const {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (auto found = live_.find(value); found != live_.end())
+    return number_text(handle) + " is " + found->second->history;
+  if (auto found = dead_.find(value); found != dead_.end())
+    return number_text(handle) + " was " + found->second;
+  if (value >= first_handle && value < first_of_session_)
+    return number_text(handle) + " is a handle of an earlier session";
+  if (value >= first_of_session_ && value < next_ && (value - first_handle) % stride == 0)
+    return number_text(handle) + " was destroyed so long ago that its history is no longer kept";
+  return number_text(handle) + " is invented: this driver never gave it out";
+}
+
+std::shared_ptr<Object> Handles::find_object(const void* handle, Kind kind, const Process& process) const {
+  auto found = live_.find(reinterpret_cast<std::uintptr_t>(handle));
+  if (found == live_.end())
+    undefined("use of a dead or invented " + std::string(name_of(kind)) + ": " + describe(handle));
+  if (found->second->kind != kind)
+    undefined("expected a handle of another kind, " + std::string(name_of(kind)) + ": " + describe(handle));
+  if (found->second->process != &process)
+    undefined("belongs to simulated process " + std::to_string(found->second->process->index) + ": " +
+              describe(handle));
+  return found->second;
+}
+
+void Handles::remove(const Object& object, const std::string& how) {
+  const auto handle = object.handle;
+  dead_.emplace(handle, object.history + ", " + how);
+  dead_order_.push_back(handle);
+  if (dead_order_.size() > histories_kept) {
+    dead_.erase(dead_order_.front());
+    dead_order_.pop_front();
+  }
+  live_.erase(handle);
+}
+
+void Handles::forget(const Process& process) {
+  std::vector<std::shared_ptr<Object>> gone;
+  for (auto& [handle, object] : live_)
+    if (object->process == &process) gone.push_back(object);
+  for (auto& object : gone)
+    if (live_.contains(object->handle)) remove(*object, "gone with its process");
+}
+
+void Handles::forget_all() {
+  // The last objects to go release others, which come back here.
+  auto gone = std::move(live_);
+  live_.clear();
+  gone.clear();
+  dead_.clear();
+  dead_order_.clear();
+  numbers_.clear();
+  first_of_session_ = next_;
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "object.hpp"
+#include "refusal.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace cuevent::sim {
+
+/// Every handle ever given out. A handle is looked up, never dereferenced, so that each misuse is found.
+class Handles {
+public:
+  template <class T>
+  std::shared_ptr<T> add(Kind kind, Process& process, std::string history) {
+    auto object = std::make_shared<T>();
+    insert(object, kind, process, std::move(history));
+    return object;
+  }
+
+  /// The live object of this handle. Anything else is undefined on a device and ends the program with a
+  /// report.
+  template <class T>
+  std::shared_ptr<T> find(const void* handle, Kind kind, const Process& process) const {
+    return std::static_pointer_cast<T>(find_object(handle, kind, process));
+  }
+
+  /// The live object of this handle, or null.
+  template <class T>
+  std::shared_ptr<T> peek(std::uintptr_t handle) const {
+    auto found = live_.find(handle);
+    return found == live_.end() ? nullptr : std::static_pointer_cast<T>(found->second);
+  }
+
+  /// From now on the handle is dead; `how` ends its history.
+  void remove(const Object&, const std::string& how);
+
+  template <class Visitor>
+  void for_each(Visitor visitor) const {
+    for (auto& [handle, object] : live_)
+      visitor(*object);
+  }
+  void forget(const Process&); ///< it ended
+  void forget_all();
+
+  /// What is known of a handle, for reports.
+  std::string describe(const void* handle) const;
+
+private:
+  void insert(const std::shared_ptr<Object>&, Kind, Process&, std::string history);
+  std::shared_ptr<Object> find_object(const void* handle, Kind, const Process&) const;
+
+  std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> live_;
+  std::unordered_map<std::uintptr_t, std::string> dead_; ///< histories of the last handles destroyed
+  std::deque<std::uintptr_t> dead_order_;
+  std::map<Kind, unsigned long long> numbers_;
+  std::uintptr_t first_of_session_ = first_handle;
+  std::uintptr_t next_ = first_handle;
+
+  static constexpr std::uintptr_t first_handle = 0x0c0e'0000'0000;
+};
+
+} // namespace cuevent::sim

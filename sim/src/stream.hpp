@@ -1,0 +1,30 @@
+#pragma once
+
+#include "context.hpp"
+
+namespace cuevent::sim {
+
+struct Capture;
+struct Node;
+
+struct Stream : Object {
+  Birthplace home;
+  enum class Type { created, legacy, per_thread, all_streams } type = Type::created;
+  unsigned flags = 0;
+  int priority = 0;
+  unsigned long long id = 0;
+  std::shared_ptr<Context> green; ///< of cuGreenCtxStreamCreate
+  std::shared_ptr<Operation> tail;
+  std::size_t pending = 0;
+  bool held = false;
+
+  std::shared_ptr<Capture> capture;
+  std::vector<Node*> frontier;             ///< what the next captured node comes after
+  std::vector<CUgraphNode> shown_frontier; ///< what cuStreamGetCaptureInfo pointed the caller at
+
+  bool blocking() const {
+    return type == Type::per_thread || (type == Type::created && (flags & CU_STREAM_NON_BLOCKING) == 0);
+  }
+};
+
+} // namespace cuevent::sim

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "operation.hpp"
+
+#include <cstddef>
+
+// How long things take, in ns. The proportions are those of one H200; none of them is a promise.
+namespace cuevent::sim::timing {
+
+inline constexpr Time plain_record = 116;
+inline constexpr Time timed_record = 1'250;
+inline constexpr Time timestamp_resolution = 32;
+inline constexpr Time write_value = 1'780;
+
+inline Time copy(std::size_t bytes) { return 2'000 + static_cast<Time>(bytes / 25); }    // 25 GB/s
+inline Time fill(std::size_t bytes) { return 2'000 + static_cast<Time>(bytes / 2'000); } // 2 TB/s
+
+} // namespace cuevent::sim::timing

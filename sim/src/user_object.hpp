@@ -1,0 +1,37 @@
+#pragma once
+
+#include "cuda_headers.hpp"
+#include "object.hpp"
+
+#include <map>
+#include <memory>
+
+namespace cuevent::sim {
+
+/// A reference-counted resource of the user's. At the last release its destructor runs on the thread of the
+/// host functions.
+struct UserObject : Object {
+  void* pointer = nullptr;
+  CUhostFn destroy = nullptr;
+  unsigned references = 0;
+
+  void release(unsigned count);
+};
+
+/// The references that a graph or an exec holds.
+class UserObjectReferences {
+public:
+  UserObjectReferences() = default;
+  UserObjectReferences(const UserObjectReferences&) = delete;
+  UserObjectReferences& operator=(const UserObjectReferences&) = delete;
+  ~UserObjectReferences();
+
+  void add(const std::shared_ptr<UserObject>&, unsigned count); ///< takes over references that exist
+  bool release(const UserObject&, unsigned count);              ///< false: it does not hold so many
+  void share_from(const UserObjectReferences&);                 ///< one reference of its own to each
+
+private:
+  std::map<const UserObject*, std::pair<std::shared_ptr<UserObject>, unsigned>> held_;
+};
+
+} // namespace cuevent::sim

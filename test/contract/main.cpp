@@ -1,0 +1,36 @@
+// The behaviours of cuevent, on a simulated driver (--driver sim, stepped, or sim-running) or on a real one
+// (--driver real, the default). Without a real driver it says what is missing, and exits with 77, which means
+// skipped.
+#include "driver_under_test.hpp"
+
+#include <cuevent/sim.hpp>
+
+#include <catch2/catch_session.hpp>
+
+#include <cstdio>
+
+namespace {
+
+cuevent::GetProcAddress driver_named(const std::string& name) {
+  namespace sim = cuevent::sim;
+  if (name == "real") return cuevent::Driver::instance().table().get_proc_address;
+  sim::reset({.mode = name == "sim" ? sim::Mode::stepped : sim::Mode::running, .devices = 2});
+  return sim::get_proc_address;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Catch::Session session;
+  std::string driver = "real";
+  session.cli(session.cli() |
+              Catch::Clara::Opt(driver, "sim|sim-running|real")["--driver"]("the driver to test"));
+  if (const int wrong = session.applyCommandLine(argc, argv)) return wrong;
+  try {
+    test::set_driver(driver_named(driver));
+  } catch (const cuevent::DriverUnavailable& error) {
+    std::fprintf(stderr, "skipped: %s\n", error.what());
+    return 77;
+  }
+  return session.run();
+}

@@ -1,0 +1,32 @@
+// The running program, started once more to play one scenario in a process of its own.
+#pragma once
+
+#include "lab.hpp"
+
+#include <sys/types.h>
+
+#include <optional>
+
+namespace transcript {
+
+class Child {
+public:
+  Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments = {});
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  std::optional<std::string> read_line(); // from its standard output; nothing at the end
+  void say(const std::string& line);      // to its standard input
+  std::string finish();                   // waits for its end: "exited 0", "killed by signal 11"
+
+private:
+  pid_t pid_ = -1;
+  int from_ = -1;
+  int to_ = -1;
+  std::string unread_;
+};
+
+std::string heard(); // in a helper process: the next line of standard input
+
+} // namespace transcript

@@ -1,0 +1,383 @@
+// Graphs with event nodes: adding, reading back, re-pointing, launching; who keeps what alive.
+
+#include "lab.hpp"
+
+namespace transcript {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Graph {
+public:
+  explicit Graph(Lab& lab) : lab_(lab) { lab.must(lab.cu.GraphCreate(&handle_, 0), "cuGraphCreate"); }
+  ~Graph() { destroy(); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  operator CUgraph() const { return handle_; }
+  CUgraphNode record(CUevent event, CUgraphNode after = nullptr) {
+    CUgraphNode node = nullptr;
+    lab_.must(lab_.cu.GraphAddEventRecordNode(&node, handle_, &after, after != nullptr, event),
+              "add record node");
+    return node;
+  }
+  CUgraphNode wait(CUevent event, CUgraphNode after = nullptr) {
+    CUgraphNode node = nullptr;
+    lab_.must(lab_.cu.GraphAddEventWaitNode(&node, handle_, &after, after != nullptr, event),
+              "add wait node");
+    return node;
+  }
+  CUgraphExec instantiate() {
+    CUgraphExec exec = nullptr;
+    lab_.must(lab_.cu.GraphInstantiateWithFlags(&exec, handle_, 0), "cuGraphInstantiate");
+    return exec;
+  }
+  CUresult destroy() {
+    return handle_ != nullptr ? lab_.cu.GraphDestroy(std::exchange(handle_, nullptr)) : CUDA_SUCCESS;
+  }
+
+private:
+  Lab& lab_;
+  CUgraph handle_ = nullptr;
+};
+
+void nodes(Lab& lab) {
+  const Api& cu = lab.cu;
+  Event first(lab, CU_EVENT_DEFAULT);
+  Event second(lab, CU_EVENT_DEFAULT);
+  Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
+  Graph graph(lab);
+  CUgraphNode node = nullptr;
+  CUgraphNode wait = nullptr;
+  CUevent event = nullptr;
+  lab.is("add_record", cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, first));
+  lab.is("add_wait", cu.GraphAddEventWaitNode(&wait, graph, &node, 1, second));
+  lab.shows("types", node_types(lab, graph));
+  CUgraphNodeType type{};
+  cu.GraphNodeGetType(node, &type);
+  lab.shows("record.type", static_cast<int>(type));
+  cu.GraphNodeGetType(wait, &type);
+  lab.shows("wait.type", static_cast<int>(type));
+  std::size_t count = 0;
+  lab.is("dependencies", cu.GraphNodeGetDependencies(wait, nullptr, &count));
+  lab.shows("dependencies.count", count);
+  lab.is("record.get_event", cu.GraphEventRecordNodeGetEvent(node, &event));
+  lab.shows("record.get_event.same", event == first);
+  lab.is("record.set_event", cu.GraphEventRecordNodeSetEvent(node, second));
+  cu.GraphEventRecordNodeGetEvent(node, &event);
+  lab.shows("record.set_event.then_get", event == second);
+  lab.is("wait.get_event", cu.GraphEventWaitNodeGetEvent(wait, &event));
+  lab.shows("wait.get_event.same", event == second);
+  lab.is("wait.set_event", cu.GraphEventWaitNodeSetEvent(wait, first));
+  cu.GraphEventWaitNodeGetEvent(wait, &event);
+  lab.shows("wait.set_event.then_get", event == first);
+  lab.is("record.get_event_of_wait_node", cu.GraphEventRecordNodeGetEvent(wait, &event));
+  lab.is("wait.get_event_of_record_node", cu.GraphEventWaitNodeGetEvent(node, &event));
+  lab.is("record.set_event_of_wait_node", cu.GraphEventRecordNodeSetEvent(wait, first));
+  lab.is("record.set_null", cu.GraphEventRecordNodeSetEvent(node, nullptr));
+  lab.is("record.set_interprocess", cu.GraphEventRecordNodeSetEvent(node, shared));
+  lab.is("add_record.null_event", cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, nullptr));
+  lab.is("add_wait.null_event", cu.GraphAddEventWaitNode(&node, graph, nullptr, 0, nullptr));
+  lab.is("add_record.null_graph", cu.GraphAddEventRecordNode(&node, nullptr, nullptr, 0, first));
+  lab.is("add_record.interprocess", cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, shared));
+  lab.is("add_wait.interprocess", cu.GraphAddEventWaitNode(&node, graph, nullptr, 0, shared));
+  const Current guard(lab, lab.second_context());
+  Event theirs(lab);
+  lab.is("add_record.event_of_another_context", cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, theirs));
+  lab.is("add_wait.event_of_another_context", cu.GraphAddEventWaitNode(&node, graph, nullptr, 0, theirs));
+}
+
+// A change in the exec does not show in the graph, nor the other way round.
+void exec(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  Event in_graph(lab, CU_EVENT_DEFAULT);
+  Event in_exec(lab, CU_EVENT_DEFAULT);
+  Event later(lab, CU_EVENT_DEFAULT);
+  Graph graph(lab);
+  const CUgraphNode node = graph.record(in_graph);
+  const CUgraphNode wait = graph.wait(in_graph, node);
+  CUgraphExec exec = graph.instantiate();
+  float ms = 0;
+  const auto recorded = [&](CUevent event) { return cu.EventElapsedTime(&ms, event, event); };
+  lab.is("set_record", cu.GraphExecEventRecordNodeSetEvent(exec, node, in_exec));
+  CUevent event = nullptr;
+  cu.GraphEventRecordNodeGetEvent(node, &event);
+  lab.shows("set_record.shows_in_graph", event == in_exec);
+  lab.is("launch", cu.GraphLaunch(exec, stream));
+  lab.is("launch.synchronize", cu.StreamSynchronize(stream));
+  lab.is("launch.event_of_exec", recorded(in_exec));
+  lab.is("launch.event_of_graph", recorded(in_graph));
+  lab.is("set_in_graph", cu.GraphEventRecordNodeSetEvent(node, later));
+  lab.is("set_in_graph.launch", cu.GraphLaunch(exec, stream));
+  lab.is("set_in_graph.synchronize", cu.StreamSynchronize(stream));
+  lab.is("set_in_graph.event", recorded(later));
+  lab.is("set_wait", cu.GraphExecEventWaitNodeSetEvent(exec, wait, later));
+  lab.is("set_record.on_wait_node", cu.GraphExecEventRecordNodeSetEvent(exec, wait, later));
+  lab.is("set_wait.on_record_node", cu.GraphExecEventWaitNodeSetEvent(exec, node, later));
+  lab.is("set_record.null_event", cu.GraphExecEventRecordNodeSetEvent(exec, node, nullptr));
+  lab.is("set_record.null_node", cu.GraphExecEventRecordNodeSetEvent(exec, nullptr, later));
+  lab.is("set_record.null_exec", cu.GraphExecEventRecordNodeSetEvent(nullptr, node, later));
+  {
+    Graph other(lab);
+    const CUgraphNode foreign = other.record(in_graph);
+    lab.is("set_record.node_of_another_graph", cu.GraphExecEventRecordNodeSetEvent(exec, foreign, later));
+  }
+  {
+    const Current guard(lab, lab.second_context());
+    Event theirs(lab);
+    lab.is("set_record.event_of_another_context", cu.GraphExecEventRecordNodeSetEvent(exec, node, theirs));
+  }
+  // Whatever was taken of these: only events that still live are launched.
+  lab.is("set_record.back", cu.GraphExecEventRecordNodeSetEvent(exec, node, in_exec));
+  lab.is("set_wait.back", cu.GraphExecEventWaitNodeSetEvent(exec, wait, in_exec));
+  lab.is("graph_destroy", graph.destroy());
+  lab.is("graph_destroy.then_launch", cu.GraphLaunch(exec, stream));
+  lab.is("graph_destroy.then_synchronize", cu.StreamSynchronize(stream));
+  lab.is("exec_destroy", cu.GraphExecDestroy(exec));
+  lab.is("launch_null", cu.GraphLaunch(nullptr, stream));
+}
+
+// What an event says that only graphs record.
+void launches(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  Event start(lab, CU_EVENT_DEFAULT);
+  Event end(lab, CU_EVENT_DEFAULT);
+  Event next(lab, CU_EVENT_DEFAULT);
+  Graph graph(lab);
+  const CUgraphNode first = graph.record(start);
+  const CUgraphNode last = graph.record(end, first);
+  CUgraphExec exec = graph.instantiate();
+  float ms = 0;
+  const auto show = [&](const std::string& name) {
+    lab.is(name + ".query", cu.EventQuery(end));
+    lab.is(name + ".elapsed", cu.EventElapsedTime(&ms, start, end));
+    lab.is(name + ".elapsed_itself", cu.EventElapsedTime(&ms, start, start));
+  };
+  show("before");
+  lab.is("before.synchronize", cu.EventSynchronize(end));
+  {
+    Gate gate(lab, stream);
+    lab.is("launch", cu.GraphLaunch(exec, stream));
+    show("in_flight");
+    lab.is("in_flight.set_event", cu.GraphExecEventRecordNodeSetEvent(exec, last, next));
+    Stream waiter(lab);
+    lab.is("in_flight.wait", cu.StreamWaitEvent(waiter, end, 0));
+    lab.is("in_flight.waiter", cu.StreamQuery(waiter));
+    lab.is("in_flight.launch_again", cu.GraphLaunch(exec, stream));
+    lab.is("in_flight.event_set_since", cu.EventQuery(next));
+    gate.open();
+    lab.is("synchronize", cu.EventSynchronize(end));
+    lab.is("waiter.afterwards", cu.StreamSynchronize(waiter));
+  }
+  lab.must(cu.StreamSynchronize(stream), "synchronize");
+  show("after");
+  lab.shows("after.is_positive", ms >= 0);
+  lab.is("after.event_set_since", cu.EventElapsedTime(&ms, next, next));
+  {
+    // An event recorded by hand after a launch belongs to that record, until the next launch.
+    Stream held(lab);
+    const Gate gate(lab, held);
+    cu.EventRecord(start, held);
+    lab.is("rerecorded_outside.query", cu.EventQuery(start));
+    lab.is("rerecorded_outside.launch", cu.GraphLaunch(exec, stream));
+    lab.is("rerecorded_outside.query_after_launch", eventually([&] { return cu.EventQuery(start); }));
+    lab.must(cu.StreamSynchronize(stream), "synchronize");
+  }
+  const CUresult moved = on_other_thread(lab, [&] {
+    CUcontext popped = nullptr;
+    cu.CtxPopCurrent(&popped);
+    return cu.GraphLaunch(exec, stream);
+  });
+  lab.is("launch_without_context", moved);
+  lab.must(cu.StreamSynchronize(stream), "synchronize");
+  const Current guard(lab, lab.second_context());
+  Stream theirs(lab);
+  lab.is("launch_on_stream_of_another_context", cu.GraphLaunch(exec, theirs));
+  lab.is("launch_on_stream_of_another_context.synchronize", cu.StreamSynchronize(theirs));
+  lab.is("launch_on_stream_of_another_context.elapsed", cu.EventElapsedTime(&ms, start, start));
+  cu.GraphExecDestroy(exec);
+}
+
+// A wait node waits for the record that its event has when the graph is launched.
+void wait_nodes(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  Stream held(lab);
+  Event event(lab);
+  Graph graph(lab);
+  graph.wait(event);
+  CUgraphExec exec = graph.instantiate();
+  lab.is("never_recorded.launch", cu.GraphLaunch(exec, stream));
+  lab.is("never_recorded.synchronize", cu.StreamSynchronize(stream));
+  Gate gate(lab, held);
+  cu.EventRecord(event, held);
+  lab.is("pending.launch", cu.GraphLaunch(exec, stream));
+  lab.is("pending.stream", cu.StreamQuery(stream));
+  Stream free(lab);
+  cu.EventRecord(event, free);
+  lab.is("pending.rerecorded", eventually([&] { return cu.EventQuery(event); }));
+  lab.is("pending.stream_after_rerecord", cu.StreamQuery(stream));
+  gate.open();
+  lab.is("pending.synchronize", cu.StreamSynchronize(stream));
+  cu.GraphExecDestroy(exec);
+}
+
+std::atomic<int> destroyed = 0;
+
+int destroyed_by_now(int expected) {
+  const auto deadline = std::chrono::steady_clock::now() + (expected == 0 ? 100ms : 1000ms);
+  while (destroyed < (expected == 0 ? 1 : expected) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(1ms);
+  }
+  return destroyed;
+}
+
+// A user object goes when the last graph and the last exec that hold it have gone.
+void user_objects(Lab& lab) {
+  const Api& cu = lab.cu;
+  const auto retain = [&](Graph& graph, const char* name) {
+    destroyed = 0;
+    CUuserObject object = nullptr;
+    lab.is(std::string(name) + ".create",
+           cu.UserObjectCreate(
+               &object, &destroyed, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, 1,
+               CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    lab.is(std::string(name) + ".retain",
+           cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  };
+  Event event(lab);
+  Stream stream(lab);
+  {
+    Graph graph(lab);
+    graph.record(event);
+    retain(graph, "graph_alone");
+    lab.is("graph_alone.destroy", graph.destroy());
+    lab.shows("graph_alone.destroyed", destroyed_by_now(1));
+  }
+  {
+    Graph graph(lab);
+    graph.record(event);
+    retain(graph, "graph_then_exec");
+    CUgraphExec exec = graph.instantiate();
+    graph.destroy();
+    lab.shows("graph_then_exec.after_graph", destroyed_by_now(0));
+    cu.GraphExecDestroy(exec);
+    lab.shows("graph_then_exec.after_exec", destroyed_by_now(1));
+  }
+  {
+    Graph graph(lab);
+    graph.record(event);
+    retain(graph, "exec_then_graph");
+    CUgraphExec exec = graph.instantiate();
+    cu.GraphExecDestroy(exec);
+    lab.shows("exec_then_graph.after_exec", destroyed_by_now(0));
+    graph.destroy();
+    lab.shows("exec_then_graph.after_graph", destroyed_by_now(1));
+  }
+  {
+    Graph graph(lab);
+    graph.record(event);
+    retain(graph, "clone");
+    CUgraph clone = nullptr;
+    lab.is("clone", cu.GraphClone(&clone, graph));
+    graph.destroy();
+    lab.shows("clone.after_graph", destroyed_by_now(0));
+    cu.GraphDestroy(clone);
+    lab.shows("clone.after_clone", destroyed_by_now(1));
+  }
+  {
+    Graph graph(lab);
+    graph.record(event);
+    CUgraphExec exec = graph.instantiate();
+    retain(graph, "retained_after_instantiation");
+    graph.destroy();
+    lab.shows("retained_after_instantiation.after_graph", destroyed_by_now(1));
+    cu.GraphExecDestroy(exec);
+  }
+  {
+    Graph graph(lab);
+    graph.record(event);
+    retain(graph, "in_flight");
+    CUgraphExec exec = graph.instantiate();
+    graph.destroy();
+    Gate gate(lab, stream);
+    cu.GraphLaunch(exec, stream);
+    Background destroy(lab, [&] { return cu.GraphExecDestroy(exec); });
+    lab.shows("in_flight.exec_destroy_returns", destroy.returns_within(500ms));
+    lab.shows("in_flight.after_exec", destroyed_by_now(0));
+    gate.open();
+    lab.is("in_flight.exec_destroy", destroy.join());
+    lab.must(cu.StreamSynchronize(stream), "synchronize");
+    lab.shows("in_flight.after_completion", destroyed_by_now(1));
+  }
+  {
+    Stream capturing(lab);
+    lab.must(cu.StreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin");
+    CUgraph graph = nullptr;
+    CUstreamCaptureStatus status{};
+    lab.is("in_capture.info", cu.StreamGetCaptureInfo(capturing, &status, nullptr, &graph, nullptr, nullptr));
+    destroyed = 0;
+    CUuserObject object = nullptr;
+    cu.UserObjectCreate(
+        &object, &destroyed, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, 1,
+        CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    lab.is("in_capture.retain", cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    lab.is("in_capture.end", end_capture(lab, capturing));
+    lab.shows("in_capture.after_graph", destroyed_by_now(1));
+  }
+  CUuserObject object = nullptr;
+  lab.is("unknown_flags", cu.UserObjectCreate(
+                              &object, &destroyed, [](void*) {}, 1, 0));
+}
+
+// What a capture with external records is as a graph.
+void captured(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  Event start(lab, CU_EVENT_DEFAULT);
+  Event end(lab, CU_EVENT_DEFAULT);
+  Event gate_event(lab);
+  Event inside(lab);
+  const CUfunction nothing = lab.kernel("nothing");
+  lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin");
+  cu.StreamWaitEvent(stream, gate_event, CU_EVENT_WAIT_EXTERNAL);
+  cu.EventRecordWithFlags(start, stream, CU_EVENT_RECORD_EXTERNAL);
+  cu.EventRecord(inside, stream);
+  cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  cu.EventRecordWithFlags(end, stream, CU_EVENT_RECORD_EXTERNAL);
+  CUgraph graph = nullptr;
+  lab.is("end", cu.StreamEndCapture(stream, &graph));
+  lab.shows("types", node_types(lab, graph));
+  std::size_t count = 4;
+  CUgraphNode nodes[4] = {};
+  cu.GraphGetNodes(graph, nodes, &count);
+  CUevent event = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t dependencies = 0;
+    cu.GraphNodeGetDependencies(nodes[i], nullptr, &dependencies);
+    lab.shows("dependencies_of_node_" + std::to_string(i), dependencies);
+  }
+  lab.is("first_record.get_event", cu.GraphEventRecordNodeGetEvent(nodes[1], &event));
+  lab.shows("first_record.is_start", event == start);
+  CUgraphExec exec = nullptr;
+  lab.is("instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  lab.is("launch", cu.GraphLaunch(exec, stream));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  float ms = -1;
+  lab.is("elapsed", cu.EventElapsedTime(&ms, start, end));
+  lab.shows("elapsed.is_positive", ms > 0);
+  lab.is("inside_event.query", cu.EventQuery(inside));
+  cu.GraphExecDestroy(exec);
+  cu.GraphDestroy(graph);
+}
+
+} // namespace
+
+std::vector<Scenario> graph_scenarios() {
+  return {{"graph.nodes", nodes},       {"graph.exec", exec},
+          {"graph.launches", launches}, {"graph.wait_nodes", wait_nodes},
+          {"graph.captured", captured}, {"graph.user_objects", user_objects, Place::child}};
+}
+
+} // namespace transcript

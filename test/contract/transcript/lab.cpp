@@ -1,0 +1,188 @@
+#include "lab.hpp"
+
+namespace transcript {
+namespace {
+
+constexpr std::size_t word_count = 1 << 16;
+
+// `touch` writes one word, so that a test sees whether it ran; `write_illegal_address` is the kernel that
+// faults.
+constexpr char ptx[] = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry nothing() { ret; }
+.visible .entry touch(.param .u64 where) {
+  .reg .u64 %where; .reg .u32 %one;
+  ld.param.u64 %where, [where];
+  mov.u32 %one, 1;
+  st.global.u32 [%where], %one;
+  ret;
+}
+.visible .entry write_illegal_address() {
+  .reg .u64 %where; .reg .u32 %one;
+  mov.u64 %where, 16;
+  mov.u32 %one, 1;
+  st.global.u32 [%where], %one;
+  ret;
+}
+)";
+
+} // namespace
+
+Lab::Lab(const Api& api, std::string library_name, std::function<void(std::string_view)> write)
+    : cu(api), library(std::move(library_name)), write_(std::move(write)) {}
+
+void Lab::initialize() {
+  must(cu.Init(0), "cuInit");
+  must(cu.DeviceGetCount(&device_count), "cuDeviceGetCount");
+  must(cu.DeviceGet(&device, 0), "cuDeviceGet");
+  must(cu.CtxCreate(&home, 0, device), "cuCtxCreate");
+  void* memory = nullptr;
+  must(cu.MemHostAlloc(&memory, word_count * sizeof(unsigned),
+                       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+       "cuMemHostAlloc");
+  words_ = static_cast<unsigned*>(memory);
+}
+
+void Lab::restore() { cu.CtxSetCurrent(home); }
+
+bool Lab::as_found() const {
+  CUcontext current = nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  if (cu.CtxGetCurrent(&current) != CUDA_SUCCESS || current != home) return false;
+  return cu.ThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS && mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+std::string Lab::name_of(CUresult result) const {
+  const char* name = nullptr;
+  if (cu.GetErrorName(result, &name) == CUDA_SUCCESS && name != nullptr) return name;
+  return "CUresult " + std::to_string(static_cast<int>(result));
+}
+
+void Lab::is(std::string_view name, CUresult answer) { shows(name, name_of(answer)); }
+
+void Lab::shows(std::string_view name, const std::string& value) {
+  write_(scenario + "." + std::string(name) + " = " + value);
+}
+
+void Lab::must(CUresult result, const char* what) const {
+  if (result != CUDA_SUCCESS) throw SetUpFailure(std::string(what) + ": " + name_of(result));
+}
+
+CUcontext Lab::second_context() {
+  if (second_ == nullptr) {
+    must(cu.CtxCreate(&second_, 0, device), "cuCtxCreate");
+    CUcontext popped = nullptr;
+    must(cu.CtxPopCurrent(&popped), "cuCtxPopCurrent");
+  }
+  return second_;
+}
+
+CUfunction Lab::kernel(const char* name) {
+  CUmodule module = nullptr; // lives as long as its context
+  CUfunction function = nullptr;
+  must(cu.ModuleLoadData(&module, ptx), "cuModuleLoadData");
+  must(cu.ModuleGetFunction(&function, module, name), "cuModuleGetFunction");
+  return function;
+}
+
+unsigned* Lab::word() {
+  if (next_word_ == word_count) throw SetUpFailure("out of pinned words");
+  unsigned* const word =
+      words_ + next_word_++; // never used twice, so a late write to an old one does no harm
+  *word = 0;
+  return word;
+}
+
+Stream::Stream(Lab& lab, unsigned flags) : lab_(lab) {
+  lab.must(lab.cu.StreamCreate(&handle_, flags), "cuStreamCreate");
+}
+
+Event::Event(Lab& lab, unsigned flags) : lab_(lab) {
+  lab.must(lab.cu.EventCreate(&handle_, flags), "cuEventCreate");
+}
+
+Gate::Gate(Lab& lab, CUstream stream) : word_(lab.word()) {
+  lab.must(lab.cu.StreamWaitValue32(stream, Lab::address(word_), 1, CU_STREAM_WAIT_VALUE_GEQ),
+           "cuStreamWaitValue32");
+}
+
+Background::Background(Lab& lab, std::function<CUresult()> call)
+    : thread_([this, &lab, call = std::move(call)] {
+        lab.cu.CtxSetCurrent(lab.home);
+        result_ = call();
+        done_ = true;
+      }) {}
+
+bool Background::returns_within(std::chrono::milliseconds patience) const {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!done_ && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return done_;
+}
+
+CUresult on_other_thread(Lab& lab, const std::function<CUresult()>& call) {
+  return Background(lab, call).join();
+}
+
+CUresult eventually(const std::function<CUresult()>& poll) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  CUresult result = poll();
+  while (result == CUDA_ERROR_NOT_READY && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    result = poll();
+  }
+  return result;
+}
+
+bool captures(Lab& lab, CUstream stream) {
+  return lab.cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS &&
+         end_capture(lab, stream) == CUDA_SUCCESS;
+}
+
+std::string capture_state(Lab& lab, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = lab.cu.StreamIsCapturing(stream, &status);
+  if (result != CUDA_SUCCESS) return lab.name_of(result);
+  switch (status) {
+  case CU_STREAM_CAPTURE_STATUS_NONE:
+    return "none";
+  case CU_STREAM_CAPTURE_STATUS_ACTIVE:
+    return "active";
+  case CU_STREAM_CAPTURE_STATUS_INVALIDATED:
+    return "invalidated";
+  default:
+    return "unknown status";
+  }
+}
+
+std::string node_types(Lab& lab, CUgraph graph) {
+  static constexpr const char* names[] = {
+      "kernel", "memcpy",     "memset",   "host",         "graph",       "empty",       "wait",
+      "record", "sem_signal", "sem_wait", "memory_alloc", "memory_free", "batch_memop", "conditional"};
+  std::size_t count = 0;
+  if (const CUresult result = lab.cu.GraphGetNodes(graph, nullptr, &count); result != CUDA_SUCCESS) {
+    return lab.name_of(result);
+  }
+  std::vector<CUgraphNode> nodes(count);
+  if (count != 0) lab.must(lab.cu.GraphGetNodes(graph, nodes.data(), &count), "cuGraphGetNodes");
+  std::string text;
+  for (CUgraphNode node : nodes) {
+    CUgraphNodeType type{};
+    lab.must(lab.cu.GraphNodeGetType(node, &type), "cuGraphNodeGetType");
+    const auto index = static_cast<std::size_t>(type);
+    text += (text.empty() ? "" : " ") + std::string(index < std::size(names) ? names[index] : "other");
+  }
+  return text.empty() ? "no nodes" : text;
+}
+
+CUresult end_capture(Lab& lab, CUstream stream) {
+  CUgraph graph = nullptr;
+  const CUresult result = lab.cu.StreamEndCapture(stream, &graph);
+  if (graph != nullptr) lab.cu.GraphDestroy(graph);
+  return result;
+}
+
+} // namespace transcript

@@ -1,0 +1,192 @@
+// What a scenario works with: the driver, the place where answers go, and owners for what it creates.
+#pragma once
+
+#include "api.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace transcript {
+
+class Lab;
+
+enum class Place {
+  here,   // in the process of the transcript, with a context of device 0 current
+  child,  // in a process of its own, likewise
+  bare,   // in a process of its own, before cuInit
+  helper, // the far side of a scenario that talks to another process; never run by itself
+  probe,  // as child, but left out of the transcript: may crash, or answer otherwise in the next run
+};
+
+struct Scenario {
+  std::string name;
+  void (*run)(Lab&);
+  Place place = Place::here;
+  int devices = 1;
+};
+
+// One function for each noun; each has a file of its own.
+std::vector<Scenario> context_scenarios();
+std::vector<Scenario> event_scenarios();
+std::vector<Scenario> elapsed_scenarios();
+std::vector<Scenario> stream_scenarios();
+std::vector<Scenario> launch_scenarios();
+std::vector<Scenario> capture_scenarios();
+std::vector<Scenario> capture_error_scenarios();
+std::vector<Scenario> graph_scenarios();
+std::vector<Scenario> ipc_scenarios();
+std::vector<Scenario> lifetime_scenarios();
+std::vector<Scenario> fault_scenarios();
+std::vector<Scenario> green_scenarios();
+std::vector<Scenario> two_devices_scenarios();
+
+struct SetUpFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Lab {
+public:
+  Lab(const Api& api, std::string library, std::function<void(std::string_view)> write);
+  Lab(const Lab&) = delete;
+  Lab& operator=(const Lab&) = delete;
+
+  const Api& cu;
+  CUcontext home = nullptr; // current on the main thread while a scenario runs
+  CUdevice device = 0;
+  int device_count = 0;
+  unsigned watchdog_s = 120;
+  std::string library;
+  std::string scenario;               // its name is the first part of every line
+  std::vector<std::string> arguments; // of a helper process
+
+  void initialize();     // cuInit, a context, the memory of the gates
+  void restore();        // between scenarios: whatever went wrong, the home context is current again
+  bool as_found() const; // the context stack and the thread's capture mode
+
+  // One line each.
+  void is(std::string_view name, CUresult answer);
+  void shows(std::string_view name, const std::string& value);
+  void shows(std::string_view name, const char* value) { shows(name, std::string(value)); }
+  void shows(std::string_view name, std::same_as<bool> auto value) { shows(name, value ? "true" : "false"); }
+  void shows(std::string_view name, std::integral auto value) requires(!std::same_as<decltype(value), bool>) {
+    shows(name, std::to_string(value));
+  }
+
+  std::string name_of(CUresult) const;
+  void must(CUresult, const char* what) const; // set-up: throws SetUpFailure unless SUCCESS
+
+  CUcontext second_context();          // another context of the same device, made on first use, not current
+  CUfunction kernel(const char* name); // of the context that is current
+  unsigned* word(); // a fresh word of pinned memory, zero; the device sees it at the same address
+  static CUdeviceptr address(const unsigned* word) { return reinterpret_cast<CUdeviceptr>(word); }
+
+private:
+  std::function<void(std::string_view)> write_;
+  CUcontext second_ = nullptr;
+  unsigned* words_ = nullptr;
+  std::size_t next_word_ = 0;
+};
+
+class Stream {
+public:
+  explicit Stream(Lab& lab, unsigned flags = CU_STREAM_NON_BLOCKING);
+  ~Stream() {
+    if (handle_ != nullptr) lab_.cu.StreamDestroy(handle_);
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator CUstream() const { return handle_; }
+  CUstream release() { return std::exchange(handle_, nullptr); }
+
+private:
+  Lab& lab_;
+  CUstream handle_ = nullptr;
+};
+
+class Event {
+public:
+  explicit Event(Lab& lab, unsigned flags = CU_EVENT_DISABLE_TIMING);
+  ~Event() {
+    if (handle_ != nullptr) lab_.cu.EventDestroy(handle_);
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator CUevent() const { return handle_; }
+  CUevent release() { return std::exchange(handle_, nullptr); }
+
+private:
+  Lab& lab_;
+  CUevent handle_ = nullptr;
+};
+
+// Holds back what is put into a stream after it, until it is opened.
+class Gate {
+public:
+  Gate(Lab& lab, CUstream stream);
+  ~Gate() { open(); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void open() { std::atomic_ref<unsigned>(*word_).store(1); }
+
+private:
+  unsigned* word_;
+};
+
+// Makes a context current (none at all if null) for as long as it lives.
+class Current {
+public:
+  Current(Lab& lab, CUcontext context) : lab_(lab), context_(context) {
+    CUcontext popped = nullptr;
+    lab.must(context != nullptr ? lab.cu.CtxPushCurrent(context) : lab.cu.CtxPopCurrent(&popped),
+             "make current");
+  }
+  ~Current() {
+    CUcontext popped = nullptr;
+    context_ != nullptr ? lab_.cu.CtxPopCurrent(&popped) : lab_.cu.CtxPushCurrent(lab_.home);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+private:
+  Lab& lab_;
+  CUcontext context_;
+};
+
+// Runs the call on another thread, with the home context current there, and waits for it.
+CUresult on_other_thread(Lab& lab, const std::function<CUresult()>& call);
+
+// Polls until the answer is not NOT_READY, for at most two seconds.
+CUresult eventually(const std::function<CUresult()>& poll);
+
+// A call that may block, made on a thread with the home context current.
+class Background {
+public:
+  Background(Lab& lab, std::function<CUresult()> call);
+  ~Background() {
+    if (thread_.joinable()) thread_.join();
+  }
+  bool returns_within(std::chrono::milliseconds patience) const;
+  CUresult join() {
+    thread_.join();
+    return result_;
+  }
+
+private:
+  std::atomic<bool> done_ = false;
+  CUresult result_ = CUDA_ERROR_UNKNOWN;
+  std::thread thread_;
+};
+
+bool captures(Lab& lab, CUstream stream);             // begin and end work
+std::string capture_state(Lab& lab, CUstream stream); // none, active, invalidated, or the error of asking
+std::string node_types(Lab& lab, CUgraph graph);      // "kernel record", in the order of the driver
+CUresult end_capture(Lab& lab, CUstream stream);      // and destroys the graph
+
+} // namespace transcript

@@ -1,0 +1,195 @@
+// Streams as far as events need them: how they are made, whose they are, which wait for the legacy stream; a
+// full launch queue.
+
+#include "lab.hpp"
+
+#include <set>
+
+namespace transcript {
+namespace {
+
+using namespace std::chrono_literals;
+
+void create(Lab& lab) {
+  const Api& cu = lab.cu;
+  for (unsigned flags : {0u, 1u, 2u, 3u, 0x100u}) {
+    CUstream stream = nullptr;
+    lab.is("flags_" + std::to_string(flags), cu.StreamCreate(&stream, flags));
+    if (stream != nullptr) cu.StreamDestroy(stream);
+  }
+  for (int priority : {-100, 0, 100}) {
+    CUstream stream = nullptr;
+    lab.is("priority_" + std::to_string(priority),
+           cu.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority));
+    if (stream != nullptr) cu.StreamDestroy(stream);
+  }
+}
+
+void identity(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream first(lab);
+  Stream second(lab);
+  std::set<unsigned long long> ids;
+  const auto id = [&](CUstream stream) {
+    unsigned long long value = 0;
+    lab.must(cu.StreamGetId(stream, &value), "cuStreamGetId");
+    return value;
+  };
+  for (CUstream stream : {CUstream(first), CUstream(second), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
+    ids.insert(id(stream));
+  lab.shows("different_ids", ids.size());
+  lab.shows("stream_0_is_legacy", id(nullptr) == id(CU_STREAM_LEGACY));
+  const unsigned long long old = id(first);
+  cu.StreamDestroy(first.release());
+  Stream third(lab);
+  lab.shows("id_is_used_again", id(third) == old);
+  unsigned long long here = id(CU_STREAM_PER_THREAD);
+  unsigned long long there = 0;
+  on_other_thread(lab, [&] { return cu.StreamGetId(CU_STREAM_PER_THREAD, &there); });
+  lab.shows("per_thread_id_differs_by_thread", here != there);
+}
+
+// Who waits for the legacy stream, and for whom it waits.
+void legacy(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream blocking(lab, CU_STREAM_DEFAULT);
+  Stream non_blocking(lab);
+  struct Case {
+    const char* name;
+    CUstream held;
+    CUstream other;
+  };
+  for (const auto& [name, held, other] : {Case{"legacy_then_blocking", CU_STREAM_LEGACY, blocking},
+                                          {"legacy_then_non_blocking", CU_STREAM_LEGACY, non_blocking},
+                                          {"legacy_then_per_thread", CU_STREAM_LEGACY, CU_STREAM_PER_THREAD},
+                                          {"stream_0_then_blocking", nullptr, blocking},
+                                          {"blocking_then_legacy", blocking, CU_STREAM_LEGACY},
+                                          {"non_blocking_then_legacy", non_blocking, CU_STREAM_LEGACY},
+                                          {"per_thread_then_legacy", CU_STREAM_PER_THREAD, CU_STREAM_LEGACY},
+                                          {"blocking_then_per_thread", blocking, CU_STREAM_PER_THREAD}}) {
+    Event event(lab);
+    Gate gate(lab, held);
+    cu.EventRecord(event, other);
+    std::this_thread::sleep_for(20ms);
+    lab.is(name, cu.EventQuery(event));
+    gate.open();
+    lab.is(std::string(name) + ".afterwards", cu.EventSynchronize(event));
+    lab.must(cu.CtxSynchronize(), "synchronize");
+  }
+  CUcontext context = nullptr;
+  lab.is("get_ctx", cu.StreamGetCtx(CU_STREAM_LEGACY, &context));
+  lab.shows("get_ctx.is_current", context == lab.home);
+}
+
+// The same functions, asked for with the per-thread default stream: stream 0 is that one then.
+void per_thread_functions(Lab& lab) {
+  const auto resolve = [&lab](const char* name, int version, auto& function) {
+    void* address = nullptr;
+    lab.must(lab.cu.GetProcAddress(name, &address, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+                                   nullptr),
+             name);
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+  };
+  PFN_cuEventRecord_v2000 record = nullptr;
+  PFN_cuStreamWaitEvent_v3020 wait = nullptr;
+  PFN_cuStreamIsCapturing_v10000 is_capturing = nullptr;
+  resolve("cuEventRecord", 12000, record);
+  resolve("cuStreamWaitEvent", 12000, wait);
+  resolve("cuStreamIsCapturing", 12000, is_capturing);
+
+  Event event(lab);
+  lab.is("record.stream_0", record(event, nullptr));
+  lab.is("wait.stream_0", wait(nullptr, event, 0));
+  lab.must(lab.cu.StreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+  CUstreamCaptureStatus status{};
+  lab.is("is_capturing.stream_0", is_capturing(nullptr, &status));
+  lab.shows("is_capturing.stream_0.active", status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  lab.is("is_capturing.legacy", is_capturing(CU_STREAM_LEGACY, &status));
+  lab.is("record.stream_0.in_capture", record(event, nullptr));
+  lab.is("end", end_capture(lab, CU_STREAM_PER_THREAD));
+  lab.is("query", lab.cu.EventQuery(event));
+}
+
+void destroy_default(Lab& lab) {
+  lab.is("stream_0", lab.cu.StreamDestroy(nullptr));
+  lab.is("legacy", lab.cu.StreamDestroy(CU_STREAM_LEGACY));
+  lab.is("per_thread", lab.cu.StreamDestroy(CU_STREAM_PER_THREAD));
+}
+
+// A stream takes so many submissions that cannot run yet; the next one blocks its thread in the driver, and
+// some calls of other threads with it.
+void full_queue(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUfunction nothing = lab.kernel("nothing");
+  Stream full(lab);
+  Stream other(lab);
+  Event done(lab, CU_EVENT_DEFAULT);
+  Event pending(lab);
+  Event doomed(lab);
+  cu.EventRecord(done, other);
+  lab.must(cu.StreamSynchronize(other), "synchronize");
+  Gate gate(lab, full);
+  cu.EventRecord(pending, full);
+  std::atomic<int> submitted = 0;
+  Background filler(lab, [&] {
+    CUresult result = CUDA_SUCCESS;
+    for (; submitted < 8192 && result == CUDA_SUCCESS; ++submitted) {
+      result = cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr);
+    }
+    return result;
+  });
+  int before = -1;
+  while (before != submitted && !filler.returns_within(0ms)) {
+    before = submitted;
+    std::this_thread::sleep_for(300ms);
+  }
+  lab.shows("a_submission_blocks", !filler.returns_within(0ms));
+  lab.shows("between_900_and_1100_submissions", submitted > 900 && submitted < 1100);
+
+  CUcontext context = nullptr;
+  float ms = 0;
+  const std::pair<const char*, std::function<CUresult()>> free_calls[] = {
+      {"query.pending", [&] { return cu.EventQuery(pending); }},
+      {"query.done", [&] { return cu.EventQuery(done); }},
+      {"synchronize.done", [&] { return cu.EventSynchronize(done); }},
+      {"elapsed", [&] { return cu.EventElapsedTime(&ms, done, done); }},
+      {"record_elsewhere", [&] { return cu.EventRecord(done, other); }},
+      {"wait_elsewhere", [&] { return cu.StreamWaitEvent(other, done, 0); }},
+      {"get_current", [&] { return cu.CtxGetCurrent(&context); }},
+      {"push", [&] { return cu.CtxPushCurrent(lab.home); }},
+      {"stream_get_ctx", [&] { return cu.StreamGetCtx(other, &context); }},
+      {"stream_query_elsewhere", [&] { return eventually([&] { return cu.StreamQuery(other); }); }},
+  };
+  for (const auto& [name, call] : free_calls) {
+    Background attempt(lab, call);
+    const bool returns = attempt.returns_within(1s);
+    lab.shows(std::string(name) + ".returns", returns);
+    if (!returns) gate.open();
+    lab.is(name, attempt.join());
+  }
+  CUevent made = nullptr;
+  Background create(lab, [&] { return cu.EventCreate(&made, CU_EVENT_DISABLE_TIMING); });
+  lab.shows("create.returns", create.returns_within(500ms));
+  Background destroy(lab, [&] { return cu.EventDestroy(doomed.release()); });
+  lab.shows("destroy.returns", destroy.returns_within(500ms));
+  lab.is("query.while_these_are_stuck", on_other_thread(lab, [&] { return cu.EventQuery(pending); }));
+  gate.open();
+  lab.is("create.after_the_gate_opened", create.join());
+  lab.is("destroy.after_the_gate_opened", destroy.join());
+  lab.is("submissions", filler.join());
+  lab.is("synchronize", cu.StreamSynchronize(full));
+  cu.EventDestroy(made);
+}
+
+} // namespace
+
+std::vector<Scenario> stream_scenarios() {
+  return {{"stream.create", create},
+          {"stream.identity", identity},
+          {"stream.legacy", legacy},
+          {"stream.per_thread_functions", per_thread_functions},
+          {"stream.destroy_default", destroy_default, Place::child},
+          {"stream.full_queue", full_queue, Place::child}};
+}
+
+} // namespace transcript

@@ -1,0 +1,169 @@
+#include "transcript.hpp"
+
+#include "child.hpp"
+#include "lab.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <unistd.h>
+
+namespace transcript {
+namespace {
+
+std::vector<Scenario> all_scenarios() {
+  std::vector<Scenario> all;
+  for (const auto& noun :
+       {context_scenarios, event_scenarios, elapsed_scenarios, stream_scenarios, launch_scenarios,
+        capture_scenarios, capture_error_scenarios, graph_scenarios, ipc_scenarios, lifetime_scenarios,
+        fault_scenarios, green_scenarios, two_devices_scenarios}) {
+    for (Scenario& scenario : noun())
+      all.push_back(std::move(scenario));
+  }
+  return all;
+}
+
+bool selected(const Scenario& scenario, const Options& options) {
+  return scenario.place != Place::helper && (scenario.place == Place::probe) == options.probes &&
+         scenario.name.starts_with(options.only);
+}
+
+// What the watchdog says: the scenario, and the last line it gave. A signal handler reads it, hence the plain
+// array.
+char last_line[256] = "the start";
+
+void remember(std::string_view line) {
+  const std::size_t length = std::min(line.size(), sizeof last_line - 1);
+  std::memcpy(last_line, line.data(), length);
+  last_line[length] = '\0';
+}
+
+extern "C" void watchdog_barks(int) {
+  static constexpr char text[] = "transcript: no answer in time; the last line was:\n";
+  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  (void)!write(STDERR_FILENO, last_line, std::strlen(last_line));
+  (void)!write(STDERR_FILENO, "\n", 1);
+  _exit(124);
+}
+
+void start_watchdog(unsigned seconds) {
+  std::signal(SIGALRM, watchdog_barks);
+  alarm(seconds);
+}
+
+bool play(Lab& lab, const Scenario& scenario) {
+  lab.scenario = scenario.name;
+  remember(scenario.name);
+  try {
+    scenario.run(lab);
+    return true;
+  } catch (const SetUpFailure& failure) {
+    lab.shows("set_up", "failed: " + std::string(failure.what()));
+    return false;
+  }
+}
+
+bool play_in_child(Lab& lab, const Scenario& scenario, const Sink& sink) {
+  remember(scenario.name);
+  Child child(lab, scenario.name);
+  while (const auto line = child.read_line()) {
+    remember(*line);
+    sink(*line);
+  }
+  lab.scenario = scenario.name;
+  const std::string end = child.finish();
+  lab.shows("process", end);
+  return end == "exited 0";
+}
+
+void say_which_driver(const Lab& lab, const Sink& sink) {
+  char device[128] = "";
+  int version = 0;
+  lab.cu.DeviceGetName(device, sizeof device, lab.device);
+  lab.cu.DriverGetVersion(&version);
+  sink("# device: " + std::string(device) + ", " + std::to_string(lab.device_count) + " of them");
+  sink("# CUDA version of the driver: " + std::to_string(version) +
+       ", of the headers: " + std::to_string(CUDA_VERSION));
+}
+
+} // namespace
+
+int run_transcript(const Options& options, const Sink& sink) {
+  // Streams that share a hardware queue would wait for one another's gates.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  // A kernel loaded at its first launch may wait for every stream, the held ones too.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  start_watchdog(options.watchdog_s);
+  const Api api = Api::load(options.driver);
+  Lab lab(api, options.driver, [&sink](std::string_view line) {
+    remember(line);
+    sink(line);
+  });
+  lab.watchdog_s = options.watchdog_s;
+  lab.initialize();
+  say_which_driver(lab, sink);
+
+  int failures = 0;
+  std::vector<std::string> left_out;
+  for (const Scenario& scenario : all_scenarios()) {
+    if (!selected(scenario, options)) continue;
+    if (scenario.devices > lab.device_count) {
+      left_out.push_back(scenario.name);
+      continue;
+    }
+    alarm(options.watchdog_s);
+    const bool here = scenario.place == Place::here && !options.isolated;
+    const bool good = here ? play(lab, scenario) : play_in_child(lab, scenario, sink);
+    const bool restored = lab.as_found();
+    if (!restored) lab.shows("left_the_driver_as_found", false);
+    if (!good || !restored) ++failures;
+    lab.restore();
+  }
+  alarm(0);
+  if (!left_out.empty()) {
+    std::string names;
+    for (const std::string& name : left_out)
+      names += " " + name;
+    sink("# left out, for want of a second device:" + names);
+  }
+  return failures;
+}
+
+std::vector<std::string> scenario_names(const Options& options) {
+  std::vector<std::string> names;
+  for (const Scenario& scenario : all_scenarios()) {
+    if (selected(scenario, options)) names.push_back(scenario.name);
+  }
+  return names;
+}
+
+void child_main(int argc, char** argv) {
+  if (argc < 5 || std::strcmp(argv[1], "--transcript-child") != 0) return;
+  const auto watchdog_s = static_cast<unsigned>(std::atoi(argv[4]));
+  start_watchdog(watchdog_s);
+  const Api api = Api::load(argv[2]);
+  Lab lab(api, argv[2], [](std::string_view line) {
+    remember(line);
+    std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    std::fflush(stdout);
+  });
+  lab.watchdog_s = watchdog_s;
+  lab.arguments.assign(argv + 5, argv + argc);
+  for (const Scenario& scenario : all_scenarios()) {
+    if (scenario.name != argv[3]) continue;
+    try {
+      if (scenario.place != Place::bare) lab.initialize();
+      _exit(play(lab, scenario) ? 0 : 1); // what happens at exit is a scenario of its own
+    } catch (const std::exception& failure) {
+      lab.scenario = scenario.name;
+      lab.shows("set_up", "failed: " + std::string(failure.what()));
+      _exit(1);
+    }
+  }
+  _exit(2);
+}
+
+} // namespace transcript

@@ -1,0 +1,28 @@
+#include "death.hpp"
+
+#include <array>
+#include <sys/wait.h>
+#include <unistd.h>
+
+Death death_of(const std::function<void()>& body) {
+  std::array<int, 2> channel{};
+  if (pipe(channel.data()) != 0) return {};
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL); // the test framework's own handler would speak up
+    dup2(channel[1], STDERR_FILENO);
+    close(channel[0]);
+    body();
+    _exit(0);
+  }
+  close(channel[1]);
+  Death death;
+  std::array<char, 4096> buffer{};
+  for (ssize_t got = 0; (got = read(channel[0], buffer.data(), buffer.size())) > 0;)
+    death.report.append(buffer.data(), static_cast<std::size_t>(got));
+  close(channel[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  death.aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  return death;
+}

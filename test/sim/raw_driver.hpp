@@ -1,0 +1,94 @@
+#pragma once
+
+#include "cuevent/sim.hpp"
+
+#include <cudaTypedefs.h>
+
+#include <stdexcept>
+#include <string>
+
+/// The plain functions of a driver table, each at the version that its type names.
+class RawDriver {
+  cuevent::sim::GetProcAddress source_; // first: the functions are found through it
+
+public:
+  explicit RawDriver(cuevent::sim::GetProcAddress source = cuevent::sim::get_proc_address)
+      : source_(source) {}
+
+  // clang-format off
+#define FUNCTION(member, name, version) PFN_##name##_v##version member = find<PFN_##name##_v##version>(#name, version);
+  FUNCTION(init, cuInit, 2000)
+  FUNCTION(get_error_name, cuGetErrorName, 6000)
+  FUNCTION(device_get_count, cuDeviceGetCount, 2000)
+  FUNCTION(device_get_attribute, cuDeviceGetAttribute, 2000)
+  FUNCTION(primary_retain, cuDevicePrimaryCtxRetain, 7000)
+  FUNCTION(primary_release, cuDevicePrimaryCtxRelease, 11000)
+  FUNCTION(primary_reset, cuDevicePrimaryCtxReset, 11000)
+  FUNCTION(primary_state, cuDevicePrimaryCtxGetState, 7000)
+  FUNCTION(context_create, cuCtxCreate, 3020)
+  FUNCTION(context_destroy, cuCtxDestroy, 4000)
+  FUNCTION(context_push, cuCtxPushCurrent, 4000)
+  FUNCTION(context_pop, cuCtxPopCurrent, 4000)
+  FUNCTION(context_set, cuCtxSetCurrent, 4000)
+  FUNCTION(context_get, cuCtxGetCurrent, 4000)
+  FUNCTION(context_synchronize, cuCtxSynchronize, 2000)
+  FUNCTION(stream_create, cuStreamCreate, 2000)
+  FUNCTION(stream_destroy, cuStreamDestroy, 4000)
+  FUNCTION(stream_query, cuStreamQuery, 2000)
+  FUNCTION(stream_synchronize, cuStreamSynchronize, 2000)
+  FUNCTION(stream_wait, cuStreamWaitEvent, 3020)
+  FUNCTION(host_function, cuLaunchHostFunc, 10000)
+  FUNCTION(write_value_32, cuStreamWriteValue32, 11070)
+  FUNCTION(wait_value_32, cuStreamWaitValue32, 11070)
+  FUNCTION(write_value_64, cuStreamWriteValue64, 11070)
+  FUNCTION(begin_capture, cuStreamBeginCapture, 10010)
+  FUNCTION(end_capture, cuStreamEndCapture, 10000)
+  FUNCTION(is_capturing, cuStreamIsCapturing, 10000)
+  FUNCTION(exchange_mode, cuThreadExchangeStreamCaptureMode, 10010)
+  FUNCTION(event_create, cuEventCreate, 2000)
+  FUNCTION(event_destroy, cuEventDestroy, 4000)
+  FUNCTION(event_query, cuEventQuery, 2000)
+  FUNCTION(event_synchronize, cuEventSynchronize, 2000)
+  FUNCTION(event_elapsed, cuEventElapsedTime, 2000)
+  FUNCTION(event_record, cuEventRecord, 2000)
+  FUNCTION(event_record_with_flags, cuEventRecordWithFlags, 11010)
+  FUNCTION(ipc_export, cuIpcGetEventHandle, 4010)
+  FUNCTION(ipc_open, cuIpcOpenEventHandle, 4010)
+  FUNCTION(allocate, cuMemAlloc, 3020)
+  FUNCTION(free, cuMemFree, 3020)
+  FUNCTION(host_allocate, cuMemHostAlloc, 2020)
+  FUNCTION(host_free, cuMemFreeHost, 2000)
+  FUNCTION(copy_to_device, cuMemcpyHtoDAsync, 3020)
+  FUNCTION(copy_to_host, cuMemcpyDtoHAsync, 3020)
+  FUNCTION(copy_to_host_now, cuMemcpyDtoH, 3020)
+  FUNCTION(fill_32, cuMemsetD32Async, 3020)
+  FUNCTION(module_load, cuModuleLoadData, 2000)
+  FUNCTION(module_function, cuModuleGetFunction, 2000)
+  FUNCTION(launch, cuLaunchKernel, 4000)
+  FUNCTION(launch_ex, cuLaunchKernelEx, 11060)
+  FUNCTION(graph_create, cuGraphCreate, 10000)
+  FUNCTION(graph_destroy, cuGraphDestroy, 10000)
+  FUNCTION(graph_nodes, cuGraphGetNodes, 10000)
+  FUNCTION(node_type, cuGraphNodeGetType, 10000)
+  FUNCTION(add_record_node, cuGraphAddEventRecordNode, 11010)
+  FUNCTION(add_wait_node, cuGraphAddEventWaitNode, 11010)
+  FUNCTION(record_node_event, cuGraphEventRecordNodeGetEvent, 11010)
+  FUNCTION(set_record_node_event, cuGraphEventRecordNodeSetEvent, 11010)
+  FUNCTION(set_exec_record_event, cuGraphExecEventRecordNodeSetEvent, 11010)
+  FUNCTION(instantiate, cuGraphInstantiateWithFlags, 11040)
+  FUNCTION(graph_launch, cuGraphLaunch, 10000)
+  FUNCTION(exec_destroy, cuGraphExecDestroy, 10000)
+  FUNCTION(user_object_create, cuUserObjectCreate, 11030)
+  FUNCTION(retain_user_object, cuGraphRetainUserObject, 11030)
+#undef FUNCTION
+  // clang-format on
+
+  template <class Function>
+  Function find(const char* name, int version) const {
+    void* address = nullptr;
+    if (source_(name, &address, version, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) != CUDA_SUCCESS ||
+        address == nullptr)
+      throw std::runtime_error(std::string("the simulator has no ") + name);
+    return reinterpret_cast<Function>(address);
+  }
+};

@@ -1,0 +1,171 @@
+#include "fixture.hpp"
+
+#include <catch2/catch_approx.hpp>
+
+#include <atomic>
+
+using namespace std::chrono_literals;
+namespace sim = cuevent::sim;
+
+namespace {
+
+CUgraphExec instantiate(Fixture& f, CUgraph graph) {
+  CUgraphExec exec = nullptr;
+  OK(f.cu.instantiate(&exec, graph, 0));
+  return exec;
+}
+
+} // namespace
+
+TEST_CASE("an external record in a graph is that of the last launch") {
+  Fixture f;
+  sim::set_kernel("work", {3ms});
+  const CUevent start = f.event(), end = f.event();
+  OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(f.cu.event_record_with_flags(start, f.stream, CU_EVENT_RECORD_EXTERNAL));
+  OK(f.work(f.stream));
+  OK(f.cu.event_record_with_flags(end, f.stream, CU_EVENT_RECORD_EXTERNAL));
+  CUgraph graph = nullptr;
+  OK(f.cu.end_capture(f.stream, &graph));
+  const CUgraphExec exec = instantiate(f, graph);
+
+  float ms = 0;
+  CHECK(f.cu.event_query(end) == CUDA_SUCCESS);
+  CHECK(f.cu.event_elapsed(&ms, start, end) == CUDA_ERROR_INVALID_HANDLE);
+  for (int launch = 0; launch < 3; ++launch) {
+    OK(f.cu.graph_launch(exec, f.stream));
+    CHECK(f.cu.event_query(end) == CUDA_ERROR_NOT_READY);
+    CHECK(f.cu.event_elapsed(&ms, start, end) == CUDA_ERROR_NOT_READY);
+    OK(f.cu.stream_synchronize(f.stream));
+    OK(f.cu.event_elapsed(&ms, start, end));
+    CHECK(ms == Catch::Approx(3.0013).margin(0.001));
+  }
+}
+
+TEST_CASE("an event set in an exec does not show in the graph, nor the other way round") {
+  Fixture f;
+  const CUevent first = f.event(), second = f.event(), third = f.event();
+  CUgraph graph = nullptr;
+  OK(f.cu.graph_create(&graph, 0));
+  CUgraphNode node = nullptr;
+  OK(f.cu.add_record_node(&node, graph, nullptr, 0, first));
+  const CUgraphExec exec = instantiate(f, graph);
+  OK(f.cu.set_exec_record_event(exec, node, second));
+  OK(f.cu.set_record_node_event(node, third));
+  CUevent found = nullptr;
+  OK(f.cu.record_node_event(node, &found));
+  CHECK(found == third);
+  OK(f.cu.graph_launch(exec, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  float ms = 0;
+  CHECK(f.cu.event_elapsed(&ms, second, second) == CUDA_SUCCESS);
+  CHECK(f.cu.event_elapsed(&ms, first, first) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(f.cu.event_elapsed(&ms, third, third) == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE("a wait node binds to the record at launch") {
+  Fixture f;
+  const CUstream other = f.new_stream();
+  const CUevent e = f.event(), done = f.event();
+  CUgraph graph = nullptr;
+  OK(f.cu.graph_create(&graph, 0));
+  CUgraphNode wait = nullptr, record = nullptr;
+  OK(f.cu.add_wait_node(&wait, graph, nullptr, 0, e));
+  OK(f.cu.add_record_node(&record, graph, &wait, 1, done));
+  const CUgraphExec exec = instantiate(f, graph);
+  sim::hold(other);
+  OK(f.cu.event_record(e, other));
+  OK(f.cu.graph_launch(exec, f.stream));
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(done) == CUDA_ERROR_NOT_READY);
+  sim::release(other);
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(done) == CUDA_SUCCESS);
+}
+
+TEST_CASE("branches of a graph run side by side") {
+  Fixture f;
+  sim::set_kernel("work", {5ms});
+  const CUstream fork = f.new_stream();
+  const CUevent begin = f.event(), joined = f.event();
+  OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  OK(f.cu.event_record(begin, f.stream));
+  OK(f.cu.stream_wait(fork, begin, 0));
+  OK(f.work(f.stream));
+  OK(f.work(fork));
+  OK(f.cu.event_record(joined, fork));
+  OK(f.cu.stream_wait(f.stream, joined, 0));
+  CUgraph graph = nullptr;
+  OK(f.cu.end_capture(f.stream, &graph));
+  const CUgraphExec exec = instantiate(f, graph);
+  const auto before = sim::now();
+  OK(f.cu.graph_launch(exec, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(sim::now() - before < 6ms);
+}
+
+TEST_CASE("a user object is destroyed after the graph and its execs and their launches") {
+  static std::atomic<int> destroyed;
+  destroyed = 0;
+  Fixture f;
+  CUgraph graph = nullptr;
+  OK(f.cu.graph_create(&graph, 0));
+  CUgraphNode node = nullptr;
+  OK(f.cu.add_record_node(&node, graph, nullptr, 0, f.event()));
+  CUuserObject object = nullptr;
+  OK(f.cu.user_object_create(
+      &object, &destroyed, [](void* counter) { ++*static_cast<std::atomic<int>*>(counter); }, 1,
+      CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  OK(f.cu.retain_user_object(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  const CUgraphExec exec = instantiate(f, graph);
+  OK(f.cu.graph_destroy(graph));
+  CHECK(destroyed == 0);
+  CHECK(sim::live_handles().user_objects == 1);
+  sim::hold(f.stream);
+  OK(f.cu.graph_launch(exec, f.stream));
+  OK(f.cu.exec_destroy(exec));
+  CHECK(destroyed == 0);
+  sim::release(f.stream);
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(destroyed == 1);
+  CHECK(sim::live_handles().user_objects == 0);
+}
+
+TEST_CASE("an event recorded in a capture does not keep its graph") {
+  static std::atomic<int> destroyed;
+  destroyed = 0;
+  Fixture f;
+  const CUevent inside = f.event();
+  OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  OK(f.cu.event_record(inside, f.stream));
+  CUgraph graph = nullptr;
+  OK(f.cu.end_capture(f.stream, &graph));
+  CUuserObject object = nullptr;
+  OK(f.cu.user_object_create(
+      &object, &destroyed, [](void* counter) { ++*static_cast<std::atomic<int>*>(counter); }, 1,
+      CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  OK(f.cu.retain_user_object(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  OK(f.cu.graph_destroy(graph));
+  CHECK(destroyed == 1);
+  CHECK(f.cu.event_query(inside) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("event attributes of a launch refuse a timed event and record an untimed one") {
+  Fixture f;
+  const CUevent timed = f.event(), untimed = f.event(CU_EVENT_DISABLE_TIMING);
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+  attribute.value.programmaticEvent.event = timed;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY =
+      config.blockDimZ = 1;
+  config.hStream = f.stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  CHECK(f.cu.launch_ex(&config, f.kernel, nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(f.cu.stream_query(f.stream) == CUDA_SUCCESS); // nothing was launched
+  attribute.value.programmaticEvent.event = untimed;
+  OK(f.cu.launch_ex(&config, f.kernel, nullptr, nullptr));
+  CHECK(f.cu.event_query(untimed) == CUDA_ERROR_NOT_READY);
+  OK(f.cu.event_synchronize(untimed));
+}

@@ -1,0 +1,53 @@
+#include "fixture.hpp"
+
+#include <vector>
+
+namespace sim = cuevent::sim;
+
+TEST_CASE("copies and fills have real effect, in order of the stream") {
+  Fixture f;
+  std::vector<unsigned> values(256, 7), back(256);
+  CUdeviceptr memory = 0;
+  OK(f.cu.allocate(&memory, values.size() * 4));
+  OK(f.cu.copy_to_device(memory, values.data(), values.size() * 4, f.stream));
+  OK(f.cu.fill_32(memory, 9, 128, f.stream));
+  values.assign(256, 0); // pageable memory was staged in the call
+  OK(f.cu.copy_to_host(back.data(), memory, back.size() * 4, f.stream));
+  CHECK(back[0] == 9);
+  CHECK(back[128] == 7);
+  CHECK(f.cu.fill_32(memory, 0, 257, f.stream) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(f.cu.fill_32(memory + 2, 0, 1, f.stream) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(sim::live_handles().allocations == 1);
+  OK(f.cu.free(memory));
+  CHECK(f.cu.free(memory) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("values are written and waited for in pinned memory") {
+  Fixture f;
+  void* pinned = nullptr;
+  OK(f.cu.host_allocate(&pinned, 8, CU_MEMHOSTALLOC_PORTABLE));
+  auto* const words = static_cast<unsigned*>(pinned);
+  words[0] = words[1] = 0;
+  const auto address = reinterpret_cast<CUdeviceptr>(pinned);
+  const CUstream other = f.new_stream();
+  const CUevent reached = f.event();
+  OK(f.cu.wait_value_32(other, address, 5, CU_STREAM_WAIT_VALUE_GEQ));
+  OK(f.cu.event_record(reached, other));
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(reached) == CUDA_ERROR_NOT_READY);
+  OK(f.cu.write_value_32(f.stream, address, 6, 0));
+  sim::run_until_idle();
+  CHECK(words[0] == 6);
+  CHECK(f.cu.event_query(reached) == CUDA_SUCCESS);
+}
+
+TEST_CASE("a device without 64-bit memory operations says so") {
+  Fixture f({.memory_operations_64_bit = false});
+  void* pinned = nullptr;
+  OK(f.cu.host_allocate(&pinned, 8, 0));
+  CHECK(f.cu.write_value_64(f.stream, reinterpret_cast<CUdeviceptr>(pinned), 1, 0) ==
+        CUDA_ERROR_NOT_SUPPORTED);
+  int can = 1;
+  OK(f.cu.device_get_attribute(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0));
+  CHECK(can == 0);
+}

@@ -1,0 +1,196 @@
+#include "death.hpp"
+#include "fixture.hpp"
+
+#include <thread>
+
+using namespace std::chrono_literals;
+namespace sim = cuevent::sim;
+
+TEST_CASE("an event that was destroyed twice ends the program with its history") {
+  const Death death = death_of([] {
+    Fixture f;
+    const CUevent e = f.event();
+    f.cu.event_destroy(e);
+    f.cu.event_destroy(e);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("cuEventDestroy_v2: undefined on a device"));
+  CHECK(death.says(
+      "event #1, made by cuEventCreate in call #5 in context #1, destroyed by cuEventDestroy_v2 in call #6"));
+}
+
+TEST_CASE("an event used after it was destroyed ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    const CUevent e = f.event();
+    f.cu.event_destroy(e);
+    f.cu.event_query(e);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("cuEventQuery"));
+  CHECK(death.says("was event #1"));
+}
+
+TEST_CASE("an invented handle ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    int nothing = 0;
+    f.cu.event_query(reinterpret_cast<CUevent>(&nothing));
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("is invented"));
+}
+
+TEST_CASE("a handle of another kind, of another process or of an earlier session ends the program") {
+  CHECK(death_of([] {
+          Fixture f;
+          f.cu.event_query(reinterpret_cast<CUevent>(f.stream));
+        }).says("expected a handle of another kind, event"));
+  CHECK(death_of([] {
+          Fixture f;
+          const RawDriver other(sim::get_proc_address_of(1));
+          other.init(0);
+          other.event_query(f.event());
+        }).says("belongs to simulated process 0"));
+  CHECK(death_of([] {
+          Fixture f;
+          const CUevent e = f.event();
+          sim::reset();
+          f.cu.init(0);
+          f.cu.event_query(e);
+        }).says("earlier session"));
+}
+
+TEST_CASE("recording on a destroyed stream ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    const CUevent e = f.event();
+    f.cu.stream_destroy(f.stream);
+    f.cu.event_record(e, f.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("stream #1"));
+}
+
+TEST_CASE("launching a graph whose event was destroyed ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    const CUevent e = f.event();
+    CUgraph graph = nullptr;
+    f.cu.graph_create(&graph, 0);
+    CUgraphNode node = nullptr;
+    f.cu.add_record_node(&node, graph, nullptr, 0, e);
+    CUgraphExec exec = nullptr;
+    f.cu.instantiate(&exec, graph, 0);
+    f.cu.event_destroy(e);
+    f.cu.graph_launch(exec, f.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("cuGraphLaunch"));
+  CHECK(death.says("destroyed by cuEventDestroy_v2"));
+}
+
+TEST_CASE("creating in a dead context that was pushed ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    f.cu.context_destroy(f.context);
+    if (f.cu.context_push(f.context) != CUDA_SUCCESS) return; // that is allowed
+    CUevent e = nullptr;
+    f.cu.event_create(&e, 0);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("creates in the current context, which is dead"));
+  CHECK(death.says("destroyed by cuCtxDestroy_v2"));
+}
+
+TEST_CASE("an event of before the reset of a primary context that came back ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    CUcontext primary = nullptr;
+    f.cu.primary_retain(&primary, 0);
+    f.cu.context_push(primary);
+    const CUevent e = f.event();
+    f.cu.primary_reset(0);
+    f.cu.primary_release(0);
+    f.cu.primary_retain(&primary, 0);
+    f.cu.event_query(e);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("outlived a reset"));
+}
+
+TEST_CASE("a driver call from a host function ends the program") {
+#if defined(__SANITIZE_THREAD__)
+  SKIP("the thread sanitizer lets no forked child start a thread");
+#endif
+  const Death death = death_of([] {
+    static RawDriver* cu = nullptr;
+    Fixture f;
+    cu = &f.cu;
+    f.cu.host_function(
+        f.stream, [](void*) { cu->event_query(nullptr); }, nullptr);
+    f.cu.stream_synchronize(f.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("a host function, or the destructor of a user object, calls cuEventQuery"));
+}
+
+TEST_CASE("what is not modelled ends the program with its name") {
+  const Death death = death_of([] {
+    Fixture f;
+    int value = 0;
+    f.cu.device_get_attribute(&value, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 0);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("cuDeviceGetAttribute: not modelled"));
+}
+
+TEST_CASE("a wait that nothing would end prints what waits for what") {
+  const Death death = death_of([] {
+    Fixture f({.patience = 0ms});
+    const CUevent e = f.event();
+    const CUstream other = f.new_stream();
+    sim::hold(f.stream);
+    f.work(f.stream);
+    f.cu.event_record(e, f.stream);
+    f.cu.stream_wait(other, e, 0);
+    f.cu.stream_synchronize(other);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("in cuStreamSynchronize"));
+  CHECK(
+      death.says("(work) on stream #1 of context #1: its stream is held; cuevent::sim::release lets it go"));
+  CHECK(death.says("(wait for event #1) on stream #2 of context #1: waits for operation"));
+}
+
+TEST_CASE("a full launch queue behind a gate is a deadlock, else the submission jumps") {
+  Fixture f({.patience = 0ms, .queue_limit = 8});
+  for (int i = 0; i < 100; ++i)
+    OK(f.work(f.stream));
+  const Death death = death_of([] {
+    Fixture g({.patience = 0ms, .queue_limit = 8});
+    sim::hold(g.stream);
+    for (int i = 0; i < 9; ++i)
+      g.work(g.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("the launch queue of its stream is full"));
+}
+
+TEST_CASE("a kernel without end is a deadlock until it is ended") {
+  const Death death = death_of([] {
+    Fixture f({.patience = 10ms});
+    sim::set_kernel("work", {sim::endless});
+    f.work(f.stream);
+    f.cu.stream_synchronize(f.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("end_kernels(\"work\")"));
+  Fixture f;
+  sim::set_kernel("work", {sim::endless});
+  OK(f.work(f.stream));
+  sim::run_until_idle();
+  CHECK(f.cu.stream_query(f.stream) == CUDA_ERROR_NOT_READY);
+  sim::end_kernels("work");
+  CHECK(f.cu.stream_query(f.stream) == CUDA_SUCCESS);
+}

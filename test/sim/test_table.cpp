@@ -1,0 +1,71 @@
+#include "fixture.hpp"
+
+namespace sim = cuevent::sim;
+
+TEST_CASE("an entry is the newest variant that the requested version has") {
+  sim::Machine machine;
+  void *first = nullptr, *second = nullptr, *third = nullptr, *fourth = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  OK(sim::get_proc_address("cuCtxCreate", &first, 11000, 0, &status));
+  CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
+  OK(sim::get_proc_address("cuCtxCreate", &second, 11040, 0, &status));
+  OK(sim::get_proc_address("cuCtxCreate", &third, 12040, 0, &status));
+  CHECK(first != second);
+  CHECK(second == third);
+  CHECK(sim::get_proc_address("cuEventRecord", &first, 1000, 0, &status) == CUDA_SUCCESS);
+  CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  CHECK(first == nullptr);
+  CHECK(sim::get_proc_address("cuNoSuchThing", &first, 12000, 0, &status) == CUDA_SUCCESS);
+  CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  CHECK(sim::get_proc_address("cuEventRecord", &first, 13010, 0, &status) == CUDA_ERROR_INVALID_VALUE);
+  OK(sim::get_proc_address("cuEventRecord", &first, 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status));
+  OK(sim::get_proc_address("cuEventRecord", &second, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+                           &status));
+  CHECK(first != second);
+  OK(sim::get_proc_address("cuEventCreate", &third, 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+                           &status));
+  OK(sim::get_proc_address("cuEventCreate", &fourth, 12000, 0, &status));
+  CHECK(third == fourth);
+}
+
+TEST_CASE("an older driver lacks what came later") {
+  sim::Machine machine({.driver_version = 12000});
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  CHECK(sim::get_proc_address("cuEventRecord", &found, 12000, 0, &status) == CUDA_SUCCESS);
+  CHECK(sim::get_proc_address("cuCtxRecordEvent", &found, 12000, 0, &status) == CUDA_SUCCESS);
+  CHECK(found == nullptr);
+  CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  CHECK(sim::get_proc_address("cuCtxRecordEvent", &found, 12050, 0, &status) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("the clock of timed waits is the virtual one, in stepped mode only") {
+  Fixture f;
+  const auto clock = f.cu.find<long long (*)()>("cueventClockNow", 12000);
+  const auto pause = f.cu.find<void (*)(long long)>("cueventPause", 12000);
+  const CUevent e = f.event();
+  OK(f.work(f.stream));
+  OK(f.cu.event_record(e, f.stream));
+  const long long before = clock();
+  pause(1'000'000);
+  CHECK(clock() == before + 1'000'000);
+  CHECK(f.cu.event_query(e) == CUDA_SUCCESS);
+  sim::reset({.mode = sim::Mode::running});
+  void* found = nullptr;
+  CHECK(sim::get_proc_address("cueventClockNow", &found, 12000, 0, nullptr) == CUDA_SUCCESS);
+  CHECK(found == nullptr);
+}
+
+TEST_CASE("nothing works before init but what needs no driver") {
+  sim::Machine machine;
+  const RawDriver cu;
+  const char* name = nullptr;
+  CHECK(cu.get_error_name(CUDA_ERROR_NOT_READY, &name) == CUDA_SUCCESS);
+  CHECK(std::string(name) == "CUDA_ERROR_NOT_READY");
+  CHECK(cu.get_error_name(static_cast<CUresult>(998), &name) == CUDA_ERROR_INVALID_VALUE);
+  int count = 0;
+  CHECK(cu.device_get_count(&count) == CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(cu.init(0) == CUDA_SUCCESS);
+  CHECK(cu.device_get_count(&count) == CUDA_SUCCESS);
+  CHECK(count == 1);
+}

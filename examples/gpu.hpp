@@ -79,6 +79,7 @@ struct Gpu {
   // What can be submitted to a stream.
   Call<PFN_cuMemcpyHtoDAsync_v3020> copy_to_device{driver, "cuMemcpyHtoDAsync", 3020};
   Call<PFN_cuMemcpyDtoHAsync_v3020> copy_to_host{driver, "cuMemcpyDtoHAsync", 3020};
+  Call<PFN_cuMemsetD8Async_v3020> fill{driver, "cuMemsetD8Async", 3020};
   Call<PFN_cuLaunchKernel_v4000> launch_kernel{driver, "cuLaunchKernel", 4000};
   Call<PFN_cuLaunchHostFunc_v10000> launch_host_function{driver, "cuLaunchHostFunc", 10000};
 
@@ -139,40 +140,6 @@ private:
   }
 
   Opened opened_ = std::make_shared<std::atomic<bool>>(false);
-};
-
-/// What a function submits to a stream, captured into a graph that can be launched again and again.
-class CapturedGraph {
-public:
-  template <class Submit>
-  CapturedGraph(const Gpu& gpu, CUstream stream, Submit submit) : driver_(gpu.driver) {
-    const Call<PFN_cuStreamBeginCapture_v10010> begin{driver_, "cuStreamBeginCapture", 10010};
-    const Call<PFN_cuStreamEndCapture_v10000> end{driver_, "cuStreamEndCapture", 10000};
-    const Call<PFN_cuGraphInstantiateWithFlags_v11040> instantiate{driver_, "cuGraphInstantiateWithFlags",
-                                                                   11040};
-    CUgraph graph = nullptr;
-    begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    try {
-      submit();
-    } catch (...) {
-      end.or_report(stream, &graph);
-      throw;
-    }
-    end(stream, &graph);
-    const Owned<CUgraph, PFN_cuGraphDestroy_v10000> owned(graph, {driver_, "cuGraphDestroy", 10000});
-    instantiate(&executable_, graph, 0);
-  }
-  CapturedGraph(const CapturedGraph&) = delete;
-  CapturedGraph& operator=(const CapturedGraph&) = delete;
-  ~CapturedGraph() { destroy_.or_report(executable_); }
-
-  void launch(CUstream stream) const { launch_(executable_, stream); }
-
-private:
-  cuevent::Driver driver_;
-  Call<PFN_cuGraphLaunch_v10000> launch_{driver_, "cuGraphLaunch", 10000};
-  Call<PFN_cuGraphExecDestroy_v10000> destroy_{driver_, "cuGraphExecDestroy", 10000};
-  CUgraphExec executable_ = nullptr;
 };
 
 } // namespace gpu

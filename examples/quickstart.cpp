@@ -2,6 +2,8 @@
 // same work inside a graph.
 #include "gpu.hpp"
 
+#include <cuevent/capture.hpp>
+
 #include <chrono>
 #include <cstdio>
 
@@ -53,9 +55,10 @@ public:
       input_[i] = i;
   }
 
-  /// In a stream that is being captured the events have to be external: recorded anew by each launch of the
-  /// graph.
-  void submit(CUstream stream, RecordFlags flags = RecordFlags::none) {
+  /// To a stream, or into the graph that it is being captured into: there the events have to be external, so
+  /// that each launch of the graph records them anew.
+  void submit(CUstream stream) {
+    constexpr RecordFlags flags = RecordFlags::external_in_capture;
     start_.record(stream, flags);
     gpu_.copy_to_device(device_, input_, bytes, stream);
     copied_.record(stream, flags);
@@ -114,7 +117,9 @@ bool time_stages(const gpu::Gpu& gpu) {
   work.submit(stream);
   bool right = work.report("stream");
 
-  const gpu::CapturedGraph graph(gpu, stream, [&] { work.submit(stream, RecordFlags::external); });
+  cuevent::StreamCapture capture(gpu.context, stream);
+  work.submit(stream);
+  cuevent::GraphExec graph = capture.end().instantiate();
   for (const char* const title : {"graph, 1st time", "graph, 2nd time", "graph, 3rd time"}) {
     graph.launch(stream);
     right &= work.report(title);

@@ -1,20 +1,11 @@
 #include <cuevent/context.hpp>
 
+#include "this_thread.hpp"
+
 #include <atomic>
 #include <new>
 
 namespace cuevent {
-
-namespace {
-
-/// A thread, told from the others by the address of its own copy of a variable: less than std::thread::id
-/// costs.
-const void* this_thread() noexcept {
-  static thread_local const char here = 0;
-  return &here;
-}
-
-} // namespace
 
 /// What the copies of an owning Context share.
 struct Context::Owner {

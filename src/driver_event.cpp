@@ -1,5 +1,7 @@
 #include <cuevent/driver_event.hpp>
 
+#include "retired_events.hpp"
+
 #include <algorithm>
 #include <sched.h>
 #include <string>
@@ -36,6 +38,12 @@ unsigned driver_flags(EventFlags flags) noexcept {
 }
 
 bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & flag) == flag; }
+
+template <class Flags>
+bool has_unknown_bits(Flags flags) noexcept {
+  constexpr Flags known = Flags::external | Flags::external_in_capture;
+  return (flags | known) != known;
+}
 
 [[noreturn]] void fail_empty(const char* call, const char* which = "the event") {
   throw EmptyEvent(
@@ -80,6 +88,7 @@ inline CUresult DriverEvent::create(CUevent& out, const Context& context, EventF
   const ContextGuard guard(context, result);
   if (result != CUDA_SUCCESS) [[unlikely]]
     return result;
+  collect_if_any();
   return context.driver().table().cuEventCreate_v2000(&out, driver_flags(flags));
 }
 
@@ -97,7 +106,7 @@ CUresult DriverEvent::try_create(DriverEvent& out, const Context& context, Event
 }
 
 DriverEvent DriverEvent::for_stream(CUstream stream, EventFlags flags, const Driver& driver) {
-  if (is_default(stream)) return DriverEvent(Context::current(driver), flags);
+  if (is_default_stream(stream)) return DriverEvent(Context::current(driver), flags);
   CUcontext context = nullptr;
   const CUresult result = driver.table().cuStreamGetCtx_v9020(stream, &context);
   if (result != CUDA_SUCCESS) driver.fail(result, "cuStreamGetCtx");
@@ -125,9 +134,65 @@ CUresult DriverEvent::wait_default(CUstream stream, WaitFlags flags) const noexc
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   CUresult result = CUDA_SUCCESS;
   const ContextGuard guard(context_, result);
-  return result == CUDA_SUCCESS
-             ? table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags))
-             : result;
+  return result == CUDA_SUCCESS ? call_wait(stream, flags) : result;
+}
+
+CUresult DriverEvent::record_as_captured(CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = table().cuStreamIsCapturing_v10000(stream, &status);
+  if (result != CUDA_SUCCESS) return result;
+  return call_record(stream,
+                     status == CU_STREAM_CAPTURE_STATUS_NONE ? RecordFlags::none : RecordFlags::external);
+}
+
+CUresult DriverEvent::wait_as_captured(CUstream stream) const noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = table().cuStreamIsCapturing_v10000(stream, &status);
+  if (result != CUDA_SUCCESS) return result;
+  return call_wait(stream, status == CU_STREAM_CAPTURE_STATUS_NONE ? WaitFlags::none : WaitFlags::external);
+}
+
+void DriverEvent::record_context(const Context& context) {
+  const CUresult result = try_record_context(context);
+  if (result != CUDA_SUCCESS) fail_context(result, "cuCtxRecordEvent", &context);
+}
+
+void DriverEvent::record_context(CUgreenCtx context) {
+  const char* const call = "cuGreenCtxRecordEvent";
+  const CUresult result = try_record_context(context);
+  if (result == CUDA_ERROR_INVALID_HANDLE && event_ != nullptr)
+    throw ContextMismatch(call, ("the event is of " + name_of(context_) +
+                                 " and was to be recorded in a green context of another: make it in that one")
+                                    .c_str());
+  if (result != CUDA_SUCCESS) fail_context(result, call, nullptr);
+}
+
+CUresult DriverEvent::try_record_context(const Context& context) noexcept {
+  if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  return table().cuCtxRecordEvent_v12050(context.native_handle(), event_);
+}
+
+CUresult DriverEvent::try_record_context(CUgreenCtx context) noexcept {
+  return table().cuGreenCtxRecordEvent_v12040(context, event_);
+}
+
+void DriverEvent::wait_context(const Context& context) const {
+  const CUresult result = try_wait_context(context);
+  if (result != CUDA_SUCCESS) fail_context(result, "cuCtxWaitEvent", &context);
+}
+
+void DriverEvent::wait_context(CUgreenCtx context) const {
+  const CUresult result = try_wait_context(context);
+  if (result != CUDA_SUCCESS) fail_context(result, "cuGreenCtxWaitEvent", nullptr);
+}
+
+CUresult DriverEvent::try_wait_context(const Context& context) const noexcept {
+  if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  return table().cuCtxWaitEvent_v12050(context.native_handle(), event_);
+}
+
+CUresult DriverEvent::try_wait_context(CUgreenCtx context) const noexcept {
+  return table().cuGreenCtxWaitEvent_v12040(context, event_);
 }
 
 bool DriverEvent::query_relaxed() const {
@@ -193,6 +258,7 @@ CUresult DriverEvent::try_close() noexcept {
   const Context context = context_; // until the event is gone
   const bool owned = ownership_ == Ownership::owned;
   CUevent const event = release();
+  collect_if_any();
   return owned ? context.driver().table().cuEventDestroy_v4000(event) : CUDA_SUCCESS;
 }
 
@@ -225,7 +291,7 @@ void DriverEvent::fail_create(CUresult result, const Context& context, EventFlag
 void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flags) const {
   const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
   if (event_ == nullptr) fail_empty(call);
-  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default(stream)) {
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
     // The driver has just looked at this stream and did not crash, so it may be asked for the stream's
     // context.
     CUcontext other = nullptr;
@@ -240,7 +306,7 @@ void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flag
   if (result == CUDA_ERROR_ILLEGAL_STATE && flags == RecordFlags::external)
     throw ExternalOutsideCapture(call,
                                  "the stream is not being captured: leave RecordFlags::external out here");
-  if (result == CUDA_ERROR_INVALID_VALUE && (flags | RecordFlags::external) != RecordFlags::external)
+  if (result == CUDA_ERROR_INVALID_VALUE && has_unknown_bits(flags))
     throw InvalidValue(call, "RecordFlags has unknown bits");
   context_.driver().fail(result, call);
 }
@@ -252,10 +318,28 @@ void DriverEvent::fail_wait(CUresult result, CUstream, WaitFlags flags) const {
     throw ExternalOutsideCapture(call,
                                  "the stream is not being captured: leave WaitFlags::external out here");
   if (result == CUDA_ERROR_INVALID_VALUE) {
-    if ((flags | WaitFlags::external) != WaitFlags::external)
-      throw InvalidValue(call, "WaitFlags has unknown bits");
+    if (has_unknown_bits(flags)) throw InvalidValue(call, "WaitFlags has unknown bits");
     fail_recorded_in_capture(call, "the event");
   }
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_context(CUresult result, const char* call, const Context* context) const {
+  if (event_ == nullptr) fail_empty(call);
+  if (context != nullptr && !*context)
+    throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  if (context != nullptr && context->driver() != context_.driver())
+    throw ContextMismatch(call, "the event and the context are of different drivers");
+  if (result == CUDA_ERROR_INVALID_HANDLE && context != nullptr && *context != context_)
+    throw ContextMismatch(call, ("the event is of " + name_of(context_) + " and was to be recorded in " +
+                                 name_of(*context) + ": make it in that context")
+                                    .c_str());
+  if (result == CUDA_ERROR_INVALID_VALUE) fail_recorded_in_capture(call, "the event");
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    context_.driver().fail(
+        result, call,
+        "a stream of the context is being captured, and this has invalidated the capture: use "
+        "record() and wait() on the streams that matter");
   context_.driver().fail(result, call);
 }
 

@@ -3,6 +3,8 @@
 
 #include <cuevent/driver.hpp>
 
+#include <cstdint>
+
 #pragma GCC visibility push(default)
 namespace cuevent {
 
@@ -84,6 +86,12 @@ private:
   CUcontext context_ = nullptr;
   Owner* owner_ = nullptr; // null if borrowed
 };
+
+/// True for 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which mean a stream of whichever context is
+/// current.
+inline bool is_default_stream(CUstream stream) noexcept {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
 
 /// Makes a context current on the calling thread until the end of the scope; where it is current already,
 /// does nothing. A context that the driver knows to be destroyed is never pushed: that can end the process.

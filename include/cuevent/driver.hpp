@@ -8,6 +8,16 @@
 
 #include <string>
 
+// What older headers lack.
+#if CUDA_VERSION < 12040
+using CUgreenCtx = struct CUgreenCtx_st*;
+using PFN_cuGreenCtxRecordEvent_v12040 = CUresult(CUDAAPI*)(CUgreenCtx, CUevent);
+using PFN_cuGreenCtxWaitEvent_v12040 = CUresult(CUDAAPI*)(CUgreenCtx, CUevent);
+#endif
+#if CUDA_VERSION < 12050
+using PFN_cuCtxRecordEvent_v12050 = CUresult(CUDAAPI*)(CUcontext, CUevent);
+using PFN_cuCtxWaitEvent_v12050 = CUresult(CUDAAPI*)(CUcontext, CUevent);
+#endif
 #if CUDA_VERSION < 12080
 using PFN_cuEventElapsedTime_v12080 = PFN_cuEventElapsedTime_v2000;
 #endif

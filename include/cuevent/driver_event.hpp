@@ -4,7 +4,6 @@
 #include <cuevent/context.hpp>
 
 #include <chrono>
-#include <cstdint>
 
 #pragma GCC visibility push(default)
 namespace cuevent {
@@ -23,11 +22,13 @@ constexpr EventFlags operator&(EventFlags a, EventFlags b) noexcept {
   return EventFlags(unsigned(a) & unsigned(b));
 }
 
-/// How an event is recorded: CU_EVENT_RECORD_*.
+/// How an event is recorded: CU_EVENT_RECORD_*, and a choice between them.
 enum class RecordFlags : unsigned {
   none = 0,
   external =
       1, ///< in a captured stream: a node that records at each launch of the graph, and no fork or join
+  external_in_capture =
+      0x100, ///< external if the stream is being captured, else none; asks cuStreamIsCapturing
 };
 constexpr RecordFlags operator|(RecordFlags a, RecordFlags b) noexcept {
   return RecordFlags(unsigned(a) | unsigned(b));
@@ -36,10 +37,12 @@ constexpr RecordFlags operator&(RecordFlags a, RecordFlags b) noexcept {
   return RecordFlags(unsigned(a) & unsigned(b));
 }
 
-/// How a stream waits for an event: CU_EVENT_WAIT_*.
+/// How a stream waits for an event: CU_EVENT_WAIT_*, and a choice between them.
 enum class WaitFlags : unsigned {
   none = 0,
   external = 1, ///< in a captured stream: a node that waits at each launch of the graph, and no fork or join
+  external_in_capture =
+      0x100, ///< external if the stream is being captured, else none; asks cuStreamIsCapturing
 };
 constexpr WaitFlags operator|(WaitFlags a, WaitFlags b) noexcept {
   return WaitFlags(unsigned(a) | unsigned(b));
@@ -114,7 +117,7 @@ public:
       fail_record(result, stream, flags);
   }
   CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) noexcept {
-    if (is_default(stream)) [[unlikely]]
+    if (is_default_stream(stream)) [[unlikely]]
       return record_default(stream, flags);
     return call_record(stream, flags);
   }
@@ -128,10 +131,28 @@ public:
       fail_wait(result, stream, flags);
   }
   CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
-    if (is_default(stream)) [[unlikely]]
+    if (is_default_stream(stream)) [[unlikely]]
       return wait_default(stream, flags);
-    return table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags));
+    return call_wait(stream, flags);
   }
+
+  /// Marks the work submitted to all streams of `context`, which has to be the event's, or of a green context
+  /// of it, so far. Driver functions: cuCtxRecordEvent (CUDA 12.5), cuGreenCtxRecordEvent (12.4). Throws
+  /// NotSupported on an older driver, ContextMismatch. During capture: if any stream of the context is being
+  /// captured, throws StreamCaptureUnsupported, and every such capture is invalidated, whatever its mode and
+  /// thread.
+  void record_context(const Context& context);
+  void record_context(CUgreenCtx context);
+  CUresult try_record_context(const Context& context) noexcept;
+  CUresult try_record_context(CUgreenCtx context) noexcept;
+
+  /// Makes later work of all streams of `context`, those made afterwards included, wait for this event.
+  /// Driver functions: cuCtxWaitEvent (CUDA 12.5), cuGreenCtxWaitEvent (12.4). Throws, and during capture, as
+  /// record_context().
+  void wait_context(const Context& context) const;
+  void wait_context(CUgreenCtx context) const;
+  CUresult try_wait_context(const Context& context) const noexcept;
+  CUresult try_wait_context(CUgreenCtx context) const noexcept;
 
   /// True once the marked work has completed, or if never recorded; false while it has not. Driver function:
   /// cuEventQuery. Throws RecordedInCapture or CapturedEvent if it was last recorded in a capture.
@@ -209,13 +230,18 @@ private:
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
       : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
 
-  static bool is_default(CUstream stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) <= 2; }
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   CUresult call_record(CUstream stream, RecordFlags flags) noexcept {
-    return flags == RecordFlags::none
-               ? table().cuEventRecord_v2000(event_, stream)
-               : table().cuEventRecordWithFlags_v11010(event_, stream, static_cast<unsigned>(flags));
+    if (flags == RecordFlags::none) return table().cuEventRecord_v2000(event_, stream);
+    if (flags == RecordFlags::external_in_capture) return record_as_captured(stream);
+    return table().cuEventRecordWithFlags_v11010(event_, stream, static_cast<unsigned>(flags));
   }
+  CUresult call_wait(CUstream stream, WaitFlags flags) const noexcept {
+    if (flags == WaitFlags::external_in_capture) return wait_as_captured(stream);
+    return table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags));
+  }
+  CUresult record_as_captured(CUstream stream) noexcept;
+  CUresult wait_as_captured(CUstream stream) const noexcept;
   static CUresult create(CUevent& out, const Context& context, EventFlags flags) noexcept;
   CUresult record_default(CUstream stream, RecordFlags flags) noexcept;
   CUresult wait_default(CUstream stream, WaitFlags flags) const noexcept;
@@ -224,6 +250,7 @@ private:
   [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
   [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags) const;
   [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags) const;
+  [[noreturn, gnu::cold]] void fail_context(CUresult result, const char* call, const Context* context) const;
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;
 

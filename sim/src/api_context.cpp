@@ -259,7 +259,8 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
   refuse_captured(*what);
   const auto& operation = what->recording->operation;
   if (!operation || operation->done()) return CUDA_SUCCESS;
-  for (auto& context : process_.contexts) { // the streams of a primary context are those of its green ones, too
+  for (auto& context :
+       process_.contexts) { // the streams of a primary context are those of its green ones, too
     if (context != home && context->primary != home) continue;
     std::erase_if(context->barriers, [](const auto& barrier) { return barrier->done(); });
     context->barriers.push_back(operation);

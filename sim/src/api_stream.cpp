@@ -37,16 +37,16 @@ CUresult Api::cuStreamDestroy_v2(CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-/// The last operation of each stream that has something to do. All streams of a primary context are those of its
-/// green contexts, too.
+/// The last operation of each stream that has something to do. All streams of a primary context are those of
+/// its green contexts, too.
 std::vector<std::shared_ptr<Operation>> Api::tails(const Context& context, bool blocking_only) const {
   std::vector<std::shared_ptr<Operation>> found;
   // Streams that were destroyed have work to do, too: go by the work, not by the handles.
   for (auto& [number, operation] : computer_.scheduler.unfinished()) {
     const Stream& stream = *operation->stream;
     const Context& home = *stream.home.context;
-    const bool counts =
-        blocking_only ? &home == &context && stream.blocking() : &home == &context || home.primary.get() == &context;
+    const bool counts = blocking_only ? &home == &context && stream.blocking()
+                                      : &home == &context || home.primary.get() == &context;
     if (counts && stream.tail == operation) found.push_back(operation);
   }
   return found;

@@ -49,14 +49,13 @@ const char* name_of(Kind kind) {
 }
 
 void Handles::insert(const std::shared_ptr<Object>& object, Kind kind, Process& process,
-                     std::string history) {
+                     const std::string& history) {
   object->kind = kind;
   object->process = &process;
   object->handle = next_;
   next_ += stride;
   object->number = ++numbers_[kind];
-  object->history =
-      std::string(name_of(kind)) + " #" + std::to_string(object->number) + ", " + std::move(history);
+  object->history = std::string(name_of(kind)) + " #" + std::to_string(object->number) + ", " + history;
   live_.emplace(object->handle, object);
 }
 

@@ -16,9 +16,9 @@ namespace cuevent::sim {
 class Handles {
 public:
   template <class T>
-  std::shared_ptr<T> add(Kind kind, Process& process, std::string history) {
+  std::shared_ptr<T> add(Kind kind, Process& process, const std::string& history) {
     auto object = std::make_shared<T>();
-    insert(object, kind, process, std::move(history));
+    insert(object, kind, process, history);
     return object;
   }
 
@@ -51,7 +51,7 @@ public:
   std::string describe(const void* handle) const;
 
 private:
-  void insert(const std::shared_ptr<Object>&, Kind, Process&, std::string history);
+  void insert(const std::shared_ptr<Object>&, Kind, Process&, const std::string& history);
   std::shared_ptr<Object> find_object(const void* handle, Kind, const Process&) const;
 
   std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> live_;

@@ -3,15 +3,15 @@
 #include <cuda.h>
 #include <stdio.h>
 
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    CUresult result_ = (call);                                                                                         \
-    if (result_ != CUDA_SUCCESS) {                                                                                     \
-      const char* name_ = NULL;                                                                                        \
-      cuGetErrorName(result_, &name_);                                                                                 \
-      fprintf(stderr, "%s: %s\n", #call, name_ != NULL ? name_ : "?");                                                 \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
+#define CHECK(call)                                                                                          \
+  do {                                                                                                       \
+    CUresult result_ = (call);                                                                               \
+    if (result_ != CUDA_SUCCESS) {                                                                           \
+      const char* name_ = NULL;                                                                              \
+      cuGetErrorName(result_, &name_);                                                                       \
+      fprintf(stderr, "%s: %s\n", #call, name_ != NULL ? name_ : "?");                                       \
+      return 1;                                                                                              \
+    }                                                                                                        \
   } while (0)
 
 static volatile int gate_open = 0;
@@ -46,10 +46,12 @@ int main(void) {
   CHECK(cuEventCreate(&start, CU_EVENT_DEFAULT));
   CHECK(cuEventCreate(&end, CU_EVENT_DEFAULT));
   CHECK(cuMemAlloc(&memory, sizeof values));
-  CHECK(cuModuleLoadData(&module, ".version 6.0 .target sm_50 .address_size 64 .visible .entry nothing() { ret; }"));
+  CHECK(cuModuleLoadData(&module,
+                         ".version 6.0 .target sm_50 .address_size 64 .visible .entry nothing() { ret; }"));
   CHECK(cuModuleGetFunction(&function, module, "nothing"));
 
-  for (i = 0; i < 64; ++i) values[i] = (unsigned)i;
+  for (i = 0; i < 64; ++i)
+    values[i] = (unsigned)i;
   CHECK(cuEventRecord(start, stream));
   CHECK(cuMemcpyHtoDAsync(memory, values, sizeof values, stream));
   CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));

@@ -19,11 +19,20 @@ struct Thread {
   CUcontext stream_context = context_handle(1);
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  CUresult end_capture_result = CUDA_SUCCESS;
+  unsigned record_flags = ~0U, wait_flags = ~0U;
+  std::vector<CUgraphNodeType> graph_nodes;
+  std::map<CUgraphNode, CUevent> node_events;
+  struct UserObject {
+    CUhostFn destroy;
+    void* pointer;
+  };
+  std::map<CUuserObject, UserObject> user_objects;
 };
 thread_local Thread here;
 
 std::atomic<int> offered_version{13000};
-std::atomic<long> events{0}, contexts{0};
+std::atomic<long> events{0}, contexts{0}, graphs{0}, execs{0};
 std::atomic<std::uintptr_t> next_handle{1};
 std::vector<std::string> requested;
 
@@ -92,6 +101,12 @@ CUresult act(cuEventCreate_v2000_tag, CUevent* event, unsigned) {
   return *event = make_handle<CUevent>(), CUDA_SUCCESS;
 }
 CUresult act(cuEventDestroy_v4000_tag, CUevent) { return --events, CUDA_SUCCESS; }
+CUresult act(cuEventRecordWithFlags_v11010_tag, CUevent, CUstream, unsigned flags) {
+  return here.record_flags = flags, CUDA_SUCCESS;
+}
+CUresult act(cuStreamWaitEvent_v3020_tag, CUstream, CUevent, unsigned flags) {
+  return here.wait_flags = flags, CUDA_SUCCESS;
+}
 CUresult act(cuEventElapsedTime_v2000_tag, float* time, CUevent, CUevent) {
   return *time = 1.5F, CUDA_SUCCESS;
 }
@@ -106,6 +121,69 @@ CUresult act(cuStreamIsCapturing_v10000_tag, CUstream, CUstreamCaptureStatus* st
 }
 CUresult act(cuThreadExchangeStreamCaptureMode_v10010_tag, CUstreamCaptureMode* mode) {
   return std::swap(*mode, here.capture_mode), CUDA_SUCCESS;
+}
+
+CUresult act(cuStreamEndCapture_v10000_tag, CUstream, CUgraph* graph) {
+  if (here.end_capture_result != CUDA_SUCCESS)
+    return *graph = nullptr, std::exchange(here.end_capture_result, CUDA_SUCCESS);
+  ++graphs;
+  return *graph = make_handle<CUgraph>(), CUDA_SUCCESS;
+}
+CUresult act(cuGraphCreate_v10000_tag, CUgraph* graph, unsigned) {
+  ++graphs;
+  return *graph = make_handle<CUgraph>(), CUDA_SUCCESS;
+}
+CUresult act(cuGraphDestroy_v10000_tag, CUgraph) { return --graphs, CUDA_SUCCESS; }
+CUresult act(cuGraphInstantiateWithFlags_v11040_tag, CUgraphExec* exec, CUgraph, unsigned long long) {
+  ++execs;
+  return *exec = make_handle<CUgraphExec>(), CUDA_SUCCESS;
+}
+CUresult act(cuGraphExecDestroy_v10000_tag, CUgraphExec) { return --execs, CUDA_SUCCESS; }
+CUresult act(cuGraphGetNodes_v10000_tag, CUgraph, CUgraphNode* nodes, std::size_t* count) {
+  *count = here.graph_nodes.size();
+  for (std::size_t i = 0; nodes != nullptr && i < *count; ++i)
+    nodes[i] = node_handle(i);
+  return CUDA_SUCCESS;
+}
+CUresult act(cuGraphNodeGetType_v10000_tag, CUgraphNode node, CUgraphNodeType* type) {
+  const auto index =
+      reinterpret_cast<std::uintptr_t>(node) - reinterpret_cast<std::uintptr_t>(node_handle(0));
+  return *type = here.graph_nodes.at(index), CUDA_SUCCESS;
+}
+
+CUresult add_event_node(CUgraphNode* node, CUevent event) {
+  here.node_events[*node = make_handle<CUgraphNode>()] = event;
+  return CUDA_SUCCESS;
+}
+CUresult act(cuGraphAddEventRecordNode_v11010_tag, CUgraphNode* node, CUgraph, const CUgraphNode*,
+             std::size_t, CUevent event) {
+  return add_event_node(node, event);
+}
+CUresult act(cuGraphAddEventWaitNode_v11010_tag, CUgraphNode* node, CUgraph, const CUgraphNode*, std::size_t,
+             CUevent event) {
+  return add_event_node(node, event);
+}
+CUresult act(cuGraphEventRecordNodeGetEvent_v11010_tag, CUgraphNode node, CUevent* event) {
+  return *event = here.node_events[node], CUDA_SUCCESS;
+}
+CUresult act(cuGraphEventWaitNodeGetEvent_v11010_tag, CUgraphNode node, CUevent* event) {
+  return *event = here.node_events[node], CUDA_SUCCESS;
+}
+CUresult act(cuGraphEventRecordNodeSetEvent_v11010_tag, CUgraphNode node, CUevent event) {
+  return here.node_events[node] = event, CUDA_SUCCESS;
+}
+CUresult act(cuGraphEventWaitNodeSetEvent_v11010_tag, CUgraphNode node, CUevent event) {
+  return here.node_events[node] = event, CUDA_SUCCESS;
+}
+
+CUresult act(cuUserObjectCreate_v11030_tag, CUuserObject* object, void* pointer, CUhostFn destroy, unsigned,
+             unsigned) {
+  *object = make_handle<CUuserObject>();
+  return here.user_objects[*object] = {destroy, pointer}, CUDA_SUCCESS;
+}
+CUresult act(cuUserObjectRelease_v11030_tag, CUuserObject object, unsigned) {
+  const auto ended = here.user_objects.extract(object);
+  return ended.mapped().destroy(ended.mapped().pointer), CUDA_SUCCESS;
 }
 
 template <class Tag, class Function>
@@ -193,10 +271,20 @@ void RecordingDriver::fail_nothing() {
 
 void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }
 void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.capture_status = status; }
+unsigned RecordingDriver::record_flags() { return here.record_flags; }
+unsigned RecordingDriver::wait_flags() { return here.wait_flags; }
+void RecordingDriver::graph_nodes(std::vector<CUgraphNodeType> types) { here.graph_nodes = std::move(types); }
+void RecordingDriver::end_capture_result(CUresult result) { here.end_capture_result = result; }
+void RecordingDriver::end_user_objects() {
+  for (const auto& [object, ended] : std::exchange(here.user_objects, {}))
+    ended.destroy(ended.pointer);
+}
 std::vector<CUcontext>& RecordingDriver::context_stack() { return here.stack; }
 CUstreamCaptureMode& RecordingDriver::capture_mode() { return here.capture_mode; }
 long RecordingDriver::live_events() { return events; }
 long RecordingDriver::live_contexts() { return contexts; }
+long RecordingDriver::live_graphs() { return graphs; }
+long RecordingDriver::live_execs() { return execs; }
 std::vector<std::string> RecordingDriver::requests() { return std::exchange(requested, {}); }
 
 } // namespace test

@@ -46,12 +46,26 @@ public:
   void stream_context(CUcontext context);
   void capture_status(CUstreamCaptureStatus status);
 
+  /// The flags of the last cuEventRecordWithFlags, and of the last cuStreamWaitEvent.
+  unsigned record_flags();
+  unsigned wait_flags();
+
+  /// The nodes that every graph has, as cuGraphGetNodes and cuGraphNodeGetType tell. None at first.
+  void graph_nodes(std::vector<CUgraphNodeType> types);
+  /// What cuStreamEndCapture fails with once it has ended the capture, as the driver's does.
+  void end_capture_result(CUresult result);
+
+  /// Lets go of the user objects that this thread made, as the end of their graphs would.
+  void end_user_objects();
+
   std::vector<CUcontext>& context_stack();
   CUstreamCaptureMode& capture_mode();
 
   /// Objects made and not destroyed, in the process.
   static long live_events();
   static long live_contexts();
+  static long live_graphs();
+  static long live_execs();
 
   /// What was asked of get_proc_address since the last time: "name version".
   static std::vector<std::string> requests();
@@ -61,5 +75,9 @@ public:
 inline CUcontext context_handle(std::uintptr_t n) { return reinterpret_cast<CUcontext>(0xc000 + n); }
 inline CUstream stream_handle(std::uintptr_t n) { return reinterpret_cast<CUstream>(0x5000 + n); }
 inline CUevent event_handle(std::uintptr_t n) { return reinterpret_cast<CUevent>(0xe000 + n); }
+inline CUgraph graph_handle(std::uintptr_t n) { return reinterpret_cast<CUgraph>(0x9000 + n); }
+inline CUgraphExec exec_handle(std::uintptr_t n) { return reinterpret_cast<CUgraphExec>(0xa000 + n); }
+/// The n-th node, from 0, of every graph.
+inline CUgraphNode node_handle(std::uintptr_t n) { return reinterpret_cast<CUgraphNode>(0xb000 + n); }
 
 } // namespace test

@@ -1,7 +1,7 @@
 // transcript [--driver=LIBRARY] [--only=PREFIX] [--isolated] [--probes] [--watchdog=SECONDS] [--list]
 
-#include "transcript.hpp"
 #include "api.hpp"
+#include "transcript.hpp"
 
 #include <cstdio>
 #include <cstdlib>

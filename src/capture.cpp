@@ -1,0 +1,108 @@
+#include <cuevent/capture.hpp>
+
+#include "this_thread.hpp"
+
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+CUstreamCaptureMode driver_mode(CaptureMode mode) noexcept {
+  switch (mode) {
+  case CaptureMode::global:
+    return CU_STREAM_CAPTURE_MODE_GLOBAL;
+  case CaptureMode::per_thread:
+    return CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  case CaptureMode::relaxed:
+    break;
+  }
+  return CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+/// Runs `call` as a call on `stream`: in its context if only that tells which stream is meant.
+template <class Call>
+CUresult on_stream(const Context& context, CUstream stream, Call call) noexcept {
+  if (!is_default_stream(stream)) return call();
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(context, result);
+  return result == CUDA_SUCCESS ? call() : result;
+}
+
+} // namespace
+
+CaptureStatus capture_status(const Context& context, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = on_stream(
+      context, stream, [&] { return context.driver().table().cuStreamIsCapturing_v10000(stream, &status); });
+  if (result != CUDA_SUCCESS) context.driver().fail(result, "cuStreamIsCapturing");
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return CaptureStatus::none;
+  return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? CaptureStatus::active : CaptureStatus::invalidated;
+}
+
+CaptureModeGuard::CaptureModeGuard(const Driver& driver, CaptureMode mode)
+    : driver_(driver), before_(driver_mode(mode)), thread_(this_thread()) {
+  const CUresult result = driver.table().cuThreadExchangeStreamCaptureMode_v10010(&before_);
+  if (result != CUDA_SUCCESS) driver.fail(result, "cuThreadExchangeStreamCaptureMode");
+}
+
+CaptureModeGuard::~CaptureModeGuard() {
+  CUresult result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  if (thread_ == this_thread()) result = driver_.table().cuThreadExchangeStreamCaptureMode_v10010(&before_);
+  if (result != CUDA_SUCCESS) report_error(result, "cuThreadExchangeStreamCaptureMode");
+}
+
+StreamCapture::StreamCapture(const Context& context, CUstream stream, CaptureMode mode)
+    : context_(context), stream_(stream) {
+  const CUresult result = on_stream(context, stream, [&] {
+    return context.driver().table().cuStreamBeginCapture_v10010(stream, driver_mode(mode));
+  });
+  if (result == CUDA_SUCCESS) return;
+  const char* advice = nullptr;
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    advice = "the legacy stream cannot be captured: capture a stream made with CU_STREAM_NON_BLOCKING";
+  if (result == CUDA_ERROR_ILLEGAL_STATE) advice = "the stream is being captured already, which goes on";
+  context.driver().fail(result, "cuStreamBeginCapture", advice);
+}
+
+StreamCapture::~StreamCapture() {
+  if (!active_) return;
+  CUgraph graph = nullptr;
+  const CUresult result = end(graph);
+  if (graph != nullptr) {
+    const CUresult destroyed = context_.driver().table().cuGraphDestroy_v10000(graph);
+    if (destroyed != CUDA_SUCCESS) report_error(destroyed, "cuGraphDestroy");
+  }
+  // That it was invalidated or not joined back is no news to whoever abandons it.
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
+      result != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+    report_error(result, "cuStreamEndCapture");
+}
+
+DriverEvent StreamCapture::record(DriverEvent&& event, CUstream stream) {
+  kept_.reserve(kept_.size() + 1); // so that nothing can throw once the event is recorded
+  event.record(stream, RecordFlags::external);
+  DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
+  kept_.push_back(std::move(event));
+  return borrowed;
+}
+
+Graph StreamCapture::end() {
+  if (!active_) throw IllegalState("cuStreamEndCapture", "this capture has been ended already");
+  CUgraph handle = nullptr;
+  const CUresult result = end(handle);
+  if (result != CUDA_SUCCESS) context_.driver().fail(result, "cuStreamEndCapture");
+  Graph graph = Graph::from_native_handle(context_, handle);
+  for (DriverEvent& event : kept_)
+    graph.retain(std::move(event));
+  kept_.clear();
+  return graph;
+}
+
+CUresult StreamCapture::end(CUgraph& graph) noexcept {
+  active_ = false;
+  return on_stream(context_, stream_,
+                   [&] { return context_.driver().table().cuStreamEndCapture_v10000(stream_, &graph); });
+}
+
+} // namespace cuevent

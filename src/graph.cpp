@@ -1,0 +1,275 @@
+#include <cuevent/graph.hpp>
+
+#include "retired_events.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+void check(const Context& context, CUresult result, const char* call, const char* advice = nullptr) {
+  if (result != CUDA_SUCCESS) context.driver().fail(result, call, advice);
+}
+
+void check_event(const Context& context, const DriverEvent& event, const char* call) {
+  if (!event)
+    throw EmptyEvent(call, "the event is empty: a graph needs one that exists for as long as it does");
+  if (context && event.context().driver() != context.driver())
+    throw ContextMismatch(call, "the event is of another driver than the graph: make it with the graph's");
+}
+
+template <class Handle>
+void check_handle(Handle handle, const char* call) {
+  if (handle == nullptr) throw InvalidHandle(call, "the handle is null");
+}
+
+constexpr const char* not_of_this_graph = "the event is of another context than the one it replaces, or the "
+                                          "node is not an event node of this graph";
+
+/// The end of a user object, called when the last graph has let go of it: by a thread of the driver, which
+/// must not be called from here.
+void CUDA_CB retire_kept(void* retired) { push_retired(static_cast<RetiredEvent*>(retired)); }
+
+} // namespace
+
+Graph::Graph(const Context& context, CUgraph graph, bool owned) noexcept
+    : context_(context), graph_(graph), owned_(owned) {}
+
+Graph::Graph(const Context& context) : context_(context), owned_(true) {
+  check(context, table().cuGraphCreate_v10000(&graph_, 0), "cuGraphCreate");
+}
+
+Graph Graph::from_native_handle(const Context& context, CUgraph graph) {
+  check_handle(graph, "Graph::from_native_handle");
+  return Graph(context, graph, true);
+}
+
+Graph Graph::borrow(const Context& context, CUgraph graph) {
+  check_handle(graph, "Graph::borrow");
+  return Graph(context, graph, false);
+}
+
+Graph::Graph(Graph&& other) noexcept
+    : context_(std::move(other.context_)), graph_(std::exchange(other.graph_, nullptr)),
+      owned_(std::exchange(other.owned_, false)) {}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  Graph taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+
+Graph::~Graph() {
+  if (!owned_) return;
+  const CUresult result = table().cuGraphDestroy_v10000(graph_);
+  if (result != CUDA_SUCCESS) report_error(result, "cuGraphDestroy");
+  collect_if_any();
+}
+
+EventRecordNode Graph::add_record(const DriverEvent& event, std::span<const CUgraphNode> after) {
+  const char* const call = "cuGraphAddEventRecordNode";
+  check_event(context_, event, call);
+  CUgraphNode node = nullptr;
+  check(context_,
+        table().cuGraphAddEventRecordNode_v11010(&node, graph_, after.data(), after.size(),
+                                                 event.native_handle()),
+        call);
+  return EventRecordNode(node);
+}
+
+EventRecordNode Graph::add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after) {
+  return add_record(event, std::span(after.begin(), after.size()));
+}
+
+EventWaitNode Graph::add_wait(const DriverEvent& event, std::span<const CUgraphNode> after) {
+  const char* const call = "cuGraphAddEventWaitNode";
+  check_event(context_, event, call);
+  CUgraphNode node = nullptr;
+  check(context_,
+        table().cuGraphAddEventWaitNode_v11010(&node, graph_, after.data(), after.size(),
+                                               event.native_handle()),
+        call);
+  return EventWaitNode(node);
+}
+
+EventWaitNode Graph::add_wait(const DriverEvent& event, std::initializer_list<CUgraphNode> after) {
+  return add_wait(event, std::span(after.begin(), after.size()));
+}
+
+CUevent Graph::event(EventRecordNode node) const {
+  CUevent event = nullptr;
+  check(context_, table().cuGraphEventRecordNodeGetEvent_v11010(node.native_handle(), &event),
+        "cuGraphEventRecordNodeGetEvent");
+  return event;
+}
+
+CUevent Graph::event(EventWaitNode node) const {
+  CUevent event = nullptr;
+  check(context_, table().cuGraphEventWaitNodeGetEvent_v11010(node.native_handle(), &event),
+        "cuGraphEventWaitNodeGetEvent");
+  return event;
+}
+
+void Graph::set_event(EventRecordNode node, const DriverEvent& event) {
+  const char* const call = "cuGraphEventRecordNodeSetEvent";
+  check_event(context_, event, call);
+  check(context_, table().cuGraphEventRecordNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
+        call);
+}
+
+void Graph::set_event(EventWaitNode node, const DriverEvent& event) {
+  const char* const call = "cuGraphEventWaitNodeSetEvent";
+  check_event(context_, event, call);
+  check(context_, table().cuGraphEventWaitNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
+        call);
+}
+
+Graph::EventNodes Graph::event_nodes() const {
+  std::size_t count = 0;
+  check(context_, table().cuGraphGetNodes_v10000(graph_, nullptr, &count), "cuGraphGetNodes");
+  std::vector<CUgraphNode> nodes(count);
+  if (count != 0)
+    check(context_, table().cuGraphGetNodes_v10000(graph_, nodes.data(), &count), "cuGraphGetNodes");
+  EventNodes found;
+  for (CUgraphNode const node : nodes) {
+    CUgraphNodeType type{};
+    check(context_, table().cuGraphNodeGetType_v10000(node, &type), "cuGraphNodeGetType");
+    if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) found.records.emplace_back(node);
+    if (type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) found.waits.emplace_back(node);
+  }
+  return found;
+}
+
+void Graph::retain(DriverEvent&& event) {
+  check_event(context_, event, "cuUserObjectCreate");
+  auto retired = std::make_unique<RetiredEvent>();
+  CUuserObject object = nullptr;
+  check(context_,
+        table().cuUserObjectCreate_v11030(&object, retired.get(), retire_kept, 1,
+                                          CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+        "cuUserObjectCreate");
+  RetiredEvent* const kept = retired.release(); // the user object's
+  kept->event = std::move(event);
+  const CUresult result =
+      table().cuGraphRetainUserObject_v11030(graph_, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (result == CUDA_SUCCESS) return;
+  event = std::move(kept->event);
+  table().cuUserObjectRelease_v11030(object, 1); // retires the empty rest
+  check(context_, result, "cuGraphRetainUserObject");
+}
+
+GraphExec Graph::instantiate() const {
+  const ContextGuard guard(context_);
+  CUgraphExec exec = nullptr;
+  check(context_, table().cuGraphInstantiateWithFlags_v11040(&exec, graph_, 0),
+        "cuGraphInstantiateWithFlags");
+  return GraphExec(context_, exec, true);
+}
+
+CUgraph Graph::release() noexcept {
+  owned_ = false;
+  context_ = Context();
+  return std::exchange(graph_, nullptr);
+}
+
+void Graph::swap(Graph& other) noexcept {
+  context_.swap(other.context_);
+  std::swap(graph_, other.graph_);
+  std::swap(owned_, other.owned_);
+}
+
+GraphExec::GraphExec(const Context& context, CUgraphExec exec, bool owned) noexcept
+    : context_(context), exec_(exec), owned_(owned) {}
+
+GraphExec GraphExec::from_native_handle(const Context& context, CUgraphExec exec) {
+  check_handle(exec, "GraphExec::from_native_handle");
+  return GraphExec(context, exec, true);
+}
+
+GraphExec GraphExec::borrow(const Context& context, CUgraphExec exec) {
+  check_handle(exec, "GraphExec::borrow");
+  return GraphExec(context, exec, false);
+}
+
+GraphExec::GraphExec(GraphExec&& other) noexcept
+    : context_(std::move(other.context_)), exec_(std::exchange(other.exec_, nullptr)),
+      owned_(std::exchange(other.owned_, false)), kept_(std::move(other.kept_)) {}
+
+GraphExec& GraphExec::operator=(GraphExec&& other) noexcept {
+  GraphExec taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+
+GraphExec::~GraphExec() {
+  if (owned_) {
+    const CUresult result = table().cuGraphExecDestroy_v10000(exec_);
+    if (result != CUDA_SUCCESS) report_error(result, "cuGraphExecDestroy");
+  }
+  collect_if_any();
+}
+
+void GraphExec::launch(CUstream stream) {
+  if (is_default_stream(stream)) {
+    const ContextGuard guard(context_);
+    check(context_, table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch");
+  } else {
+    check(context_, table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch");
+  }
+}
+
+void GraphExec::set_event(EventRecordNode node, const DriverEvent& event) {
+  const char* const call = "cuGraphExecEventRecordNodeSetEvent";
+  check_event(context_, event, call);
+  check(context_,
+        table().cuGraphExecEventRecordNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
+        call, not_of_this_graph);
+}
+
+void GraphExec::set_event(EventWaitNode node, const DriverEvent& event) {
+  const char* const call = "cuGraphExecEventWaitNodeSetEvent";
+  check_event(context_, event, call);
+  check(context_,
+        table().cuGraphExecEventWaitNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
+        call, not_of_this_graph);
+}
+
+DriverEvent GraphExec::set_event(EventRecordNode node, DriverEvent&& event) {
+  return keep(node, std::move(event));
+}
+DriverEvent GraphExec::set_event(EventWaitNode node, DriverEvent&& event) {
+  return keep(node, std::move(event));
+}
+
+template <class Node>
+DriverEvent GraphExec::keep(Node node, DriverEvent&& event) {
+  for (Kept& kept : kept_)
+    if (kept.node == node.native_handle()) {
+      set_event(node, std::as_const(event));
+      return std::exchange(kept.event, std::move(event));
+    }
+  kept_.reserve(kept_.size() + 1); // so that nothing can throw once the node is set
+  set_event(node, std::as_const(event));
+  kept_.push_back({node.native_handle(), std::move(event)});
+  return {};
+}
+
+CUgraphExec GraphExec::release() noexcept {
+  for (Kept& kept : kept_)
+    kept.event.release();
+  kept_.clear();
+  owned_ = false;
+  context_ = Context();
+  return std::exchange(exec_, nullptr);
+}
+
+void GraphExec::swap(GraphExec& other) noexcept {
+  context_.swap(other.context_);
+  std::swap(exec_, other.exec_);
+  std::swap(owned_, other.owned_);
+  kept_.swap(other.kept_);
+}
+
+} // namespace cuevent

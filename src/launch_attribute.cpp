@@ -1,0 +1,41 @@
+#include <cuevent/launch_attribute.hpp>
+
+namespace cuevent {
+
+namespace {
+
+void check(const DriverEvent& event, EventFlags refused, const char* advice) {
+  const char* const call = "cuLaunchKernelEx";
+  if (!event) throw EmptyEvent(call, "the event is empty: a launch needs one to record");
+  if ((event.flags() & refused) != EventFlags::none) throw NotSupported(call, advice);
+}
+
+} // namespace
+
+CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trigger) {
+  check(event, EventFlags::timing | EventFlags::interprocess,
+        "a launch records no event with timing or interprocess: make it with EventFlags::none or "
+        "blocking_sync");
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+  attribute.value.programmaticEvent.event = event.native_handle();
+  attribute.value.programmaticEvent.triggerAtBlockStart = trigger == EventTrigger::block_start ? 1 : 0;
+  return attribute;
+}
+
+CUlaunchAttribute launch_completion_event(const DriverEvent& event) {
+  check(event, EventFlags::timing | EventFlags::interprocess | EventFlags::blocking_sync,
+        "a launch records no completion event with timing, interprocess or blocking_sync: make it with "
+        "EventFlags::none");
+  CUlaunchAttribute attribute{};
+#if CUDA_VERSION >= 12030
+  attribute.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+  attribute.value.launchCompletionEvent.event = event.native_handle();
+#else // the header lacks the names; the value begins as the programmatic event's does
+  attribute.id = static_cast<CUlaunchAttributeID>(12);
+  attribute.value.programmaticEvent.event = event.native_handle();
+#endif
+  return attribute;
+}
+
+} // namespace cuevent

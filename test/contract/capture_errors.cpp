@@ -1,0 +1,223 @@
+// Each error of stream capture: what provokes it, that it says what to do, and that stream and thread can
+// capture again afterwards.
+#include "fixture.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <optional>
+#include <string>
+#include <thread>
+#include <typeinfo>
+
+using Catch::Matchers::ContainsSubstring;
+using cuevent::capture_status;
+using cuevent::CaptureMode;
+using cuevent::CaptureStatus;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::Graph;
+using cuevent::RecordFlags;
+using cuevent::StreamCapture;
+using test::Fixture;
+using test::Stream;
+
+namespace {
+
+CaptureMode any_mode() {
+  return GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
+}
+
+/// `call` throws an Error, not one derived from it, with that code and that advice.
+template <class Error, class Call>
+void check_refused(CUresult code, const std::string& advice, const Call& call) {
+  static_assert(std::is_base_of_v<cuevent::CaptureError, Error>);
+  try {
+    call();
+  } catch (const cuevent::DriverError& error) {
+    CAPTURE(error.what());
+    CHECK(typeid(error) == typeid(Error));
+    CHECK(error.result() == code);
+    CHECK_THAT(error.what(), ContainsSubstring(advice));
+    return;
+  }
+  FAIL_CHECK("nothing was thrown");
+}
+
+void check_ends_invalidated(StreamCapture& capture) {
+  check_refused<cuevent::StreamCaptureInvalidated>(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "begin a new one",
+                                                   [&] { capture.end(); });
+}
+
+/// Nothing is captured any more, and stream and thread can begin anew.
+void check_can_capture_again(const Context& context, CUstream stream) {
+  CHECK(capture_status(context, stream) == CaptureStatus::none);
+  DriverEvent event(context);
+  event.record(stream);
+  event.synchronize(); // would be refused if the thread were capturing still
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed}) {
+    StreamCapture again(context, stream, mode);
+    event.record(stream, RecordFlags::external);
+    CHECK(again.end().event_nodes().records.size() == 1);
+  }
+  CHECK(event.query());
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "UNSUPPORTED, a plain question in a capture: the error names query_relaxed") {
+  const Stream stream(context), other(context);
+  DriverEvent outside(context);
+  outside.record(other);
+  StreamCapture capture(context, stream, GENERATE(CaptureMode::global, CaptureMode::per_thread));
+  const bool synchronizes = GENERATE(false, true);
+  CAPTURE(synchronizes);
+  check_refused<cuevent::StreamCaptureUnsupported>(
+      CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "query_relaxed",
+      [&] { synchronizes ? outside.synchronize() : static_cast<void>(outside.query()); });
+  CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+  check_ends_invalidated(capture);
+  check_can_capture_again(context, stream);
+}
+
+TEST_CASE_METHOD(Fixture, "INVALIDATED, any record after the first error: the error says to begin anew") {
+  const Stream stream(context);
+  DriverEvent inside(context);
+  StreamCapture capture(context, stream, any_mode());
+  inside.record(stream);
+  CHECK_THROWS_AS(inside.query(), cuevent::CapturedEvent);
+  const auto flags = GENERATE(RecordFlags::none, RecordFlags::external, RecordFlags::external_in_capture);
+  check_refused<cuevent::StreamCaptureInvalidated>(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "begin a new one",
+                                                   [&] { inside.record(stream, flags); });
+  check_ends_invalidated(capture);
+  check_can_capture_again(context, stream);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "MERGE, a wait for another capture's event: the error says to make it one capture") {
+  const Stream first(context), second(context);
+  DriverEvent event(context);
+  const CaptureMode mode = any_mode();
+  StreamCapture of_first(context, first, mode), of_second(context, second, mode);
+  event.record(first);
+  check_refused<cuevent::StreamCaptureMerge>(CUDA_ERROR_STREAM_CAPTURE_MERGE, "in one capture",
+                                             [&] { event.wait(second); });
+  CHECK(capture_status(context, first) == CaptureStatus::invalidated);
+  CHECK(capture_status(context, second) == CaptureStatus::invalidated);
+  check_ends_invalidated(of_second);
+  check_ends_invalidated(of_first);
+  check_can_capture_again(context, first);
+  check_can_capture_again(context, second);
+}
+
+TEST_CASE_METHOD(Fixture, "UNMATCHED, an end on a stream that was forked: the error says where to end") {
+  const Stream origin(context), branch(context);
+  DriverEvent fork(context);
+  const CaptureMode mode = any_mode();
+  // The capture of the branch is ended behind its owner's back, and the branch becomes part of another.
+  StreamCapture of_branch(context, branch, mode);
+  CUgraph ended = nullptr;
+  REQUIRE(driver.table().cuStreamEndCapture_v10000(branch, &ended) == CUDA_SUCCESS);
+  const Graph nothing = Graph::from_native_handle(context, ended);
+  StreamCapture of_origin(context, origin, mode);
+  fork.record(origin);
+  fork.wait(branch);
+  check_refused<cuevent::StreamCaptureUnmatched>(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+                                                 "the stream where it began", [&] { of_branch.end(); });
+  CHECK(capture_status(context, origin) == CaptureStatus::invalidated);
+  check_ends_invalidated(of_origin);
+  check_can_capture_again(context, origin);
+  check_can_capture_again(context, branch);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "UNJOINED, a branch whose work was not joined back: the error says how to join it") {
+  const Stream origin(context), branch(context);
+  DriverEvent fork(context), external(context);
+  StreamCapture capture(context, origin, any_mode());
+  fork.record(origin);
+  fork.wait(branch);
+  external.record(branch, RecordFlags::external);
+  check_refused<cuevent::StreamCaptureUnjoined>(CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+                                                "without the external flag", [&] { capture.end(); });
+  check_can_capture_again(context, origin);
+  check_can_capture_again(context, branch);
+}
+
+TEST_CASE_METHOD(Fixture, "ISOLATION, a plain wait for outside work: the error names WaitFlags::external") {
+  const Stream stream(context), other(context);
+  DriverEvent outside(context);
+  outside.record(other);
+  StreamCapture capture(context, stream, any_mode());
+  check_refused<cuevent::StreamCaptureIsolation>(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "WaitFlags::external",
+                                                 [&] { outside.wait(stream); });
+  CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+  check_ends_invalidated(capture);
+  check_can_capture_again(context, stream);
+}
+
+TEST_CASE_METHOD(Fixture, "IMPLICIT, the legacy stream beside a blocking one: the error says which to use") {
+  const Stream stream(context, CU_STREAM_DEFAULT);
+  DriverEvent event(context);
+  StreamCapture capture(context, stream, any_mode());
+  CUstream const legacy = GENERATE(CU_STREAM_LEGACY, CUstream(nullptr));
+  const auto flags = GENERATE(RecordFlags::none, RecordFlags::external);
+  check_refused<cuevent::StreamCaptureImplicit>(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CU_STREAM_NON_BLOCKING",
+                                                [&] { event.record(legacy, flags); });
+  CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+  check_ends_invalidated(capture);
+  check_can_capture_again(context, stream);
+}
+
+TEST_CASE_METHOD(Fixture, "CAPTURED_EVENT, a question about the capture itself: the error names external") {
+  const Stream stream(context);
+  DriverEvent inside(context);
+  StreamCapture capture(context, stream, any_mode());
+  inside.record(stream);
+  const int way = GENERATE(0, 1, 2);
+  CAPTURE(way);
+  check_refused<cuevent::CapturedEvent>(CUDA_ERROR_CAPTURED_EVENT, "RecordFlags::external", [&] {
+    if (way == 0) inside.query();
+    if (way == 1) inside.query_relaxed();
+    if (way == 2) inside.synchronize();
+  });
+  CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+  check_ends_invalidated(capture);
+  check_can_capture_again(context, stream);
+}
+
+TEST_CASE_METHOD(Fixture, "CAPTURED_EVENT, a time of the capture itself: the capture goes on") {
+  const Stream stream(context);
+  DriverEvent inside(context, EventFlags::timing);
+  StreamCapture capture(context, stream, any_mode());
+  inside.record(stream);
+  check_refused<cuevent::CapturedEvent>(CUDA_ERROR_CAPTURED_EVENT, "RecordFlags::external",
+                                        [&] { inside.elapsed_time(inside); });
+  CHECK(capture_status(context, stream) == CaptureStatus::active);
+  CHECK(capture.end());
+  check_can_capture_again(context, stream);
+}
+
+TEST_CASE_METHOD(Fixture, "WRONG_THREAD, an end by another thread: the error names both ways out") {
+  const Stream stream(context);
+  StreamCapture capture(context, stream, GENERATE(CaptureMode::global, CaptureMode::per_thread));
+  std::thread([&] {
+    check_refused<cuevent::StreamCaptureWrongThread>(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+                                                     "end it on that thread", [&] { capture.end(); });
+    check_can_capture_again(context, stream);
+  }).join();
+  check_can_capture_again(context, stream);
+}
+
+TEST_CASE_METHOD(Fixture, "A relaxed capture may end on another thread") {
+  const Stream stream(context);
+  StreamCapture capture(context, stream, CaptureMode::relaxed);
+  std::thread([&] { CHECK(capture.end()); }).join();
+  check_can_capture_again(context, stream);
+}

@@ -1,0 +1,274 @@
+// record_context and wait_context: an event and all streams of a context at once.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using cuevent::capture_status;
+using cuevent::CaptureMode;
+using cuevent::CaptureStatus;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::StreamCapture;
+using test::call;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+constexpr int first_version = 12050; // of cuCtxRecordEvent and cuCtxWaitEvent
+
+void need(const cuevent::Driver& driver, int version) {
+  if (driver.version() < version) SKIP("needs a driver of version " << version);
+}
+
+/// The driver under test as it was in CUDA 12.3, without what came later.
+CUresult CUDAAPI get_old_proc_address(const char* name, void** function, int version, cuuint64_t flags,
+                                      CUdriverProcAddressQueryResult* status) {
+  static constexpr int old_version = 12030;
+  if (version > old_version) {
+    *function = nullptr;
+    if (status != nullptr) *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    return CUDA_SUCCESS;
+  }
+  const CUresult result = test::driver().table().get_proc_address(name, function, version, flags, status);
+  if (name == std::string_view("cuDriverGetVersion"))
+    *function = reinterpret_cast<void*>(+[](int* out) -> CUresult {
+      *out = old_version;
+      return CUDA_SUCCESS;
+    });
+  return result;
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture,
+                 "A record in a context marks the work of all its streams, and of no other context's") {
+  need(driver, first_version);
+  const Context created = Context::create(0, driver);
+  const Stream stream(context), gated(context);
+  DriverEvent ours(context, GENERATE(EventFlags::none, EventFlags::timing)), theirs(created);
+  {
+    Gate gate(gated);
+    ours.record_context(context);
+    CHECK_FALSE(ours.query());
+    theirs.record_context(created);
+    CHECK(theirs.synchronize_for(1min));
+    CHECK_FALSE(ours.query());
+    gate.open();
+    CHECK(ours.synchronize_for(1min));
+  }
+  CHECK(ours.try_record_context(context) == CUDA_SUCCESS);
+  CHECK(ours.synchronize_for(1min));
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "A wait in a context holds its streams back, those made afterwards too") {
+  need(driver, first_version);
+  const Context created = Context::create(0, driver);
+  const Stream gated(created), stream(context);
+  DriverEvent produced(created), consumed(context), consumed_later(context); // a wait may cross contexts
+  Gate gate(gated);
+  produced.record(gated);
+  const bool twin = GENERATE(false, true);
+  if (twin)
+    CHECK(produced.try_wait_context(context) == CUDA_SUCCESS);
+  else
+    produced.wait_context(context);
+  const Stream later(context);
+  consumed.record(stream);
+  consumed_later.record(later);
+  CHECK_FALSE(consumed.query());
+  CHECK_FALSE(consumed_later.query());
+  gate.open();
+  CHECK(consumed.synchronize_for(1min));
+  CHECK(consumed_later.synchronize_for(1min));
+  CHECK(produced.query());
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A record in another context than the event's is refused, and the error names both") {
+  need(driver, first_version);
+  const Context created = Context::create(0, driver);
+  DriverEvent event(context, EventFlags::timing);
+  CHECK_THROWS_AS(event.record_context(created), cuevent::ContextMismatch);
+  CHECK_THROWS_WITH(event.record_context(created), ContainsSubstring("the event is of context 0x") &&
+                                                       ContainsSubstring("make it in that context"));
+  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded);
+}
+
+TEST_CASE_METHOD(Fixture, "An empty event or context is refused by record_context and wait_context") {
+  need(driver, first_version);
+  DriverEvent empty, event(context);
+  CHECK_THROWS_AS(empty.record_context(context), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(empty.wait_context(context), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(event.record_context(Context()), cuevent::InvalidContext);
+  CHECK_THROWS_AS(event.wait_context(Context()), cuevent::InvalidContext);
+}
+
+TEST_CASE_METHOD(Fixture, "A wait in a context for an event of an ended capture is refused") {
+  need(driver, first_version);
+  const Stream stream(context);
+  DriverEvent event(context);
+  StreamCapture capture(context, stream);
+  event.record(stream);
+  CHECK(capture.end());
+  CHECK_THROWS_AS(event.wait_context(context), cuevent::RecordedInCapture);
+}
+
+TEST_CASE_METHOD(Fixture, "One capturing stream in the context is invalidated by them, whoever captures it") {
+  need(driver, first_version);
+  const Stream stream(context);
+  DriverEvent event(context);
+  StreamCapture capture(context, stream,
+                        GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed));
+  const bool records = GENERATE(false, true);
+  const bool from_another_thread = GENERATE(false, true);
+  CAPTURE(records, from_another_thread);
+  const auto refused = [&] {
+    if (records)
+      CHECK_THROWS_AS(event.record_context(context), cuevent::StreamCaptureUnsupported);
+    else
+      CHECK_THROWS_AS(event.wait_context(context), cuevent::StreamCaptureUnsupported);
+  };
+  from_another_thread ? std::thread(refused).join() : refused();
+  CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+  CHECK_THROWS_WITH(event.record_context(context),
+                    ContainsSubstring("record() and wait() on the streams that matter"));
+  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+  event.record_context(context);
+  CHECK(event.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A capture in another context is not harmed by them") {
+  need(driver, first_version);
+  const Context created = Context::create(0, driver);
+  const Stream stream(context);
+  DriverEvent event(created);
+  StreamCapture capture(context, stream, CaptureMode::global);
+  event.record_context(created);
+  event.wait_context(created);
+  CHECK(capture_status(context, stream) == CaptureStatus::active);
+  CHECK(capture.end());
+  CHECK(event.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A driver that is too old for them says so, and which version has them") {
+  const cuevent::Driver old(get_old_proc_address);
+  CHECK(old.version() == 12030);
+  const Context of_old = Context::borrow(context.native_handle(), old);
+  DriverEvent event(of_old);
+  CHECK_THROWS_AS(event.record_context(of_old), cuevent::NotSupported);
+  CHECK_THROWS_AS(event.wait_context(of_old), cuevent::NotSupported);
+  CHECK_THROWS_WITH(event.record_context(of_old), ContainsSubstring("12.5") && ContainsSubstring("12.3"));
+  CHECK_THROWS_WITH(event.wait_context(of_old), ContainsSubstring("12.5"));
+  CHECK(event.try_record_context(of_old) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(event.try_wait_context(of_old) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_THROWS_WITH(event.record_context(CUgreenCtx()), ContainsSubstring("12.4"));
+  CHECK_THROWS_WITH(event.wait_context(CUgreenCtx()), ContainsSubstring("12.4"));
+}
+
+#if CUDA_VERSION >= 12050
+
+namespace {
+
+/// A green context of device 0, with one stream.
+class GreenContext {
+public:
+  GreenContext() {
+    CUdevResource resource{};
+    CUdevResourceDesc description = nullptr;
+    REQUIRE(call<PFN_cuDeviceGetDevResource_v12040>("cuDeviceGetDevResource", 12040)(
+                0, &resource, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS);
+    REQUIRE(call<PFN_cuDevResourceGenerateDesc_v12040>("cuDevResourceGenerateDesc",
+                                                       12040)(&description, &resource, 1) == CUDA_SUCCESS);
+    REQUIRE(call<PFN_cuGreenCtxCreate_v12040>("cuGreenCtxCreate", 12040)(
+                &context_, description, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+    REQUIRE(call<PFN_cuGreenCtxStreamCreate_v12050>("cuGreenCtxStreamCreate", 12050)(
+                &stream_, context_, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+  }
+  GreenContext(const GreenContext&) = delete;
+  GreenContext& operator=(const GreenContext&) = delete;
+  ~GreenContext() {
+    // Its making was not counted, so neither is its end.
+    const auto destroy =
+        test::uncounted_driver().entry_point<PFN_cuStreamDestroy_v4000>("cuStreamDestroy", 4000);
+    const CUresult destroyed = destroy(stream_);
+    CHECK(destroyed == CUDA_SUCCESS);
+    const CUresult gone = call<PFN_cuGreenCtxDestroy_v12040>("cuGreenCtxDestroy", 12040)(context_);
+    CHECK(gone == CUDA_SUCCESS);
+  }
+
+  operator CUgreenCtx() const noexcept { return context_; }
+  CUstream stream() const noexcept { return stream_; }
+
+private:
+  CUgreenCtx context_ = nullptr;
+  CUstream stream_ = nullptr;
+};
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "A record and a wait in a green context are for its streams") {
+  need(driver, first_version);
+  const GreenContext green;
+  const Stream gated(context);
+  DriverEvent event(context), consumed(context);
+  SECTION("record") {
+    Gate gate(green.stream());
+    event.record_context(green);
+    CHECK_FALSE(event.query());
+    gate.open();
+    CHECK(event.synchronize_for(1min));
+  }
+  SECTION("wait") {
+    Gate gate(gated);
+    event.record(gated);
+    event.wait_context(green);
+    consumed.record(green.stream());
+    CHECK_FALSE(consumed.query());
+    gate.open();
+    CHECK(consumed.synchronize_for(1min));
+  }
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A green context refuses the record of another context's event, and takes its wait") {
+  need(driver, first_version);
+  const GreenContext green;
+  const Context created = Context::create(0, driver);
+  DriverEvent event(created);
+  CHECK_THROWS_AS(event.record_context(green), cuevent::ContextMismatch);
+  CHECK_THROWS_WITH(event.record_context(green),
+                    ContainsSubstring("the event is of context 0x") && ContainsSubstring("green context"));
+  event.wait_context(green);
+  CHECK_THROWS_AS(DriverEvent().record_context(green), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(DriverEvent().wait_context(green), cuevent::EmptyEvent);
+}
+
+TEST_CASE_METHOD(Fixture, "One capturing stream in the green context is invalidated by them") {
+  need(driver, first_version);
+  const GreenContext green;
+  DriverEvent event(context);
+  StreamCapture capture(context, green.stream(), CaptureMode::relaxed);
+  SECTION("record") { CHECK_THROWS_AS(event.record_context(green), cuevent::StreamCaptureUnsupported); }
+  SECTION("wait") { CHECK_THROWS_AS(event.wait_context(green), cuevent::StreamCaptureUnsupported); }
+  CHECK(capture_status(context, green.stream()) == CaptureStatus::invalidated);
+  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+}
+
+#endif

@@ -1,0 +1,274 @@
+// Event nodes of graphs: made, read back, pointed elsewhere and kept alive.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/graph.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::EventRecordNode;
+using cuevent::EventWaitNode;
+using cuevent::Graph;
+using cuevent::GraphExec;
+using cuevent::RecordFlags;
+using cuevent::StreamCapture;
+using cuevent::WaitFlags;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+std::vector<CUgraphNode> dependencies(CUgraphNode node) {
+  const auto get = test::call<PFN_cuGraphNodeGetDependencies_v10000>("cuGraphNodeGetDependencies", 10000);
+  std::size_t count = 0;
+  REQUIRE(get(node, nullptr, &count) == CUDA_SUCCESS);
+  std::vector<CUgraphNode> nodes(count);
+  if (count != 0) REQUIRE(get(node, nodes.data(), &count) == CUDA_SUCCESS);
+  return nodes;
+}
+
+bool was_recorded(const DriverEvent& timed) {
+  DriverEvent::Milliseconds time;
+  return timed.try_elapsed_time(time, timed) == CUDA_SUCCESS;
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "Event nodes come after the nodes that they are given, and name their event") {
+  const DriverEvent first(context), middle(context), last(context);
+  Graph graph(context);
+  const EventRecordNode begin = graph.add_record(first);
+  const EventWaitNode wait = graph.add_wait(middle, {begin.native_handle()});
+  const EventRecordNode end = graph.add_record(last, {begin.native_handle(), wait.native_handle()});
+  CHECK(dependencies(begin.native_handle()).empty());
+  CHECK(dependencies(wait.native_handle()) == std::vector{begin.native_handle()});
+  CHECK(dependencies(end.native_handle()).size() == 2);
+  CHECK(graph.event(begin) == first.native_handle());
+  CHECK(graph.event(wait) == middle.native_handle());
+  CHECK(graph.event(end) == last.native_handle());
+
+  const Graph::EventNodes nodes = graph.event_nodes();
+  REQUIRE(nodes.records.size() == 2);
+  CHECK(((nodes.records[0] == begin && nodes.records[1] == end) ||
+         (nodes.records[0] == end && nodes.records[1] == begin)));
+  CHECK(nodes.waits == std::vector{wait});
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A wait node holds back what comes after it, at each launch for the record before it") {
+  const Stream stream(context), gated(context);
+  DriverEvent outside(context);
+  const DriverEvent done(context);
+  Graph graph(context);
+  const EventWaitNode wait = graph.add_wait(outside);
+  graph.add_record(done, {wait.native_handle()});
+  GraphExec exec = graph.instantiate();
+  for (int launch = 0; launch < 2; ++launch) {
+    CAPTURE(launch);
+    Gate gate(gated);
+    outside.record(gated);
+    exec.launch(stream);
+    CHECK_FALSE(done.query());
+    gate.open();
+    CHECK(done.synchronize_for(1min));
+    CHECK(outside.query());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "An event set in the graph or in an exec does not show in the other") {
+  const Stream stream(context);
+  const DriverEvent first(context, EventFlags::timing), second(context, EventFlags::timing),
+      third(context, EventFlags::timing);
+  Graph graph(context);
+  const EventRecordNode node = graph.add_record(first);
+  GraphExec exec = graph.instantiate();
+  exec.set_event(node, second);
+  CHECK(graph.event(node) == first.native_handle());
+  graph.set_event(node, third);
+  CHECK(graph.event(node) == third.native_handle());
+
+  exec.launch(stream);
+  CHECK(second.synchronize_for(1min));
+  CHECK(was_recorded(second));
+  CHECK_FALSE(was_recorded(first));
+  CHECK_FALSE(was_recorded(third));
+
+  GraphExec anew = graph.instantiate();
+  anew.launch(stream);
+  CHECK(third.synchronize_for(1min));
+  CHECK(was_recorded(third));
+  CHECK_FALSE(was_recorded(first));
+}
+
+TEST_CASE_METHOD(Fixture, "A wait node pointed elsewhere waits for the new event only") {
+  const Stream stream(context), gated(context);
+  DriverEvent held(context);
+  const DriverEvent never(context), done(context);
+  Graph graph(context);
+  const EventWaitNode wait = graph.add_wait(held);
+  graph.add_record(done, {wait.native_handle()});
+  GraphExec exec = graph.instantiate();
+  Gate gate(gated);
+  held.record(gated);
+  exec.set_event(wait, never);
+  CHECK(graph.event(wait) == held.native_handle());
+  exec.launch(stream);
+  CHECK(done.synchronize_for(1min));
+  CHECK_FALSE(held.query());
+
+  exec.set_event(wait, held);
+  graph.set_event(wait, never);
+  CHECK(graph.event(wait) == never.native_handle());
+  exec.launch(stream);
+  CHECK_FALSE(done.query());
+  gate.open();
+  CHECK(done.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "One captured graph is timed by a fresh pair of events at each launch") {
+  const Stream stream(context), gated(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  DriverEvent between(context);
+  between.record(gated);
+  StreamCapture capture(context, stream);
+  start.record(stream, RecordFlags::external);
+  between.wait(stream, WaitFlags::external);
+  end.record(stream, RecordFlags::external);
+  Graph graph = capture.end();
+  const Graph::EventNodes nodes = graph.event_nodes();
+  REQUIRE(nodes.records.size() == 2);
+  REQUIRE(nodes.waits.size() == 1);
+  CHECK(graph.event(nodes.waits[0]) == between.native_handle());
+  const bool in_order = graph.event(nodes.records[0]) == start.native_handle();
+  const EventRecordNode start_node = nodes.records[in_order ? 0 : 1];
+  const EventRecordNode end_node = nodes.records[in_order ? 1 : 0];
+  CHECK(graph.event(start_node) == start.native_handle());
+  CHECK(graph.event(end_node) == end.native_handle());
+
+  GraphExec exec = graph.instantiate();
+  std::vector<DriverEvent> pairs;
+  for (int launch = 0; launch < 6; ++launch)
+    pairs.emplace_back(context, EventFlags::timing);
+  for (std::size_t i = 0; i < pairs.size(); i += 2) {
+    exec.set_event(start_node, pairs[i]);
+    exec.set_event(end_node, pairs[i + 1]);
+    exec.launch(stream); // one launch need not be over when the next gets its events
+  }
+  CHECK(pairs.back().synchronize_for(1min));
+  for (std::size_t i = 0; i < pairs.size(); i += 2) {
+    CHECK(pairs[i].elapsed_time(pairs[i + 1]).count() > 0);
+    CHECK(pairs.front().elapsed_time(pairs[i]).count() >= 0);
+  }
+  CHECK_FALSE(was_recorded(start));
+  CHECK_FALSE(was_recorded(end));
+}
+
+TEST_CASE_METHOD(Fixture, "An exec refuses an event of another context and a node of another graph") {
+  const Context created = Context::create(0, driver);
+  const DriverEvent event(context);
+  DriverEvent theirs(created), ours(context);
+  CUevent const handle = theirs.native_handle();
+  Graph graph(context), other(context);
+  const EventRecordNode node = graph.add_record(event), stranger = other.add_record(event);
+  GraphExec exec = graph.instantiate();
+  CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), cuevent::InvalidValue);
+  CHECK_THROWS_WITH(exec.set_event(node, std::as_const(theirs)), ContainsSubstring("another context"));
+  CHECK_THROWS_AS(exec.set_event(stranger, std::as_const(ours)), cuevent::InvalidValue);
+  CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), cuevent::InvalidValue);
+  CHECK_THROWS_AS(exec.set_event(node, DriverEvent()), cuevent::EmptyEvent);
+
+  CHECK_THROWS_AS(static_cast<void>(exec.set_event(node, std::move(theirs))), cuevent::InvalidValue);
+  CHECK(theirs.native_handle() == handle); // NOLINT(bugprone-use-after-move)
+  CHECK_FALSE(exec.set_event(node, std::move(ours)));
+  CHECK_THROWS_AS(static_cast<void>(exec.set_event(node, std::move(theirs))), cuevent::InvalidValue);
+  CHECK(theirs.native_handle() == handle); // NOLINT(bugprone-use-after-move)
+}
+
+TEST_CASE_METHOD(Fixture, "Graphs and execs move, and what was moved from is empty") {
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::timing);
+  Graph graph(context), target(context);
+  const EventRecordNode node = graph.add_record(event);
+  CUgraph const handle = graph.native_handle();
+  target = std::move(graph);
+  CHECK_FALSE(graph); // NOLINT(bugprone-use-after-move)
+  CHECK(target.native_handle() == handle);
+  CHECK(target.event(node) == event.native_handle());
+  CHECK_THROWS_AS(graph.event_nodes(), cuevent::DriverError);
+  CHECK_THROWS_AS(graph.instantiate(), cuevent::DriverError);
+
+  GraphExec first = target.instantiate(), second = target.instantiate();
+  CUgraphExec const launched = first.native_handle();
+  second = std::move(first);
+  CHECK_FALSE(first); // NOLINT(bugprone-use-after-move)
+  CHECK(second.native_handle() == launched);
+  CHECK_THROWS_AS(first.launch(stream), cuevent::DriverError);
+  GraphExec third(std::move(second));
+  CHECK(third.context() == context);
+  third.launch(stream);
+  CHECK(event.synchronize_for(1min));
+  CHECK(was_recorded(event));
+}
+
+TEST_CASE_METHOD(Fixture, "A borrowed graph or exec is not destroyed, and a released one is the caller's") {
+  const Stream stream(context);
+  const DriverEvent event(context, EventFlags::timing);
+  Graph graph(context);
+  const EventRecordNode node = graph.add_record(event);
+  GraphExec exec = graph.instantiate();
+  {
+    const Graph borrowed = Graph::borrow(context, graph.native_handle());
+    CHECK(borrowed.event(node) == event.native_handle());
+    GraphExec borrowed_exec = GraphExec::borrow(context, exec.native_handle());
+    borrowed_exec.launch(stream);
+    CHECK(event.synchronize_for(1min));
+  }
+  CHECK(graph.event(node) == event.native_handle());
+  exec.launch(stream);
+  CHECK(event.synchronize_for(1min));
+
+  CUgraph const released = graph.release();
+  CHECK_FALSE(graph);
+  CUgraphExec const released_exec = exec.release();
+  CHECK_FALSE(exec);
+  const Graph owner = Graph::from_native_handle(context, released);
+  GraphExec exec_owner = GraphExec::from_native_handle(context, released_exec);
+  CHECK(owner.event(node) == event.native_handle());
+  exec_owner.launch(stream);
+  CHECK(event.synchronize_for(1min));
+
+  CHECK_THROWS_AS(Graph::borrow(context, nullptr), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(Graph::from_native_handle(context, nullptr), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(GraphExec::borrow(context, nullptr), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(GraphExec::from_native_handle(context, nullptr), cuevent::InvalidHandle);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A launch on a default stream means that of the graph's context, with none current") {
+  const DriverEvent event(context, EventFlags::timing);
+  Graph graph(context);
+  graph.add_record(event);
+  GraphExec exec = graph.instantiate();
+  for (CUstream const stream : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    exec.launch(stream);
+    CHECK(event.synchronize_for(1min));
+  }
+  CHECK(was_recorded(event));
+  CHECK(test::context_stack().empty());
+}

@@ -1,0 +1,195 @@
+// Events that graphs and execs keep alive, and how they end.
+#include "collected.hpp"
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/graph.hpp>
+#include <cuevent/retired_events.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+using namespace std::chrono_literals;
+using cuevent::collect;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::EventRecordNode;
+using cuevent::EventWaitNode;
+using cuevent::Graph;
+using cuevent::GraphExec;
+using test::collected_down_to;
+using test::Fixture;
+using test::Gate;
+using test::live_handles;
+using test::Stream;
+
+TEST_CASE_METHOD(Fixture, "A retained event lives until the graph and its execs are gone and is collected") {
+  const Stream stream(context);
+  const int before = live_handles().events;
+  std::optional<Graph> graph(std::in_place, context);
+  DriverEvent event(context);
+  const DriverEvent seen = DriverEvent::borrow(context, event.native_handle(), event.flags());
+  graph->add_record(event);
+  graph->retain(std::move(event));
+  CHECK_FALSE(event); // NOLINT(bugprone-use-after-move)
+  std::optional<GraphExec> first(graph->instantiate()), second(graph->instantiate());
+  first->launch(stream);
+  CHECK(seen.synchronize_for(1min));
+  graph.reset();
+  first.reset();
+  collect();
+  CHECK(live_handles().events == before + 1);
+  second->launch(stream);
+  CHECK(seen.synchronize_for(1min));
+  CHECK(live_handles().events == before + 1);
+  second.reset();
+  CHECK(collected_down_to(before, collect));
+}
+
+TEST_CASE_METHOD(Fixture, "A retired event ends with the next one made or closed, graph ended, or collect") {
+  std::optional<Graph> graph(std::in_place, context);
+  std::optional<GraphExec> exec(graph->instantiate());
+  DriverEvent closed(context);
+  const int before = live_handles().events;
+  cuevent::retire(DriverEvent(context));
+  REQUIRE(live_handles().events == before + 1);
+  SECTION("made") {
+    const DriverEvent made(context);
+    CHECK(live_handles().events == before + 1);
+  }
+  SECTION("closed") {
+    closed.close();
+    CHECK(live_handles().events == before - 1);
+  }
+  SECTION("graph ended") {
+    graph.reset();
+    CHECK(live_handles().events == before);
+  }
+  SECTION("exec ended") {
+    exec.reset();
+    CHECK(live_handles().events == before);
+  }
+  SECTION("collect") {
+    CHECK(collect() == 1);
+    CHECK(live_handles().events == before);
+  }
+  CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "Recording and asking collect nothing") {
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::timing);
+  const int before = live_handles().events;
+  cuevent::retire(DriverEvent(context));
+  event.record(stream);
+  event.wait(stream);
+  event.synchronize();
+  CHECK(event.query());
+  CHECK(event.query_relaxed());
+  CHECK(event.synchronize_for(0s));
+  CHECK(event.elapsed_time(event).count() == 0);
+  CHECK(live_handles().events == before + 1);
+  CHECK(collect() == 1);
+  CHECK(live_handles().events == before);
+  CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A retained event outlives a launch in flight of a graph and an exec that are gone") {
+  const Stream stream(context);
+  const int before = live_handles().events;
+  DriverEvent after(context);
+  {
+    Graph graph(context);
+    DriverEvent event(context);
+    graph.add_record(event);
+    graph.retain(std::move(event));
+    GraphExec exec = graph.instantiate();
+    Gate gate(stream);
+    exec.launch(stream);
+    after.record(stream);
+    { const GraphExec gone = std::move(exec); }
+    { const Graph gone = std::move(graph); }
+    collect();
+    CHECK(live_handles().events == before + 2);
+    gate.open();
+  }
+  CHECK(after.synchronize_for(1min));
+  CHECK(collected_down_to(before + 1, collect));
+}
+
+TEST_CASE_METHOD(Fixture, "A retained event keeps the context that it shares") {
+  test::LiveHandles before = live_handles();
+  {
+    std::optional<Context> created(Context::create(0, driver));
+    std::optional<Graph> graph(std::in_place, Context::borrow(created->native_handle(), driver));
+    graph->retain(DriverEvent(*created));
+    created.reset();
+    CHECK(live_handles().contexts == before.contexts + 1);
+    graph.reset();
+  }
+  CHECK(collected_down_to(before.events, collect));
+  CHECK(live_handles().contexts == before.contexts);
+}
+
+TEST_CASE_METHOD(Fixture, "An event that a graph does not take stays the caller's") {
+  Graph graph(context);
+  CHECK_THROWS_AS(graph.retain(DriverEvent()), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(graph.add_record(DriverEvent()), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(graph.add_wait(DriverEvent()), cuevent::EmptyEvent);
+  const Graph moved_to = std::move(graph);
+  DriverEvent event(context);
+  CHECK_THROWS_AS(graph.retain(std::move(event)), cuevent::DriverError); // NOLINT(bugprone-use-after-move)
+  CHECK(event);                                                          // NOLINT(bugprone-use-after-move)
+  CHECK(moved_to.event_nodes().records.empty());
+}
+
+TEST_CASE_METHOD(Fixture, "An exec that keeps its events gives the one before back, with its time") {
+  const Stream stream(context);
+  const int before = live_handles().events;
+  {
+    const DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+    Graph graph(context);
+    const EventRecordNode start_node = graph.add_record(start);
+    const EventRecordNode end_node = graph.add_record(end, {start_node.native_handle()});
+    GraphExec exec = graph.instantiate();
+    CHECK_FALSE(exec.set_event(start_node, DriverEvent(context, EventFlags::timing)));
+    CHECK_FALSE(exec.set_event(end_node, DriverEvent(context, EventFlags::timing)));
+    for (int launch = 0; launch < 3; ++launch) {
+      exec.launch(stream);
+      const DriverEvent started = exec.set_event(start_node, DriverEvent(context, EventFlags::timing));
+      const DriverEvent ended = exec.set_event(end_node, DriverEvent(context, EventFlags::timing));
+      REQUIRE(started);
+      REQUIRE(ended);
+      CHECK(ended.synchronize_for(1min));
+      CHECK(started.elapsed_time(ended).count() > 0);
+    }
+    CHECK(live_handles().events == before + 4);
+    CHECK_THROWS_AS(start.elapsed_time(start), cuevent::NeverRecorded);
+  }
+  CHECK(live_handles().events == before); // destroyed with the exec
+}
+
+TEST_CASE_METHOD(Fixture, "An exec keeps the events of wait nodes, too") {
+  const Stream stream(context), gated(context);
+  const DriverEvent never(context), done(context);
+  Graph graph(context);
+  const EventWaitNode wait = graph.add_wait(never);
+  graph.add_record(done, {wait.native_handle()});
+  GraphExec exec = graph.instantiate();
+  Gate gate(gated);
+  DriverEvent held(context);
+  held.record(gated);
+  CUevent const handle = held.native_handle();
+  CHECK_FALSE(exec.set_event(wait, std::move(held)));
+  exec.launch(stream);
+  CHECK_FALSE(done.query());
+  gate.open();
+  CHECK(done.synchronize_for(1min));
+  CHECK(exec.set_event(wait, DriverEvent(context)).native_handle() == handle);
+}

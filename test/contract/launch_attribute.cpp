@@ -1,0 +1,154 @@
+// Events that a kernel launch records by its attributes.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/launch_attribute.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using cuevent::capture_status;
+using cuevent::CaptureStatus;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::EventTrigger;
+using cuevent::launch_completion_event;
+using cuevent::programmatic_event;
+using cuevent::StreamCapture;
+using test::call;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// A kernel that does nothing, one thread of it at a launch.
+class Kernel {
+public:
+  explicit Kernel(const cuevent::Context& context) {
+    const cuevent::ContextGuard guard(context);
+    constexpr const char* ptx = ".version 7.0\n"
+                                ".target sm_75\n"
+                                ".address_size 64\n"
+                                ".visible .entry nothing() { ret; }\n";
+    REQUIRE(call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000)(&module_, ptx) == CUDA_SUCCESS);
+    REQUIRE(call<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction", 2000)(&function_, module_,
+                                                                             "nothing") == CUDA_SUCCESS);
+    context_ = context;
+  }
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  ~Kernel() {
+    const cuevent::ContextGuard guard(context_);
+    const CUresult unloaded = call<PFN_cuModuleUnload_v2000>("cuModuleUnload", 2000)(module_);
+    CHECK(unloaded == CUDA_SUCCESS);
+  }
+
+  CUresult launch(CUstream stream, CUlaunchAttribute attribute) const {
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+    config.hStream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return call<PFN_cuLaunchKernelEx_v11060>("cuLaunchKernelEx", 11060)(&config, function_, nullptr, nullptr);
+  }
+
+private:
+  cuevent::Context context_;
+  CUmodule module_ = nullptr;
+  CUfunction function_ = nullptr;
+};
+
+/// One of the three ways in which a launch records an event.
+CUlaunchAttribute attribute(int way, const DriverEvent& event) {
+  if (way == 0) return programmatic_event(event);
+  if (way == 1) return programmatic_event(event, EventTrigger::block_start);
+  return launch_completion_event(event);
+}
+
+int any_way() { return GENERATE(0, 1, 2); }
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "A launch records the event of its attribute once the kernel has come that far") {
+  const int way = any_way();
+  CAPTURE(way);
+  const Kernel kernel(context);
+  const Stream stream(context);
+  const DriverEvent event(context);
+  Gate gate(stream);
+  REQUIRE(kernel.launch(stream, attribute(way, event)) == CUDA_SUCCESS);
+  CHECK_FALSE(event.query());
+  gate.open();
+  CHECK(event.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A programmatic event may be a blocking one") {
+  const Kernel kernel(context);
+  const Stream stream(context);
+  const DriverEvent event(context, EventFlags::blocking_sync);
+  REQUIRE(kernel.launch(stream, programmatic_event(event)) == CUDA_SUCCESS);
+  event.synchronize();
+}
+
+TEST_CASE_METHOD(Fixture, "In a capture the event of a launch forks it, as a plain record does") {
+  const int way = any_way();
+  CAPTURE(way);
+  const Kernel kernel(context);
+  const Stream stream(context), branch(context);
+  const DriverEvent event(context);
+  StreamCapture capture(context, stream);
+  REQUIRE(kernel.launch(stream, attribute(way, event)) == CUDA_SUCCESS);
+  event.wait(branch);
+  CHECK(capture_status(context, branch) == CaptureStatus::active);
+  CHECK(capture.end());
+  CHECK_THROWS_AS(event.query(), cuevent::RecordedInCapture);
+}
+
+TEST_CASE_METHOD(Fixture, "An event that a launch cannot record is refused before the driver is asked") {
+  const int way = any_way();
+  CAPTURE(way);
+  const DriverEvent timed(context, EventFlags::timing), shared(context, EventFlags::interprocess);
+  CHECK_THROWS_AS(attribute(way, timed), cuevent::NotSupported);
+  CHECK_THROWS_WITH(attribute(way, timed),
+                    ContainsSubstring("timing") && ContainsSubstring("EventFlags::none"));
+  CHECK_THROWS_AS(attribute(way, shared), cuevent::NotSupported);
+  CHECK_THROWS_WITH(attribute(way, shared), ContainsSubstring("interprocess"));
+  CHECK_THROWS_AS(attribute(way, DriverEvent()), cuevent::EmptyEvent);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A blocking event is refused for the completion of a launch, and the error says so") {
+  const DriverEvent blocking(context, EventFlags::blocking_sync);
+  CHECK_THROWS_AS(launch_completion_event(blocking), cuevent::NotSupported);
+  CHECK_THROWS_WITH(launch_completion_event(blocking), ContainsSubstring("blocking_sync"));
+}
+
+TEST_CASE_METHOD(Fixture, "What is refused here the driver refuses too, without a word why") {
+  const Kernel kernel(context);
+  const Stream stream(context);
+  const DriverEvent plain(context), timed(context, EventFlags::timing),
+      shared(context, EventFlags::interprocess), blocking(context, EventFlags::blocking_sync);
+  const auto launched_with = [&](CUlaunchAttribute attribute, CUevent event) {
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+      attribute.value.programmaticEvent.event = event;
+    else
+      attribute.value.launchCompletionEvent.event = event;
+    return kernel.launch(stream, attribute);
+  };
+  for (const CUlaunchAttribute& each : {programmatic_event(plain), launch_completion_event(plain)}) {
+    CAPTURE(each.id);
+    CHECK(launched_with(each, timed.native_handle()) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(launched_with(each, shared.native_handle()) == CUDA_ERROR_NOT_SUPPORTED);
+  }
+  CHECK(launched_with(launch_completion_event(plain), blocking.native_handle()) == CUDA_ERROR_NOT_SUPPORTED);
+}

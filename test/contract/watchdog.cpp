@@ -1,0 +1,121 @@
+// A watchdog: a thread that looks after events while others capture and replay graphs.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+using namespace std::chrono_literals;
+using cuevent::CaptureMode;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::Graph;
+using cuevent::GraphExec;
+using cuevent::RecordFlags;
+using cuevent::StreamCapture;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// A thread with no context that asks for one event that is complete and one that is not, round after round.
+class Watchdog {
+public:
+  Watchdog(const DriverEvent& complete, const DriverEvent& pending)
+      : thread_([this, &complete, &pending] { watch(complete, pending); }) {}
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog() { stop(); }
+
+  /// Waits until a whole round has begun and ended, or the thread has given up.
+  void wait_for_a_round() const {
+    for (const int begun = rounds_; rounds_ < begun + 2 && !gone_;)
+      std::this_thread::yield();
+  }
+  void stop() {
+    stopped_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // What it has seen; once it has been stopped.
+  std::string error;
+  int wrong_answers = 0;
+  CUcontext current = nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+private:
+  void watch(const DriverEvent& complete, const DriverEvent& pending) {
+    try {
+      while (!stopped_) {
+        const bool right = complete.query_relaxed() && complete.synchronize_for(1s) &&
+                           !pending.query_relaxed() && !pending.synchronize_for(20us);
+        if (!right) ++wrong_answers;
+        ++rounds_;
+      }
+      complete.context().driver().table().cuCtxGetCurrent_v4000(&current);
+      mode = test::capture_mode();
+    } catch (const cuevent::DriverError& caught) {
+      error = caught.what();
+    }
+    gone_ = true;
+  }
+
+  std::atomic<bool> stopped_ = false, gone_ = false;
+  std::atomic<int> rounds_ = 0;
+  std::thread thread_; // the last, since it uses the others
+};
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "A watchdog breaks none of a thousand global captures, and makes no context") {
+  // The work is in a context of its own, so that a primary context, if one woke, would show.
+  context = Context();
+  test::kept_primary() = Context();
+  CHECK_FALSE(test::primary_is_active(0));
+  const test::LiveHandles before = test::live_handles();
+  {
+    const Context home = Context::create(0, driver);
+    const Stream stream(home), other(home);
+    DriverEvent complete(home), pending(home), start(home, EventFlags::timing), end(home, EventFlags::timing);
+    complete.record(other);
+    complete.synchronize();
+    const auto captured = [&](auto meanwhile) {
+      StreamCapture capture(home, stream, CaptureMode::global);
+      start.record(stream, RecordFlags::external);
+      meanwhile();
+      end.record(stream, RecordFlags::external);
+      return capture.end();
+    };
+    GraphExec exec = captured([] {}).instantiate();
+    Gate gate(other);
+    pending.record(other);
+
+    Watchdog watchdog(complete, pending);
+    for (int i = 0; i < 1000; ++i) {
+      CAPTURE(i);
+      const Graph graph = captured([&] { watchdog.wait_for_a_round(); });
+      REQUIRE(graph.event_nodes().records.size() == 2);
+      exec.launch(stream);
+      REQUIRE(end.synchronize_for(1min));
+      REQUIRE(start.elapsed_time(end).count() >= 0);
+    }
+    watchdog.stop();
+    gate.open();
+    CHECK(watchdog.error.empty());
+    CHECK(watchdog.wrong_answers == 0);
+    CHECK(watchdog.current == nullptr);
+    CHECK(watchdog.mode == test::capture_mode());
+    CHECK(test::live_handles().contexts == before.contexts + 1);
+    CHECK_FALSE(test::primary_is_active(0));
+    CHECK(pending.synchronize_for(1min));
+  }
+}

@@ -1,0 +1,118 @@
+// What the unit tests on the recording stubs share: a context and a stream, and a look at what is left
+// behind.
+#pragma once
+
+#include "recording_driver.hpp"
+
+#include <cuevent/retired_events.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <functional>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+namespace test {
+
+using Names = std::vector<std::string_view>;
+
+/// Collects what the error hook is told on this thread.
+class HookedErrors {
+public:
+  HookedErrors() : before_(cuevent::set_error_hook(note)) { last_ = CUDA_SUCCESS; }
+  HookedErrors(const HookedErrors&) = delete;
+  HookedErrors& operator=(const HookedErrors&) = delete;
+  ~HookedErrors() { cuevent::set_error_hook(before_); }
+
+  /// The last since the last time, CUDA_SUCCESS if none.
+  CUresult take() { return std::exchange(last_, CUDA_SUCCESS); }
+
+private:
+  static void note(CUresult result, const char*) noexcept { last_ = result; }
+  static inline thread_local CUresult last_ = CUDA_SUCCESS;
+  cuevent::ErrorHook before_;
+};
+
+struct RecordingFixture {
+  RecordingDriver recording;
+  cuevent::Driver driver = RecordingDriver::driver();
+  cuevent::Context context = cuevent::Context::borrow(context_handle(1), driver);
+  CUstream stream = stream_handle(1);
+  long events_before = RecordingDriver::live_events();
+  long graphs_before = RecordingDriver::live_graphs();
+  long execs_before = RecordingDriver::live_execs();
+
+  cuevent::DriverEvent timed() { return cuevent::DriverEvent(context, cuevent::EventFlags::timing); }
+
+  void check_nothing_left() {
+    CHECK(recording.context_stack().empty());
+    CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK(RecordingDriver::live_events() == events_before);
+    CHECK(RecordingDriver::live_graphs() == graphs_before);
+    CHECK(RecordingDriver::live_execs() == execs_before);
+  }
+
+  /// Runs the scenario once for each driver call that it makes and each of some errors, which that call fails
+  /// with: the error is thrown or, by a destructor, reported, and nothing is left behind.
+  void fail_each_call(const std::function<void()>& scenario) {
+    HookedErrors hooked;
+    recording.calls();
+    scenario();
+    const Names calls = recording.calls();
+    end_graphs();
+    for (std::size_t k = 0; k < calls.size(); ++k) {
+      CAPTURE(k, calls[k]);
+      for (const CUresult result : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
+                                    CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_DEINITIALIZED}) {
+        recording.fail_call(int(k) + 1, result);
+        try {
+          scenario();
+          CHECK(hooked.take() == result);
+        } catch (const cuevent::DriverError& error) {
+          CHECK(error.result() == result);
+          CHECK(hooked.take() == CUDA_SUCCESS);
+        }
+        recording.fail_nothing();
+        // The stub that failed did nothing, and so still counts what it was to end.
+        const cuevent::DriverTable& table = driver.table();
+        if (calls[k] == "cuEventDestroy") table.cuEventDestroy_v4000(nullptr);
+        if (calls[k] == "cuGraphDestroy") table.cuGraphDestroy_v10000(nullptr);
+        if (calls[k] == "cuGraphExecDestroy") table.cuGraphExecDestroy_v10000(nullptr);
+        if (calls[k] == "cuCtxPopCurrent") recording.context_stack().clear();
+        if (calls[k] == "cuThreadExchangeStreamCaptureMode")
+          recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
+        end_graphs();
+        check_nothing_left();
+        recording.calls();
+      }
+    }
+  }
+
+  /// Destroys what graphs have kept, as happens some time after the last of them was destroyed.
+  void end_graphs() {
+    recording.end_user_objects();
+    cuevent::collect();
+  }
+
+  ~RecordingFixture() {
+    end_graphs();
+    check_nothing_left();
+  }
+};
+
+/// What the exception says that `call` throws, which has to be exactly of that type.
+template <class Exception>
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Exception& error) {
+    CHECK(typeid(error) == typeid(Exception));
+    return error.what();
+  }
+  FAIL("nothing was thrown");
+  return {};
+}
+
+} // namespace test

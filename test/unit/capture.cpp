@@ -1,0 +1,347 @@
+#include <cuevent/capture.hpp>
+
+#include "recording_fixture.hpp"
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+using namespace cuevent;
+using namespace test;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(!std::is_copy_constructible_v<StreamCapture> && !std::is_move_constructible_v<StreamCapture>);
+static_assert(!std::is_copy_assignable_v<StreamCapture> && !std::is_move_assignable_v<StreamCapture>);
+static_assert(std::is_nothrow_destructible_v<StreamCapture> && sizeof(StreamCapture) <= 64);
+static_assert(!std::is_copy_constructible_v<CaptureModeGuard> &&
+              !std::is_move_constructible_v<CaptureModeGuard>);
+static_assert(std::is_nothrow_destructible_v<CaptureModeGuard> && sizeof(CaptureModeGuard) <= 24);
+static_assert(!std::is_convertible_v<const Driver&, CaptureModeGuard>);
+static_assert(!noexcept(capture_status(std::declval<const Context&>(), CUstream())));
+static_assert((unsigned(RecordFlags::external_in_capture) & CU_EVENT_RECORD_EXTERNAL) == 0);
+static_assert((unsigned(WaitFlags::external_in_capture) & CU_EVENT_WAIT_EXTERNAL) == 0);
+
+TEST_CASE_METHOD(RecordingFixture, "capture_status asks of the stream it is given, in its context if default",
+                 "[capture]") {
+  CHECK(capture_status(context, stream) == CaptureStatus::none);
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamIsCapturing", nullptr}});
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(capture_status(context, CU_STREAM_PER_THREAD) == CaptureStatus::active);
+  CHECK(recording.calls_with_contexts().at(3) == Call{"cuStreamIsCapturing", context_handle(1)});
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+
+  recording.fail_next("cuStreamIsCapturing", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK_THAT(refusal<StreamCaptureImplicit>([&] { capture_status(context, CU_STREAM_LEGACY); }),
+             ContainsSubstring("CU_STREAM_NON_BLOCKING"));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a CaptureModeGuard sets the mode for its scope, and nests", "[capture]") {
+  {
+    const CaptureModeGuard relaxed(driver);
+    CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
+    {
+      const CaptureModeGuard inner(driver, CaptureMode::per_thread);
+      CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+      const CaptureModeGuard innermost(driver, CaptureMode::global);
+      CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    }
+    CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
+  }
+  CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CHECK(recording.calls_with_contexts() ==
+        std::vector<Call>(6, {"cuThreadExchangeStreamCaptureMode", nullptr}));
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a CaptureModeGuard destroyed on another thread reports and undoes nothing",
+                 "[capture][threads]") {
+  auto guard = std::make_unique<CaptureModeGuard>(driver);
+  std::thread([&] {
+    RecordingDriver there;
+    HookedErrors hooked;
+    guard.reset();
+    CHECK(hooked.take() == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    CHECK(there.calls().empty());
+  }).join();
+  CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
+  recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a capture is a begin, an end and a graph", "[capture]") {
+  {
+    StreamCapture capture(context, stream);
+    const Graph graph = capture.end();
+    CHECK(graph);
+    CHECK(graph.context() == context);
+    CHECK_THAT(refusal<IllegalState>([&] { capture.end(); }), ContainsSubstring("ended already"));
+  }
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamBeginCapture", nullptr},
+                                                             {"cuStreamEndCapture", nullptr},
+                                                             {"cuGraphDestroy", nullptr}});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream is one of its context's", "[capture]") {
+  { StreamCapture capture(context, CU_STREAM_PER_THREAD); }
+  int seen = 0;
+  for (const Call& call : recording.calls_with_contexts())
+    if (call.name == "cuStreamBeginCapture" || call.name == "cuStreamEndCapture") {
+      CHECK(call.current == context_handle(1));
+      ++seen;
+    }
+  CHECK(seen == 2);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph dropped, silently",
+                 "[capture]") {
+  HookedErrors hooked;
+  { StreamCapture capture(context, stream); }
+  CHECK(recording.calls() == Names{"cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphDestroy"});
+  for (const CUresult result : {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_UNJOINED}) {
+    recording.end_capture_result(result);
+    { StreamCapture capture(context, stream); }
+    CHECK(recording.calls() == Names{"cuStreamBeginCapture", "cuStreamEndCapture"}); // no graph to drop
+    CHECK(hooked.take() == CUDA_SUCCESS);
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the destructor of a capture reports what it could not undo",
+                 "[capture]") {
+  HookedErrors hooked;
+  recording.end_capture_result(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  { StreamCapture capture(context, stream); }
+  CHECK(hooked.take() == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  recording.fail_next("cuGraphDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  { StreamCapture capture(context, stream); }
+  CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  driver.table().cuGraphDestroy_v10000(nullptr); // the one that the stubs still count
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the first error of an unwinding capture is the one to see", "[capture]") {
+  HookedErrors hooked;
+  recording.end_capture_result(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  const auto capture_and_throw = [&] {
+    StreamCapture capture(context, stream);
+    throw std::runtime_error("first");
+  };
+  CHECK_THROWS_AS(capture_and_throw(), std::runtime_error);
+  CHECK(hooked.take() == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an end that fails is an end", "[capture][cause]") {
+  const auto failing = [&]<class Exception>(std::type_identity<Exception>, CUresult result,
+                                            const char* advice) {
+    StreamCapture capture(context, stream);
+    recording.end_capture_result(result);
+    CHECK_THAT(refusal<Exception>([&] { capture.end(); }), ContainsSubstring(advice));
+    refusal<IllegalState>([&] { capture.end(); });
+    recording.calls();
+  };
+  failing(std::type_identity<StreamCaptureInvalidated>(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+          "begin a new one");
+  failing(std::type_identity<StreamCaptureUnjoined>(), CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+          "on each forked stream");
+  failing(std::type_identity<StreamCaptureUnmatched>(), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
+          "where it began");
+  failing(std::type_identity<StreamCaptureWrongThread>(), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+          "on that thread");
+  CHECK(recording.calls().empty()); // nothing is ended a second time
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why, and ends nothing",
+                 "[capture][cause]") {
+  recording.fail_next("cuStreamBeginCapture", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { StreamCapture capture(context, CU_STREAM_LEGACY); }),
+             ContainsSubstring("legacy stream cannot be captured"));
+  recording.calls();
+  recording.fail_next("cuStreamBeginCapture", CUDA_ERROR_ILLEGAL_STATE);
+  CHECK_THAT(refusal<IllegalState>([&] { StreamCapture capture(context, stream); }),
+             ContainsSubstring("being captured already"));
+  CHECK(recording.calls() == Names{"cuStreamBeginCapture"});
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a record that keeps its event is external, and the graph's from the end on",
+                 "[capture][retain]") {
+  {
+    StreamCapture capture(context, stream);
+    DriverEvent event = timed();
+    CUevent const handle = event.native_handle();
+    recording.calls();
+    DriverEvent borrowed = capture.record(std::move(event), stream_handle(2));
+    CHECK(recording.calls() == Names{"cuEventRecordWithFlags"});
+    CHECK_FALSE(event);
+    CHECK(borrowed.native_handle() == handle);
+    CHECK(borrowed.flags() == EventFlags::timing);
+    borrowed.close(); // it is not this one's to destroy
+    CHECK(RecordingDriver::live_events() == events_before + 1);
+
+    const Graph graph = capture.end();
+    CHECK(recording.calls() == Names{"cuStreamEndCapture", "cuUserObjectCreate", "cuGraphRetainUserObject"});
+  }
+  CHECK(RecordingDriver::live_events() == events_before + 1); // an exec may still have it
+  recording.end_user_objects();
+  CHECK(collect() == 1);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an event that cannot be recorded stays the caller's",
+                 "[capture][retain]") {
+  StreamCapture capture(context, stream);
+  DriverEvent event = timed();
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  refusal<StreamCaptureInvalidated>([&] { capture.record(std::move(event), stream); });
+  CHECK(event);
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_ILLEGAL_STATE);
+  refusal<ExternalOutsideCapture>([&] { capture.record(std::move(event), stream_handle(2)); });
+  CHECK(event);
+  refusal<EmptyEvent>([&] { capture.record(DriverEvent(), stream); });
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an abandoned capture destroys its graph before the events it kept",
+                 "[capture][retain]") {
+  {
+    StreamCapture capture(context, stream);
+    capture.record(timed(), stream);
+    recording.calls();
+  }
+  CHECK(recording.calls() == Names{"cuStreamEndCapture", "cuGraphDestroy", "cuEventDestroy"});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "external_in_capture asks once, then makes the call that fits",
+                 "[capture][external]") {
+  DriverEvent event(context);
+  recording.calls();
+  event.record(stream, RecordFlags::external_in_capture);
+  CHECK(recording.calls_with_contexts() ==
+        std::vector<Call>{{"cuStreamIsCapturing", nullptr}, {"cuEventRecord", nullptr}});
+  event.wait(stream, WaitFlags::external_in_capture);
+  CHECK(recording.calls_with_contexts() ==
+        std::vector<Call>{{"cuStreamIsCapturing", nullptr}, {"cuStreamWaitEvent", nullptr}});
+  CHECK(recording.wait_flags() == CU_EVENT_WAIT_DEFAULT);
+
+  // Also where it was invalidated: the driver then says so.
+  for (const CUstreamCaptureStatus status :
+       {CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_INVALIDATED}) {
+    recording.capture_status(status);
+    event.record(stream, RecordFlags::external_in_capture);
+    CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuEventRecordWithFlags"});
+    CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
+    event.wait(stream, WaitFlags::external_in_capture);
+    CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWaitEvent"});
+    CHECK(recording.wait_flags() == CU_EVENT_WAIT_EXTERNAL);
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "external_in_capture on a default stream asks in the event's context",
+                 "[capture][external]") {
+  DriverEvent event(context);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  recording.calls();
+  event.record(CU_STREAM_PER_THREAD, RecordFlags::external_in_capture);
+  std::vector<Call> calls = recording.calls_with_contexts();
+  REQUIRE(calls.size() == 6);
+  CHECK(calls[3] == Call{"cuStreamIsCapturing", context_handle(1)});
+  CHECK(calls[4] == Call{"cuEventRecordWithFlags", context_handle(1)});
+
+  event.wait(CU_STREAM_PER_THREAD, WaitFlags::external_in_capture);
+  calls = recording.calls_with_contexts();
+  REQUIRE(calls.size() == 6);
+  CHECK(calls[3] == Call{"cuStreamIsCapturing", context_handle(1)});
+  CHECK(calls[4] == Call{"cuStreamWaitEvent", context_handle(1)});
+  CHECK(recording.wait_flags() == CU_EVENT_WAIT_EXTERNAL);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "where the status cannot be had, nothing is recorded and nothing waits",
+                 "[capture][external]") {
+  DriverEvent event(context);
+  for (CUstream const standard : {CU_STREAM_LEGACY, stream}) {
+    recording.calls();
+    recording.fail_next("cuStreamIsCapturing", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    refusal<StreamCaptureImplicit>([&] { event.record(standard, RecordFlags::external_in_capture); });
+    recording.fail_next("cuStreamIsCapturing", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    refusal<StreamCaptureImplicit>([&] { event.wait(standard, WaitFlags::external_in_capture); });
+    for (const std::string_view call : recording.calls())
+      CHECK((call != "cuEventRecord" && call != "cuEventRecordWithFlags" && call != "cuStreamWaitEvent"));
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a whole context is recorded, or waits, by one call with none current",
+                 "[capture][context]") {
+  DriverEvent event(context);
+  const auto green = reinterpret_cast<CUgreenCtx>(std::uintptr_t{0x6000});
+  recording.calls();
+  event.record_context(context);
+  event.wait_context(context);
+  event.record_context(green);
+  event.wait_context(green);
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxRecordEvent", nullptr},
+                                                             {"cuCtxWaitEvent", nullptr},
+                                                             {"cuGreenCtxRecordEvent", nullptr},
+                                                             {"cuGreenCtxWaitEvent", nullptr}});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a refused record of a whole context says why", "[capture][context]") {
+  DriverEvent event(context);
+  recording.fail_next("cuCtxRecordEvent", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { event.record_context(context); }),
+             ContainsSubstring("invalidated the capture"));
+  recording.fail_next("cuCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(
+      refusal<ContextMismatch>([&] { event.record_context(Context::borrow(context_handle(2), driver)); }),
+      ContainsSubstring("context 0xc001") && ContainsSubstring("context 0xc002"));
+  recording.fail_next("cuCtxWaitEvent", CUDA_ERROR_INVALID_VALUE);
+  refusal<RecordedInCapture>([&] { event.wait_context(context); });
+  DriverEvent empty;
+  refusal<EmptyEvent>([&] { empty.record_context(context); });
+  refusal<EmptyEvent>([&] { empty.wait_context(context); });
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "an older driver cannot record a whole context, and the error says since when",
+                 "[capture][context]") {
+  const Driver old = RecordingDriver::driver(12000);
+  const Context there = Context::borrow(context_handle(1), old);
+  const auto green = reinterpret_cast<CUgreenCtx>(std::uintptr_t{0x6000});
+  DriverEvent event(there);
+  recording.calls();
+  CHECK_THAT(refusal<NotSupported>([&] { event.record_context(there); }),
+             ContainsSubstring("cuCtxRecordEvent came with CUDA 12.5"));
+  CHECK_THAT(refusal<NotSupported>([&] { event.wait_context(there); }),
+             ContainsSubstring("cuCtxWaitEvent came with CUDA 12.5"));
+  CHECK_THAT(refusal<NotSupported>([&] { event.record_context(green); }),
+             ContainsSubstring("cuGreenCtxRecordEvent came with CUDA 12.4"));
+  CHECK_THAT(refusal<NotSupported>([&] { event.wait_context(green); }),
+             ContainsSubstring("cuGreenCtxWaitEvent came with CUDA 12.4"));
+  CHECK(event.try_record_context(there) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(event.try_wait_context(green) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, a capture leaves nothing behind",
+                 "[capture][fault]") {
+  fail_each_call([&] { StreamCapture capture(context, stream); });
+  fail_each_call([&] { StreamCapture capture(context, CU_STREAM_PER_THREAD); });
+  fail_each_call([&] {
+    StreamCapture capture(context, stream);
+    for (int i = 0; i < 2; ++i)
+      capture.record(DriverEvent(context), stream);
+    capture.end().instantiate();
+  });
+  fail_each_call([&] {
+    const CaptureModeGuard guard(driver);
+    capture_status(context, nullptr);
+  });
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  fail_each_call([&] {
+    DriverEvent event(context);
+    event.record(stream, RecordFlags::external_in_capture);
+    event.wait(stream, WaitFlags::external_in_capture);
+    event.record(CU_STREAM_PER_THREAD, RecordFlags::external_in_capture);
+    event.record_context(context);
+    event.wait_context(context);
+  });
+}

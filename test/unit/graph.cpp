@@ -1,0 +1,314 @@
+#include <cuevent/graph.hpp>
+
+#include "recording_fixture.hpp"
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <type_traits>
+#include <utility>
+
+using namespace cuevent;
+using namespace test;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(!std::is_copy_constructible_v<Graph> && !std::is_copy_assignable_v<Graph>);
+static_assert(std::is_nothrow_move_constructible_v<Graph> && std::is_nothrow_move_assignable_v<Graph>);
+static_assert(std::is_nothrow_destructible_v<Graph> && !std::is_default_constructible_v<Graph>);
+static_assert(!std::is_convertible_v<const Context&, Graph> && !std::is_convertible_v<Graph, bool>);
+static_assert(sizeof(Graph) <= 40);
+static_assert(!std::is_copy_constructible_v<GraphExec> && !std::is_copy_assignable_v<GraphExec>);
+static_assert(std::is_nothrow_move_constructible_v<GraphExec> &&
+              std::is_nothrow_move_assignable_v<GraphExec>);
+static_assert(std::is_nothrow_destructible_v<GraphExec> && !std::is_convertible_v<GraphExec, bool>);
+static_assert(sizeof(GraphExec) <= 64);
+static_assert(noexcept(std::declval<Graph&>().release()) && noexcept(std::declval<GraphExec&>().release()));
+static_assert(sizeof(EventRecordNode) == sizeof(CUgraphNode) && sizeof(EventWaitNode) == sizeof(CUgraphNode));
+static_assert(!std::is_convertible_v<CUgraphNode, EventRecordNode> &&
+              !std::is_convertible_v<EventWaitNode, EventRecordNode>);
+
+TEST_CASE_METHOD(RecordingFixture, "a graph needs no context but to be instantiated", "[graph]") {
+  const DriverEvent event = timed();
+  recording.calls();
+  {
+    Graph graph(context);
+    const EventRecordNode record = graph.add_record(event);
+    graph.add_wait(event, {record.native_handle()});
+    CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuGraphCreate", nullptr},
+                                                               {"cuGraphAddEventRecordNode", nullptr},
+                                                               {"cuGraphAddEventWaitNode", nullptr}});
+    const GraphExec exec = graph.instantiate();
+    CHECK(recording.calls_with_contexts() ==
+          std::vector<Call>{{"cuCtxGetCurrent", nullptr},
+                            {"cuCtxGetId", nullptr},
+                            {"cuCtxPushCurrent", nullptr},
+                            {"cuGraphInstantiateWithFlags", context_handle(1)},
+                            {"cuCtxPopCurrent", context_handle(1)}});
+  }
+  CHECK(recording.calls_with_contexts() ==
+        std::vector<Call>{{"cuGraphExecDestroy", nullptr}, {"cuGraphDestroy", nullptr}});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a launch is one call, in the graph's context where the stream is default",
+                 "[graph]") {
+  GraphExec exec = GraphExec::borrow(context, exec_handle(1));
+  exec.launch(stream);
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuGraphLaunch", nullptr}});
+  for (CUstream const standard : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    exec.launch(standard);
+    const std::vector<Call> calls = recording.calls_with_contexts();
+    REQUIRE(calls.size() == 5);
+    CHECK(calls[3] == Call{"cuGraphLaunch", context_handle(1)});
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a node's event is read back and re-pointed by one call each", "[graph]") {
+  const DriverEvent first = timed(), second = timed();
+  Graph graph(context);
+  const EventRecordNode record = graph.add_record(first);
+  const EventWaitNode wait = graph.add_wait(first);
+  CHECK(record == EventRecordNode(record.native_handle()));
+  recording.calls();
+  CHECK(graph.event(record) == first.native_handle());
+  CHECK(graph.event(wait) == first.native_handle());
+  graph.set_event(record, second);
+  graph.set_event(wait, second);
+  CHECK(graph.event(record) == second.native_handle());
+  CHECK(graph.event(wait) == second.native_handle());
+  CHECK(recording.calls() == Names{"cuGraphEventRecordNodeGetEvent", "cuGraphEventWaitNodeGetEvent",
+                                   "cuGraphEventRecordNodeSetEvent", "cuGraphEventWaitNodeSetEvent",
+                                   "cuGraphEventRecordNodeGetEvent", "cuGraphEventWaitNodeGetEvent"});
+
+  GraphExec exec = GraphExec::borrow(context, exec_handle(1));
+  exec.set_event(record, first);
+  exec.set_event(wait, first);
+  CHECK(recording.calls() == Names{"cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent"});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "event_nodes are those that record and those that wait, and no others",
+                 "[graph]") {
+  const Graph graph = Graph::borrow(context, graph_handle(1));
+  CHECK(graph.event_nodes().records.empty());
+  CHECK(recording.calls() == Names{"cuGraphGetNodes"}); // of no nodes, nothing more is asked
+
+  recording.graph_nodes({CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                         CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_MEMCPY,
+                         CU_GRAPH_NODE_TYPE_EVENT_RECORD});
+  const Graph::EventNodes found = graph.event_nodes();
+  CHECK(found.records == std::vector{EventRecordNode(node_handle(1)), EventRecordNode(node_handle(4))});
+  CHECK(found.waits == std::vector{EventWaitNode(node_handle(2))});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an empty event reaches no driver call", "[graph]") {
+  Graph graph(context);
+  GraphExec exec = GraphExec::borrow(context, exec_handle(1));
+  const EventRecordNode record(node_handle(0));
+  const EventWaitNode wait(node_handle(0));
+  const DriverEvent empty;
+  recording.calls();
+  refusal<EmptyEvent>([&] { graph.add_record(empty); });
+  refusal<EmptyEvent>([&] { graph.add_wait(empty); });
+  refusal<EmptyEvent>([&] { graph.set_event(record, empty); });
+  refusal<EmptyEvent>([&] { graph.set_event(wait, empty); });
+  refusal<EmptyEvent>([&] { graph.retain(DriverEvent()); });
+  refusal<EmptyEvent>([&] { exec.set_event(record, empty); });
+  refusal<EmptyEvent>([&] { exec.set_event(wait, empty); });
+  refusal<EmptyEvent>([&] { static_cast<void>(exec.set_event(record, DriverEvent())); });
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an event of one driver never reaches the graph of another", "[graph]") {
+  Graph graph(context);
+  GraphExec exec = GraphExec::borrow(context, exec_handle(1));
+  const Context elsewhere = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
+  DriverEvent foreign = DriverEvent::borrow(elsewhere, event_handle(1), EventFlags::none);
+  const EventRecordNode record(node_handle(0));
+  refusal<ContextMismatch>([&] { graph.add_record(foreign); });
+  refusal<ContextMismatch>([&] { graph.set_event(record, foreign); });
+  refusal<ContextMismatch>([&] { graph.retain(std::move(foreign)); });
+  CHECK_THAT(refusal<ContextMismatch>([&] { exec.set_event(record, foreign); }),
+             ContainsSubstring("another driver"));
+  CHECK(foreign);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a graph keeps an event until its user object ends, and makes no call then",
+                 "[graph][retain]") {
+  DriverEvent event = timed();
+  Graph graph(context);
+  recording.calls();
+  graph.retain(std::move(event));
+  CHECK_FALSE(event);
+  CHECK(recording.calls() == Names{"cuUserObjectCreate", "cuGraphRetainUserObject"});
+  CHECK(RecordingDriver::live_events() == events_before + 1);
+
+  recording.end_user_objects(); // the driver's thread may make no call here
+  CHECK(recording.calls().empty());
+  CHECK(collect() == 1);
+  CHECK(recording.calls() == Names{"cuEventDestroy"});
+  CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context", "[graph][retain]") {
+  const long contexts = RecordingDriver::live_contexts();
+  {
+    const Context owner = Context::primary(0, driver);
+    Graph graph = Graph::borrow(owner, graph_handle(1));
+    graph.retain(DriverEvent(owner));
+  }
+  recording.calls();
+  recording.end_user_objects();
+  CHECK(RecordingDriver::live_contexts() == contexts + 1);
+  CHECK(recording.calls().empty());
+  CHECK(collect() == 1);
+  CHECK(recording.calls() == Names{"cuEventDestroy", "cuDevicePrimaryCtxRelease"});
+  CHECK(RecordingDriver::live_contexts() == contexts);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "where retain fails the event stays the caller's", "[graph][retain]") {
+  DriverEvent event = timed();
+  CUevent const handle = event.native_handle();
+  Graph graph(context);
+  recording.calls();
+  for (const char* const call : {"cuUserObjectCreate", "cuGraphRetainUserObject"}) {
+    recording.fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_THAT(refusal<OutOfMemory>([&] { graph.retain(std::move(event)); }), ContainsSubstring(call));
+    CHECK(event.native_handle() == handle);
+    CHECK(event.flags() == EventFlags::timing);
+  }
+  CHECK(recording.calls() ==
+        Names{"cuUserObjectCreate", "cuUserObjectCreate", "cuGraphRetainUserObject", "cuUserObjectRelease"});
+  CHECK(collect() == 0);
+  event.record(stream);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and hands back the one before",
+                 "[graph]") {
+  const EventRecordNode record(node_handle(1));
+  const EventWaitNode wait(node_handle(2));
+  {
+    GraphExec exec = Graph::borrow(context, graph_handle(1)).instantiate();
+    DriverEvent first = timed(), second = timed();
+    CUevent const handle = first.native_handle();
+    CHECK_FALSE(exec.set_event(record, std::move(first)));
+    CHECK_FALSE(exec.set_event(wait, DriverEvent(context)));
+    CHECK_FALSE(first);
+
+    recording.fail_next("cuGraphExecEventRecordNodeSetEvent", CUDA_ERROR_INVALID_VALUE);
+    refusal<InvalidValue>([&] { static_cast<void>(exec.set_event(record, std::move(second))); });
+    CHECK(second);
+    const DriverEvent before = exec.set_event(record, std::move(second));
+    CHECK(before.native_handle() == handle);
+    CHECK(RecordingDriver::live_events() == events_before + 3);
+
+    GraphExec moved = std::move(exec);
+    CHECK_FALSE(exec);
+    recording.calls();
+    exec = std::move(moved);
+    CHECK(recording.calls().empty());
+  }
+  // The exec goes first: what it refers to outlives it.
+  const Names calls = recording.calls();
+  CHECK(calls == Names{"cuEventDestroy", "cuGraphExecDestroy", "cuEventDestroy", "cuEventDestroy"});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a refused event says which context or node it was for",
+                 "[graph][cause]") {
+  GraphExec exec = GraphExec::borrow(context, exec_handle(1));
+  const DriverEvent event = timed();
+  recording.fail_next("cuGraphExecEventRecordNodeSetEvent", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<InvalidValue>([&] { exec.set_event(EventRecordNode(node_handle(1)), event); }),
+             ContainsSubstring("another context") && ContainsSubstring("this graph"));
+  recording.fail_next("cuGraphExecEventWaitNodeSetEvent", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<InvalidValue>([&] { exec.set_event(EventWaitNode(node_handle(1)), event); }),
+             ContainsSubstring("another context") && ContainsSubstring("this graph"));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or an exec empty, and calls on it throw",
+                 "[graph]") {
+  Graph graph(context);
+  CUgraph const handle = graph.native_handle();
+  Graph moved = std::move(graph);
+  CHECK_FALSE(graph);
+  CHECK(moved.native_handle() == handle);
+  CHECK(moved.context() == context);
+  recording.calls();
+  const DriverEvent event = DriverEvent::borrow(context, event_handle(1), EventFlags::none);
+  refusal<InvalidHandle>([&] { graph.add_record(event); });
+  refusal<InvalidContext>([&] { graph.instantiate(); });
+  CHECK(recording.calls().empty());
+
+  CHECK(moved.release() == handle);
+  CHECK_FALSE(moved);
+  CHECK(RecordingDriver::live_graphs() == graphs_before + 1);
+  graph = Graph::from_native_handle(context, handle);
+  Graph& same = graph;
+  graph = std::move(same);
+  CHECK(graph.native_handle() == handle);
+
+  GraphExec exec = graph.instantiate();
+  CUevent const kept = exec.context() ? DriverEvent(context).release() : nullptr;
+  static_cast<void>(exec.set_event(EventRecordNode(node_handle(1)),
+                                   DriverEvent::from_native_handle(context, kept, EventFlags::none)));
+  CUgraphExec const raw = exec.release();
+  CHECK_FALSE(exec);
+  CHECK(RecordingDriver::live_events() == events_before + 1); // given away with the exec
+  refusal<InvalidHandle>([&] { exec.launch(stream); });
+  CHECK(GraphExec::from_native_handle(context, raw).native_handle() == raw);
+  CHECK(DriverEvent::from_native_handle(context, kept, EventFlags::none));
+
+  CHECK_THROWS_AS(Graph::from_native_handle(context, nullptr), InvalidHandle);
+  CHECK_THROWS_AS(Graph::borrow(context, nullptr), InvalidHandle);
+  CHECK_THROWS_AS(GraphExec::from_native_handle(context, nullptr), InvalidHandle);
+  CHECK_THROWS_AS(GraphExec::borrow(context, nullptr), InvalidHandle);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a borrowed graph or exec is never destroyed", "[graph]") {
+  {
+    Graph graph = Graph::borrow(context, graph_handle(1));
+    const Graph moved = std::move(graph);
+    GraphExec exec = GraphExec::borrow(context, exec_handle(1));
+    const GraphExec moved_exec = std::move(exec);
+  }
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the hook", "[graph]") {
+  HookedErrors hooked;
+  recording.fail_next("cuGraphDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  { const Graph graph(context); }
+  CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  recording.fail_next("cuGraphExecDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  { const GraphExec exec = GraphExec::from_native_handle(context, exec_handle(1)); }
+  CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  driver.table().cuGraphDestroy_v10000(nullptr); // the one that the stubs still count
+}
+
+TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, a graph leaves nothing behind",
+                 "[graph][fault]") {
+  recording.graph_nodes({CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT});
+  fail_each_call([&] {
+    const DriverEvent event(context), other(context);
+    Graph graph(context);
+    const EventRecordNode record = graph.add_record(event);
+    const EventWaitNode wait = graph.add_wait(event);
+    graph.event(record);
+    graph.event(wait);
+    graph.set_event(record, other);
+    graph.set_event(wait, other);
+    graph.event_nodes();
+  });
+  fail_each_call([&] {
+    Graph graph(context);
+    graph.retain(DriverEvent(context));
+    graph.instantiate().launch(nullptr);
+  });
+  fail_each_call([&] {
+    GraphExec exec = Graph(context).instantiate();
+    for (int i = 0; i < 2; ++i)
+      static_cast<void>(exec.set_event(EventRecordNode(node_handle(1)), DriverEvent(context)));
+    const DriverEvent event(context);
+    exec.set_event(EventWaitNode(node_handle(2)), event);
+    exec.launch(stream);
+  });
+}

@@ -1,0 +1,60 @@
+#include <cuevent/launch_attribute.hpp>
+
+#include "recording_fixture.hpp"
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <type_traits>
+
+using namespace cuevent;
+using namespace test;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(std::is_same_v<decltype(programmatic_event(DriverEvent())), CUlaunchAttribute>);
+static_assert(std::is_same_v<decltype(launch_completion_event(DriverEvent())), CUlaunchAttribute>);
+static_assert(!noexcept(programmatic_event(DriverEvent())) &&
+              !noexcept(launch_completion_event(DriverEvent())));
+static_assert(std::is_trivially_copyable_v<CUlaunchAttribute>);
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a programmatic event carries the event and its trigger, and no call is made", "[launch]") {
+  const DriverEvent event(context, EventFlags::blocking_sync);
+  recording.calls();
+  const CUlaunchAttribute at_end = programmatic_event(event);
+  CHECK(at_end.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT);
+  CHECK(at_end.value.programmaticEvent.event == event.native_handle());
+  CHECK(at_end.value.programmaticEvent.flags == 0);
+  CHECK(at_end.value.programmaticEvent.triggerAtBlockStart == 0);
+  CHECK(programmatic_event(event, EventTrigger::block_start).value.programmaticEvent.triggerAtBlockStart ==
+        1);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a launch completion event carries the event, and no call is made",
+                 "[launch]") {
+  const DriverEvent event(context);
+  recording.calls();
+  const CUlaunchAttribute attribute = launch_completion_event(event);
+  CHECK(int(attribute.id) == 12); // CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT, which CUDA 12.0 lacks
+  // The values of both attributes begin alike: event, flags.
+  CHECK(attribute.value.programmaticEvent.event == event.native_handle());
+  CHECK(attribute.value.programmaticEvent.flags == 0);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "an event that a launch cannot record is refused with what to make instead",
+                 "[launch][cause]") {
+  for (const EventFlags flags :
+       {EventFlags::timing, EventFlags::interprocess, EventFlags::timing | EventFlags::blocking_sync}) {
+    const DriverEvent event(context, flags);
+    CHECK_THAT(refusal<NotSupported>([&] { programmatic_event(event); }),
+               ContainsSubstring("timing or interprocess") && ContainsSubstring("blocking_sync"));
+    CHECK_THAT(refusal<NotSupported>([&] { launch_completion_event(event); }),
+               ContainsSubstring("make it with EventFlags::none"));
+  }
+  const DriverEvent blocking(context, EventFlags::blocking_sync);
+  refusal<NotSupported>([&] { launch_completion_event(blocking); });
+  refusal<EmptyEvent>([&] { programmatic_event(DriverEvent()); });
+  refusal<EmptyEvent>([&] { launch_completion_event(DriverEvent()); });
+}

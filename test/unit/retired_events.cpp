@@ -1,0 +1,157 @@
+#include <cuevent/retired_events.hpp>
+
+#include <cuevent/capture.hpp>
+
+#include "recording_fixture.hpp"
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <new>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+using namespace cuevent;
+using namespace test;
+
+static_assert(noexcept(retire(DriverEvent())) && noexcept(collect()));
+static_assert(!std::is_invocable_v<decltype(retire), DriverEvent&>); // an event is given away by name
+static_assert(std::is_same_v<decltype(collect()), std::size_t>);
+
+namespace {
+thread_local bool no_memory = false;
+}
+
+// Replaces the standard library's in this program, to run out of memory where the library is prepared for it.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  if (no_memory) return nullptr;
+  try {
+    return ::operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a retired event is destroyed by collect and by nothing before",
+                 "[retired]") {
+  DriverEvent first = timed(), second(context);
+  recording.calls();
+  retire(std::move(first));
+  retire(std::move(second));
+  CHECK_FALSE(first);
+  CHECK(recording.calls().empty());
+  CHECK(RecordingDriver::live_events() == events_before + 2);
+  CHECK(collect() == 2);
+  CHECK(recording.calls_with_contexts() ==
+        std::vector<Call>{{"cuEventDestroy", nullptr}, {"cuEventDestroy", nullptr}});
+  CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "retiring an empty event does nothing, and a borrowed one is not destroyed", "[retired]") {
+  retire(DriverEvent());
+  CHECK(collect() == 0);
+  retire(DriverEvent::borrow(context, event_handle(1), EventFlags::none));
+  collect();
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "creation, close and the ends of graphs and execs collect", "[retired]") {
+  // What was retired before the call is gone after it.
+  const auto collects = [&](const std::function<void()>& call) {
+    DriverEvent retired(context);
+    retire(std::move(retired));
+    call();
+    return collect() == 0;
+  };
+  CHECK(collects([&] { DriverEvent event(context); }));
+  CHECK(collects([&] {
+    DriverEvent event;
+    DriverEvent::try_create(event, context);
+  }));
+  DriverEvent closed(context), borrowed = DriverEvent::borrow(context, event_handle(1), EventFlags::none);
+  CHECK(collects([&] { closed.close(); }));
+  CHECK(collects([&] { borrowed.close(); }));
+  CHECK(collects([&] { Graph graph(context); }));
+  Graph graph(context);
+  CHECK(collects([&] { graph.instantiate(); }));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "recording, waiting and asking collect nothing", "[retired]") {
+  DriverEvent event = timed();
+  const DriverEvent end = timed();
+  StreamCapture capture(context, stream);
+  DriverEvent retired(context);
+  retire(std::move(retired));
+  recording.calls();
+  event.record(stream);
+  event.record(nullptr);
+  event.record(stream, RecordFlags::external_in_capture);
+  event.wait(stream);
+  event.wait(nullptr);
+  event.query();
+  event.query_relaxed();
+  event.synchronize();
+  event.synchronize_for(std::chrono::nanoseconds(1));
+  event.elapsed_time(end);
+  event.record_context(context);
+  event.wait_context(context);
+  capture_status(context, stream);
+  for (const std::string_view call : recording.calls())
+    CHECK(call != "cuEventDestroy");
+  CHECK(collect() == 1);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "what collect cannot destroy goes to the hook, and the rest is destroyed",
+                 "[retired]") {
+  HookedErrors hooked;
+  DriverEvent first(context), second(context);
+  retire(std::move(first));
+  retire(std::move(second));
+  recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(collect() == 2);
+  CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(RecordingDriver::live_events() == events_before + 1);
+  driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
+}
+
+TEST_CASE_METHOD(RecordingFixture, "where there is no memory to remember an event by, the hook is told",
+                 "[retired]") {
+  HookedErrors hooked;
+  DriverEvent event(context);
+  recording.calls();
+  no_memory = true;
+  retire(std::move(event));
+  no_memory = false;
+  CHECK(hooked.take() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_FALSE(event);
+  CHECK(collect() == 0);
+  CHECK(recording.calls().empty());
+  CHECK(RecordingDriver::live_events() == events_before + 1); // leaked
+  driver.table().cuEventDestroy_v4000(nullptr);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "threads retire and collect at once, and each event is destroyed once",
+                 "[retired][threads]") {
+  constexpr std::size_t threads = 8, each = 500;
+  std::atomic<std::size_t> collected{0};
+  std::barrier made(threads); // making an event collects too, and does not say how many
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      std::vector<DriverEvent> events;
+      for (std::size_t i = 0; i < each; ++i)
+        events.emplace_back(context);
+      made.arrive_and_wait();
+      for (std::size_t i = 0; i < each; ++i) {
+        retire(std::move(events[i]));
+        if (i % 16 == t) collected += collect();
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  collected += collect();
+  CHECK(collected == threads * each);
+  CHECK(RecordingDriver::live_events() == events_before);
+}

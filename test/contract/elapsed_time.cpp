@@ -23,19 +23,19 @@ using Clock = std::chrono::steady_clock;
 TEST_CASE_METHOD(Fixture, "The elapsed time is the device's, and within what the host saw pass") {
   const Stream stream(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
-  const Clock::time_point before = Clock::now();
+  const Clock::time_point before = now();
   start.record(stream);
   start.synchronize();
   Gate gate(stream);
   end.record(stream);
-  const Clock::time_point held = Clock::now();
+  const Clock::time_point held = now();
   bool early = false;
-  while (Clock::now() - held < std::chrono::milliseconds(2)) // what has to be in the time measured
+  while (now() - held < std::chrono::milliseconds(2)) // what has to be in the time measured
     early |= end.query();
   CHECK_FALSE(early);
   gate.open();
   end.synchronize();
-  const Clock::time_point after = Clock::now();
+  const Clock::time_point after = now();
 
   constexpr double resolution = 0.001; // milliseconds; the documentation says about 0.5 us for each event
   const double elapsed = static_cast<double>(start.elapsed_time(end).count());

@@ -69,7 +69,6 @@ TEST_CASE_METHOD(Fixture, "A timed wait gives up when its time is over, and not 
 
   CHECK_FALSE(event.synchronize_for(0s));
   CHECK_FALSE(event.synchronize_for(-1s));
-  const auto now = [this] { return Clock::time_point(std::chrono::nanoseconds(driver.table().clock_now())); };
   CHECK_FALSE(event.synchronize_until(now() - 1s));
   CHECK_FALSE(event.synchronize_until(Clock::time_point::min()));
   const Clock::time_point start = now();

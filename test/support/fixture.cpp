@@ -91,6 +91,10 @@ Fixture::~Fixture() {
   CHECK(untaken.empty());
 }
 
+std::chrono::steady_clock::time_point Fixture::now() {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(test::driver().table().clock_now()));
+}
+
 std::vector<std::string> Fixture::take_reports() {
   const std::lock_guard lock(mutex);
   return std::exchange(reports, {});

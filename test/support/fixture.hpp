@@ -5,6 +5,7 @@
 
 #include <cuevent/context.hpp>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ public:
   ~Fixture();
 
 protected:
+  /// The time on the driver's clock, which in a stepped simulator is not the wall's.
+  static std::chrono::steady_clock::time_point now();
+
   /// What destructors have reported since the last call: "cuEventDestroy 709".
   static std::vector<std::string> take_reports();
 

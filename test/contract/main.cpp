@@ -13,7 +13,15 @@ namespace {
 
 cuevent::GetProcAddress driver_named(const std::string& name) {
   namespace sim = cuevent::sim;
-  if (name == "real") return cuevent::Driver::instance().table().get_proc_address;
+  if (name == "real") {
+    const cuevent::Driver& driver = cuevent::Driver::instance();
+    char device[256] = "";
+    driver.entry_point<PFN_cuDeviceGetName_v2000>("cuDeviceGetName", 2000)(device, sizeof device, 0);
+    if (std::string(device).find("simulated") != std::string::npos)
+      throw cuevent::DriverUnavailable(CUDA_ERROR_NO_DEVICE, "cuDeviceGetName",
+                                       "what was found is the simulated driver");
+    return driver.table().get_proc_address;
+  }
   sim::reset({.mode = name == "sim" ? sim::Mode::stepped : sim::Mode::running, .devices = 2});
   return sim::get_proc_address;
 }

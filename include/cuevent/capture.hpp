@@ -22,18 +22,21 @@ enum class CaptureStatus {
   invalidated, ///< an error ended it; what is left to do is to end() or destroy the StreamCapture
 };
 
-/// Whether `stream` is being captured: the one given, of `context` if it is a default stream.
-/// Driver function: cuStreamIsCapturing. Throws StreamCaptureImplicit for the legacy stream beside a capture
-/// of a blocking stream. Thread-safety: any thread. Context: as DriverEvent's members. During capture:
-/// harmless, also where it throws.
+/// Whether `stream` is being captured: the one given, of `context` if it is a default stream. Driver
+/// function: cuStreamIsCapturing. Throws StreamCaptureImplicit for the legacy stream beside a capture of a
+/// blocking stream.
+/// Thread-safety: any thread.
+/// Context: as DriverEvent's members.
+/// During capture: harmless, also where it throws.
 CaptureStatus capture_status(const Context& context, CUstream stream);
 
 /// The calling thread in another capture mode for a scope; in relaxed mode, which is the default, its calls
 /// harm no capture but one that they are part of. Driver function: cuThreadExchangeStreamCaptureMode.
 ///
 /// Thread-safety: belongs to the thread that made it, and must not live across a co_await; one destroyed on
-/// another thread reports to the error hook and undoes nothing. Context: needs and changes none; makes none
-/// active. During capture: this is what it is for.
+/// another thread reports to the error hook and undoes nothing.
+/// Context: needs and changes none; makes none active.
+/// During capture: this is what it is for.
 class CaptureModeGuard {
 public:
   [[nodiscard("an unnamed guard ends at once")]] explicit CaptureModeGuard(
@@ -50,10 +53,11 @@ private:
 
 /// A capture of a stream, from its making until end() or its destructor, which abandons it.
 ///
-/// Thread-safety: unless it is relaxed, made, ended and destroyed on one thread; other threads may submit to
-/// the stream. Context: a default stream (CU_STREAM_PER_THREAD; the legacy one cannot be captured) is that of
-/// `context`. During capture: begins one; a second capture of the stream is refused and leaves the first as
-/// it is.
+/// Thread-safety: unless it is relaxed, made, ended and destroyed on one thread; other threads may submit
+/// to the stream.
+/// Context: a default stream (CU_STREAM_PER_THREAD; the legacy one cannot be captured) is that of
+/// `context`.
+/// During capture: begins one; a second capture of the stream is refused and leaves the first as it is.
 class StreamCapture {
 public:
   /// Driver function: cuStreamBeginCapture. Throws StreamCaptureUnsupported for the legacy stream,

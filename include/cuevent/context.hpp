@@ -8,13 +8,14 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// A CUcontext and the driver it belongs to. A Context from primary() or create() owns: copies share it, and
-/// the last one releases or destroys it. One from borrow() or current() does not: the caller keeps the
+/// A CUcontext and the driver it belongs to. A Context from primary() or create() owns: copies share it,
+/// and the last one releases or destroys it. One from borrow() or current() does not: the caller keeps the
 /// context alive for as long as anything here uses it. Empty if default-made or moved from.
 ///
 /// Thread-safety: distinct objects may be used from any thread, also copies of one; one object under the
-/// caller's ordering. Context: the caller's current context is the same after every call as before it. During
-/// capture: making, copying and dropping a Context harms no capture.
+/// caller's ordering.
+/// Context: the caller's current context is the same after every call as before it.
+/// During capture: making, copying and dropping a Context harms no capture.
 class Context {
 public:
   Context() noexcept = default;
@@ -98,8 +99,9 @@ inline bool is_default_stream(CUstream stream) noexcept {
 /// Driver functions: cuCtxGetCurrent, and if need be cuCtxGetId, cuCtxPushCurrent, cuCtxPopCurrent.
 ///
 /// Thread-safety: belongs to the thread that made it, and must not live across a co_await. One destroyed on
-/// another thread, or when something else is current, reports to the error hook and undoes nothing. Context:
-/// this is what changes it. It is not kept alive: the Context outlives the guard. During capture: harmless.
+/// another thread, or when something else is current, reports to the error hook and undoes nothing.
+/// Context: this is what changes it. It is not kept alive: the Context outlives the guard.
+/// During capture: harmless.
 class ContextGuard {
 public:
   /// Throws InvalidContext for an empty Context, ContextIsDestroyed, or what cuCtxPushCurrent refuses.

@@ -29,8 +29,8 @@ namespace cuevent {
 using GetProcAddress = PFN_cuGetProcAddress_v12000;
 
 /// One pointer per driver function, each named by the CUDA version of its signature:
-/// table.cuEventQuery_v2000(event). Thread-safety: immutable once made. Context and capture: as each driver
-/// function.
+/// table.cuEventQuery_v2000(event).
+/// Thread-safety: immutable once made. Context and capture: as each driver function.
 struct DriverTable {
   int version; ///< cuDriverGetVersion: 13000 is CUDA 13.0
   GetProcAddress get_proc_address;

@@ -52,20 +52,24 @@ constexpr WaitFlags operator&(WaitFlags a, WaitFlags b) noexcept {
 }
 
 /// An event of the driver, which it destroys unless it borrows it. Move-only; empty when default-made and
-/// after a move, close() or release(). An empty event never reaches the driver: its members throw EmptyEvent,
-/// their twins return CUDA_ERROR_INVALID_HANDLE.
+/// after a move, close() or release(). An empty event never reaches the driver: its members throw
+/// EmptyEvent, their twins return CUDA_ERROR_INVALID_HANDLE.
 ///
-/// A stream handle of a default stream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means that of the event's
-/// own context. Each member has a noexcept twin try_..., which returns the CUresult and throws nothing. A
-/// member that throws has done nothing, and the event is as it was. Any member may deliver the fault of
-/// earlier device work (DeviceFault).
+/// A stream handle of a default stream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means that of the
+/// event's own context. Each member has a noexcept twin try_..., which returns the CUresult and throws
+/// nothing. A member that throws has done nothing, and the event is as it was. Any member may deliver the
+/// fault of earlier device work (DeviceFault).
 ///
-/// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one event; record, close,
-/// release, assignment and moves need the caller's ordering. Context: each member acts in the event's context
-/// and leaves the caller's current context as it was. During capture: creation, destruction and elapsed_time
-/// harm no capture. record() and wait() on a capturing stream become part of the capture. query() and
-/// synchronize() invalidate a capture that this thread began unless it is relaxed, and any other thread's
-/// global capture; query_relaxed() and synchronize_for() only one that the event was recorded into.
+/// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one event; record,
+/// close, release, assignment and moves need the caller's ordering.
+/// Context: each member acts in the event's context and leaves the caller's current context as it was. An
+/// event keeps an owned context alive; a borrowed one has to outlive it, and a primary one must not be reset
+/// under it: the driver then mostly answers CUDA_ERROR_CONTEXT_IS_DESTROYED, but reads freed memory for it, and
+/// was seen to crash, in cuEventDestroy too.
+/// During capture: creation, destruction and elapsed_time harm no capture. record() and wait() on a
+/// capturing stream become part of the capture. query() and synchronize() invalidate a capture that this
+/// thread began unless it is relaxed, and any other thread's global capture; query_relaxed() and
+/// synchronize_for() only one that the event was recorded into.
 class DriverEvent {
 public:
   using Milliseconds = std::chrono::duration<float, std::milli>;
@@ -136,11 +140,11 @@ public:
     return call_wait(stream, flags);
   }
 
-  /// Marks the work submitted to all streams of `context`, which has to be the event's, or of a green context
-  /// of it, so far. Driver functions: cuCtxRecordEvent (CUDA 12.5), cuGreenCtxRecordEvent (12.4). Throws
-  /// NotSupported on an older driver, ContextMismatch. During capture: if any stream of the context is being
-  /// captured, throws StreamCaptureUnsupported, and every such capture is invalidated, whatever its mode and
-  /// thread.
+  /// Marks the work submitted to all streams of `context`, which has to be the event's, or of a green
+  /// context of it, so far. Driver functions: cuCtxRecordEvent (CUDA 12.5), cuGreenCtxRecordEvent (12.4).
+  /// Throws NotSupported on an older driver, ContextMismatch.
+  /// During capture: if any stream of the context is being captured, throws StreamCaptureUnsupported, and
+  /// every such capture is invalidated, whatever its mode and thread.
   void record_context(const Context& context);
   void record_context(CUgreenCtx context);
   CUresult try_record_context(const Context& context) noexcept;

@@ -23,7 +23,8 @@ enum class ErrorKind {
   other,              ///< none of these, or a code that this version does not know
 };
 
-/// The kind of `result`; `other` for a code that the table does not know. Thread-safety: any thread.
+/// The kind of `result`; `other` for a code that the table does not know.
+/// Thread-safety: any thread.
 ErrorKind kind_of(CUresult result) noexcept;
 
 /// True if the context, or the process, is lost with this result, so that every later call would fail too.
@@ -31,15 +32,17 @@ ErrorKind kind_of(CUresult result) noexcept;
 bool is_sticky(CUresult result) noexcept;
 
 /// The category of driver results. Its messages, such as "CUDA_ERROR_INVALID_HANDLE (400): ...", are kept
-/// here: they need no driver, and name the number of a code that the table does not know. Thread-safety: any
-/// thread.
+/// here: they need no driver, and name the number of a code that the table does not know.
+/// Thread-safety: any thread.
 const std::error_category& driver_category() noexcept;
 
-/// `result` in driver_category(). Thread-safety: any thread.
+/// `result` in driver_category().
+/// Thread-safety: any thread.
 std::error_code make_error_code(CUresult result) noexcept;
 
 /// The base of all exceptions here. what() reads "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): <text>;
-/// <advice>". Thread-safety: as std::exception; copying one cannot throw.
+/// <advice>".
+/// Thread-safety: as std::exception; copying one cannot throw.
 class DriverError : public std::system_error {
 public:
   /// `call` is the driver function, a string that lives for ever; `advice` (what to do) replaces the table's
@@ -192,12 +195,14 @@ public:
 /// Receives what a destructor could not do. It may be called from any thread, and must not throw.
 using ErrorHook = void (*)(CUresult result, const char* call) noexcept;
 
-/// Installs `hook` and returns the one before; null brings back the default, which prints one line on stderr
-/// and is silent for the results of teardown (deinitialised, context destroyed) and of a device fault, which
-/// every other call of the process reports. Thread-safety: any thread.
+/// Installs `hook` and returns the one before; null brings back the default, which prints one line on
+/// stderr and is silent for the results of teardown (deinitialised, context destroyed) and of a device
+/// fault, which every other call of the process reports.
+/// Thread-safety: any thread.
 ErrorHook set_error_hook(ErrorHook hook) noexcept;
 
-/// Hands `result` to the hook. For destructors. Thread-safety: any thread.
+/// Hands `result` to the hook. For destructors.
+/// Thread-safety: any thread.
 [[gnu::cold]] void report_error(CUresult result, const char* call) noexcept;
 
 } // namespace cuevent

@@ -42,8 +42,9 @@ class GraphExec;
 /// undefined, and was seen to hang. retain() hands that duty to the graph.
 ///
 /// Thread-safety: under the caller's ordering, as the driver's graphs are.
-/// Context: the graph's own, made current for instantiate() alone. During capture: building a graph harms no
-/// capture; instantiate() is refused, and invalidates it, unless the thread's capture mode is relaxed.
+/// Context: the graph's own, made current for instantiate() alone.
+/// During capture: building a graph harms no capture; instantiate() is refused, and invalidates it, unless
+/// the thread's capture mode is relaxed.
 class Graph {
 public:
   /// An empty graph. Driver function: cuGraphCreate.
@@ -112,9 +113,11 @@ private:
 /// A graph that can be launched: a CUgraphExec, which it destroys unless it borrows it. Move-only, empty as
 /// Graph.
 ///
-/// Thread-safety: under the caller's ordering. Context: launch() on a default stream means that of the
-/// graph's context, which is made current for it; nothing else needs one. During capture: set_event() is
-/// harmless; a launch into a captured stream is refused and invalidates the capture.
+/// Thread-safety: under the caller's ordering.
+/// Context: launch() on a default stream means that of the graph's context, which is made current for it;
+/// nothing else needs one.
+/// During capture: set_event() is harmless; a launch into a captured stream is refused and invalidates the
+/// capture.
 class GraphExec {
 public:
   /// Takes ownership of `exec`. Throws InvalidHandle for null.

@@ -12,11 +12,13 @@ enum class EventTrigger {
   block_start, ///< once every block has started
 };
 
-/// The attribute of cuLaunchKernelEx by which the launch records `event` at that point. In a captured stream
-/// the event forks the capture, as a plain record does. The event outlives the launch. Driver attribute:
-/// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. Throws EmptyEvent, and NotSupported for an event made with timing
-/// or interprocess, which the driver would refuse without saying why. Thread-safety: any thread. Context:
-/// calls no driver function; the launch wants an event of the stream's context. During capture: harmless.
+/// The attribute of cuLaunchKernelEx by which the launch records `event` at that point. In a captured
+/// stream the event forks the capture, as a plain record does. The event outlives the launch. Driver
+/// attribute: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. Throws EmptyEvent, and NotSupported for an event made
+/// with timing or interprocess, which the driver would refuse without saying why.
+/// Thread-safety: any thread.
+/// Context: calls no driver function; the launch wants an event of the stream's context.
+/// During capture: harmless.
 CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trigger = EventTrigger::program);
 
 /// The attribute by which the launch records `event` once all its blocks have begun to run. Otherwise as

@@ -192,8 +192,25 @@ TEST_CASE_METHOD(Fixture, "A pending event can be destroyed, and its stream goes
   end.synchronize();
 }
 
-// Left out: record and wait on a stream that lives on. The driver was seen to crash in such a record.
+TEST_CASE_METHOD(Fixture,
+                 "A default stream of a destroyed context is refused before the driver sees the event") {
+  MortalContext mortal;
+  CUevent gone = nullptr;
+  {
+    const DriverEvent event(mortal.borrow());
+    gone = event.native_handle();
+  }
+  mortal.die();
+  DriverEvent event = DriverEvent::borrow(mortal.borrow(), gone, EventFlags::none);
+  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
+  CHECK_THROWS_AS(event.wait(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
+}
+
+// An event that outlives its context is the caller's error. A device mostly answers as below, but from freed
+// memory: where that is overwritten (MALLOC_PERTURB_), its query and its cuEventDestroy crash. So a device is
+// not asked.
 TEST_CASE_METHOD(Fixture, "Once its context is destroyed an event says so") {
+  if (!test::simulated()) SKIP("the driver reads freed memory here");
   MortalContext mortal;
   std::optional<Stream> stream(mortal.borrow());
   DriverEvent event(mortal.borrow(), EventFlags::timing);
@@ -202,8 +219,6 @@ TEST_CASE_METHOD(Fixture, "Once its context is destroyed an event says so") {
   stream.reset();
   mortal.die();
 
-  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
-  CHECK_THROWS_AS(event.wait(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
   CHECK_THROWS_AS(event.query(), cuevent::ContextLost);
   CHECK_THROWS_AS(event.query_relaxed(), cuevent::ContextLost);
   CHECK_THROWS_AS(event.synchronize(), cuevent::ContextLost);
@@ -214,6 +229,7 @@ TEST_CASE_METHOD(Fixture, "Once its context is destroyed an event says so") {
 }
 
 TEST_CASE_METHOD(Fixture, "A destructor in a destroyed context throws nothing and reports") {
+  if (!test::simulated()) SKIP("the driver reads freed memory here");
   MortalContext mortal;
   {
     const DriverEvent event(mortal.borrow());

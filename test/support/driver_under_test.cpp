@@ -68,6 +68,12 @@ void set_driver(cuevent::GetProcAddress from) {
 
 const cuevent::Driver& driver() { return tested.value(); }
 
+bool simulated() {
+  char name[256] = "";
+  call<PFN_cuDeviceGetName_v2000>("cuDeviceGetName", 2000)(name, sizeof name, 0);
+  return std::string_view(name).find("simulated") != std::string_view::npos;
+}
+
 cuevent::Driver uncounted_driver() { return cuevent::Driver(source); }
 
 LiveHandles live_handles() noexcept {

@@ -20,6 +20,9 @@ void set_driver(cuevent::GetProcAddress source);
 /// The driver under test. Its calls that create and destroy are counted on their way.
 const cuevent::Driver& driver();
 
+/// Whether it is the simulated driver.
+bool simulated();
+
 /// The same driver as one that does not count, which is therefore another Driver.
 cuevent::Driver uncounted_driver();
 

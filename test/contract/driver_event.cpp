@@ -195,13 +195,14 @@ TEST_CASE_METHOD(Fixture, "A pending event can be destroyed, and its stream goes
 TEST_CASE_METHOD(Fixture,
                  "A default stream of a destroyed context is refused before the driver sees the event") {
   MortalContext mortal;
+  const Context dead = mortal.borrow();
   CUevent gone = nullptr;
   {
-    const DriverEvent event(mortal.borrow());
+    const DriverEvent event(dead);
     gone = event.native_handle();
   }
   mortal.die();
-  DriverEvent event = DriverEvent::borrow(mortal.borrow(), gone, EventFlags::none);
+  DriverEvent event = DriverEvent::borrow(dead, gone, EventFlags::none);
   CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
   CHECK_THROWS_AS(event.wait(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
 }

@@ -116,6 +116,7 @@ bool report(const std::vector<Timing>& timings) {
   double longest_branch = 0;
   for (const Part part : {upload, download, fill, whole}) {
     std::vector<double> times;
+    times.reserve(timings.size());
     for (const Timing& timing : timings)
       times.push_back(timing.microseconds(part));
     std::sort(times.begin(), times.end());

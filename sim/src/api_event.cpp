@@ -191,17 +191,14 @@ CUresult Api::cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
             CUDA_ERROR_MAP_FAILED);
   if (contents.os_process != getpid()) not_modelled("an event handle of another operating-system process");
   refuse_if(contents.process == process_.index, CUDA_ERROR_INVALID_CONTEXT);
-  // Its memory is mapped as long as somebody holds it: the exporter, or whoever opened it before.
   auto exported = computer_.exported_events.find(contents.event);
   refuse_if(exported == computer_.exported_events.end(), CUDA_ERROR_MAP_FAILED);
-  auto recording = exported->second.recording.lock();
-  refuse_if(!recording, CUDA_ERROR_MAP_FAILED);
   if (exported->second.device != home->device) not_modelled("opening an event of another device");
   auto opened = make<Event>(Kind::event, home.get());
   opened->home = {home, home->generation};
   opened->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
   opened->imported = true;
-  opened->recording = std::move(recording);
+  opened->recording = exported->second.recording;
   *out = as<CUevent>(*opened);
   return CUDA_SUCCESS;
 }

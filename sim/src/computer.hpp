@@ -36,7 +36,7 @@ public:
   std::array<Process, 2> processes;
   std::map<std::string, Kernel, std::less<>> kernels; ///< by name; "" is the default
   struct ExportedEvent {
-    std::weak_ptr<Recording> recording;
+    std::shared_ptr<Recording> recording; ///< a device opens it even once the exporter is gone
     int device = 0;
   };
   std::map<std::uintptr_t, ExportedEvent> exported_events; ///< by handle, which is never given out again

@@ -100,9 +100,10 @@ Graph StreamCapture::end() {
 }
 
 CUresult StreamCapture::end(CUgraph& graph) noexcept {
-  active_ = false;
-  return on_stream(context_, stream_,
-                   [&] { return context_.driver().table().cuStreamEndCapture_v10000(stream_, &graph); });
+  return on_stream(context_, stream_, [&] {
+    active_ = false; // whatever the driver answers, it is over; but not before it is asked
+    return context_.driver().table().cuStreamEndCapture_v10000(stream_, &graph);
+  });
 }
 
 } // namespace cuevent

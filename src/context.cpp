@@ -3,16 +3,19 @@
 #include "this_thread.hpp"
 
 #include <atomic>
+#include <memory>
 #include <new>
 
 namespace cuevent {
 
 /// What the copies of an owning Context share.
 struct Context::Owner {
-  enum class Kind { primary, created };
   std::atomic<unsigned> references{1};
   Kind kind;
   CUdevice device;
+  unsigned long long id = 0; // of the context, as another can come to have its handle
+
+  void end(const DriverTable& table, CUcontext context) const noexcept;
 };
 
 Context Context::primary(int device, const Driver& driver) {
@@ -41,40 +44,45 @@ Context Context::current(const Driver& driver) {
   return context;
 }
 
-CUresult Context::try_primary(Context& out, int device, const Driver& driver) noexcept {
+/// The end of an owner: what it cannot do goes to the error hook.
+void Context::Owner::end(const DriverTable& table, CUcontext context) const noexcept {
+  const bool primary = kind == Kind::primary;
+  const CUresult result =
+      primary ? table.cuDevicePrimaryCtxRelease_v11000(device) : table.cuCtxDestroy_v4000(context);
+  if (result != CUDA_SUCCESS) report_error(result, primary ? "cuDevicePrimaryCtxRelease" : "cuCtxDestroy");
+}
+
+CUresult Context::try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept {
   const DriverTable& table = driver.table();
   CUdevice handle = 0;
   CUresult result = table.cuDeviceGet_v2000(&handle, device);
   if (result != CUDA_SUCCESS) return result;
-  auto* const owner = new (std::nothrow) Owner{.kind = Owner::Kind::primary, .device = handle};
+  std::unique_ptr<Owner> owner(new (std::nothrow) Owner{.kind = kind, .device = handle});
   if (owner == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+
   CUcontext context = nullptr;
-  result = table.cuDevicePrimaryCtxRetain_v7000(&context, handle);
+  result = kind == Kind::primary ? table.cuDevicePrimaryCtxRetain_v7000(&context, handle)
+                                 : table.cuCtxCreate_v3020(&context, 0, handle);
+  if (result != CUDA_SUCCESS) return result;
+  result = table.cuCtxGetId_v12000(context, &owner->id);
+  if (kind == Kind::created) { // creation pushes, and the caller did not ask for that
+    CUcontext popped = nullptr;
+    const CUresult pop = table.cuCtxPopCurrent_v4000(&popped);
+    if (result == CUDA_SUCCESS) result = pop;
+  }
   if (result == CUDA_SUCCESS)
-    out = Context(driver, context, owner);
+    out = Context(driver, context, owner.release());
   else
-    delete owner;
+    owner->end(table, context);
   return result;
 }
 
+CUresult Context::try_primary(Context& out, int device, const Driver& driver) noexcept {
+  return try_own(out, device, driver, Kind::primary);
+}
+
 CUresult Context::try_create(Context& out, int device, const Driver& driver) noexcept {
-  const DriverTable& table = driver.table();
-  CUdevice handle = 0;
-  CUresult result = table.cuDeviceGet_v2000(&handle, device);
-  if (result != CUDA_SUCCESS) return result;
-  auto* const owner = new (std::nothrow) Owner{.kind = Owner::Kind::created, .device = handle};
-  if (owner == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUcontext context = nullptr;
-  result = table.cuCtxCreate_v3020(&context, 0, handle);
-  if (result != CUDA_SUCCESS) {
-    delete owner;
-    return result;
-  }
-  const Context created(driver, context, owner);
-  CUcontext popped = nullptr; // creation pushes, and the caller did not ask for that
-  result = table.cuCtxPopCurrent_v4000(&popped);
-  if (result == CUDA_SUCCESS) out = created;
-  return result;
+  return try_own(out, device, driver, Kind::created);
 }
 
 CUresult Context::try_current(Context& out, const Driver& driver) noexcept {
@@ -84,6 +92,10 @@ CUresult Context::try_current(Context& out, const Driver& driver) noexcept {
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   out = Context(driver, context);
   return CUDA_SUCCESS;
+}
+
+CUresult Context::owner_status(unsigned long long id) const noexcept {
+  return owner_->id == id ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 int Context::device() const {
@@ -99,25 +111,21 @@ void Context::share() const noexcept { owner_->references.fetch_add(1, std::memo
 
 void Context::drop() noexcept {
   if (owner_->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  const DriverTable& table = driver_.table();
-  if (owner_->kind == Owner::Kind::primary) {
-    const CUresult result = table.cuDevicePrimaryCtxRelease_v11000(owner_->device);
-    if (result != CUDA_SUCCESS) report_error(result, "cuDevicePrimaryCtxRelease");
-  } else {
-    const CUresult result = table.cuCtxDestroy_v4000(context_);
-    if (result != CUDA_SUCCESS) report_error(result, "cuCtxDestroy");
-  }
+  // The driver may crash on a context that the program has destroyed behind its owner.
+  const CUresult lost = owner_->kind == Kind::created ? status() : CUDA_SUCCESS;
+  if (lost == CUDA_SUCCESS)
+    owner_->end(driver_.table(), context_);
+  else
+    report_error(lost, "cuCtxDestroy");
   delete owner_;
 }
 
-CUresult ContextGuard::push(CUcontext context) noexcept {
-  // The driver lets a destroyed context be pushed, and may crash on what comes next; asking for its id tells.
-  const DriverTable& table = driver_.table();
-  unsigned long long id = 0;
-  CUresult result = table.cuCtxGetId_v12000(context, &id);
-  if (result == CUDA_SUCCESS) result = table.cuCtxPushCurrent_v4000(context);
+CUresult ContextGuard::push(const Context& context) noexcept {
+  // The driver lets a destroyed context be pushed, and may crash on what comes next.
+  CUresult result = context.status();
+  if (result == CUDA_SUCCESS) result = driver_.table().cuCtxPushCurrent_v4000(context.native_handle());
   if (result != CUDA_SUCCESS) return result;
-  pushed_ = context;
+  pushed_ = context.native_handle();
   thread_ = this_thread();
   return CUDA_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <pthread.h>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -15,6 +16,10 @@ namespace cuevent {
 namespace {
 
 constexpr int oldest_version = 12000;
+
+constexpr const char* forked =
+    "this process was forked from one that had initialised the driver, which cannot be "
+    "used here: fork before the first use of CUDA, or exec in the child";
 
 /// What a slot holds where there is no function to call.
 template <CUresult result, class Function>
@@ -61,6 +66,7 @@ int version_of(GetProcAddress get_proc_address) {
   const CUresult found =
       get_proc_address("cuDriverGetVersion", &address, 2020, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
   if (found == CUDA_ERROR_STUB_LIBRARY) throw StubLibrary("cuGetProcAddress");
+  if (found == CUDA_ERROR_NOT_INITIALIZED) throw NotInitialized("cuGetProcAddress", forked);
   if (found != CUDA_SUCCESS || address == nullptr) throw DriverUnavailable(found, "cuGetProcAddress");
   int version = 0;
   const CUresult result = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(address)(&version);
@@ -72,20 +78,71 @@ int version_of(GetProcAddress get_proc_address) {
 void initialise(const DriverTable& table) {
   const CUresult result = table.cuInit_v2000(0);
   if (result == CUDA_ERROR_NO_DEVICE) throw NoDevice("cuInit");
+  if (result == CUDA_ERROR_NOT_INITIALIZED) throw NotInitialized("cuInit", forked);
   if (result == CUDA_ERROR_STUB_LIBRARY) throw StubLibrary("cuInit");
   if (result != CUDA_SUCCESS) throw DriverUnavailable(result, "cuInit");
 }
 
-/// Tables live for ever, since anything may still hold one; equal ones are one, so that the same functions
-/// are the same driver however they were found.
-const DriverTable* keep(std::unique_ptr<const DriverTable> table) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& kept = *new std::vector<std::unique_ptr<const DriverTable>>;
-  const std::lock_guard lock(mutex);
-  for (const auto& other : kept)
-    if (*other == *table) return other.get();
-  return kept.emplace_back(std::move(table)).get();
+/// From now on every function of the table only returns `result`.
+template <CUresult result>
+void disable(DriverTable& table) noexcept {
+  table.get_proc_address = Absent<result, GetProcAddress>::call;
+  table.clock_now = steady_now; // a simulated driver's are out of use too
+  table.pause = sleep;
+#define CUEVENT_REQUIRED(name, since) table.name##_v##since = Absent<result, PFN_##name##_v##since>::call;
+#define CUEVENT_OPTIONAL(name, since) table.name##_v##since = Absent<result, PFN_##name##_v##since>::call;
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
 }
+
+/// The tables there are. They live for ever, since anything may still hold one.
+class Tables {
+public:
+  static Tables& instance() {
+    static Tables& tables = *new Tables;
+    return tables;
+  }
+
+  /// Equal tables are one, so that the same functions are the same driver however they were found.
+  const DriverTable* keep(std::unique_ptr<DriverTable> table) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& other : tables_)
+      if (*other == *table) return other.get();
+    const auto kept = tables_.insert(tables_.begin() + working_, std::move(table));
+    // After cuInit, so that it runs before the exit handler of that driver: what is destroyed later than that
+    // finds no driver instead of one that is unloading.
+    if (std::atexit([] { instance().end_newest(); }) != 0) {
+      tables_.erase(kept);
+      throw std::bad_alloc();
+    }
+    ++working_;
+    return kept->get();
+  }
+
+private:
+  Tables() {
+    const int result = pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                                      [] { instance().end_all_in_child(); });
+    if (result != 0) throw std::bad_alloc();
+  }
+
+  void end_newest() noexcept {
+    const std::lock_guard lock(mutex_);
+    disable<CUDA_ERROR_DEINITIALIZED>(*tables_[static_cast<std::size_t>(--working_)]);
+  }
+
+  /// Locked since before the fork. The driver's threads are not in the child, and its locks may be held.
+  void end_all_in_child() noexcept {
+    for (const auto& table : tables_)
+      disable<CUDA_ERROR_NOT_INITIALIZED>(*table);
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<DriverTable>> tables_;
+  std::ptrdiff_t working_ = 0; // those after so many have ended: exit handlers run newest first
+};
 
 const DriverTable* make_table(GetProcAddress get_proc_address) {
   auto table = std::make_unique<DriverTable>();
@@ -115,7 +172,7 @@ const DriverTable* make_table(GetProcAddress get_proc_address) {
   }
   initialise(*table);
 
-  return keep(std::move(table));
+  return Tables::instance().keep(std::move(table));
 }
 
 GetProcAddress load(const std::string& library) {
@@ -210,6 +267,7 @@ void* Driver::find_entry_point(const char* name, int version) const {
 
 void Driver::fail(CUresult result, const char* call, const char* advice) const {
   if (!*this) throw_error(result, call, "the Driver is empty: take one from Driver::instance()");
+  if (result == CUDA_ERROR_NOT_INITIALIZED) throw NotInitialized(call, forked);
 #define CUEVENT_REQUIRED(name, since)
 #define CUEVENT_OPTIONAL(name, since)                                                                        \
   if (result == CUDA_ERROR_NOT_SUPPORTED && table_->name##_v##since == missing<PFN_##name##_v##since> &&     \

@@ -31,12 +31,6 @@ private:
   CUresult result_;
 };
 
-unsigned driver_flags(EventFlags flags) noexcept {
-  const unsigned bits = static_cast<unsigned>(flags);
-  const unsigned timing = static_cast<unsigned>(EventFlags::timing);
-  return bits & timing ? bits & ~timing : bits | CU_EVENT_DISABLE_TIMING;
-}
-
 bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & flag) == flag; }
 
 template <class Flags>
@@ -56,6 +50,12 @@ bool has_unknown_bits(Flags flags) noexcept {
                                  " was last recorded inside a stream capture, so it marks no work: "
                                  "record it outside, or with RecordFlags::external")
                                     .c_str());
+}
+
+/// Where the context is gone the driver would look for its events in freed memory.
+[[gnu::always_inline]] inline CUresult destroy_in(const Context& context, CUevent event) noexcept {
+  const CUresult lost = context.status();
+  return lost != CUDA_SUCCESS ? lost : context.driver().table().cuEventDestroy_v4000(event);
 }
 
 /// "context 0x55d0c0ffee (device 0)"
@@ -83,25 +83,19 @@ void check_handle(CUevent event, const char* call) {
 
 } // namespace
 
-inline CUresult DriverEvent::create(CUevent& out, const Context& context, EventFlags flags) noexcept {
+CUresult DriverEvent::create_elsewhere(CUresult asked) noexcept {
+  if (asked != CUDA_SUCCESS) return context_ ? asked : CUDA_ERROR_INVALID_CONTEXT;
   CUresult result = CUDA_SUCCESS;
-  const ContextGuard guard(context, result);
-  if (result != CUDA_SUCCESS) [[unlikely]]
-    return result;
-  collect_if_any();
-  return context.driver().table().cuEventCreate_v2000(&out, driver_flags(flags));
-}
-
-DriverEvent::DriverEvent(const Context& context, EventFlags flags)
-    : context_(context), flags_(flags), ownership_(Ownership::owned) {
-  if (const CUresult result = create(event_, context, flags); result != CUDA_SUCCESS) [[unlikely]]
-    fail_create(result, context, flags);
+  const ContextGuard guard(ContextGuard::NotCurrent{}, context_, result);
+  return result == CUDA_SUCCESS ? table().cuEventCreate_v2000(&event_, driver_flags(flags_)) : result;
 }
 
 CUresult DriverEvent::try_create(DriverEvent& out, const Context& context, EventFlags flags) noexcept {
-  CUevent event = nullptr;
-  const CUresult result = create(event, context, flags);
-  if (result == CUDA_SUCCESS) out = DriverEvent(context, event, flags, Ownership::owned);
+  DriverEvent event(context, nullptr, flags, Ownership::borrowed);
+  const CUresult result = event.create(flags);
+  if (result != CUDA_SUCCESS) return result;
+  event.ownership_ = Ownership::owned;
+  out = std::move(event);
   return result;
 }
 
@@ -258,8 +252,14 @@ CUresult DriverEvent::try_close() noexcept {
   const Context context = context_; // until the event is gone
   const bool owned = ownership_ == Ownership::owned;
   CUevent const event = release();
-  collect_if_any();
-  return owned ? context.driver().table().cuEventDestroy_v4000(event) : CUDA_SUCCESS;
+  return owned ? destroy_in(context, event) : CUDA_SUCCESS;
+}
+
+void DriverEvent::destroy() noexcept {
+  if (has(flags_, EventFlags::retire) || retire_scopes != 0) [[unlikely]]
+    return retire(std::move(*this));
+  if (const CUresult result = destroy_in(context_, event_); result != CUDA_SUCCESS) [[unlikely]]
+    report_error(result, "cuEventDestroy");
 }
 
 CUevent DriverEvent::release() noexcept {

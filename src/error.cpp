@@ -60,6 +60,7 @@ std::string describe(CUresult result, const char* call, const char* advice) {
 void print_error(CUresult result, const char* call) noexcept {
   const ErrorKind kind = kind_of(result);
   if (kind == ErrorKind::context_lost || kind == ErrorKind::device_fault) return;
+  if (result == CUDA_ERROR_NOT_INITIALIZED) return; // the child of a fork: it never had a driver
   const Row* const row = find(result);
   std::fprintf(stderr, "cuevent: %s failed in a destructor: %s (%d)\n", call, row ? row->name : "CUresult",
                result);

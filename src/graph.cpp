@@ -30,7 +30,7 @@ constexpr const char* not_of_this_graph = "the event is of another context than 
 
 /// The end of a user object, called when the last graph has let go of it: by a thread of the driver, which
 /// must not be called from here.
-void CUDA_CB retire_kept(void* retired) { push_retired(static_cast<RetiredEvent*>(retired)); }
+void CUDA_CB retire_kept(void* retired) { released_by_graphs.push(static_cast<RetiredEvent*>(retired)); }
 
 } // namespace
 
@@ -65,7 +65,7 @@ Graph::~Graph() {
   if (!owned_) return;
   const CUresult result = table().cuGraphDestroy_v10000(graph_);
   if (result != CUDA_SUCCESS) report_error(result, "cuGraphDestroy");
-  collect_if_any();
+  released_by_graphs.collect();
 }
 
 EventRecordNode Graph::add_record(const DriverEvent& event, std::span<const CUgraphNode> after) {
@@ -208,7 +208,7 @@ GraphExec::~GraphExec() {
     const CUresult result = table().cuGraphExecDestroy_v10000(exec_);
     if (result != CUDA_SUCCESS) report_error(result, "cuGraphExecDestroy");
   }
-  collect_if_any();
+  released_by_graphs.collect();
 }
 
 void GraphExec::launch(CUstream stream) {

@@ -1,15 +1,41 @@
 #include "retired_events.hpp"
 
+#include "this_thread.hpp"
+
 #include <new>
 
 namespace cuevent {
 
-constinit std::atomic<RetiredEvent*> retired_events{nullptr};
+constinit RetiredList released_by_graphs;
+thread_local constinit int retire_scopes = 0;
 
-void push_retired(RetiredEvent* retired) noexcept {
-  retired->next = retired_events.load(std::memory_order_relaxed);
-  while (!retired_events.compare_exchange_weak(retired->next, retired, std::memory_order_release)) {
+namespace {
+
+constinit RetiredList retired_by_program;
+
+} // namespace
+
+void RetiredList::push(RetiredEvent* retired) noexcept {
+  retired->next = newest_.load(std::memory_order_relaxed);
+  while (!newest_.compare_exchange_weak(retired->next, retired, std::memory_order_release)) {
   }
+}
+
+std::size_t RetiredList::collect() noexcept {
+  // The whole list at once: each collector has its own, and nothing is popped that another may be looking at.
+  RetiredEvent* retired = newest_.exchange(nullptr, std::memory_order_acquire);
+  std::size_t count = 0;
+  while (retired != nullptr) {
+    RetiredEvent* const next = retired->next;
+    if (retired->event) { // a graph that was refused an event leaves an empty one
+      ++count;
+      const CUresult result = retired->event.try_close();
+      if (result != CUDA_SUCCESS) report_error(result, "cuEventDestroy");
+    }
+    delete retired;
+    retired = next;
+  }
+  return count;
 }
 
 void retire(DriverEvent&& event) noexcept {
@@ -19,21 +45,19 @@ void retire(DriverEvent&& event) noexcept {
     event.release();
     return report_error(CUDA_ERROR_OUT_OF_MEMORY, "cuevent::retire");
   }
-  retired->event = std::move(event);
-  push_retired(retired);
+  retired->event.swap(event);
+  retired_by_program.push(retired);
 }
 
-std::size_t collect() noexcept {
-  // The whole list at once: each collector has its own, and nothing is popped that another may be looking at.
-  RetiredEvent* retired = retired_events.exchange(nullptr, std::memory_order_acquire);
-  std::size_t count = 0;
-  while (retired != nullptr) {
-    RetiredEvent* const next = retired->next;
-    if (retired->event) ++count; // a graph that was refused an event leaves an empty one
-    delete retired;
-    retired = next;
-  }
-  return count;
+RetireScope::RetireScope() noexcept : thread_(this_thread()) { ++retire_scopes; }
+
+RetireScope::~RetireScope() {
+  if (thread_ == this_thread())
+    --retire_scopes;
+  else
+    report_error(CUDA_ERROR_INVALID_VALUE, "RetireScope on another thread");
 }
+
+std::size_t collect() noexcept { return retired_by_program.collect() + released_by_graphs.collect(); }
 
 } // namespace cuevent

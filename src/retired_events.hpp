@@ -1,4 +1,4 @@
-// How events get onto the list of the retired. Inside the library only.
+// How events get onto the lists of the retired. Inside the library only.
 #pragma once
 
 #include <cuevent/retired_events.hpp>
@@ -13,15 +13,23 @@ struct RetiredEvent {
   RetiredEvent* next = nullptr;
 };
 
-/// Puts it on the list. Lock-free, and no driver call: a graph's destructor callback may do it.
-void push_retired(RetiredEvent* retired) noexcept;
+class RetiredList {
+public:
+  /// Lock-free, and no driver call: a graph's destructor callback may do it.
+  void push(RetiredEvent* retired) noexcept;
 
-/// The newest on the list. Null, as mostly, means that there is nothing to collect.
-extern std::atomic<RetiredEvent*> retired_events;
+  /// Destroys the events and returns how many there were.
+  std::size_t collect() noexcept;
 
-inline void collect_if_any() noexcept {
-  if (retired_events.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-    collect();
-}
+private:
+  std::atomic<RetiredEvent*> newest_{nullptr};
+};
+
+/// What graphs are done with. Apart from what the program has retired, for that may be events which the thread
+/// that now ends a graph must not destroy.
+extern RetiredList released_by_graphs;
+
+/// How many RetireScopes the thread is in.
+extern thread_local constinit int retire_scopes [[gnu::tls_model("initial-exec")]];
 
 } // namespace cuevent

@@ -79,7 +79,7 @@ public:
 
   /// Ends the capture. Driver function: cuStreamEndCapture. Throws StreamCaptureInvalidated,
   /// StreamCaptureUnjoined or another CaptureError; the capture is over in any case, and stream and thread
-  /// can capture again.
+  /// can capture again; but where the context of a default stream cannot be made current, all is as before.
   Graph end();
 
 private:

@@ -55,6 +55,14 @@ public:
   CUcontext native_handle() const noexcept { return context_; }
   const Driver& driver() const noexcept { return driver_; }
 
+  /// Success while the context exists, CUDA_ERROR_CONTEXT_IS_DESTROYED once it does not, also where the handle
+  /// of a retained primary context stands for a later one after a reset. Driver function: cuCtxGetId.
+  CUresult status() const noexcept {
+    unsigned long long id;
+    const CUresult result = driver_.table().cuCtxGetId_v12000(context_, &id);
+    return owner_ == nullptr || result != CUDA_SUCCESS ? result : owner_status(id);
+  }
+
   /// The ordinal of the context's device. Driver function: cuCtxGetDevice.
   int device() const;
 
@@ -77,9 +85,12 @@ public:
   }
 
 private:
+  enum class Kind : unsigned char { primary, created };
   struct Owner;
+  static CUresult try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept;
   Context(const Driver& driver, CUcontext context, Owner* owner = nullptr) noexcept
       : driver_(driver), context_(context), owner_(owner) {}
+  CUresult owner_status(unsigned long long id) const noexcept;
   void share() const noexcept;
   void drop() noexcept;
 
@@ -126,15 +137,19 @@ public:
   }
 
 private:
+  friend class DriverEvent;
+  struct NotCurrent {}; // as is known already
+  ContextGuard(NotCurrent, const Context& context, CUresult& result) noexcept : driver_(context.driver()) {
+    result = push(context);
+  }
   CUresult enter(const Context& context) noexcept {
     CUcontext current = nullptr;
     const CUresult result = driver_.table().cuCtxGetCurrent_v4000(&current);
     if (result != CUDA_SUCCESS) [[unlikely]]
       return context ? result : CUDA_ERROR_INVALID_CONTEXT;
-    return current != nullptr && current == context.native_handle() ? CUDA_SUCCESS
-                                                                    : push(context.native_handle());
+    return current == context.native_handle() ? CUDA_SUCCESS : push(context);
   }
-  CUresult push(CUcontext context) noexcept;
+  CUresult push(const Context& context) noexcept;
   void pop() noexcept;
   [[noreturn, gnu::cold]] static void fail(const Context& context, CUresult result);
 

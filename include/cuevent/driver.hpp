@@ -28,16 +28,37 @@ namespace cuevent {
 /// The signature of cuGetProcAddress_v2: any source of driver entry points.
 using GetProcAddress = PFN_cuGetProcAddress_v12000;
 
+/// A function of a driver's table. When the process exits or forks it is replaced by one that only returns an
+/// error, while other threads may be calling it: so it is read atomically, which costs nothing.
+template <class Function>
+class EntryPoint {
+public:
+  constexpr EntryPoint(Function function = nullptr) noexcept : function_(function) {}
+  EntryPoint& operator=(Function function) noexcept {
+    __atomic_store_n(&function_, function, __ATOMIC_RELAXED);
+    return *this;
+  }
+  operator Function() const noexcept { return __atomic_load_n(&function_, __ATOMIC_RELAXED); }
+
+private:
+  Function function_;
+};
+
 /// One pointer per driver function, each named by the CUDA version of its signature:
 /// table.cuEventQuery_v2000(event).
-/// Thread-safety: immutable once made. Context and capture: as each driver function.
+///
+/// Once the process exits and before the driver itself unloads, every function returns
+/// CUDA_ERROR_DEINITIALIZED; in the child of a fork, whose driver is not usable, CUDA_ERROR_NOT_INITIALIZED.
+/// Thread-safety: any thread. Context and capture: as each driver function.
 struct DriverTable {
-  int version; ///< cuDriverGetVersion: 13000 is CUDA 13.0
-  GetProcAddress get_proc_address;
-  long long (*clock_now)(); ///< nanoseconds of std::chrono::steady_clock, or of a simulated driver's clock
-  void (*pause)(long long nanoseconds); ///< sleeps by that clock
-#define CUEVENT_REQUIRED(name, version) PFN_##name##_v##version name##_v##version;
-#define CUEVENT_OPTIONAL(name, version) PFN_##name##_v##version name##_v##version;
+  int version = 0; ///< cuDriverGetVersion: 13000 is CUDA 13.0
+  EntryPoint<GetProcAddress> get_proc_address;
+  /// Nanoseconds of std::chrono::steady_clock, or of a simulated driver's clock.
+  EntryPoint<long long (*)()> clock_now;
+  /// Sleeps by that clock.
+  EntryPoint<void (*)(long long nanoseconds)> pause;
+#define CUEVENT_REQUIRED(name, version) EntryPoint<PFN_##name##_v##version> name##_v##version;
+#define CUEVENT_OPTIONAL(name, version) EntryPoint<PFN_##name##_v##version> name##_v##version;
 #include <cuevent/driver_symbols.inc>
 #undef CUEVENT_REQUIRED
 #undef CUEVENT_OPTIONAL
@@ -45,7 +66,8 @@ struct DriverTable {
 };
 
 /// A cheap handle to the table of one driver. Tables are made once and kept for the life of the process: a
-/// driver is never unloaded. Handles of one driver never reach another driver's functions.
+/// driver is never unloaded. Handles of one driver never reach another driver's functions. In the child of a
+/// fork every call throws NotInitialized, and what is destroyed there is destroyed silently.
 ///
 /// Stream handle 0 means the legacy stream here, also in a file compiled with
 /// CUDA_API_PER_THREAD_DEFAULT_STREAM; pass CU_STREAM_PER_THREAD for the per-thread one.

@@ -8,12 +8,16 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// How an event is made. The driver's CU_EVENT_* bits, but that timing is asked for and not asked away.
+struct IpcHandle;
+
+/// How an event is made, and ends. The driver's CU_EVENT_* bits, but that timing is asked for and not asked
+/// away; retire is not the driver's.
 enum class EventFlags : unsigned {
   none = 0,
   blocking_sync = 1, ///< synchronize() blocks the thread instead of spinning; it wakes about 30 us later
   interprocess = 4,  ///< may be exported to another process; not together with timing
   timing = 0x100,    ///< may be given to elapsed_time(); a record costs several times as much
+  retire = 0x200,    ///< its destructor calls no driver function, but retires it: see retired_events.hpp
 };
 constexpr EventFlags operator|(EventFlags a, EventFlags b) noexcept {
   return EventFlags(unsigned(a) | unsigned(b));
@@ -63,9 +67,10 @@ constexpr WaitFlags operator&(WaitFlags a, WaitFlags b) noexcept {
 /// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one event; record,
 /// close, release, assignment and moves need the caller's ordering.
 /// Context: each member acts in the event's context and leaves the caller's current context as it was. An
-/// event keeps an owned context alive; a borrowed one has to outlive it, and a primary one must not be reset
-/// under it: the driver then mostly answers CUDA_ERROR_CONTEXT_IS_DESTROYED, but reads freed memory for it, and
-/// was seen to crash, in cuEventDestroy too.
+/// event keeps an owned context alive; a borrowed one has to outlive all use of the event, and a primary one
+/// must not be reset under it: the driver then mostly answers CUDA_ERROR_CONTEXT_IS_DESTROYED (ContextLost),
+/// but reads freed memory for it, and was seen to crash. Destroying and closing an event stay safe: they ask
+/// for the context first, and leave the event to a context that is gone.
 /// During capture: creation, destruction and elapsed_time harm no capture. record() and wait() on a
 /// capturing stream become part of the capture. query() and synchronize() invalidate a capture that this
 /// thread began unless it is relaxed, and any other thread's global capture; query_relaxed() and
@@ -79,7 +84,11 @@ public:
   /// A new event in `context`, which it shares. Driver function: cuEventCreate. Throws InvalidValue for
   /// timing together with interprocess, ContextLost if the context is destroyed. It waits, for ever if need
   /// be, while another thread is blocked in a full launch queue of the context.
-  explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none);
+  explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none)
+      : context_(context), flags_(flags), ownership_(Ownership::owned) {
+    if (const CUresult result = create(flags); result != CUDA_SUCCESS) [[unlikely]]
+      fail_create(result, context, flags);
+  }
 
   /// A new event in the context of `stream`, which is borrowed; in the current context for a default stream.
   /// Driver functions: cuStreamGetCtx or cuCtxGetCurrent, cuEventCreate. Throws InvalidContext if there is
@@ -90,12 +99,20 @@ public:
   /// Takes ownership of `event`, made in `context` with these flags. Throws InvalidHandle for null.
   static DriverEvent from_native_handle(const Context& context, CUevent event, EventFlags flags);
 
+  /// An event of another process that exported it: ipc.hpp. The event can be recorded, waited for and asked,
+  /// but has no timing and cannot be exported again. Driver function: cuIpcOpenEventHandle. Throws
+  /// InvalidContext in the process that exported it, MapFailed for bytes that are no handle. What the event
+  /// does once the exporting process has ended is undefined.
+  static DriverEvent from_ipc_handle(const Context& context, const IpcHandle& handle);
+
   /// Refers to `event` and never destroys it: the caller keeps it alive. Throws InvalidHandle for null.
   static DriverEvent borrow(const Context& context, CUevent event, EventFlags flags);
 
-  /// The twin of the constructor. `out` is assigned on success only.
+  /// The twins of the constructor and of from_ipc_handle(). `out` is assigned on success only.
   static CUresult try_create(DriverEvent& out, const Context& context,
                              EventFlags flags = EventFlags::none) noexcept;
+  static CUresult try_from_ipc_handle(DriverEvent& out, const Context& context,
+                                      const IpcHandle& handle) noexcept;
 
   DriverEvent(DriverEvent&& other) noexcept : DriverEvent() { swap(other); }
   DriverEvent& operator=(DriverEvent&& other) noexcept {
@@ -104,13 +121,12 @@ public:
     return *this;
   }
 
-  /// Destroys an owned event, also one that is pending. What fails goes to the error hook.
-  /// Driver function: cuEventDestroy. It waits while another thread is blocked in a full launch queue of the
-  /// context.
+  /// Destroys an owned event, also one that is pending. Driver functions: cuCtxGetId, cuEventDestroy. What
+  /// fails goes to the error hook; where the context is gone, so is the event. It waits, for ever if need be,
+  /// while another thread is blocked in a full launch queue of the context: EventFlags::retire, RetireScope
+  /// and retire() are the ways out.
   ~DriverEvent() {
-    if (ownership_ != Ownership::owned) return;
-    if (const CUresult result = table().cuEventDestroy_v4000(event_); result != CUDA_SUCCESS) [[unlikely]]
-      report_error(result, "cuEventDestroy");
+    if (ownership_ == Ownership::owned) destroy();
   }
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuEventRecord, cuEventRecordWithFlags.
@@ -209,9 +225,16 @@ public:
   }
 
   /// Destroys an owned event now; throws what the destructor would report. The event is empty afterwards in
-  /// any case. Driver function: cuEventDestroy, which can wait as the destructor's.
+  /// any case. Driver functions: cuCtxGetId, cuEventDestroy. It can wait as the destructor does, and retires
+  /// nothing. Throws ContextIsDestroyed if the context is gone, and the event with it.
   void close();
   CUresult try_close() noexcept;
+
+  /// The event as other processes can open it: ipc.hpp. It must have been made with EventFlags::interprocess,
+  /// and exist for as long as they use it. Driver function: cuIpcGetEventHandle. Throws InvalidHandle for an
+  /// event that is not interprocess or is itself imported.
+  IpcHandle ipc_handle() const;
+  CUresult try_ipc_handle(IpcHandle& out) const noexcept;
 
   /// Gives the handle away undestroyed, null if empty; the event is empty afterwards.
   CUevent release() noexcept;
@@ -246,7 +269,21 @@ private:
   }
   CUresult record_as_captured(CUstream stream) noexcept;
   CUresult wait_as_captured(CUstream stream) const noexcept;
-  static CUresult create(CUevent& out, const Context& context, EventFlags flags) noexcept;
+  static constexpr unsigned driver_flags(EventFlags flags) noexcept {
+    constexpr EventFlags own = EventFlags::timing | EventFlags::retire;
+    const bool timing = (flags & EventFlags::timing) != EventFlags::none;
+    return (unsigned(flags) & ~unsigned(own)) | (timing ? 0U : unsigned{CU_EVENT_DISABLE_TIMING});
+  }
+  CUresult create(
+      EventFlags flags) noexcept { // of a guard, what is needed where the context is current, as it mostly is
+    CUcontext current = nullptr;
+    const CUresult asked = table().cuCtxGetCurrent_v4000(&current);
+    if (asked != CUDA_SUCCESS || current != context_.native_handle()) [[unlikely]]
+      return create_elsewhere(asked);
+    return table().cuEventCreate_v2000(&event_, driver_flags(flags));
+  }
+  CUresult create_elsewhere(CUresult asked) noexcept;
+  void destroy() noexcept;
   CUresult record_default(CUstream stream, RecordFlags flags) noexcept;
   CUresult wait_default(CUstream stream, WaitFlags flags) const noexcept;
 

@@ -196,8 +196,8 @@ public:
 using ErrorHook = void (*)(CUresult result, const char* call) noexcept;
 
 /// Installs `hook` and returns the one before; null brings back the default, which prints one line on
-/// stderr and is silent for the results of teardown (deinitialised, context destroyed) and of a device
-/// fault, which every other call of the process reports.
+/// stderr and is silent for the results of teardown (deinitialised, context destroyed, not initialised as in
+/// a forked child) and of a device fault, which every other call of the process reports.
 /// Thread-safety: any thread.
 ErrorHook set_error_hook(ErrorHook hook) noexcept;
 

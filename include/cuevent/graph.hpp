@@ -57,7 +57,8 @@ public:
 
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
-  /// Destroys an owned graph, and collects retired events. Driver function: cuGraphDestroy.
+  /// Destroys an owned graph, and the events that graphs have released so far. Driver functions:
+  /// cuGraphDestroy, cuEventDestroy, which can wait as ~DriverEvent.
   ~Graph();
 
   /// Adds a node that records, or waits for, `event` once the nodes of `after` are done.
@@ -85,9 +86,9 @@ public:
   EventNodes event_nodes() const;
 
   /// Hands `event` to the graph, which keeps it until the graph and all that is instantiated from it from now
-  /// on are destroyed and have run; then collect() destroys it. Not for an event given to
-  /// GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject. Throws EmptyEvent;
-  /// the event then stays the caller's.
+  /// on are destroyed and have run; then the end of another graph or exec, or collect(), destroys it. Not for
+  /// an event given to GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
+  /// Throws EmptyEvent; the event then stays the caller's.
   void retain(DriverEvent&& event);
 
   /// Driver function: cuGraphInstantiateWithFlags.
@@ -127,8 +128,8 @@ public:
 
   GraphExec(GraphExec&& other) noexcept;
   GraphExec& operator=(GraphExec&& other) noexcept;
-  /// Destroys an owned exec and the events it was given, and collects retired events. If it was given any,
-  /// the last launch has to have completed. Driver functions: cuGraphExecDestroy, cuEventDestroy.
+  /// Destroys an owned exec, the events it was given and those that graphs have released so far. If it was
+  /// given any, the last launch has to have completed. Driver functions: cuGraphExecDestroy, cuEventDestroy.
   ~GraphExec();
 
   /// Submits the graph to `stream`. Driver function: cuGraphLaunch.

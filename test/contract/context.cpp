@@ -25,6 +25,8 @@ CUresult probe(CUcontext context) {
   return test::driver().table().cuCtxGetId_v12000(context, &id);
 }
 
+struct WorkFailed {};
+
 /// A context that was destroyed under its borrower.
 Context make_dead_context() {
   const Context made = Context::create(0, test::driver());
@@ -175,8 +177,8 @@ TEST_CASE_METHOD(Fixture, "A guard restores the context when its scope ends in a
   const auto stack = context_stack();
   try {
     const ContextGuard inner(created);
-    throw std::runtime_error("the work failed");
-  } catch (const std::runtime_error&) {
+    throw WorkFailed();
+  } catch (const WorkFailed&) {
     CHECK(context_stack() == stack);
   }
 }

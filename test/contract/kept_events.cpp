@@ -51,34 +51,42 @@ TEST_CASE_METHOD(Fixture, "A retained event lives until the graph and its execs 
   CHECK(collected_down_to(before, collect));
 }
 
-TEST_CASE_METHOD(Fixture, "A retired event ends with the next one made or closed, graph ended, or collect") {
+TEST_CASE_METHOD(Fixture, "A retired event is destroyed by collect and by nothing else") {
   std::optional<Graph> graph(std::in_place, context);
   std::optional<GraphExec> exec(graph->instantiate());
   DriverEvent closed(context);
   const int before = live_handles().events;
-  cuevent::retire(DriverEvent(context));
-  REQUIRE(live_handles().events == before + 1);
-  SECTION("made") {
-    const DriverEvent made(context);
-    CHECK(live_handles().events == before + 1);
+  SECTION("retired by name") { cuevent::retire(DriverEvent(context)); }
+  SECTION("made to be retired") { const DriverEvent event(context, EventFlags::retire | EventFlags::timing); }
+  SECTION("destroyed in a scope") {
+    const DriverEvent nested(context, EventFlags::retire);
+    const cuevent::RetireScope scope;
+    { const DriverEvent event(context); }
+    CHECK(live_handles().events == before + 2);
   }
-  SECTION("closed") {
-    closed.close();
-    CHECK(live_handles().events == before - 1);
-  }
-  SECTION("graph ended") {
-    graph.reset();
-    CHECK(live_handles().events == before);
-  }
-  SECTION("exec ended") {
-    exec.reset();
-    CHECK(live_handles().events == before);
-  }
-  SECTION("collect") {
-    CHECK(collect() == 1);
-    CHECK(live_handles().events == before);
-  }
+  const int retired = live_handles().events - before;
+  CHECK(retired >= 1);
+  { const DriverEvent made(context); }
+  closed.close();
+  exec.reset();
+  graph.reset();
+  CHECK(live_handles().events == before + retired - 1);
+  CHECK(int(collect()) == retired);
+  CHECK(live_handles().events == before - 1);
   CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "A pending event can be retired, and its stream goes on") {
+  const Stream stream(context);
+  DriverEvent after(context);
+  {
+    Gate gate(stream);
+    DriverEvent event(context, EventFlags::retire);
+    event.record(stream);
+    after.record(stream);
+  }
+  CHECK(collect() == 1);
+  CHECK(after.synchronize_for(1min));
 }
 
 TEST_CASE_METHOD(Fixture, "Recording and asking collect nothing") {

@@ -1,7 +1,8 @@
 // The behaviours of cuevent, on a simulated driver (--driver sim, stepped, or sim-running) or on a real one
-// (--driver real, the default). Without a real driver it says what is missing, and exits with 77, which means
-// skipped.
+// (--driver real, the default); with --faults, the same tests with every driver call made to fail in turn.
+// Without a real driver it says what is missing, and exits with 77, which means skipped.
 #include "driver_under_test.hpp"
+#include "sweep.hpp"
 
 #include <cuevent/sim.hpp>
 
@@ -23,8 +24,11 @@ cuevent::GetProcAddress driver_named(const std::string& name) {
 int main(int argc, char** argv) {
   Catch::Session session;
   std::string driver = "real";
+  int stride = 0;
   session.cli(session.cli() |
-              Catch::Clara::Opt(driver, "sim|sim-running|real")["--driver"]("the driver to test"));
+              Catch::Clara::Opt(driver, "sim|sim-running|real")["--driver"]("the driver to test") |
+              Catch::Clara::Opt(stride, "stride")["--faults"](
+                  "make driver calls fail: 1 for all faults of every call, n for every n-th"));
   if (const int wrong = session.applyCommandLine(argc, argv)) return wrong;
   try {
     test::set_driver(driver_named(driver));
@@ -36,5 +40,5 @@ int main(int argc, char** argv) {
     std::fputs("skipped: the driver of this machine is the simulated one\n", stderr);
     return 77;
   }
-  return session.run();
+  return stride > 0 ? test::sweep(session, stride) : session.run();
 }

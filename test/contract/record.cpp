@@ -84,7 +84,7 @@ TEST_CASE_METHOD(Fixture, "A host wait ends when the work does") {
   std::latch waiting(1);
   Gate gate(stream);
   event.record(stream);
-  std::thread opener([&] {
+  std::jthread opener([&] {
     waiting.wait();
     gate.open();
   });

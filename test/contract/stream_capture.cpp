@@ -304,5 +304,5 @@ TEST_CASE_METHOD(Fixture,
   }).join();
   CHECK(take_reports() == std::vector<std::string>{"cuThreadExchangeStreamCaptureMode 908"});
   CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
-  driver.table().cuThreadExchangeStreamCaptureMode_v10010(&before);
+  CHECK(driver.table().cuThreadExchangeStreamCaptureMode_v10010(&before) == CUDA_SUCCESS);
 }

@@ -1,6 +1,11 @@
 #include "driver_under_test.hpp"
 
+#include "faults.hpp"
+#include "layer.hpp"
+
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string_view>
 
@@ -9,53 +14,160 @@ namespace test {
 namespace {
 
 cuevent::GetProcAddress source = nullptr;
-std::optional<cuevent::Driver> tested;
+std::optional<cuevent::Driver> uncounted, unfailing, tested;
 
-std::atomic<int> events, streams, contexts, primary_retains;
+std::atomic<int> streams, primary_retains, graphs, graph_execs;
+
+bool is_destroyed(CUcontext context) {
+  unsigned long long id = 0;
+  return uncounted->table().cuCtxGetId_v12000(context, &id) == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/// Handles, each with the context whose end is theirs too.
+template <class Handle>
+class Live {
+public:
+  void add(Handle handle, CUcontext context) {
+    const std::lock_guard lock(mutex_);
+    contexts_[handle] = context;
+  }
+  CUcontext take(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    const auto node = contexts_.extract(handle);
+    return node ? node.mapped() : nullptr;
+  }
+  void remove_lost() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(contexts_, [](const auto& each) { return is_destroyed(each.second); });
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    contexts_.clear();
+  }
+  std::map<Handle, CUcontext> all() {
+    const std::lock_guard lock(mutex_);
+    return contexts_;
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(contexts_.size());
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<Handle, CUcontext> contexts_;
+};
+
+// Never destroyed: the last events may go when the statics have gone.
+Live<CUevent>& events() {
+  static auto& live = *new Live<CUevent>;
+  return live;
+}
+Live<CUcontext>& contexts() { // the created ones
+  static auto& live = *new Live<CUcontext>;
+  return live;
+}
 
 /// Passes a call on, and counts it if it did what it was for.
-template <std::atomic<int>& count, int step, class Function>
-struct Counted;
-template <std::atomic<int>& count, int step, class... Arguments>
-struct Counted<count, step, CUresult (*)(Arguments...)> {
-  static inline CUresult (*original)(Arguments...) = nullptr;
-
-  static CUresult CUDAAPI call(Arguments... arguments) {
-    const CUresult result = original(arguments...);
-    // A destroyed context has taken its events along.
+template <std::atomic<int>& count, int step>
+struct Counted {
+  template <class Function, class... Arguments>
+  static CUresult call(Function below, Arguments... arguments) {
+    const CUresult result = below(arguments...);
+    // A destroyed context has taken its streams along.
     if (result == CUDA_SUCCESS || (step < 0 && result == CUDA_ERROR_CONTEXT_IS_DESTROYED)) count += step;
     return result;
   }
 };
 
-template <std::atomic<int>& count, int step, class Function>
-void* wrap(void* original) {
-  using Wrapper = Counted<count, step, Function>;
-  Wrapper::original = reinterpret_cast<Function>(original);
-  return reinterpret_cast<void*>(Wrapper::call);
+CUcontext current_context() {
+  CUcontext current = nullptr;
+  uncounted->table().cuCtxGetCurrent_v4000(&current);
+  return current;
 }
+
+struct EventMade {
+  template <class Function, class... Arguments>
+  static CUresult call(Function below, CUevent* event, Arguments... arguments) {
+    const CUresult result = below(event, arguments...);
+    if (result == CUDA_SUCCESS) events().add(*event, current_context());
+    return result;
+  }
+};
+
+struct EventDestroyed {
+  static CUresult call(PFN_cuEventDestroy_v4000 below, CUevent event) {
+    CUcontext const context = events().take(event); // before another can be made with that handle
+    const CUresult result = below(event);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_CONTEXT_IS_DESTROYED) events().add(event, context);
+    return result;
+  }
+};
+
+struct ContextMade {
+  static CUresult call(PFN_cuCtxCreate_v3020 below, CUcontext* context, unsigned flags, CUdevice device) {
+    const CUresult result = below(context, flags, device);
+    if (result == CUDA_SUCCESS) contexts().add(*context, *context);
+    return result;
+  }
+};
+
+/// What may be the end of a context.
+template <class Policy>
+struct ContextEnded {
+  template <class Function, class... Arguments>
+  static CUresult call(Function below, Arguments... arguments) {
+    const CUresult result = Policy::call(below, arguments...);
+    events().remove_lost();
+    contexts().remove_lost();
+    return result;
+  }
+};
+
+struct Passed {
+  template <class Function, class... Arguments>
+  static CUresult call(Function below, Arguments... arguments) {
+    return below(arguments...);
+  }
+};
+
+template <std::atomic<int>& count>
+using Made = Counted<count, +1>;
+template <std::atomic<int>& count>
+using Destroyed = Counted<count, -1>;
 
 constexpr struct {
   std::string_view name;
   int version;
-  void* (*wrap)(void*);
+  void* (*put_in_front)(void*);
 } counted[] = {
-    {"cuEventCreate", 2000, wrap<events, +1, PFN_cuEventCreate_v2000>},
-    {"cuEventDestroy", 4000, wrap<events, -1, PFN_cuEventDestroy_v4000>},
-    {"cuStreamCreate", 2000, wrap<streams, +1, PFN_cuStreamCreate_v2000>},
-    {"cuStreamDestroy", 4000, wrap<streams, -1, PFN_cuStreamDestroy_v4000>},
-    {"cuCtxCreate", 3020, wrap<contexts, +1, PFN_cuCtxCreate_v3020>},
-    {"cuCtxDestroy", 4000, wrap<contexts, -1, PFN_cuCtxDestroy_v4000>},
-    {"cuDevicePrimaryCtxRetain", 7000, wrap<primary_retains, +1, PFN_cuDevicePrimaryCtxRetain_v7000>},
-    {"cuDevicePrimaryCtxRelease", 11000, wrap<primary_retains, -1, PFN_cuDevicePrimaryCtxRelease_v11000>},
+    {"cuEventCreate", 2000, put_in_front<EventMade, PFN_cuEventCreate_v2000>},
+    {"cuIpcOpenEventHandle", 4010, put_in_front<EventMade, PFN_cuIpcOpenEventHandle_v4010>},
+    {"cuEventDestroy", 4000, put_in_front<EventDestroyed, PFN_cuEventDestroy_v4000>},
+    {"cuStreamCreate", 2000, put_in_front<Made<streams>, PFN_cuStreamCreate_v2000>},
+    {"cuStreamDestroy", 4000, put_in_front<Destroyed<streams>, PFN_cuStreamDestroy_v4000>},
+    {"cuCtxCreate", 3020, put_in_front<ContextMade, PFN_cuCtxCreate_v3020>},
+    {"cuCtxDestroy", 4000, put_in_front<ContextEnded<Passed>, PFN_cuCtxDestroy_v4000>},
+    {"cuDevicePrimaryCtxRetain", 7000,
+     put_in_front<Made<primary_retains>, PFN_cuDevicePrimaryCtxRetain_v7000>},
+    {"cuDevicePrimaryCtxRelease", 11000,
+     put_in_front<ContextEnded<Destroyed<primary_retains>>, PFN_cuDevicePrimaryCtxRelease_v11000>},
+    {"cuDevicePrimaryCtxReset", 11000,
+     put_in_front<ContextEnded<Passed>, PFN_cuDevicePrimaryCtxReset_v11000>},
+    {"cuGraphCreate", 10000, put_in_front<Made<graphs>, PFN_cuGraphCreate_v10000>},
+    {"cuStreamEndCapture", 10000, put_in_front<Made<graphs>, PFN_cuStreamEndCapture_v10000>},
+    {"cuGraphDestroy", 10000, put_in_front<Destroyed<graphs>, PFN_cuGraphDestroy_v10000>},
+    {"cuGraphInstantiateWithFlags", 11040,
+     put_in_front<Made<graph_execs>, PFN_cuGraphInstantiateWithFlags_v11040>},
+    {"cuGraphExecDestroy", 10000, put_in_front<Destroyed<graph_execs>, PFN_cuGraphExecDestroy_v10000>},
 };
 
-CUresult CUDAAPI get_proc_address(const char* name, void** function, int version, cuuint64_t flags,
-                                  CUdriverProcAddressQueryResult* status) {
+CUresult CUDAAPI get_counted(const char* name, void** function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult* status) {
   const CUresult result = source(name, function, version, flags, status);
   if (result != CUDA_SUCCESS || *function == nullptr) return result;
   for (const auto& row : counted)
-    if (row.name == name && row.version == version) *function = row.wrap(*function);
+    if (row.name == name && row.version == version) *function = row.put_in_front(*function);
   return result;
 }
 
@@ -63,10 +175,14 @@ CUresult CUDAAPI get_proc_address(const char* name, void** function, int version
 
 void set_driver(cuevent::GetProcAddress from) {
   source = from;
-  tested = cuevent::Driver(get_proc_address);
+  uncounted = cuevent::Driver(source);
+  unfailing = cuevent::Driver(get_counted);
+  tested = cuevent::Driver(with_faults(get_counted));
 }
 
 const cuevent::Driver& driver() { return tested.value(); }
+const cuevent::Driver& unfailing_driver() { return unfailing.value(); }
+cuevent::Driver uncounted_driver() { return uncounted.value(); }
 
 bool simulated() {
   char name[256] = "";
@@ -74,10 +190,20 @@ bool simulated() {
   return std::string_view(name).find("simulated") != std::string_view::npos;
 }
 
-cuevent::Driver uncounted_driver() { return cuevent::Driver(source); }
-
 LiveHandles live_handles() noexcept {
-  return {.events = events, .streams = streams, .contexts = contexts, .primary_retains = primary_retains};
+  return {.events = events().count(),
+          .streams = streams,
+          .contexts = contexts().count(),
+          .primary_retains = primary_retains,
+          .graphs = graphs,
+          .graph_execs = graph_execs};
+}
+
+void drop_live_handles() {
+  const cuevent::DriverTable& table = unfailing->table();
+  events().clear();
+  for (const auto& [context, same] : contexts().all())
+    table.cuCtxDestroy_v4000(context);
 }
 
 } // namespace test

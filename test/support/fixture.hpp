@@ -26,6 +26,27 @@ int device_count();
 /// second. A test that wants it gone empties the reference.
 cuevent::Context& kept_primary();
 
+/// What a test has not put back, in words.
+struct LeftBehind {
+  std::vector<std::string> on_thread; ///< the stack of contexts, the capture mode
+  std::vector<std::string> handles;   ///< "events +1"
+};
+
+/// Looks on at tests whose calls are made to fail, and judges what they leave behind in place of the
+/// fixture's own assertions. Its functions throw nothing.
+class FixtureObserver {
+public:
+  virtual ~FixtureObserver() = default;
+  virtual void body_begins() = 0;
+  virtual void body_ends() = 0;            ///< also by an exception
+  virtual bool judges_handles() const = 0; ///< if not, what is left of them is dropped
+  virtual void reported(CUresult result, const char* call) = 0;
+  /// The fixture has mended the thread.
+  virtual void left_behind(const LeftBehind& left) = 0;
+};
+/// Null, as at first: none.
+void set_fixture_observer(FixtureObserver* observer) noexcept;
+
 /// A test starts with no context current. At its end the stack of contexts, the thread's capture mode, the
 /// numbers of live handles and the devices whose primary context is active have to be what they were, and no
 /// destructor may have had anything to report.
@@ -47,6 +68,10 @@ protected:
   cuevent::Context context; // the primary context of device 0
 
 private:
+  static void finish_work();
+  LeftBehind left_behind() const;
+  void mend() const;
+
   std::vector<CUcontext> stack_;
   CUstreamCaptureMode mode_;
   LiveHandles handles_;

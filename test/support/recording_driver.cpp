@@ -17,6 +17,7 @@ struct Thread {
   int failing_call = 0; // counts down; fails when it gets to 0 from 1
   CUresult failing_call_result = CUDA_SUCCESS;
   CUcontext stream_context = context_handle(1);
+  unsigned long long reset_contexts = 0;
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CUresult end_capture_result = CUDA_SUCCESS;
@@ -96,11 +97,23 @@ CUresult act(cuCtxGetDevice_v2000_tag, CUdevice* device) {
   if (here.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   return *device = here.stack.back() == context_handle(2) ? 1 : 0, CUDA_SUCCESS;
 }
+CUresult act(cuCtxGetId_v12000_tag, CUcontext context, unsigned long long* id) {
+  return *id = reinterpret_cast<std::uintptr_t>(context) + here.reset_contexts, CUDA_SUCCESS;
+}
 CUresult act(cuEventCreate_v2000_tag, CUevent* event, unsigned) {
   ++events;
   return *event = make_handle<CUevent>(), CUDA_SUCCESS;
 }
 CUresult act(cuEventDestroy_v4000_tag, CUevent) { return --events, CUDA_SUCCESS; }
+CUresult act(cuIpcGetEventHandle_v4010_tag, CUipcEventHandle* handle, CUevent) {
+  for (int i = 0; i < CU_IPC_HANDLE_SIZE; ++i)
+    handle->reserved[i] = static_cast<char>(i * 5);
+  return CUDA_SUCCESS;
+}
+CUresult act(cuIpcOpenEventHandle_v4010_tag, CUevent* event, CUipcEventHandle) {
+  ++events;
+  return *event = make_handle<CUevent>(), CUDA_SUCCESS;
+}
 CUresult act(cuEventRecordWithFlags_v11010_tag, CUevent, CUstream, unsigned flags) {
   return here.record_flags = flags, CUDA_SUCCESS;
 }
@@ -269,6 +282,7 @@ void RecordingDriver::fail_nothing() {
   here.failing_call = 0;
 }
 
+void RecordingDriver::reset_contexts() { ++here.reset_contexts; }
 void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }
 void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.capture_status = status; }
 unsigned RecordingDriver::record_flags() { return here.record_flags; }

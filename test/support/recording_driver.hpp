@@ -42,6 +42,9 @@ public:
   /// No planned failures any more.
   void fail_nothing();
 
+  /// From now on the handles of contexts stand for new ones, as that of a primary context does after a reset.
+  void reset_contexts();
+
   /// The context that cuStreamGetCtx names for every stream, and what cuStreamIsCapturing answers.
   void stream_context(CUcontext context);
   void capture_status(CUstreamCaptureStatus status);

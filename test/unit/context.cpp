@@ -44,7 +44,7 @@ TEST_CASE_METHOD(Fixture, "the last copy of a primary context releases it", "[co
       first = Context();
       CHECK_FALSE(first);
       CHECK(copy.device() == 0);
-      CHECK(recording.calls() == Names{"cuDeviceGet", "cuDevicePrimaryCtxRetain"});
+      CHECK(recording.calls() == Names{"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxGetId"});
     }
     CHECK(recording.calls() == Names{"cuDevicePrimaryCtxRelease"});
   }
@@ -55,9 +55,36 @@ TEST_CASE_METHOD(Fixture, "a created context is not left current, and its last c
   {
     const Context context = Context::create(0, driver);
     CHECK(recording.context_stack().empty());
-    CHECK(recording.calls() == Names{"cuDeviceGet", "cuCtxCreate", "cuCtxPopCurrent"});
+    CHECK(recording.calls() == Names{"cuDeviceGet", "cuCtxCreate", "cuCtxGetId", "cuCtxPopCurrent"});
   }
-  CHECK(recording.calls() == Names{"cuCtxDestroy"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxDestroy"});
+}
+
+TEST_CASE_METHOD(Fixture, "a created context that the program has destroyed is not destroyed again",
+                 "[context]") {
+  const ErrorHook before = set_error_hook(remember);
+  hooked = CUDA_SUCCESS;
+  {
+    const Context context = Context::create(0, driver);
+    recording.calls();
+    recording.fail_next("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  }
+  CHECK(recording.calls() == Names{"cuCtxGetId"});
+  CHECK(hooked == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  driver.table().cuCtxDestroy_v4000(nullptr); // the stubs still count it
+  set_error_hook(before);
+}
+
+TEST_CASE_METHOD(Fixture, "the status of a context tells whether it is the one that was retained",
+                 "[context]") {
+  const Context primary = Context::primary(0, driver);
+  const Context borrowed = Context::borrow(primary.native_handle(), driver);
+  CHECK(primary.status() == CUDA_SUCCESS);
+  recording.reset_contexts();
+  CHECK(primary.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(Context(primary).status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(borrowed.status() == CUDA_SUCCESS); // the caller's promise
+  CHECK(Context().status() == CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_CASE_METHOD(Fixture, "a borrowed context makes no driver call and is never released", "[context]") {
@@ -167,11 +194,11 @@ TEST_CASE_METHOD(Fixture, "device() of a borrowed context asks in that context a
 }
 
 TEST_CASE_METHOD(Fixture, "what creation could not do it throws, leaking nothing", "[context]") {
-  for (const char* call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain"}) {
+  for (const char* call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxGetId"}) {
     recording.fail_next(call, CUDA_ERROR_INVALID_DEVICE);
     CHECK_THROWS_AS(Context::primary(0, driver), InvalidDevice);
   }
-  for (const char* call : {"cuDeviceGet", "cuCtxCreate"}) {
+  for (const char* call : {"cuDeviceGet", "cuCtxCreate", "cuCtxGetId"}) {
     recording.fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
     Context context;
     CHECK(Context::try_create(context, 0, driver) == CUDA_ERROR_OUT_OF_MEMORY);

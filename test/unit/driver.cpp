@@ -1,14 +1,21 @@
 #include <cuevent/driver.hpp>
 
+#include <cuevent/driver_event.hpp>
+
 #include "recording_driver.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <set>
+#include <sys/wait.h>
 #include <type_traits>
+#include <unistd.h>
 
 using namespace cuevent;
 using Catch::Matchers::ContainsSubstring;
@@ -180,4 +187,83 @@ TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is 
   Driver driver;
   CHECK(Driver::try_load(driver) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
   unsetenv("CUEVENT_DRIVER");
+}
+
+namespace {
+
+/// Runs `use` in a forked child, and returns what it returns.
+int in_forked_child(const std::function<int()>& use) {
+  const pid_t child = fork();
+  if (child == 0) _exit(use());
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+} // namespace
+
+TEST_CASE("in a forked child every call fails, saying why, and what is destroyed is so silently",
+          "[driver][fork]") {
+  RecordingDriver recording;
+  const Driver driver = RecordingDriver::driver();
+  DriverEvent event(Context::borrow(test::context_handle(1), driver));
+  const auto said = [&](const std::function<void()>& call) {
+    try {
+      call();
+      return false;
+    } catch (const NotInitialized& error) {
+      return std::string(error.what()).find("forked") != std::string::npos;
+    }
+  };
+  recording.calls();
+  const int failed = in_forked_child([&] {
+    set_error_hook(+[](CUresult result, const char*) noexcept {
+      if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(99);
+    });
+    if (!said([&] { event.query(); })) return 1;
+    if (!said([&] { event.record(test::stream_handle(1)); })) return 2;
+    if (!said([&] { event.record(nullptr); })) return 3;
+    if (!said([&] { event.synchronize_for(std::chrono::seconds(1)); })) return 4;
+    if (!said([&] { DriverEvent another(event.context()); })) return 5;
+    if (!said([&] { Context::primary(0, driver); })) return 6;
+    if (!said([&] { driver.entry_point<PFN_cuStreamQuery_v2000>("cuStreamQuery", 2000); })) return 7;
+    if (!said([&] { Driver{driver.table().get_proc_address}; })) return 8;
+    if (event.try_query() != CUDA_ERROR_NOT_INITIALIZED) return 9;
+    event = DriverEvent();
+    return recording.calls().empty() ? 0 : 10;
+  });
+  CHECK(failed == 0);
+  CHECK(event.query()); // the parent's goes on
+}
+
+TEST_CASE("a driver that is first loaded in a child of the fork says what cuInit said", "[driver][fork]") {
+  RecordingDriver recording;
+  recording.fail_next("cuInit", CUDA_ERROR_NOT_INITIALIZED);
+  CHECK_THAT(refusal<NotInitialized>([] { Driver{RecordingDriver::get_proc_address}; }),
+             ContainsSubstring("forked"));
+}
+
+TEST_CASE("once the process exits the driver is not called any more", "[driver][exit]") {
+  const int failed = in_forked_child([] {
+    // A driver of this child's own: what was loaded before the fork is out of use already.
+    RecordingDriver recording;
+    static std::unique_ptr<DriverEvent> event;
+    static int result = 1;
+    // Registered before the driver is loaded, so run after its end.
+    std::atexit([] {
+      result = event->try_query() == CUDA_ERROR_DEINITIALIZED ? 0 : 2;
+      event.reset(); // silently
+      _exit(result);
+    });
+    const Driver driver = RecordingDriver::driver(12060);
+    event = std::make_unique<DriverEvent>(Context::borrow(test::context_handle(1), driver));
+    // Registered after it, so run before: the driver still works.
+    std::atexit([] {
+      if (event->try_query() != CUDA_SUCCESS) _exit(3);
+    });
+    std::exit(4);
+    return 5;
+  });
+  CHECK(failed == 0);
 }

@@ -1,6 +1,6 @@
 #include <cuevent/driver_event.hpp>
 
-#include "recording_driver.hpp"
+#include "recording_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -14,7 +14,6 @@ using namespace cuevent;
 using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using Names = std::vector<std::string_view>;
 
 static_assert(!std::is_copy_constructible_v<DriverEvent> && !std::is_copy_assignable_v<DriverEvent>);
 static_assert(std::is_nothrow_move_constructible_v<DriverEvent> &&
@@ -32,42 +31,7 @@ static_assert(unsigned(EventFlags::interprocess) == CU_EVENT_INTERPROCESS);
 static_assert(unsigned(RecordFlags::external) == CU_EVENT_RECORD_EXTERNAL);
 static_assert(unsigned(WaitFlags::external) == CU_EVENT_WAIT_EXTERNAL);
 
-namespace {
-
-struct Fixture {
-  RecordingDriver recording;
-  Driver driver = RecordingDriver::driver();
-  Context context = Context::borrow(context_handle(1), driver);
-  CUstream stream = stream_handle(1);
-  long events_before = RecordingDriver::live_events();
-
-  DriverEvent timed() { return DriverEvent(context, EventFlags::timing); }
-
-  ~Fixture() {
-    CHECK(recording.context_stack().empty());
-    CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
-    CHECK(RecordingDriver::live_events() == events_before);
-  }
-};
-
-CUresult hooked = CUDA_SUCCESS;
-void remember(CUresult result, const char*) noexcept { hooked = result; }
-
-template <class Exception>
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Exception& error) {
-    CHECK(typeid(error) == typeid(Exception));
-    return error.what();
-  }
-  FAIL("nothing was thrown");
-  return {};
-}
-
-} // namespace
-
-TEST_CASE_METHOD(Fixture, "creation pushes the context only where it is not current, and restores",
+TEST_CASE_METHOD(RecordingFixture, "creation pushes the context only where it is not current, and restores",
                  "[event]") {
   { const DriverEvent event(context); }
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetCurrent", nullptr},
@@ -75,14 +39,16 @@ TEST_CASE_METHOD(Fixture, "creation pushes the context only where it is not curr
                                                              {"cuCtxPushCurrent", nullptr},
                                                              {"cuEventCreate", context_handle(1)},
                                                              {"cuCtxPopCurrent", context_handle(1)},
+                                                             {"cuCtxGetId", nullptr},
                                                              {"cuEventDestroy", nullptr}});
   const ContextGuard guard(context);
   recording.calls();
   { const DriverEvent event(context); }
-  CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuEventCreate", "cuEventDestroy"});
+  CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuEventCreate", "cuCtxGetId", "cuEventDestroy"});
 }
 
-TEST_CASE_METHOD(Fixture, "each hot call is one driver call, with no context made current", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "each hot call is one driver call, with no context made current",
+                 "[event]") {
   DriverEvent event(context);
   const DriverEvent end(context);
   recording.calls();
@@ -105,7 +71,7 @@ TEST_CASE_METHOD(Fixture, "each hot call is one driver call, with no context mad
   only("cuEventElapsedTime");
 }
 
-TEST_CASE_METHOD(Fixture, "a default stream means that of the event's own context", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a default stream means that of the event's own context", "[event]") {
   DriverEvent event(context);
   const Context other = Context::borrow(context_handle(2), driver);
   const ContextGuard guard(other);
@@ -121,13 +87,14 @@ TEST_CASE_METHOD(Fixture, "a default stream means that of the event's own contex
   }
 }
 
-TEST_CASE_METHOD(Fixture, "timing is asked for: without it the driver's disable bit is set", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "timing is asked for: without it the driver's disable bit is set",
+                 "[event]") {
   CHECK(DriverEvent(context).flags() == EventFlags::none);
   CHECK(timed().flags() == EventFlags::timing);
   CHECK((EventFlags::timing | EventFlags::blocking_sync) != EventFlags::timing);
 }
 
-TEST_CASE_METHOD(Fixture, "query is true when complete, false while pending, and throws on all else",
+TEST_CASE_METHOD(RecordingFixture, "query is true when complete, false while pending, and throws on all else",
                  "[event]") {
   const DriverEvent event(context);
   CHECK(event.query());
@@ -141,7 +108,8 @@ TEST_CASE_METHOD(Fixture, "query is true when complete, false while pending, and
   CHECK_THROWS_AS(event.query(), CapturedEvent);
 }
 
-TEST_CASE_METHOD(Fixture, "a relaxed query asks in relaxed mode and restores the thread's mode in every case",
+TEST_CASE_METHOD(RecordingFixture,
+                 "a relaxed query asks in relaxed mode and restores the thread's mode in every case",
                  "[event]") {
   const DriverEvent event(context);
   recording.calls();
@@ -161,7 +129,8 @@ TEST_CASE_METHOD(Fixture, "a relaxed query asks in relaxed mode and restores the
   CHECK(recording.calls() == Names{"cuThreadExchangeStreamCaptureMode"});
 }
 
-TEST_CASE_METHOD(Fixture, "a timed wait asks at least once, and is false when the time is over", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a timed wait asks at least once, and is false when the time is over",
+                 "[event]") {
   const DriverEvent event(context);
   CHECK(event.synchronize_for(0ns));
   CHECK(event.synchronize_for(-1s));
@@ -176,7 +145,7 @@ TEST_CASE_METHOD(Fixture, "a timed wait asks at least once, and is false when th
   CHECK_THROWS_AS(event.synchronize_for(1h), IllegalAddress);
 }
 
-TEST_CASE_METHOD(Fixture, "an empty event never reaches the driver", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches the driver", "[event]") {
   DriverEvent empty;
   const DriverEvent good = timed();
   recording.calls();
@@ -204,7 +173,7 @@ TEST_CASE_METHOD(Fixture, "an empty event never reaches the driver", "[event]") 
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "move, close and release leave the event empty", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "move, close and release leave the event empty", "[event]") {
   DriverEvent event = timed();
   CUevent const handle = event.native_handle();
   DriverEvent moved = std::move(event);
@@ -225,7 +194,7 @@ TEST_CASE_METHOD(Fixture, "move, close and release leave the event empty", "[eve
   CHECK(DriverEvent::from_native_handle(context, raw, EventFlags::none).native_handle() == raw);
 }
 
-TEST_CASE_METHOD(Fixture, "assignment destroys what was there, and survives assignment to itself",
+TEST_CASE_METHOD(RecordingFixture, "assignment destroys what was there, and survives assignment to itself",
                  "[event]") {
   DriverEvent a = timed(), b = timed();
   CUevent const kept = b.native_handle();
@@ -239,7 +208,8 @@ TEST_CASE_METHOD(Fixture, "assignment destroys what was there, and survives assi
   CHECK(a.query());
 }
 
-TEST_CASE_METHOD(Fixture, "swap exchanges everything, and equality is that of handle and driver", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "swap exchanges everything, and equality is that of handle and driver",
+                 "[event]") {
   DriverEvent a = timed(), b(context);
   CUevent const first = a.native_handle();
   swap(a, b);
@@ -253,7 +223,7 @@ TEST_CASE_METHOD(Fixture, "swap exchanges everything, and equality is that of ha
   CHECK(DriverEvent() == DriverEvent());
 }
 
-TEST_CASE_METHOD(Fixture, "a borrowed event is used and never destroyed", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a borrowed event is used and never destroyed", "[event]") {
   DriverEvent event = DriverEvent::borrow(context, event_handle(1), EventFlags::timing);
   event.record(stream);
   DriverEvent moved = std::move(event);
@@ -264,25 +234,60 @@ TEST_CASE_METHOD(Fixture, "a borrowed event is used and never destroyed", "[even
   CHECK_THROWS_AS(DriverEvent::from_native_handle(context, nullptr, EventFlags::none), InvalidHandle);
 }
 
-TEST_CASE_METHOD(Fixture, "close throws what the destructor would report, and leaves the event empty",
-                 "[event]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "close throws what the destructor would report, and leaves the event empty", "[event]") {
   DriverEvent event(context);
   recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK_THROWS_AS(event.close(), ContextIsDestroyed);
   CHECK_FALSE(event);
 
-  const ErrorHook before = set_error_hook(remember);
+  HookedErrors hooked;
   {
     const DriverEvent dropped(context);
     recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   }
-  CHECK(hooked == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  set_error_hook(before);
+  CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   for (int i = 0; i < 2; ++i)
     driver.table().cuEventDestroy_v4000(nullptr); // the two that the stubs still count
 }
 
-TEST_CASE_METHOD(Fixture, "an event keeps an owning context alive", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is left to it", "[event][lifetime]") {
+  HookedErrors hooked;
+  const auto reach_no_event = [&] {
+    for (const std::string_view call : recording.calls())
+      CHECK(call != "cuEventDestroy");
+    driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count it
+    recording.calls();
+  };
+
+  SECTION("by the destructor") {
+    {
+      const DriverEvent dropped(context);
+      recording.fail_next("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
+    CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    reach_no_event();
+  }
+  SECTION("by close, which throws") {
+    DriverEvent closed(context);
+    recording.fail_next("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_THROWS_AS(closed.close(), ContextIsDestroyed);
+    CHECK_FALSE(closed);
+    reach_no_event();
+  }
+  SECTION("also where the handle of a primary context stands for a later one") {
+    const Context primary = Context::primary(0, driver);
+    {
+      const DriverEvent dropped(primary);
+      recording.reset_contexts();
+    }
+    CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    reach_no_event();
+    CHECK_THROWS_AS(DriverEvent(primary), ContextIsDestroyed); // and the later one is not pushed for it
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an event keeps an owning context alive", "[event]") {
   const long contexts = RecordingDriver::live_contexts();
   {
     DriverEvent event;
@@ -293,12 +298,12 @@ TEST_CASE_METHOD(Fixture, "an event keeps an owning context alive", "[event]") {
     CHECK(RecordingDriver::live_contexts() == contexts + 1);
     recording.calls();
     event.close();
-    CHECK(recording.calls() == Names{"cuEventDestroy", "cuDevicePrimaryCtxRelease"});
+    CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventDestroy", "cuDevicePrimaryCtxRelease"});
   }
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(RecordingFixture,
                  "for_stream takes the stream's own context, and the current one for a default stream",
                  "[event]") {
   recording.stream_context(context_handle(2));
@@ -311,7 +316,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(DriverEvent::for_stream(stream, EventFlags::none, driver), ContextIsDestroyed);
 }
 
-TEST_CASE_METHOD(Fixture, "a refused record says why, where the event can tell", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused record says why, where the event can tell", "[event][cause]") {
   DriverEvent event(context);
   recording.stream_context(context_handle(2));
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
@@ -333,7 +338,7 @@ TEST_CASE_METHOD(Fixture, "a refused record says why, where the event can tell",
              ContainsSubstring("unknown bits"));
 }
 
-TEST_CASE_METHOD(Fixture, "a refused wait says why, where the event can tell", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused wait says why, where the event can tell", "[event][cause]") {
   const DriverEvent event(context);
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_ILLEGAL_STATE);
   refusal<ExternalOutsideCapture>([&] { event.wait(stream, WaitFlags::external); });
@@ -346,7 +351,7 @@ TEST_CASE_METHOD(Fixture, "a refused wait says why, where the event can tell", "
              ContainsSubstring("WaitFlags::external"));
 }
 
-TEST_CASE_METHOD(Fixture, "a query or synchronize of a captured event says that it was captured",
+TEST_CASE_METHOD(RecordingFixture, "a query or synchronize of a captured event says that it was captured",
                  "[event][cause]") {
   const DriverEvent event(context);
   recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE);
@@ -356,7 +361,7 @@ TEST_CASE_METHOD(Fixture, "a query or synchronize of a captured event says that 
              ContainsSubstring("cuEventSynchronize"));
 }
 
-TEST_CASE_METHOD(Fixture, "a refused elapsed time says which event and why", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused elapsed time says which event and why", "[event][cause]") {
   const DriverEvent untimed(context), a = timed(), b = timed();
   const DriverEvent foreign(Context::borrow(context_handle(2), driver), EventFlags::timing);
   const auto fail = [&](CUresult result) { recording.fail_next("cuEventElapsedTime", result); };
@@ -380,7 +385,8 @@ TEST_CASE_METHOD(Fixture, "a refused elapsed time says which event and why", "[e
   refusal<NotReady>([&] { a.elapsed_time(b); });
 }
 
-TEST_CASE_METHOD(Fixture, "handles of one driver never reach another's functions", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "handles of one driver never reach another's functions",
+                 "[event][cause]") {
   const DriverEvent a = timed();
   const DriverEvent foreign(Context::borrow(context_handle(1), RecordingDriver::driver(12000)),
                             EventFlags::timing);
@@ -391,7 +397,7 @@ TEST_CASE_METHOD(Fixture, "handles of one driver never reach another's functions
   CHECK_THAT(refusal<ContextMismatch>([&] { a.elapsed_time(foreign); }), ContainsSubstring("another driver"));
 }
 
-TEST_CASE_METHOD(Fixture, "a refused creation says why and leaks nothing", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused creation says why and leaks nothing", "[event][cause]") {
   recording.fail_next("cuEventCreate", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(
       refusal<InvalidValue>([&] { DriverEvent(context, EventFlags::timing | EventFlags::interprocess); }),
@@ -408,7 +414,7 @@ TEST_CASE_METHOD(Fixture, "a refused creation says why and leaks nothing", "[eve
   refusal<ContextIsDestroyed>([&] { DriverEvent{context}; });
 }
 
-TEST_CASE_METHOD(Fixture, "whichever driver call fails, the stack is restored and nothing leaks",
+TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, the stack is restored and nothing leaks",
                  "[event][fault]") {
   const std::function<void()> scenarios[] = {
       [&] { DriverEvent event(context); },
@@ -422,38 +428,8 @@ TEST_CASE_METHOD(Fixture, "whichever driver call fails, the stack is restored an
       [&] { DriverEvent::for_stream(stream, EventFlags::none, driver).synchronize(); },
       [&] { DriverEvent(context).close(); },
   };
-  const ErrorHook before = set_error_hook(remember);
-  for (const auto& scenario : scenarios) {
-    recording.calls();
-    scenario();
-    const std::vector<std::string_view> calls = recording.calls();
-    for (int k = 1; k <= int(calls.size()); ++k) {
-      CAPTURE(k, calls[std::size_t(k) - 1]);
-      for (const CUresult result : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
-                                    CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_DEINITIALIZED}) {
-        const bool destroys = calls[std::size_t(k) - 1] == "cuEventDestroy";
-        const bool restores = k > 1 && calls[std::size_t(k) - 1] == "cuCtxPopCurrent";
-        hooked = CUDA_SUCCESS;
-        recording.fail_call(k, result);
-        try {
-          scenario();
-          CHECK(hooked == result); // only a destructor may go on, and it reports
-        } catch (const DriverError& error) {
-          CHECK(error.result() == result);
-        }
-        recording.fail_nothing();
-        recording.calls();
-        if (destroys)
-          driver.table().cuEventDestroy_v4000(nullptr);  // the stub failed, and still counts the event
-        if (restores) recording.context_stack().clear(); // the stub failed, and popped nothing
-        recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL; // likewise
-        CHECK(recording.context_stack().empty());
-        CHECK(RecordingDriver::live_events() == events_before);
-        recording.calls();
-      }
-    }
-  }
-  set_error_hook(before);
+  for (const auto& scenario : scenarios)
+    fail_each_call(scenario);
 }
 
 TEST_CASE("query, wait, synchronize and elapsed_time may run concurrently on one event", "[event][threads]") {

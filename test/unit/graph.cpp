@@ -145,7 +145,7 @@ TEST_CASE_METHOD(RecordingFixture,
   recording.end_user_objects(); // the driver's thread may make no call here
   CHECK(recording.calls().empty());
   CHECK(collect() == 1);
-  CHECK(recording.calls() == Names{"cuEventDestroy"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventDestroy"});
   CHECK(collect() == 0);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context", 
   CHECK(RecordingDriver::live_contexts() == contexts + 1);
   CHECK(recording.calls().empty());
   CHECK(collect() == 1);
-  CHECK(recording.calls() == Names{"cuEventDestroy", "cuDevicePrimaryCtxRelease"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventDestroy", "cuDevicePrimaryCtxRelease"});
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
@@ -209,7 +209,8 @@ TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and han
   }
   // The exec goes first: what it refers to outlives it.
   const Names calls = recording.calls();
-  CHECK(calls == Names{"cuEventDestroy", "cuGraphExecDestroy", "cuEventDestroy", "cuEventDestroy"});
+  CHECK(calls == Names{"cuCtxGetId", "cuEventDestroy", "cuGraphExecDestroy", "cuCtxGetId", "cuEventDestroy",
+                       "cuCtxGetId", "cuEventDestroy"});
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a refused event says which context or node it was for",

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <thread>
 #include <type_traits>
@@ -43,8 +44,10 @@ TEST_CASE_METHOD(RecordingFixture, "a retired event is destroyed by collect and 
   CHECK(recording.calls().empty());
   CHECK(RecordingDriver::live_events() == events_before + 2);
   CHECK(collect() == 2);
-  CHECK(recording.calls_with_contexts() ==
-        std::vector<Call>{{"cuEventDestroy", nullptr}, {"cuEventDestroy", nullptr}});
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetId", nullptr},
+                                                             {"cuEventDestroy", nullptr},
+                                                             {"cuCtxGetId", nullptr},
+                                                             {"cuEventDestroy", nullptr}});
   CHECK(collect() == 0);
 }
 
@@ -57,25 +60,81 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "creation, close and the ends of graphs and execs collect", "[retired]") {
-  // What was retired before the call is gone after it.
-  const auto collects = [&](const std::function<void()>& call) {
-    DriverEvent retired(context);
-    retire(std::move(retired));
-    call();
-    return collect() == 0;
+TEST_CASE_METHOD(RecordingFixture, "an event made with EventFlags::retire is retired by its destructor",
+                 "[retired]") {
+  {
+    DriverEvent event(context, EventFlags::retire | EventFlags::timing);
+    CHECK(event.flags() == (EventFlags::retire | EventFlags::timing));
+    const DriverEvent taken =
+        DriverEvent::from_native_handle(context, DriverEvent(context).release(), EventFlags::retire);
+    DriverEvent moved = std::move(event);
+    recording.calls();
+  }
+  CHECK(recording.calls().empty());
+  CHECK(RecordingDriver::live_events() == events_before + 2);
+  CHECK(collect() == 2);
+  CHECK(RecordingDriver::live_events() == events_before);
+
+  DriverEvent closed(context, EventFlags::retire);
+  closed.close(); // at once
+  CHECK(collect() == 0);
+  { const DriverEvent borrowed = DriverEvent::borrow(context, event_handle(1), EventFlags::retire); }
+  CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "in a RetireScope the events of this thread are retired", "[retired]") {
+  DriverEvent closed(context);
+  {
+    const RetireScope outer;
+    { const DriverEvent first(context); }
+    {
+      const RetireScope inner;
+      DriverEvent assigned(context);
+      assigned = DriverEvent();
+    }
+    { const DriverEvent third(context); }
+    closed.close(); // at once
+    CHECK(RecordingDriver::live_events() == events_before + 3);
+    std::thread([&] { const DriverEvent other(context); }).join(); // another thread's is not
+    CHECK(RecordingDriver::live_events() == events_before + 3);
+    CHECK(collect() == 3);
+    CHECK(RecordingDriver::live_events() == events_before);
+  }
+  { const DriverEvent after(context); }
+  CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread reports it", "[retired]") {
+  std::unique_ptr<RetireScope> scope;
+  std::thread([&] { scope = std::make_unique<RetireScope>(); }).join();
+  HookedErrors hooked;
+  scope.reset();
+  CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
+  { const DriverEvent event(context); } // this thread is in no scope
+  CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the ends of graphs and execs destroy what graphs released, and no more",
+                 "[retired]") {
+  DriverEvent retired(context);
+  retire(std::move(retired));
+  const auto release_one = [&] {
+    Graph graph = Graph::borrow(context, graph_handle(1));
+    graph.retain(DriverEvent(context));
+    recording.end_user_objects();
   };
-  CHECK(collects([&] { DriverEvent event(context); }));
-  CHECK(collects([&] {
-    DriverEvent event;
-    DriverEvent::try_create(event, context);
-  }));
-  DriverEvent closed(context), borrowed = DriverEvent::borrow(context, event_handle(1), EventFlags::none);
-  CHECK(collects([&] { closed.close(); }));
-  CHECK(collects([&] { borrowed.close(); }));
-  CHECK(collects([&] { Graph graph(context); }));
+  const auto destroys = [&](const std::function<void()>& call) {
+    release_one();
+    const long before = RecordingDriver::live_events();
+    call();
+    return before - RecordingDriver::live_events();
+  };
+  CHECK(destroys([&] { Graph graph(context); }) == 1);
   Graph graph(context);
-  CHECK(collects([&] { graph.instantiate(); }));
+  CHECK(destroys([&] { graph.instantiate(); }) == 1);
+  CHECK(destroys([&] { DriverEvent event(context); }) == 0);
+  CHECK(destroys([&] { DriverEvent(context).close(); }) == 0);
+  CHECK(collect() == 3);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "recording, waiting and asking collect nothing", "[retired]") {

@@ -8,8 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace transcript {
 
 Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments) {

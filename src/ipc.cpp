@@ -1,0 +1,111 @@
+#include <cuevent/ipc.hpp>
+
+#include <bit>
+
+namespace cuevent {
+
+namespace {
+
+constexpr std::size_t digits = 2 * sizeof(IpcHandle);
+
+/// The value of a hexadecimal digit, or 16.
+unsigned value_of(char digit) noexcept {
+  if (digit >= '0' && digit <= '9') return unsigned(digit - '0');
+  if (digit >= 'a' && digit <= 'f') return unsigned(digit - 'a') + 10;
+  if (digit >= 'A' && digit <= 'F') return unsigned(digit - 'A') + 10;
+  return 16;
+}
+
+} // namespace
+
+std::string IpcHandle::to_string() const {
+  std::string text;
+  text.reserve(digits);
+  for (const std::byte byte : bytes) {
+    text += "0123456789abcdef"[unsigned(byte) >> 4];
+    text += "0123456789abcdef"[unsigned(byte) & 15];
+  }
+  return text;
+}
+
+IpcHandle IpcHandle::parse(std::string_view text) {
+  IpcHandle handle;
+  if (try_parse(handle, text) == CUDA_SUCCESS) return handle;
+  std::string advice = "an IPC handle is " + std::to_string(digits) + " hexadecimal digits, and this ";
+  if (text.size() != digits) {
+    advice += "has " + std::to_string(text.size());
+  } else {
+    std::size_t wrong = 0;
+    while (value_of(text[wrong]) < 16)
+      ++wrong;
+    advice += "has another character at position " + std::to_string(wrong);
+  }
+  throw InvalidValue("IpcHandle::parse", advice.c_str());
+}
+
+CUresult IpcHandle::try_parse(IpcHandle& out, std::string_view text) noexcept {
+  if (text.size() != digits) return CUDA_ERROR_INVALID_VALUE;
+  IpcHandle handle;
+  for (std::size_t i = 0; i < handle.bytes.size(); ++i) {
+    const unsigned high = value_of(text[2 * i]), low = value_of(text[2 * i + 1]);
+    if (high > 15 || low > 15) return CUDA_ERROR_INVALID_VALUE;
+    handle.bytes[i] = std::byte(high << 4 | low);
+  }
+  out = handle;
+  return CUDA_SUCCESS;
+}
+
+IpcHandle DriverEvent::ipc_handle() const {
+  const char* const call = "cuIpcGetEventHandle";
+  IpcHandle handle;
+  const CUresult result = try_ipc_handle(handle);
+  if (result == CUDA_SUCCESS) return handle;
+  if (event_ == nullptr) throw EmptyEvent(call, "an empty event cannot be exported");
+  if (result == CUDA_ERROR_INVALID_HANDLE)
+    throw InvalidHandle(call, (flags_ & EventFlags::interprocess) == EventFlags::none
+                                  ? "only an event made with EventFlags::interprocess can be exported"
+                                  : "an event that was itself imported cannot be exported again: send on the "
+                                    "handle that it was opened with");
+  context_.driver().fail(result, call);
+}
+
+CUresult DriverEvent::try_ipc_handle(IpcHandle& out) const noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // Also where the context is current: exporting an event of a destroyed context ends in a crash.
+  CUresult result = context_.status();
+  if (result != CUDA_SUCCESS) return result;
+  const ContextGuard guard(context_, result);
+  if (result != CUDA_SUCCESS) return result;
+  CUipcEventHandle handle;
+  result = table().cuIpcGetEventHandle_v4010(&handle, event_);
+  if (result == CUDA_SUCCESS) out = std::bit_cast<IpcHandle>(handle);
+  return result;
+}
+
+DriverEvent DriverEvent::from_ipc_handle(const Context& context, const IpcHandle& handle) {
+  const char* const call = "cuIpcOpenEventHandle";
+  DriverEvent event;
+  const CUresult result = try_from_ipc_handle(event, context, handle);
+  if (result == CUDA_SUCCESS) return event;
+  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  if (result == CUDA_ERROR_INVALID_CONTEXT)
+    throw InvalidContext(call, "this is the process that exported the event: use the event itself here");
+  if (result == CUDA_ERROR_MAP_FAILED)
+    throw MapFailed(call, "the bytes are not the handle of an event that another process exports now: it may "
+                          "have ended, or they were garbled on the way");
+  context.driver().fail(result, call);
+}
+
+CUresult DriverEvent::try_from_ipc_handle(DriverEvent& out, const Context& context,
+                                          const IpcHandle& handle) noexcept {
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(context, result);
+  if (result != CUDA_SUCCESS) return result;
+  CUevent event = nullptr;
+  result =
+      context.driver().table().cuIpcOpenEventHandle_v4010(&event, std::bit_cast<CUipcEventHandle>(handle));
+  if (result == CUDA_SUCCESS) out = DriverEvent(context, event, EventFlags::interprocess, Ownership::owned);
+  return result;
+}
+
+} // namespace cuevent

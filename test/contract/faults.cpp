@@ -1,0 +1,328 @@
+// What a call that fails leaves behind: each member, with each of its driver calls failing, is as documented.
+// The tests plan faults of their own, so no sweep goes over them.
+#include "faults.hpp"
+#include "collected.hpp"
+#include "fixture.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/retired_events.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::capture_status;
+using cuevent::CaptureModeGuard;
+using cuevent::CaptureStatus;
+using cuevent::Context;
+using cuevent::ContextGuard;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::EventRecordNode;
+using cuevent::Graph;
+using cuevent::GraphExec;
+using cuevent::RecordFlags;
+using cuevent::StreamCapture;
+using test::call;
+using test::Fault;
+using test::FaultPlan;
+using test::FaultScope;
+using test::Fixture;
+using test::live_handles;
+using test::Stream;
+
+namespace {
+
+constexpr CUresult results[] = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
+                                CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_DEINITIALIZED};
+
+/// Runs `operation` with its first driver call failing, then with its second, and so on, with each result. An
+/// error that is thrown has to be that result; then `check_failed` looks at what it left. Without an exception
+/// it is a destructor's, and goes to the error hook.
+class FaultyFixture : public Fixture {
+protected:
+  void fail_each_call(const std::function<void()>& operation, const std::function<void()>& check_failed) {
+    FaultPlan counting;
+    {
+      const FaultScope scope(counting);
+      operation();
+    }
+    REQUIRE(counting.calls() > 0);
+    for (int k = 1; k <= counting.calls(); ++k)
+      for (const CUresult result : results)
+        fail({.result = result, .call = k}, operation, check_failed);
+  }
+
+  void fail(const Fault& fault, const std::function<void()>& operation,
+            const std::function<void()>& check_failed) {
+    FaultPlan plan(fault);
+    bool thrown = false;
+    {
+      const FaultScope scope(plan);
+      try {
+        operation();
+      } catch (const cuevent::DriverError& error) {
+        thrown = true;
+        CHECK(error.result() == fault.result);
+      }
+    }
+    CAPTURE(fault.call, fault.result, plan.struck(), thrown);
+    CHECK_FALSE(plan.struck().empty());
+    const std::vector<std::string> reports = take_reports();
+    CHECK(reports.size() == (thrown ? 0 : 1));
+    for (const std::string& report : reports)
+      CHECK(report.ends_with(" " + std::to_string(fault.result)));
+    if (thrown) check_failed();
+    CHECK(test::context_stack().empty());
+  }
+};
+
+} // namespace
+
+TEST_CASE_METHOD(FaultyFixture, "An event that cannot be made is not there, and another stays as it was",
+                 "[no-sweep]") {
+  const int before = live_handles().events;
+  const auto check_nothing_made = [&] { CHECK(live_handles().events == before + 1); }; // `out`
+  DriverEvent out(context, EventFlags::timing);
+  CUevent const handle = out.native_handle();
+  for (const char* const function : {"cuCtxGetCurrent", "cuCtxGetId", "cuCtxPushCurrent", "cuEventCreate"})
+    for (const CUresult result : results) {
+      CAPTURE(function, result);
+      const Fault fault{.result = result, .call = 1, .function = function};
+      fail(
+          fault, [&] { const DriverEvent event(context); }, check_nothing_made);
+      FaultPlan plan(fault);
+      const FaultScope scope(plan);
+      CHECK(DriverEvent::try_create(out, context) == result);
+      CHECK(plan.struck() == function);
+      CHECK(out.native_handle() == handle);
+      CHECK(out.flags() == EventFlags::timing);
+    }
+}
+
+TEST_CASE_METHOD(FaultyFixture, "A member that throws has done nothing, and the event is as it was",
+                 "[no-sweep]") {
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
+  CUevent const handle = event.native_handle();
+  const auto check_as_it_was = [&] {
+    CHECK(event.native_handle() == handle);
+    CHECK(event.context() == context);
+    CHECK(event.flags() == EventFlags::timing);
+    CHECK(event.query());
+    CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  };
+  const auto check_not_recorded = [&] {
+    check_as_it_was();
+    DriverEvent::Milliseconds time{};
+    CHECK(event.try_elapsed_time(time, event) == CUDA_ERROR_INVALID_HANDLE);
+  };
+  for (const CUresult result : results) {
+    const Fault first{.result = result, .call = 1};
+    fail(
+        first, [&] { event.record(stream); }, check_not_recorded);
+    fail(
+        first, [&] { event.record(CU_STREAM_LEGACY); }, check_not_recorded);
+    fail(
+        first, [&] { event.record(stream, RecordFlags::external_in_capture); }, check_not_recorded);
+    fail(
+        {.result = result, .call = 1, .function = "cuEventRecord"},
+        [&] { event.record(CU_STREAM_PER_THREAD); }, check_not_recorded);
+  }
+  event.record(stream);
+  end.record(stream);
+  end.synchronize();
+  const DriverEvent::Milliseconds time = event.elapsed_time(end);
+  const auto check_recorded = [&] {
+    check_as_it_was();
+    CHECK(event.elapsed_time(end) == time);
+  };
+  fail_each_call([&] { event.wait(stream); }, check_recorded);
+  fail_each_call([&] { event.wait(CU_STREAM_LEGACY); }, check_recorded);
+  fail_each_call([&] { event.query(); }, check_recorded);
+  fail_each_call([&] { event.query_relaxed(); }, check_recorded);
+  fail_each_call([&] { event.synchronize(); }, check_recorded);
+  fail_each_call([&] { event.synchronize_for(1min); }, check_recorded);
+  for (const CUresult result : results)
+    fail(
+        {.result = result, .call = 1}, [&] { event.elapsed_time(end); }, check_recorded);
+}
+
+TEST_CASE_METHOD(FaultyFixture, "close leaves the event empty, also where it throws", "[no-sweep]") {
+  const int before = live_handles().events;
+  std::optional<DriverEvent> event;
+  for (const CUresult result : results) {
+    event.emplace(context);
+    fail(
+        {.result = result, .call = 1, .function = "cuEventDestroy"}, [&] { event->close(); },
+        [&] {
+          CHECK_FALSE(*event);
+          CHECK_FALSE(event->context());
+          CHECK(event->try_close() == CUDA_ERROR_INVALID_HANDLE);
+        });
+    CHECK_FALSE(*event);
+    CHECK(live_handles().events == before);
+  }
+}
+
+TEST_CASE_METHOD(FaultyFixture, "What a destructor or an assignment could not do goes to the hook",
+                 "[no-sweep]") {
+  const int before = live_handles().events;
+  const auto check_unthrown = [] { FAIL_CHECK("a destructor has thrown"); };
+  for (const CUresult result : results) {
+    const Fault of_destroy{.result = result, .call = 1, .function = "cuEventDestroy"};
+    std::optional<DriverEvent> event(std::in_place, context);
+    fail(
+        of_destroy, [&] { event.reset(); }, check_unthrown);
+
+    DriverEvent replaced(context), kept(context);
+    CUevent const handle = kept.native_handle();
+    fail(
+        of_destroy, [&] { replaced = std::move(kept); }, check_unthrown);
+    CHECK(replaced.native_handle() == handle);
+
+    cuevent::retire(DriverEvent(context));
+    fail(
+        of_destroy, [] { CHECK(cuevent::collect() == 1); }, check_unthrown);
+
+    const auto of = [result](const char* function) {
+      return Fault{.result = result, .call = 1, .function = function};
+    };
+    fail(
+        of("cuDevicePrimaryCtxRelease"), [&] { Context::primary(0, driver); }, check_unthrown);
+    fail(
+        of("cuCtxDestroy"), [&] { Context::create(0, driver); }, check_unthrown);
+    fail(
+        of("cuCtxPopCurrent"), [&] { const ContextGuard guard(context); }, check_unthrown);
+    fail(
+        of("cuGraphDestroy"), [&] { const Graph graph(context); }, check_unthrown);
+    const Graph graph(context);
+    fail(
+        of("cuGraphExecDestroy"), [&] { graph.instantiate(); }, check_unthrown);
+    const Stream stream(context);
+    fail(
+        of("cuStreamEndCapture"), [&] { const StreamCapture capture(context, stream); }, check_unthrown);
+    fail(
+        {.result = result, .call = 2, .function = "cuThreadExchangeStreamCaptureMode"},
+        [&] { const CaptureModeGuard relaxed(driver); }, check_unthrown);
+    CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  }
+  CHECK(live_handles().events == before);
+}
+
+TEST_CASE_METHOD(FaultyFixture, "A context that cannot be had is not held", "[no-sweep]") {
+  const test::LiveHandles before = live_handles();
+  Context out = context;
+  const auto check_nothing_held = [&] {
+    CHECK(out == context);
+    CHECK(live_handles().contexts == before.contexts);
+    CHECK(live_handles().primary_retains == before.primary_retains);
+  };
+  for (const CUresult result : results) {
+    for (const char* const function : {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxGetId"})
+      fail(
+          {.result = result, .call = 1, .function = function}, [&] { out = Context::primary(0, driver); },
+          check_nothing_held);
+    for (const char* const function : {"cuDeviceGet", "cuCtxCreate", "cuCtxGetId", "cuCtxPopCurrent"})
+      fail(
+          {.result = result, .call = 1, .function = function}, [&] { out = Context::create(0, driver); },
+          check_nothing_held);
+    fail(
+        {.result = result, .call = 1}, [&] { out = Context::current(driver); }, check_nothing_held);
+    for (const char* const function : {"cuCtxGetCurrent", "cuCtxGetId", "cuCtxPushCurrent"})
+      fail(
+          {.result = result, .call = 1, .function = function}, [&] { const ContextGuard guard(context); },
+          check_nothing_held);
+  }
+}
+
+TEST_CASE_METHOD(FaultyFixture, "A capture that fails to begin or to end is over, and events stay owned",
+                 "[no-sweep]") {
+  const int before = live_handles().events;
+  const Stream stream(context);
+  const auto check_over = [&] {
+    CHECK(capture_status(context, stream) == CaptureStatus::none);
+    CHECK(StreamCapture(context, stream).end());
+  };
+  for (const CUresult result : results) {
+    const auto of = [result](const char* function) {
+      return Fault{.result = result, .call = 1, .function = function};
+    };
+    fail(
+        of("cuStreamBeginCapture"), [&] { const StreamCapture capture(context, stream); }, check_over);
+    for (const char* const function : {"cuStreamEndCapture", "cuUserObjectCreate", "cuGraphRetainUserObject"})
+      fail(
+          of(function),
+          [&] {
+            StreamCapture capture(context, stream);
+            capture.record(DriverEvent(context), stream);
+            capture.end();
+          },
+          check_over);
+    cuevent::collect();
+    CHECK(live_handles().events == before);
+
+    DriverEvent event(context);
+    StreamCapture capture(context, stream);
+    fail(
+        of("cuEventRecordWithFlags"), [&] { capture.record(std::move(event), stream); },
+        [&] {
+          CHECK(event); // NOLINT(bugprone-use-after-move)
+          CHECK(capture_status(context, stream) == CaptureStatus::active);
+        });
+    CHECK(capture.end().event_nodes().records.empty());
+  }
+  CHECK(test::collected_down_to(before, cuevent::collect));
+}
+
+TEST_CASE_METHOD(FaultyFixture, "A graph that refuses an event leaves it to the caller, and is as it was",
+                 "[no-sweep]") {
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::timing), other(context, EventFlags::timing);
+  Graph graph(context);
+  const EventRecordNode node = graph.add_record(event);
+  GraphExec exec = graph.instantiate();
+  const auto check_as_it_was = [&] {
+    CHECK(event);
+    CHECK(other);
+    CHECK(graph.event_nodes().records == std::vector{node});
+    CHECK(graph.event_nodes().waits.empty());
+    CHECK(graph.event(node) == event.native_handle());
+    exec.launch(stream);
+    CHECK(event.synchronize_for(1min));
+    DriverEvent::Milliseconds time{};
+    CHECK(event.try_elapsed_time(time, event) == CUDA_SUCCESS);
+    CHECK(other.try_elapsed_time(time, other) == CUDA_ERROR_INVALID_HANDLE);
+  };
+  for (const CUresult result : results) {
+    const Fault first{.result = result, .call = 1};
+    const Fault second{.result = result, .call = 2};
+    fail(
+        first, [&] { graph.add_record(other); }, check_as_it_was);
+    fail(
+        first, [&] { graph.add_wait(other); }, check_as_it_was);
+    fail(
+        first, [&] { graph.set_event(node, other); }, check_as_it_was);
+    fail(
+        first, [&] { graph.retain(std::move(other)); }, check_as_it_was);
+    fail(
+        second, [&] { graph.retain(std::move(other)); }, check_as_it_was);
+    fail(
+        first, [&] { exec.set_event(node, std::as_const(other)); }, check_as_it_was);
+    fail(
+        first, [&] { static_cast<void>(exec.set_event(node, std::move(other))); }, check_as_it_was);
+    fail(
+        first, [&] { exec.launch(stream); }, check_as_it_was);
+    fail(
+        {.result = result, .call = 1, .function = "cuGraphInstantiateWithFlags"},
+        [&] { graph.instantiate(); }, check_as_it_was);
+  }
+  fail_each_call([&] { graph.event_nodes(); }, check_as_it_was);
+}

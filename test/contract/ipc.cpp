@@ -1,0 +1,92 @@
+// Events that cross to another process. Two real processes are the business of examples/ipc_ping.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/ipc.hpp>
+#include <cuevent/sim.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+using cuevent::Context;
+using cuevent::ContextGuard;
+using cuevent::Driver;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::IpcHandle;
+using test::context_stack;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+TEST_CASE_METHOD(Fixture, "An interprocess event is exported from any thread, whatever is current") {
+  const Context other = Context::create(0, driver);
+  const DriverEvent event(context, EventFlags::interprocess);
+  const IpcHandle handle = event.ipc_handle();
+  CHECK(context_stack().empty());
+  {
+    const ContextGuard guard(other);
+    const auto before = context_stack();
+    CHECK(event.ipc_handle() == handle);
+    CHECK(context_stack() == before);
+  }
+  CHECK(handle != DriverEvent(context, EventFlags::interprocess).ipc_handle());
+  CHECK(IpcHandle::parse(handle.to_string()) == handle);
+}
+
+TEST_CASE_METHOD(Fixture, "Only an interprocess event is exported, and it has no timing") {
+  CHECK_THROWS_MATCHES(DriverEvent(context).ipc_handle(), cuevent::InvalidHandle,
+                       MessageMatches(ContainsSubstring("EventFlags::interprocess")));
+  CHECK_THROWS_MATCHES(DriverEvent(context, EventFlags::timing).ipc_handle(), cuevent::InvalidHandle,
+                       MessageMatches(ContainsSubstring("EventFlags::interprocess")));
+  CHECK_THROWS_AS(DriverEvent().ipc_handle(), cuevent::EmptyEvent);
+  CHECK_THROWS_MATCHES(DriverEvent(context, EventFlags::interprocess | EventFlags::timing),
+                       cuevent::InvalidValue, MessageMatches(ContainsSubstring("cannot have timing")));
+}
+
+TEST_CASE_METHOD(Fixture, "A handle opens in another process only, and garbage opens nowhere") {
+  const DriverEvent event(context, EventFlags::interprocess);
+  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(context, event.ipc_handle()), cuevent::InvalidContext,
+                       MessageMatches(ContainsSubstring("the process that exported")));
+  IpcHandle garbage;
+  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(context, garbage), cuevent::MapFailed,
+                       MessageMatches(ContainsSubstring("garbled")));
+  garbage.bytes.fill(std::byte{0x5a});
+  DriverEvent out(context);
+  CUevent const handle = out.native_handle();
+  CHECK(DriverEvent::try_from_ipc_handle(out, context, garbage) == CUDA_ERROR_MAP_FAILED);
+  CHECK(out.native_handle() == handle);
+  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(Context(), event.ipc_handle()), cuevent::InvalidContext,
+                       MessageMatches(ContainsSubstring("empty")));
+}
+
+TEST_CASE_METHOD(Fixture, "An event orders the work of two processes") {
+  if (!test::simulated()) SKIP("needs two processes in one, which only the simulator has");
+  const Driver far(cuevent::sim::get_proc_address_of(1));
+  const Context there = Context::primary(0, far);
+  CHECK(far != driver);
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::interprocess);
+  DriverEvent opened = DriverEvent::from_ipc_handle(there, event.ipc_handle());
+  CHECK(opened.context() == there);
+  CHECK(opened.query()); // never recorded
+  {
+    const Gate gate(stream);
+    event.record(stream);
+    CHECK_FALSE(opened.query());
+    CHECK_FALSE(opened.synchronize_for(1ms));
+  }
+  CHECK(opened.synchronize_for(1min));
+  CHECK_THROWS_MATCHES(opened.ipc_handle(), cuevent::InvalidHandle,
+                       MessageMatches(ContainsSubstring("imported")));
+  CHECK_THROWS_AS(opened.elapsed_time(opened), cuevent::TimingDisabled);
+  event.close();
+  CHECK(opened.query()); // what it refers to is there for as long as any process has it
+}

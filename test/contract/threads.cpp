@@ -1,0 +1,127 @@
+// What the threads of a program may do at the same time: DriverEvent's contract, with 16 of them.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/driver_event.hpp>
+#include <cuevent/retired_events.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+constexpr int threads = 16;
+
+/// Runs `work` with the numbers 0 to 15 on as many threads, and passes on what any of them throws.
+void on_threads(const std::function<void(int)>& work) {
+  std::mutex mutex;
+  std::exception_ptr thrown;
+  std::vector<std::thread> running;
+  for (int t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      try {
+        work(t);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        thrown = std::current_exception();
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "Any thread may ask, wait for and time one event at once", "[threads]") {
+  const Stream stream(context), other(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  start.record(stream);
+  std::atomic<int> pending{0}, wrong{0};
+  std::atomic<int> asked{0};
+  {
+    Gate gate(stream);
+    end.record(stream);
+    on_threads([&](int t) {
+      for (int i = 0; i < 50; ++i) {
+        if (!end.query()) ++pending;
+        if (!end.query_relaxed()) ++pending;
+        if (end.synchronize_for(0ns)) ++wrong;
+        if (t == 0) end.wait(other);
+        if (t == 1) end.wait(CU_STREAM_PER_THREAD);
+        DriverEvent::Milliseconds none{};
+        if (start.try_elapsed_time(none, end) != CUDA_ERROR_NOT_READY) ++wrong;
+      }
+    });
+    CHECK(pending == threads * 100);
+  }
+  on_threads([&](int) {
+    for (int i = 0; i < 50; ++i) {
+      end.synchronize();
+      if (!end.query() || start.elapsed_time(end).count() < 0) ++wrong;
+      ++asked;
+    }
+  });
+  CHECK(wrong == 0);
+  CHECK(asked == threads * 50);
+}
+
+TEST_CASE_METHOD(Fixture, "Threads make, record, hand over and end events of one context at once",
+                 "[threads]") {
+  std::vector<DriverEvent> handed(threads); // each moved in by one thread and out by another
+  std::vector<std::mutex> locks(threads);
+  std::atomic<int> incomplete{0};
+  on_threads([&](int t) {
+    const Stream stream(context);
+    for (int i = 0; i < 50; ++i) {
+      DriverEvent event(context, i % 2 == 0 ? EventFlags::none : EventFlags::timing | EventFlags::retire);
+      event.record(stream);
+      const auto to = std::size_t((t + i) % threads);
+      {
+        const std::lock_guard lock(locks[to]);
+        std::swap(event, handed[to]);
+      }
+      if (!event) continue;
+      if (!event.synchronize_for(1min)) ++incomplete;
+      if (i % 3 == 0) event.close();
+      if (i % 16 == t) cuevent::collect();
+    }
+  });
+  for (DriverEvent& event : handed)
+    if (event) event.synchronize();
+  handed.clear();
+  cuevent::collect();
+  CHECK(incomplete == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "Threads share and drop one owned context", "[threads]") {
+  Context created = Context::create(0, driver);
+  std::vector<Context> copies(threads, created);
+  created = Context();
+  on_threads([&](int t) {
+    Context mine = std::move(copies[std::size_t(t)]);
+    for (int i = 0; i < 20; ++i) {
+      DriverEvent event(mine);
+      Context again = event.context();
+      mine = std::move(again);
+    }
+    mine = Context();
+  });
+  CHECK(test::live_handles().contexts == 0);
+}

@@ -27,6 +27,8 @@ const bool configured = [] {
   Computer::set_default_options(options);
   if (const char* name = std::getenv("CUEVENT_SIM_FAULTY_KERNEL"); name != nullptr && *name != '\0')
     set_kernel(name, {.fault = CUDA_ERROR_ILLEGAL_ADDRESS});
+  if (const char* name = std::getenv("CUEVENT_SIM_ENDLESS_KERNEL"); name != nullptr && *name != '\0')
+    set_kernel(name, {.duration = endless});
   return true;
 }();
 

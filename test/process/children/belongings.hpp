@@ -1,0 +1,40 @@
+// One of everything that a process can have of the driver.
+#pragma once
+
+#include <cuevent/graph.hpp>
+#include <cuevent/retired_events.hpp>
+
+namespace process {
+
+struct Belongings {
+  explicit Belongings(const cuevent::Driver& driver)
+      : primary(cuevent::Context::primary(0, driver)), start(primary, cuevent::EventFlags::timing),
+        event(primary, cuevent::EventFlags::timing), spare(primary),
+        of_created(cuevent::Context::create(0, driver)), graph(with_event(primary)),
+        exec(graph.instantiate()) {
+    start.record(nullptr);
+    exec.launch(nullptr);
+    event.record(nullptr);
+    of_created.record(nullptr);
+    event.synchronize();
+    cuevent::retire(cuevent::DriverEvent(primary));
+  }
+
+  static cuevent::Graph with_event(const cuevent::Context& context) {
+    cuevent::Graph graph(context);
+    cuevent::DriverEvent kept(context);
+    graph.add_record(kept);
+    graph.retain(std::move(kept));
+    return graph;
+  }
+
+  cuevent::Context primary;
+  cuevent::DriverEvent start;
+  cuevent::DriverEvent event; ///< done
+  cuevent::DriverEvent spare;
+  cuevent::DriverEvent of_created; ///< all that keeps its context alive
+  cuevent::Graph graph;
+  cuevent::GraphExec exec;
+};
+
+} // namespace process

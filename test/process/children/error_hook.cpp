@@ -1,0 +1,43 @@
+// What a destructor could not do reaches the hook. The default one prints a line, and for the codes of teardown
+// none.
+#include "scenario.hpp"
+#include "watched_driver.hpp"
+
+#include <string_view>
+
+namespace process {
+
+namespace {
+
+using namespace cuevent;
+
+CUresult told = CUDA_SUCCESS;
+
+void destructors_that_fail() {
+  const Context context = Context::primary(0, watched_driver());
+  const auto fail_with = [&](CUresult result) {
+    DriverEvent event(context);
+    answer_instead("cuEventDestroy", result);
+  };
+  for (CUresult silent : {CUDA_ERROR_DEINITIALIZED, CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                          CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_ILLEGAL_ADDRESS})
+    fail_with(silent);
+  fail_with(CUDA_ERROR_OPERATING_SYSTEM); // the only line
+
+  const ErrorHook before = set_error_hook([](CUresult result, const char* call) noexcept {
+    expect(std::string_view(call) == "cuEventDestroy", "the hook is told the call that failed");
+    told = result;
+  });
+  for (CUresult result : {CUDA_ERROR_OPERATING_SYSTEM, CUDA_ERROR_DEINITIALIZED}) {
+    fail_with(result);
+    expect(told == result, "a hook is told every result");
+  }
+  set_error_hook(before);
+  answer_instead("cuEventDestroy", CUDA_SUCCESS);
+}
+
+} // namespace
+
+std::vector<Scenario> error_hook_scenarios() { return {{"error-hook", destructors_that_fail}}; }
+
+} // namespace process

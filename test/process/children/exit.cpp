@@ -1,0 +1,96 @@
+// Whoever has something of the driver when the process ends, it ends in silence.
+#include "belongings.hpp"
+#include "scenario.hpp"
+#include "watched_driver.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+namespace process {
+
+namespace {
+
+using cuevent::Driver;
+
+std::optional<Belongings>
+    built_early; // before main, so that it is destroyed after what cuInit has registered
+std::optional<Belongings> of_atexit;
+thread_local std::optional<Belongings> of_thread;
+
+void drop_at_exit() {
+  std::atexit([] { of_atexit.reset(); });
+}
+
+void static_before_init() { built_early.emplace(Driver::instance()); }
+
+void static_after_init() { static const Belongings built_late(Driver::instance()); }
+
+void of_main_thread() { of_thread.emplace(Driver::instance()); }
+
+void of_another_thread() {
+  std::thread([] { of_thread.emplace(Driver::instance()); }).join();
+}
+
+void atexit_before_init() {
+  drop_at_exit();
+  of_atexit.emplace(Driver::instance());
+}
+
+void atexit_after_init() {
+  of_atexit.emplace(Driver::instance());
+  drop_at_exit();
+}
+
+void watched_static() { built_early.emplace(watched_driver()); }
+
+void watched_atexit() {
+  drop_at_exit();
+  of_atexit.emplace(watched_driver());
+}
+
+/// Each way to ask: an answer, or that there is no driver any more.
+void poll(const cuevent::DriverEvent& event) {
+  const CUresult result = event.try_query();
+  expect(result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED,
+         "an answer while the process exits, and not " + std::to_string(result));
+  try {
+    expect(event.query(), "a finished event stays finished");
+    expect(event.synchronize_for(std::chrono::milliseconds(1)), "a finished event stays finished");
+  } catch (const cuevent::Deinitialized&) {
+  }
+}
+
+void while_polling() {
+  // Before cuInit, so it runs when the driver has begun to unload: the other thread sees that, too.
+  std::atexit([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  // Never destroyed: the thread that has them never ends.
+  static const Belongings& belongings = *new Belongings(Driver::instance());
+  static std::atomic<bool> polled{false};
+  std::thread([] {
+    while (true) {
+      poll(belongings.event);
+      polled = true;
+    }
+  }).detach();
+  while (!polled)
+    std::this_thread::yield();
+}
+
+} // namespace
+
+std::vector<Scenario> exit_scenarios() {
+  return {{"exit-static-before-init", static_before_init},
+          {"exit-static-after-init", static_after_init},
+          {"exit-thread-local", of_main_thread},
+          {"exit-thread-local-of-thread", of_another_thread},
+          {"exit-atexit-before-init", atexit_before_init},
+          {"exit-atexit-after-init", atexit_after_init},
+          {"exit-watched-static", watched_static},
+          {"exit-watched-atexit", watched_atexit},
+          {"exit-while-polling", while_polling}};
+}
+
+} // namespace process

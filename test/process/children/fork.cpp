@@ -1,0 +1,146 @@
+// A child of a process that had initialised the driver inherits objects, and no driver.
+#include "belongings.hpp"
+#include "scenario.hpp"
+#include "watched_driver.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace process {
+
+namespace {
+
+using namespace cuevent;
+using std::chrono::milliseconds;
+
+template <class Call>
+void expect_refused(Call call, const std::string& what) {
+  expect_throw<NotInitialized>(call, what, [](const NotInitialized& error) {
+    expect(std::strstr(error.what(), "fork") != nullptr,
+           std::string("a word of the fork in ") + error.what());
+  });
+}
+
+void expect_refused(CUresult result, const char* what) {
+  expect(result == CUDA_ERROR_NOT_INITIALIZED,
+         what + std::string(" is refused, and not with ") + std::to_string(static_cast<int>(result)));
+}
+
+void use_throws(Belongings& inherited) {
+  DriverEvent& event = inherited.event;
+  const Driver& driver = inherited.primary.driver();
+  expect_refused([&] { DriverEvent made(inherited.primary); }, "making an event");
+  expect_refused([&] { event.record(nullptr); }, "record");
+  expect_refused([&] { event.wait(nullptr); }, "wait");
+  expect_refused([&] { event.query(); }, "query");
+  expect_refused([&] { event.query_relaxed(); }, "query_relaxed");
+  expect_refused([&] { event.synchronize(); }, "synchronize");
+  expect_refused([&] { event.synchronize_for(milliseconds(1)); }, "synchronize_for");
+  expect_refused([&] { inherited.start.elapsed_time(event); }, "elapsed_time");
+  expect_refused([&] { inherited.of_created.close(); }, "close");
+  expect(!inherited.of_created, "a closed event is empty");
+  expect_refused([&] { Context::primary(0, driver); }, "Context::primary");
+  expect_refused([&] { Context::create(0, driver); }, "Context::create");
+  expect_refused([&] { Context::current(driver); }, "Context::current");
+  expect_refused([&] { ContextGuard guard(inherited.primary); }, "ContextGuard");
+  expect_refused([&] { Graph graph(inherited.primary); }, "making a graph");
+  expect_refused([&] { inherited.graph.instantiate(); }, "instantiate");
+  expect_refused([&] { inherited.exec.launch(nullptr); }, "launch");
+}
+
+void twins_return(Belongings& inherited) {
+  DriverEvent& event = inherited.event;
+  const Driver& driver = inherited.primary.driver();
+  DriverEvent made;
+  Context context;
+  DriverEvent::Milliseconds time;
+  expect_refused(DriverEvent::try_create(made, inherited.primary), "try_create");
+  expect_refused(event.try_record(nullptr), "try_record");
+  expect_refused(event.try_wait(nullptr), "try_wait");
+  expect_refused(event.try_query(), "try_query");
+  expect_refused(event.try_query_relaxed(), "try_query_relaxed");
+  expect_refused(event.try_synchronize(), "try_synchronize");
+  expect_refused(event.try_synchronize_for(milliseconds(1)), "try_synchronize_for");
+  expect_refused(inherited.start.try_elapsed_time(time, event), "try_elapsed_time");
+  expect_refused(inherited.spare.try_close(), "try_close");
+  expect(!inherited.spare, "an event closed by the twin is empty");
+  expect_refused(Context::try_primary(context, 0, driver), "try_primary");
+  expect_refused(Context::try_create(context, 0, driver), "try_create of a context");
+  expect_refused(Context::try_current(context, driver), "try_current");
+}
+
+/// The exit code of the child, in which `run` runs and which then exits as any process does.
+template <class Run>
+int in_child(Run run) {
+  step("a forked child");
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20); // which it does not inherit
+    run();
+    std::exit(disappointed());
+  }
+  int status = 0;
+  expect(waitpid(child, &status, 0) == child && WIFEXITED(status), "the child exits, and is not killed");
+  return WEXITSTATUS(status);
+}
+
+void after_init(Belongings& belongings, void (*before_use)()) {
+  expect(in_child([&] {
+           before_use();
+           step("a use of the driver in a forked child");
+           use_throws(belongings);
+           twins_return(belongings);
+           const DriverEvent destroyed_here = std::move(belongings.start);
+           const GraphExec gone_too = std::move(belongings.exec);
+           expect(collect() > 0, "the child collects what its parent had retired");
+         }) == 0,
+         "the child exits with 0");
+
+  step("a use of the driver after a fork");
+  belongings.event.record(nullptr);
+  belongings.event.synchronize();
+  expect(belongings.event.query(), "the parent goes on working");
+  expect(belongings.start.elapsed_time(belongings.event).count() >= 0, "its events still have their times");
+  DriverEvent(belongings.primary).record(nullptr);
+}
+
+void fork_after_init() {
+  static Belongings belongings(Driver::instance());
+  after_init(belongings, [] {
+    // Nor does it help to load the driver once more.
+    expect_refused([] { Driver again(driver_library()); }, "loading the driver");
+    expect_refused([] { Driver::instance().entry_point<PFN_cuInit_v2000>("cuInit", 2000); }, "entry_point");
+    Driver again;
+    expect_refused(Driver::try_load(again, driver_library().c_str()), "try_load");
+  });
+}
+
+/// The child is not even to ask.
+void fork_after_init_watched() {
+  static Belongings belongings(watched_driver());
+  after_init(belongings, forbid_calls);
+}
+
+void fork_before_init() {
+  const auto use = [] {
+    const Context context = Context::primary(0);
+    DriverEvent event(context);
+    event.record(nullptr);
+    event.synchronize();
+  };
+  expect(in_child(use) == 0, "the child uses the driver");
+  use();
+}
+
+} // namespace
+
+std::vector<Scenario> fork_scenarios() {
+  return {{"fork-after-init", fork_after_init},
+          {"fork-after-init-watched", fork_after_init_watched},
+          {"fork-before-init", fork_before_init}};
+}
+
+} // namespace process

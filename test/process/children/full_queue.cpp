@@ -1,0 +1,111 @@
+// A thread that is blocked in a full launch queue, and what the other threads can still do.
+#include "scenario.hpp"
+
+#include <cuevent/retired_events.hpp>
+#include <gpu.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace process {
+
+namespace {
+
+using namespace cuevent;
+using namespace std::chrono_literals;
+
+constexpr char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+constexpr int more_than_fit = 1'100;
+
+/// Submits kernels to a stream that does not move, until it is blocked or has submitted more than fit.
+class Filler {
+public:
+  Filler(const gpu::Gpu& gpu, CUfunction kernel, CUstream stream)
+      : thread_([this, &gpu, kernel, stream] {
+          for (; submitted_ < more_than_fit; ++submitted_)
+            gpu.launch_kernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+        }) {}
+  ~Filler() { thread_.join(); }
+  Filler(const Filler&) = delete;
+  Filler& operator=(const Filler&) = delete;
+
+  /// Whether it is blocked, which shows in that it has stopped short of its end.
+  bool blocks() const {
+    for (int before = -1; before != submitted_;) {
+      before = submitted_;
+      std::this_thread::sleep_for(500ms);
+    }
+    return submitted_ > 0 && submitted_ < more_than_fit;
+  }
+
+private:
+  std::atomic<int> submitted_{0};
+  std::thread thread_;
+};
+
+void full_queue() {
+  const gpu::Gpu gpu;
+  const gpu::Stream full = gpu.stream(), other = gpu.stream();
+  const gpu::Module module = gpu.module(ptx);
+  CUfunction nothing = nullptr;
+  gpu.module_get_function(&nothing, module, "nothing");
+
+  // Whatever is made here is made before the queue is full, and destroyed afterwards.
+  DriverEvent start(gpu.context, EventFlags::timing), end(gpu.context, EventFlags::timing),
+      pending(gpu.context), again(gpu.context), given_away(gpu.context);
+  auto flagged = std::make_unique<DriverEvent>(gpu.context, EventFlags::retire);
+  auto in_scope = std::make_unique<DriverEvent>(gpu.context);
+  DriverEvent overwritten(gpu.context);
+  gpu.launch_kernel(nothing, 1, 1, 1, 1, 1, 1, 0, other, nullptr, nullptr); // loaded before it matters
+  start.record(other);
+  end.record(other);
+  end.synchronize();
+  {
+    gpu::Gate gate(gpu, full);
+    pending.record(full);
+    const Filler filler(gpu, nothing, full);
+    struct Opened { // before the filler is waited for
+      gpu::Gate& gate;
+      ~Opened() { gate.open(); }
+    } const opened{gate};
+    expect(filler.blocks(), "a stream takes only so many submissions");
+
+    step("query of a pending event beside a full queue");
+    expect(!pending.query(), "the gate is closed");
+    expect(!pending.query_relaxed(), "the gate is closed");
+    step("query of a finished event beside a full queue");
+    expect(end.query(), "a finished event is finished");
+    end.synchronize();
+    step("synchronize_for beside a full queue");
+    expect(!pending.synchronize_for(20ms), "the gate is closed");
+    expect(end.synchronize_for(20ms), "a finished event is finished");
+    step("elapsed_time beside a full queue");
+    expect(start.elapsed_time(end).count() >= 0, "finished events have their times");
+    step("record on another stream beside a full queue");
+    again.record(other);
+    step("wait on another stream beside a full queue");
+    again.wait(other);
+    end.record(other);
+    expect(end.synchronize_for(20s), "another stream goes on");
+
+    step("the end of events that are retired, beside a full queue");
+    retire(std::move(given_away));
+    flagged.reset();
+    {
+      const RetireScope scope;
+      in_scope.reset();
+      overwritten = DriverEvent();
+    }
+    expect(!pending.query(), "the gate is still closed");
+    step("the end of a full queue");
+  }
+  pending.synchronize();
+  expect(collect() == 4, "what was retired is destroyed, and nothing else was");
+}
+
+} // namespace
+
+std::vector<Scenario> full_queue_scenarios() { return {{"full-queue", full_queue}}; }
+
+} // namespace process

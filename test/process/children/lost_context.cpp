@@ -1,0 +1,129 @@
+// Events that outlive their context: closed and destroyed, and nothing else.
+#include "scenario.hpp"
+#include "watched_driver.hpp"
+
+#include <cuevent/retired_events.hpp>
+
+#include <atomic>
+#include <memory>
+
+namespace process {
+
+namespace {
+
+using namespace cuevent;
+
+std::atomic<int> told{0};
+void count(CUresult result, const char*) noexcept {
+  expect(result == CUDA_ERROR_CONTEXT_IS_DESTROYED, "the hook is told that the context is destroyed");
+  ++told;
+}
+
+/// Many, some of them recorded.
+std::vector<DriverEvent> events_of(const Context& context) {
+  std::vector<DriverEvent> events;
+  for (int i = 0; i < 64; ++i) {
+    events.emplace_back(context, i % 2 == 0 ? EventFlags::timing : EventFlags::none);
+    if (i % 4 < 2) events.back().record(nullptr);
+  }
+  for (const DriverEvent& event : events)
+    event.synchronize();
+  return events;
+}
+
+/// Memory that was freed with the context gets other contents.
+void use_freed_memory() {
+  std::vector<std::unique_ptr<unsigned char[]>> blocks;
+  for (std::size_t size = 16; size < 65'536; size += size / 8)
+    for (int i = 0; i < 16; ++i)
+      std::uninitialized_fill_n(blocks.emplace_back(new unsigned char[size]).get(), size, 0xa5);
+}
+
+DriverEvent taken_from(std::vector<DriverEvent>& events) {
+  DriverEvent taken = std::move(events.back());
+  events.pop_back();
+  return taken;
+}
+
+/// Every way for an event to end.
+void end_all(std::vector<DriverEvent> events) {
+  forbid_call("cuEventDestroy");
+  use_freed_memory();
+
+  step("close of an event of a lost context");
+  DriverEvent closed = taken_from(events);
+  expect_throw<ContextIsDestroyed>([&] { closed.close(); }, "close");
+  expect(!closed, "a closed event is empty");
+  closed = taken_from(events);
+  expect(closed.try_close() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "try_close tells of the lost context");
+  expect(!closed, "an event closed by the twin is empty");
+
+  step("destruction of an event of a lost context");
+  taken_from(events);
+  DriverEvent assigned_to = taken_from(events);
+  assigned_to = DriverEvent();
+  retire(taken_from(events));
+  expect(collect() == 1, "a retired event is collected");
+
+  const ErrorHook before = set_error_hook(count);
+  taken_from(events);
+  expect(told == 1, "the destructor tells the hook");
+  set_error_hook(before);
+  events.clear(); // in silence, as that is the default
+}
+
+template <class Function>
+Function entry(const Driver& driver, const char* name, int version) {
+  return driver.entry_point<Function>(name, version);
+}
+
+void borrowed() {
+  const Driver driver = watched_driver();
+  CUcontext handle = nullptr, popped = nullptr;
+  entry<PFN_cuCtxCreate_v3020>(driver, "cuCtxCreate", 3020)(&handle, 0, 0);
+  entry<PFN_cuCtxPopCurrent_v4000>(driver, "cuCtxPopCurrent", 4000)(&popped);
+  std::vector<DriverEvent> events = events_of(Context::borrow(handle, driver));
+  const CUresult destroyed = entry<PFN_cuCtxDestroy_v4000>(driver, "cuCtxDestroy", 4000)(handle);
+  expect(destroyed == CUDA_SUCCESS, "the context can be destroyed");
+  end_all(std::move(events));
+}
+
+/// Destroyed behind the back of the Context that owns it.
+void created() {
+  const Driver driver = watched_driver();
+  const Context context = Context::create(0, driver);
+  std::vector<DriverEvent> events = events_of(context);
+  entry<PFN_cuCtxDestroy_v4000>(driver, "cuCtxDestroy", 4000)(context.native_handle());
+  forbid_call("cuCtxDestroy");
+  end_all(std::move(events));
+}
+
+void primary() {
+  const Driver driver = watched_driver();
+  std::vector<DriverEvent> events = events_of(Context::primary(0, driver));
+  entry<PFN_cuDevicePrimaryCtxReset_v11000>(driver, "cuDevicePrimaryCtxReset", 11000)(0);
+  end_all(std::move(events));
+}
+
+/// The handle then stands for a context that is alive, and has none of the events.
+void primary_retained_again() {
+  const Driver driver = watched_driver();
+  std::vector<DriverEvent> events = events_of(Context::primary(0, driver));
+  CUcontext same = nullptr;
+  entry<PFN_cuDevicePrimaryCtxReset_v11000>(driver, "cuDevicePrimaryCtxReset", 11000)(0);
+  entry<PFN_cuDevicePrimaryCtxRelease_v11000>(driver, "cuDevicePrimaryCtxRelease", 11000)(0);
+  entry<PFN_cuDevicePrimaryCtxRetain_v7000>(driver, "cuDevicePrimaryCtxRetain", 7000)(&same, 0);
+  expect(same == events.front().context().native_handle(), "the primary context has its handle again");
+  end_all(std::move(events));
+}
+
+} // namespace
+
+std::vector<Scenario> lost_context_scenarios() {
+  return {{"lost-borrowed-context", borrowed},
+          {"lost-created-context", created},
+          {"lost-primary-context", primary},
+          {"lost-primary-context-retained-again", primary_retained_again}};
+}
+
+} // namespace process

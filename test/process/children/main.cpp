@@ -1,0 +1,65 @@
+// Runs the one scenario that is named. Ends with 0 and says nothing if all was as it has to be; a scenario that
+// hangs says where.
+#include "scenario.hpp"
+
+#include <gpu.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace process {
+
+namespace {
+
+std::atomic<const char*> last_step{"the beginning"};
+
+void say_where(int) {
+  for (const char* text : {"never returned from: ", last_step.load(), "\n"})
+    if (write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
+  _exit(1);
+}
+
+void name_device() {
+  try {
+    std::puts(gpu::Gpu().name().c_str());
+  } catch (const cuevent::DriverUnavailable& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::exit(77);
+  }
+}
+
+std::vector<Scenario> all_scenarios() {
+  std::vector<Scenario> all = {{"name-device", name_device}};
+  for (const auto& some : {endless_kernel_scenarios, error_hook_scenarios, exit_scenarios, fault_scenarios,
+                           fork_scenarios, full_queue_scenarios, lost_context_scenarios}) {
+    const std::vector<Scenario> scenarios = some();
+    all.insert(all.end(), scenarios.begin(), scenarios.end());
+  }
+  return all;
+}
+
+} // namespace
+
+void step(const char* what) { last_step = what; }
+
+} // namespace process
+
+int main(int argc, char** argv) {
+  std::signal(SIGALRM, process::say_where);
+  alarm(40);
+  for (const auto& [name, run] : process::all_scenarios()) {
+    if (argc != 2 || std::strcmp(argv[1], name) != 0) continue;
+    try {
+      run();
+    } catch (const std::exception& error) {
+      process::expect(false, std::string("no exception: ") + error.what());
+    }
+    return process::disappointed();
+  }
+  std::fputs("usage: scenarios SCENARIO\n", stderr);
+  return 2;
+}

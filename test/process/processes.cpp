@@ -1,0 +1,83 @@
+#include "processes.hpp"
+
+#include "run.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+namespace test {
+
+Programs& programs() {
+  static Programs instance;
+  return instance;
+}
+
+namespace {
+
+/// Runs the scenario with the library of that kind; it has to print `output` and to exit with 0.
+void check(std::string library, std::string scenario, std::vector<std::string> environment = {},
+           std::string output = "") {
+  CAPTURE(library, scenario);
+  const std::string& program =
+      library == "shared" ? programs().with_shared_library : programs().with_static_library;
+  const Ended ended = run({program, scenario}, std::move(environment));
+  CHECK(ended.output == output);
+  CHECK(ended.how == "exited with 0");
+}
+
+} // namespace
+
+TEST_CASE("static, thread_local and atexit-owned objects end in silence with the process", "[exit]") {
+  const auto library = GENERATE("shared", "static");
+  const auto scenario =
+      GENERATE("exit-static-before-init", "exit-static-after-init", "exit-thread-local",
+               "exit-thread-local-of-thread", "exit-atexit-before-init", "exit-atexit-after-init");
+  check(library, scenario);
+}
+
+TEST_CASE("no object reaches a driver that has begun to unload", "[exit]") {
+  const auto library = GENERATE("shared", "static");
+  check(library, GENERATE("exit-watched-static", "exit-watched-atexit"));
+}
+
+TEST_CASE("a detached thread may poll an event while the process exits", "[exit]") {
+  check(GENERATE("shared", "static"), "exit-while-polling");
+}
+
+// Freed memory is overwritten: a driver that is given an event of a dead context reads it.
+TEST_CASE("events of a lost context are closed and destroyed without touching them", "[context]") {
+  const auto library = GENERATE("shared", "static");
+  const auto scenario = GENERATE("lost-borrowed-context", "lost-created-context", "lost-primary-context",
+                                 "lost-primary-context-retained-again");
+  check(library, scenario, {"MALLOC_PERTURB_=165"});
+}
+
+TEST_CASE("a forked child is told that it cannot use its parent's driver, and ends in silence", "[fork]") {
+  const auto library = GENERATE("shared", "static");
+  check(library, GENERATE("fork-after-init", "fork-after-init-watched"));
+}
+
+TEST_CASE("who forks before the first call of the driver can use it on both sides", "[fork]") {
+  check(GENERATE("shared", "static"), "fork-before-init");
+}
+
+TEST_CASE("what a destructor could not do is one line, and nothing for the codes of teardown", "[hook]") {
+  check("shared", "error-hook", {},
+        "cuevent: cuEventDestroy failed in a destructor: CUDA_ERROR_OPERATING_SYSTEM (304)\n");
+}
+
+TEST_CASE("the fault of a kernel reaches whoever asks for an event behind it", "[fault]") {
+  const auto scenario = GENERATE("fault-query", "fault-synchronize", "fault-synchronize-for");
+  check("shared", scenario, {"CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address"});
+}
+
+TEST_CASE("a kernel that does not end holds up no query, and no timed wait for longer than asked",
+          "[fault]") {
+  check("shared", "endless-kernel", {"CUEVENT_SIM_ENDLESS_KERNEL=spin"});
+}
+
+TEST_CASE("a full launch queue holds up none but creation, destruction and its own stream", "[fault]") {
+  check("shared", "full-queue");
+}
+
+} // namespace test

@@ -1,0 +1,183 @@
+// Every try_ call in a program that is built without exceptions and RTTI, with the library that is not.
+#include "every_header.hpp"
+#include <cuevent/sim.hpp>
+
+#include <cstdio>
+
+#if defined(__cpp_exceptions) || defined(__cpp_rtti)
+#error "this program is to be compiled with -fno-exceptions -fno-rtti"
+#endif
+
+using namespace std::chrono_literals;
+using namespace cuevent;
+
+namespace {
+
+int checks = 0;
+int failures = 0;
+
+void expect(CUresult wanted, CUresult got, const char* call, int line) {
+  ++checks;
+  if (got == wanted) return;
+  ++failures;
+  std::fprintf(stderr, "line %d: %s: %d and not %d\n", line, call, int(got), int(wanted));
+}
+// NOLINTNEXTLINE(cppcoreguidelines-macro-usage): the call's own text is its name
+#define EXPECT(wanted, call) expect(wanted, call, #call, __LINE__)
+#define EXPECT_TRUE(condition)                                                                               \
+  expect(CUDA_SUCCESS, (condition) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, #condition, __LINE__)
+
+CUresult stub_library(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
+  return CUDA_ERROR_STUB_LIBRARY;
+}
+
+CUstream make_stream(const Driver& driver) {
+  CUstream stream = nullptr;
+  EXPECT(CUDA_SUCCESS, driver.entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate",
+                                                                    2000)(&stream, CU_STREAM_NON_BLOCKING));
+  return stream;
+}
+
+void drivers(Driver& driver) {
+  EXPECT(CUDA_ERROR_STUB_LIBRARY, Driver::try_load(driver, stub_library));
+  EXPECT(CUDA_ERROR_SHARED_OBJECT_INIT_FAILED, Driver::try_load(driver, "/nowhere/libcuda.so.1"));
+  EXPECT_TRUE(!driver);
+  EXPECT(CUDA_SUCCESS, Driver::try_load(driver, sim::get_proc_address));
+  EXPECT_TRUE(driver && driver.version() == 13000);
+
+  Driver machine; // whatever driver this machine has
+  EXPECT_TRUE((Driver::try_load(machine) == CUDA_SUCCESS) == bool(machine));
+}
+
+void contexts(const Driver& driver, Context& primary) {
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, Context::try_current(primary, driver));
+  EXPECT(CUDA_ERROR_INVALID_DEVICE, Context::try_primary(primary, 7, driver));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, Context::try_primary(primary, 0, Driver()));
+  EXPECT_TRUE(!primary);
+  EXPECT(CUDA_SUCCESS, Context::try_primary(primary, 0, driver));
+  EXPECT_TRUE(bool(primary));
+
+  Context created;
+  EXPECT(CUDA_ERROR_INVALID_DEVICE, Context::try_create(created, 7, driver));
+  EXPECT(CUDA_SUCCESS, Context::try_create(created, 0, driver));
+  EXPECT_TRUE(created && !(created == primary));
+
+  CUresult entered = CUDA_SUCCESS;
+  const ContextGuard nothing(Context(), entered);
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, entered);
+  const ContextGuard guard(created, entered);
+  EXPECT(CUDA_SUCCESS, entered);
+  Context current;
+  EXPECT(CUDA_SUCCESS, Context::try_current(current, driver));
+  EXPECT_TRUE(current == created);
+}
+
+void an_empty_event(const Context& context) {
+  DriverEvent empty;
+  DriverEvent::Milliseconds time{};
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, DriverEvent::try_create(empty, Context()));
+  EXPECT(CUDA_ERROR_INVALID_VALUE,
+         DriverEvent::try_create(empty, context, EventFlags::timing | EventFlags::interprocess));
+  EXPECT_TRUE(!empty);
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_record(CU_STREAM_PER_THREAD));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_wait(CU_STREAM_PER_THREAD));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_query());
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_query_relaxed());
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_synchronize());
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_synchronize_for(1ms));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_synchronize_until({}));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_elapsed_time(time, empty));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_record_context(context));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_record_context(CUgreenCtx{}));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_wait_context(context));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_wait_context(CUgreenCtx{}));
+  IpcHandle handle;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_ipc_handle(handle));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_close());
+}
+
+void a_pending_event(const Context& context, CUstream stream) {
+  DriverEvent event;
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
+  sim::hold(stream);
+  EXPECT(CUDA_SUCCESS, event.try_record(stream));
+  EXPECT(CUDA_ERROR_ILLEGAL_STATE, event.try_record(stream, RecordFlags::external));
+  EXPECT(CUDA_SUCCESS, event.try_wait(CU_STREAM_PER_THREAD));
+  EXPECT(CUDA_ERROR_NOT_READY, event.try_query());
+  EXPECT(CUDA_ERROR_NOT_READY, event.try_query_relaxed());
+  EXPECT(CUDA_ERROR_NOT_READY, event.try_synchronize_for(1ms));
+  EXPECT(CUDA_ERROR_NOT_READY, event.try_synchronize_until({}));
+  sim::release(stream);
+  EXPECT(CUDA_SUCCESS, event.try_synchronize());
+  EXPECT(CUDA_SUCCESS, event.try_query());
+  EXPECT(CUDA_SUCCESS, event.try_query_relaxed());
+  EXPECT(CUDA_SUCCESS, event.try_record_context(context));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, event.try_record_context(CUgreenCtx{}));
+  EXPECT(CUDA_SUCCESS, event.try_wait_context(context));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, event.try_wait_context(CUgreenCtx{}));
+  EXPECT(CUDA_SUCCESS, event.try_close());
+  EXPECT_TRUE(!event);
+}
+
+void elapsed_time(const Context& context, CUstream stream) {
+  DriverEvent begin, end;
+  DriverEvent::Milliseconds time{};
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(begin, context, EventFlags::timing));
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(end, context, EventFlags::timing));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, begin.try_elapsed_time(time, end)); // never recorded
+  EXPECT(CUDA_SUCCESS, begin.try_record(stream));
+  EXPECT(CUDA_SUCCESS, begin.try_synchronize());
+  sim::advance(2ms);
+  EXPECT(CUDA_SUCCESS, end.try_record(stream));
+  EXPECT(CUDA_SUCCESS, end.try_synchronize());
+  EXPECT(CUDA_SUCCESS, begin.try_elapsed_time(time, end));
+  EXPECT_TRUE(time >= 2ms && time < 3ms);
+}
+
+void between_processes(const Context& context, CUstream stream) {
+  DriverEvent exported, imported;
+  IpcHandle handle, printed;
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(exported, context, EventFlags::interprocess));
+  EXPECT(CUDA_SUCCESS, exported.try_ipc_handle(handle));
+  EXPECT(CUDA_SUCCESS, IpcHandle::try_parse(printed, handle.to_string()));
+  EXPECT_TRUE(printed == handle);
+  EXPECT(CUDA_ERROR_INVALID_VALUE, IpcHandle::try_parse(printed, "no handle"));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, DriverEvent::try_from_ipc_handle(imported, context, handle));
+  EXPECT_TRUE(!imported);
+
+  Driver other;
+  Context of_other;
+  EXPECT(CUDA_SUCCESS, Driver::try_load(other, sim::get_proc_address_of(1)));
+  EXPECT(CUDA_SUCCESS, Context::try_primary(of_other, 0, other));
+  EXPECT(CUDA_ERROR_MAP_FAILED, DriverEvent::try_from_ipc_handle(imported, of_other, IpcHandle{}));
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_from_ipc_handle(imported, of_other, handle));
+  sim::hold(stream);
+  EXPECT(CUDA_SUCCESS, exported.try_record(stream));
+  EXPECT(CUDA_ERROR_NOT_READY, imported.try_query());
+  sim::release(stream);
+  EXPECT(CUDA_SUCCESS, imported.try_synchronize());
+}
+
+} // namespace
+
+int main() {
+  const sim::Machine machine;
+  Driver driver;
+  drivers(driver);
+  {
+    Context context;
+    contexts(driver, context);
+    CUresult entered = CUDA_SUCCESS;
+    const ContextGuard current(context, entered);
+    EXPECT(CUDA_SUCCESS, entered);
+    CUstream const stream = make_stream(driver);
+    an_empty_event(context);
+    a_pending_event(context, stream);
+    elapsed_time(context, stream);
+    between_processes(context, stream);
+  }
+  EXPECT_TRUE(sim::live_handles().events == 0);
+  EXPECT_TRUE(sim::live_handles().contexts == 0);
+  std::printf("%d checks, %d failures\n", checks, failures);
+  return failures == 0 ? 0 : 1;
+}

@@ -5,7 +5,9 @@
 #include <cuevent/driver_event.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -82,6 +84,7 @@ struct Gpu {
   Call<PFN_cuMemsetD8Async_v3020> fill{driver, "cuMemsetD8Async", 3020};
   Call<PFN_cuLaunchKernel_v4000> launch_kernel{driver, "cuLaunchKernel", 4000};
   Call<PFN_cuLaunchHostFunc_v10000> launch_host_function{driver, "cuLaunchHostFunc", 10000};
+  Call<PFN_cuStreamWriteValue32_v11070> write_value{driver, "cuStreamWriteValue32", 11070};
 
   std::string name() const {
     char text[256] = "";
@@ -112,6 +115,42 @@ struct Gpu {
     module_load_data(&handle, ptx);
     return {handle, module_unload};
   }
+};
+
+/// A kernel of one thread that keeps its stream busy for as long as it is told.
+class BusyKernel {
+public:
+  explicit BusyKernel(const Gpu& gpu) : gpu_(gpu) { gpu.module_get_function(&kernel_, module_, "busy"); }
+
+  void launch(std::chrono::nanoseconds duration, CUstream stream) const {
+    std::uint64_t nanoseconds = static_cast<std::uint64_t>(duration.count());
+    void* arguments[] = {&nanoseconds};
+    gpu_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
+  }
+
+private:
+  static constexpr char ptx[] = R"(
+.version 7.0
+.target sm_50
+.address_size 64
+
+.visible .entry busy(.param .u64 nanoseconds) {
+  .reg .pred %early;
+  .reg .b64 %now, %end, %duration;
+  ld.param.u64 %duration, [nanoseconds];
+  mov.u64 %now, %globaltimer;
+  add.u64 %end, %now, %duration;
+again:
+  mov.u64 %now, %globaltimer;
+  setp.lt.u64 %early, %now, %end;
+  @%early bra again;
+  ret;
+}
+)";
+
+  const Gpu& gpu_;
+  Module module_ = gpu_.module(ptx);
+  CUfunction kernel_ = nullptr;
 };
 
 /// Holds a stream back until it is opened: what is submitted after the gate does not start before that. One

@@ -1,5 +1,6 @@
 #include <cuevent/capture.hpp>
 
+#include "on_stream.hpp"
 #include "this_thread.hpp"
 
 #include <utility>
@@ -18,15 +19,6 @@ CUstreamCaptureMode driver_mode(CaptureMode mode) noexcept {
     break;
   }
   return CU_STREAM_CAPTURE_MODE_RELAXED;
-}
-
-/// Runs `call` as a call on `stream`: in its context if only that tells which stream is meant.
-template <class Call>
-CUresult on_stream(const Context& context, CUstream stream, Call call) noexcept {
-  if (!is_default_stream(stream)) return call();
-  CUresult result = CUDA_SUCCESS;
-  const ContextGuard guard(context, result);
-  return result == CUDA_SUCCESS ? call() : result;
 }
 
 } // namespace

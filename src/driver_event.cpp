@@ -1,5 +1,6 @@
 #include <cuevent/driver_event.hpp>
 
+#include "relaxed_mode.hpp"
 #include "retired_events.hpp"
 
 #include <algorithm>
@@ -10,26 +11,6 @@
 namespace cuevent {
 
 namespace {
-
-/// The calling thread in relaxed capture mode, in which a query harms no capture of others.
-class RelaxedMode {
-public:
-  explicit RelaxedMode(const DriverTable& table) noexcept
-      : table_(table), result_(table.cuThreadExchangeStreamCaptureMode_v10010(&mode_)) {}
-  RelaxedMode(const RelaxedMode&) = delete;
-  RelaxedMode& operator=(const RelaxedMode&) = delete;
-  ~RelaxedMode() {
-    if (result_ != CUDA_SUCCESS) return;
-    const CUresult restored = table_.cuThreadExchangeStreamCaptureMode_v10010(&mode_);
-    if (restored != CUDA_SUCCESS) report_error(restored, "cuThreadExchangeStreamCaptureMode");
-  }
-  CUresult result() const noexcept { return result_; }
-
-private:
-  const DriverTable& table_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED; // after the exchange: the mode to go back to
-  CUresult result_;
-};
 
 bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & flag) == flag; }
 
@@ -196,8 +177,9 @@ bool DriverEvent::query_relaxed() const {
 }
 
 CUresult DriverEvent::try_query_relaxed() const noexcept {
-  const RelaxedMode relaxed(table());
-  return relaxed.result() == CUDA_SUCCESS ? try_query() : relaxed.result();
+  RelaxedMode relaxed(table());
+  const CUresult entered = relaxed.enter();
+  return entered == CUDA_SUCCESS ? try_query() : entered;
 }
 
 bool DriverEvent::synchronize_for(std::chrono::nanoseconds timeout) const {

@@ -3,6 +3,7 @@
 #include <cuevent/sim.hpp>
 
 #include <cstdio>
+#include <utility>
 
 #if defined(__cpp_exceptions) || defined(__cpp_rtti)
 #error "this program is to be compiled with -fno-exceptions -fno-rtti"
@@ -158,6 +159,64 @@ void between_processes(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, imported.try_synchronize());
 }
 
+void pools(const Context& context, CUstream stream, CUstream other) {
+  EventPool pool;
+  PooledEvent lease, end;
+  DriverEvent::Milliseconds time{};
+  IpcHandle handle;
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pool.try_acquire(lease));
+  EXPECT(CUDA_SUCCESS, EventPool::try_create(pool, context, EventFlags::timing));
+  EXPECT(CUDA_SUCCESS, pool.try_reserve(2));
+  EXPECT(CUDA_SUCCESS, pool.try_acquire(lease));
+  EXPECT(CUDA_SUCCESS, pool.try_acquire(end));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_query());
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_ipc_handle(handle)); // not interprocess
+  EXPECT(CUDA_SUCCESS, lease.try_record(stream));
+  EXPECT(CUDA_SUCCESS, pool.try_wait_stream(other, stream));
+  EXPECT(CUDA_SUCCESS, end.try_record(other));
+  EXPECT(CUDA_SUCCESS, end.try_synchronize());
+  EXPECT(CUDA_SUCCESS, lease.try_elapsed_time(time, end));
+  EXPECT_TRUE(std::move(lease).detach() && !lease);
+  pool.trim();
+  EXPECT_TRUE(pool.counters().created == 3 && pool.counters().idle == 0);
+}
+
+void fences(const Context& context, CUstream stream) {
+  TimelineFence fence;
+  std::uint64_t ticket = 0;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, fence.try_signal(ticket));
+  EXPECT(CUDA_SUCCESS, TimelineFence::try_create(fence, context, stream));
+  sim::hold(stream);
+  EXPECT(CUDA_SUCCESS, fence.try_signal(ticket));
+  EXPECT(CUDA_SUCCESS, fence.try_wait(CU_STREAM_PER_THREAD, ticket));
+  EXPECT(CUDA_ERROR_INVALID_VALUE, fence.try_wait(CU_STREAM_PER_THREAD, ticket + 1));
+  EXPECT(CUDA_ERROR_NOT_READY, fence.try_wait_for(ticket, 1ms));
+  EXPECT(CUDA_SUCCESS, fence.status());
+  sim::release(stream);
+  EXPECT(CUDA_SUCCESS, fence.try_wait_for(ticket, 1s));
+  EXPECT_TRUE(fence.reached(ticket) && fence.completed() == ticket);
+}
+
+void completions(const Context& context, CUstream stream) {
+  CompletionQueue queue;
+  int called = 0;
+  const auto callback = [&called](CUresult result) { called += result == CUDA_SUCCESS ? 1 : 100; };
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, queue.try_when_complete(stream, callback));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, CompletionQueue::try_create(queue, Context()));
+  EXPECT(CUDA_SUCCESS, CompletionQueue::try_create(queue, context));
+  EXPECT(CUDA_SUCCESS, queue.try_reserve(2));
+  sim::hold(stream);
+  EXPECT(CUDA_SUCCESS, queue.try_when_complete(stream, callback));
+  EXPECT(CUDA_SUCCESS, queue.try_when_complete(nullptr, callback));
+  while (called == 0)
+    queue.poll();
+  EXPECT_TRUE(called == 1 && queue.poll() == 0 && queue.pending() == 1);
+  sim::release(stream);
+  while (queue.pending() != 0)
+    queue.poll();
+  EXPECT_TRUE(called == 2);
+}
+
 } // namespace
 
 int main() {
@@ -175,6 +234,9 @@ int main() {
     a_pending_event(context, stream);
     elapsed_time(context, stream);
     between_processes(context, stream);
+    pools(context, stream, CU_STREAM_PER_THREAD);
+    fences(context, stream);
+    completions(context, stream);
   }
   EXPECT_TRUE(sim::live_handles().events == 0);
   EXPECT_TRUE(sim::live_handles().contexts == 0);

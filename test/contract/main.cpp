@@ -1,5 +1,6 @@
-// The behaviours of cuevent, on a simulated driver (--driver sim, stepped, or sim-running) or on a real one
-// (--driver real, the default); with --faults, the same tests with every driver call made to fail in turn.
+// The behaviours of cuevent, on a simulated driver (--driver sim, stepped, or sim-running, or sim-32-bit, which
+// runs without 64-bit memory operations) or on a real one (--driver real, the default); with --faults, the same
+// tests with every driver call made to fail in turn.
 // Without a real driver it says what is missing, and exits with 77, which means skipped.
 #include "driver_under_test.hpp"
 #include "sweep.hpp"
@@ -15,7 +16,9 @@ namespace {
 cuevent::GetProcAddress driver_named(const std::string& name) {
   namespace sim = cuevent::sim;
   if (name == "real") return cuevent::Driver::instance().table().get_proc_address;
-  sim::reset({.mode = name == "sim" ? sim::Mode::stepped : sim::Mode::running, .devices = 2});
+  sim::reset({.mode = name == "sim" ? sim::Mode::stepped : sim::Mode::running,
+              .devices = 2,
+              .memory_operations_64_bit = name != "sim-32-bit"});
   return sim::get_proc_address;
 }
 
@@ -26,7 +29,7 @@ int main(int argc, char** argv) {
   std::string driver = "real";
   int stride = 0;
   session.cli(session.cli() |
-              Catch::Clara::Opt(driver, "sim|sim-running|real")["--driver"]("the driver to test") |
+              Catch::Clara::Opt(driver, "sim|sim-running|sim-32-bit|real")["--driver"]("the driver to test") |
               Catch::Clara::Opt(stride, "stride")["--faults"](
                   "make driver calls fail: 1 for all faults of every call, n for every n-th"));
   if (const int wrong = session.applyCommandLine(argc, argv)) return wrong;

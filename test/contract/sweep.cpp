@@ -65,10 +65,9 @@ Fault fault_number(int i) {
 /// Calls by which cuevent finds out why another has failed, which has an error of its own to tell; and some
 /// whose failure is an answer.
 bool may_be_lost(std::string_view function) {
-  static const std::set<std::string_view> questions = {"cuEventElapsedTime", "cuStreamGetCtx",
-                                                       "cuCtxGetDevice",     "cuCtxGetCurrent",
-                                                       "cuCtxGetId",         "cuCtxPushCurrent",
-                                                       "cuUserObjectRelease"};
+  static const std::set<std::string_view> questions = {
+      "cuEventElapsedTime", "cuStreamGetCtx",   "cuCtxGetDevice",     "cuCtxGetCurrent",
+      "cuCtxGetId",         "cuCtxPushCurrent", "cuUserObjectRelease"};
   return questions.contains(function);
 }
 

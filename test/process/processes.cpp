@@ -67,7 +67,8 @@ TEST_CASE("what a destructor could not do is one line, and nothing for the codes
 }
 
 TEST_CASE("the fault of a kernel reaches whoever asks for an event behind it", "[fault]") {
-  const auto scenario = GENERATE("fault-query", "fault-synchronize", "fault-synchronize-for");
+  const auto scenario = GENERATE("fault-query", "fault-synchronize", "fault-synchronize-for",
+                                 "fault-told-by-completions", "fault-told-by-fence");
   check("shared", scenario, {"CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address"});
 }
 

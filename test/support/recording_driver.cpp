@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <map>
+#include <new>
 #include <utility>
 
 namespace test {
@@ -22,6 +24,8 @@ struct Thread {
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CUresult end_capture_result = CUDA_SUCCESS;
   unsigned record_flags = ~0U, wait_flags = ~0U;
+  MemoryOperation memory_operation;
+  bool memory_operations_64_bit = true;
   std::vector<CUgraphNodeType> graph_nodes;
   std::map<CUgraphNode, CUevent> node_events;
   struct UserObject {
@@ -129,11 +133,53 @@ CUresult act(cuEventElapsedTime_v12080_tag, float* time, CUevent, CUevent) {
 CUresult act(cuStreamGetCtx_v9020_tag, CUstream, CUcontext* context) {
   return *context = here.stream_context, CUDA_SUCCESS;
 }
+CUresult act(cuStreamGetId_v12000_tag, CUstream stream, unsigned long long* id) {
+  // The per-thread stream is another one on each thread.
+  *id = stream == CU_STREAM_PER_THREAD ? reinterpret_cast<std::uintptr_t>(&here)
+                                       : reinterpret_cast<std::uintptr_t>(stream);
+  return CUDA_SUCCESS;
+}
 CUresult act(cuStreamIsCapturing_v10000_tag, CUstream, CUstreamCaptureStatus* status) {
   return *status = here.capture_status, CUDA_SUCCESS;
 }
 CUresult act(cuThreadExchangeStreamCaptureMode_v10010_tag, CUstreamCaptureMode* mode) {
   return std::swap(*mode, here.capture_mode), CUDA_SUCCESS;
+}
+
+CUresult act(cuDeviceGetAttribute_v2000_tag, int* value, CUdevice_attribute, CUdevice) {
+  return *value = here.memory_operations_64_bit, CUDA_SUCCESS;
+}
+/// Pinned memory, which lives for ever, as cuevent keeps what it has.
+struct Pinned {
+  void* memory;
+  Pinned* next;
+};
+std::atomic<Pinned*> pinned{nullptr};
+CUresult act(cuMemHostAlloc_v2020_tag, void** memory, std::size_t bytes, unsigned) {
+  *memory = std::memset(::operator new (bytes, std::align_val_t{4096}), 0xa5, bytes);
+  auto* const kept = new Pinned{*memory, pinned};
+  while (!pinned.compare_exchange_weak(kept->next, kept)) {
+  }
+  return CUDA_SUCCESS;
+}
+CUresult note(CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned flags) {
+  return here.memory_operation = {stream, address, value, flags}, CUDA_SUCCESS;
+}
+CUresult act(cuStreamWriteValue64_v11070_tag, CUstream stream, CUdeviceptr to, cuuint64_t value,
+             unsigned flags) {
+  return note(stream, to, value, flags);
+}
+CUresult act(cuStreamWriteValue32_v11070_tag, CUstream stream, CUdeviceptr to, cuuint32_t value,
+             unsigned flags) {
+  return note(stream, to, value, flags);
+}
+CUresult act(cuStreamWaitValue64_v11070_tag, CUstream stream, CUdeviceptr at, cuuint64_t value,
+             unsigned flags) {
+  return note(stream, at, value, flags);
+}
+CUresult act(cuStreamWaitValue32_v11070_tag, CUstream stream, CUdeviceptr at, cuuint32_t value,
+             unsigned flags) {
+  return note(stream, at, value, flags);
 }
 
 CUresult act(cuStreamEndCapture_v10000_tag, CUstream, CUgraph* graph) {
@@ -285,6 +331,8 @@ void RecordingDriver::fail_nothing() {
 void RecordingDriver::reset_contexts() { ++here.reset_contexts; }
 void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }
 void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.capture_status = status; }
+MemoryOperation RecordingDriver::memory_operation() { return here.memory_operation; }
+void RecordingDriver::memory_operations_64_bit(bool can) { here.memory_operations_64_bit = can; }
 unsigned RecordingDriver::record_flags() { return here.record_flags; }
 unsigned RecordingDriver::wait_flags() { return here.wait_flags; }
 void RecordingDriver::graph_nodes(std::vector<CUgraphNodeType> types) { here.graph_nodes = std::move(types); }

@@ -12,6 +12,14 @@
 
 namespace test {
 
+/// A write of a value to memory that a stream is to do, or a wait for one.
+struct MemoryOperation {
+  CUstream stream = nullptr;
+  CUdeviceptr address = 0;
+  std::uint64_t value = 0;
+  unsigned flags = 0;
+};
+
 struct Call {
   std::string_view name;
   CUcontext current;
@@ -52,6 +60,11 @@ public:
   /// The flags of the last cuEventRecordWithFlags, and of the last cuStreamWaitEvent.
   unsigned record_flags();
   unsigned wait_flags();
+
+  /// The last cuStreamWriteValue and cuStreamWaitValue, which do nothing; and whether devices can do those of
+  /// 64 bits, as they can at first.
+  MemoryOperation memory_operation();
+  void memory_operations_64_bit(bool can);
 
   /// The nodes that every graph has, as cuGraphGetNodes and cuGraphNodeGetType tell. None at first.
   void graph_nodes(std::vector<CUgraphNodeType> types);

@@ -1,7 +1,6 @@
 // A kernel that writes to an illegal address, and who is told of it.
+#include "faulty_kernel.hpp"
 #include "scenario.hpp"
-
-#include <gpu.hpp>
 
 #include <chrono>
 #include <thread>
@@ -11,20 +10,6 @@ namespace process {
 namespace {
 
 using namespace cuevent;
-
-constexpr char ptx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry write_illegal_address() {
-  .reg .u64 %where;
-  .reg .u32 %one;
-  mov.u64 %where, 16;
-  mov.u32 %one, 1;
-  st.global.u32 [%where], %one;
-  ret;
-}
-)";
 
 void look_at(const DeviceFault& error) {
   expect(dynamic_cast<const IllegalAddress*>(&error) != nullptr, "the fault of an illegal address");
@@ -36,13 +21,11 @@ template <class Ask>
 void told_by(Ask ask) {
   const gpu::Gpu gpu;
   const gpu::Stream stream = gpu.stream();
-  const gpu::Module module = gpu.module(ptx);
-  CUfunction kernel = nullptr;
-  gpu.module_get_function(&kernel, module, "write_illegal_address");
+  const FaultyKernel kernel(gpu);
   DriverEvent start(gpu.context, EventFlags::timing), end(gpu.context, EventFlags::timing);
 
   start.record(stream);
-  gpu.launch_kernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  kernel.launch(stream);
   end.record(stream);
   expect_throw<DeviceFault>([&] { ask(end); }, "whoever asks first", look_at);
 

@@ -1,12 +1,14 @@
 // A thread that is blocked in a full launch queue, and what the other threads can still do.
 #include "scenario.hpp"
 
+#include <cuevent/event_pool.hpp>
 #include <cuevent/retired_events.hpp>
 #include <gpu.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 namespace process {
 
@@ -57,6 +59,8 @@ void full_queue() {
   auto flagged = std::make_unique<DriverEvent>(gpu.context, EventFlags::retire);
   auto in_scope = std::make_unique<DriverEvent>(gpu.context);
   DriverEvent overwritten(gpu.context);
+  EventPool pool(gpu.context);
+  pool.reserve(80);
   gpu.launch_kernel(nothing, 1, 1, 1, 1, 1, 1, 0, other, nullptr, nullptr); // loaded before it matters
   start.record(other);
   end.record(other);
@@ -88,6 +92,22 @@ void full_queue() {
     again.wait(other);
     end.record(other);
     expect(end.synchronize_for(20s), "another stream goes on");
+
+    step("a pool's events beside a full queue");
+    const auto use_pool = [&] {
+      std::vector<PooledEvent> leases(40);
+      for (int round = 0; round < 5; ++round) {
+        for (PooledEvent& lease : leases) {
+          lease = pool.acquire();
+          lease.record(other);
+        }
+        pool.wait_stream(other, other);
+        expect(leases.back().synchronize_for(20s), "another stream goes on");
+      }
+    };
+    use_pool();
+    std::thread(use_pool).join();
+    expect(pool.counters().created == 80, "what was reserved is enough");
 
     step("the end of events that are retired, beside a full queue");
     retire(std::move(given_away));

@@ -15,6 +15,7 @@ struct Scenario {
 };
 
 // One function for each noun; each has a file of its own.
+std::vector<Scenario> completion_queue_scenarios();
 std::vector<Scenario> endless_kernel_scenarios();
 std::vector<Scenario> error_hook_scenarios();
 std::vector<Scenario> exit_scenarios();
@@ -22,6 +23,7 @@ std::vector<Scenario> fault_scenarios();
 std::vector<Scenario> fork_scenarios();
 std::vector<Scenario> full_queue_scenarios();
 std::vector<Scenario> lost_context_scenarios();
+std::vector<Scenario> timeline_fence_scenarios();
 
 /// Says on standard error what was expected in vain.
 void expect(bool holds, const std::string& what);

@@ -1,0 +1,135 @@
+// An event for a moment: from the pool, from the driver, and from a vector under a mutex.
+#include "driver_at_hand.hpp"
+
+#include <cuevent/event_pool.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+using namespace cuevent;
+
+namespace {
+
+const Context& context() {
+  static const Context& context = *new Context(Context::primary(0, driver_at_hand())); // for ever
+  return context;
+}
+
+/// The time of one operation as each thread sees it. Made before the loop, destroyed after it.
+class TimeOfEach {
+public:
+  explicit TimeOfEach(benchmark::State& state) : state_(state) {}
+  TimeOfEach(const TimeOfEach&) = delete;
+  TimeOfEach& operator=(const TimeOfEach&) = delete;
+  ~TimeOfEach() {
+    const std::chrono::duration<double, std::nano> time = Clock::now() - start_;
+    state_.counters["ns_each"] = benchmark::Counter(time.count() / static_cast<double>(state_.iterations()),
+                                                    benchmark::Counter::kAvgThreads);
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  benchmark::State& state_;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// What one would write: all threads share a vector.
+class MutexPool {
+public:
+  explicit MutexPool(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      events_.emplace_back(context());
+  }
+
+  DriverEvent acquire() {
+    const std::lock_guard lock(mutex_);
+    DriverEvent event = std::move(events_.back());
+    events_.pop_back();
+    return event;
+  }
+  void give_back(DriverEvent&& event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<DriverEvent> events_;
+};
+
+std::optional<EventPool> pool;
+std::optional<MutexPool> mutex_pool;
+constexpr std::size_t events = 1'000;
+
+void make_pools(const benchmark::State&) {
+  pool.emplace(context());
+  pool->reserve(events);
+  mutex_pool.emplace(events);
+}
+void end_pools(const benchmark::State&) {
+  pool.reset();
+  mutex_pool.reset();
+}
+
+/// Acquired and returned, `at_once` at a time.
+void event_pool(benchmark::State& state) {
+  const auto at_once = static_cast<std::size_t>(state.range(0));
+  std::vector<PooledEvent> leases(at_once);
+  pool->acquire(); // what a thread does once
+  const TimeOfEach time(state);
+  if (at_once == 1)
+    for (auto _ : state) {
+      PooledEvent lease = pool->acquire();
+      benchmark::DoNotOptimize(lease);
+    }
+  else
+    for (auto _ : state) {
+      for (PooledEvent& lease : leases)
+        lease = pool->acquire();
+      for (PooledEvent& lease : leases)
+        lease = PooledEvent();
+    }
+}
+
+void mutex_and_vector(benchmark::State& state) {
+  const TimeOfEach time(state);
+  for (auto _ : state) {
+    DriverEvent event = mutex_pool->acquire();
+    benchmark::DoNotOptimize(event);
+    mutex_pool->give_back(std::move(event));
+  }
+}
+
+void create_and_destroy(benchmark::State& state) {
+  const ContextGuard current(context());
+  const DriverTable& table = context().driver().table();
+  const TimeOfEach time(state);
+  for (auto _ : state) {
+    CUevent event = nullptr;
+    table.cuEventCreate_v2000(&event, CU_EVENT_DISABLE_TIMING);
+    table.cuEventDestroy_v4000(event);
+  }
+}
+
+} // namespace
+
+BENCHMARK(event_pool)
+    ->ArgName("at_once")
+    ->Arg(1)
+    ->Threads(1)
+    ->Threads(16)
+    ->Setup(make_pools)
+    ->Teardown(end_pools);
+BENCHMARK(event_pool)
+    ->ArgName("at_once")
+    ->Arg(50)
+    ->Threads(1)
+    ->Threads(16)
+    ->Setup(make_pools)
+    ->Teardown(end_pools);
+BENCHMARK(mutex_and_vector)->Threads(1)->Threads(16)->Setup(make_pools)->Teardown(end_pools);
+BENCHMARK(create_and_destroy)->Threads(1)->Threads(16);

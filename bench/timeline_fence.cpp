@@ -1,0 +1,171 @@
+// A timeline fence beside what a program would use without one: an untimed event, recorded and queried.
+#include "driver_at_hand.hpp"
+
+#include <cuevent/driver_event.hpp>
+#include <cuevent/timeline_fence.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+using namespace cuevent;
+
+namespace {
+
+/// A stream takes about 1,020 submissions that have not run: so many at a time never wait in the driver.
+constexpr int batch = 256;
+constexpr int most_threads = 16;
+
+/// What the benchmarks work on.
+class Setup {
+public:
+  static Setup& instance() {
+    static Setup& setup = *new Setup; // for ever: the driver may go before static objects do
+    return setup;
+  }
+
+  Driver driver = driver_at_hand();
+  Context context = Context::primary(0, driver);
+  CUstream stream = make_stream();
+  TimelineFence fence{context, stream};
+  DriverEvent start{context, EventFlags::timing}, end{context, EventFlags::timing};
+  std::vector<DriverEvent> events = make_events();
+  std::uint64_t ticket = fence.signal();
+
+  void wait() { check(synchronize_(stream)); }
+  void check(CUresult result) const {
+    if (result != CUDA_SUCCESS) driver.fail(result, "benchmark");
+  }
+
+private:
+  Setup() {
+    events[0].record(stream);
+    wait();
+  }
+  CUstream make_stream() const {
+    CUstream made = nullptr;
+    check(
+        driver.entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000)(&made, CU_STREAM_NON_BLOCKING));
+    return made;
+  }
+  std::vector<DriverEvent> make_events() const {
+    std::vector<DriverEvent> made;
+    for (int i = 0; i < most_threads; ++i)
+      made.emplace_back(context);
+    return made;
+  }
+
+  PFN_cuStreamSynchronize_v2000 synchronize_ =
+      driver.entry_point<PFN_cuStreamSynchronize_v2000>("cuStreamSynchronize", 2000);
+};
+
+void count_each(benchmark::State& state, double seconds, double calls) {
+  state.counters["ns_each"] = benchmark::Counter(seconds * 1e9 / calls, benchmark::Counter::kAvgThreads);
+}
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// The host's time for a batch of submissions, without that for the stream to do them.
+template <class Submit>
+void on_host(benchmark::State& state, Submit submit) {
+  Setup& setup = Setup::instance();
+  double total = 0;
+  for ([[maybe_unused]] auto each : state) {
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < batch; ++i)
+      submit(setup);
+    const double seconds = seconds_since(begin);
+    setup.wait();
+    state.SetIterationTime(seconds);
+    total += seconds;
+  }
+  count_each(state, total, batch * static_cast<double>(state.iterations()));
+}
+
+/// The device's time for a batch of submissions. It does not start before all are there.
+template <class Submit>
+void on_device(benchmark::State& state, Submit submit) {
+  Setup& setup = Setup::instance();
+  const DriverTable& table = setup.driver.table();
+  const ContextGuard guard(setup.context);
+  void* memory = nullptr;
+  setup.check(table.cuMemHostAlloc_v2020(&memory, sizeof(std::uint32_t), CU_MEMHOSTALLOC_PORTABLE));
+  auto* const gate = static_cast<std::uint32_t*>(memory);
+  double total = 0;
+  for ([[maybe_unused]] auto each : state) {
+    __atomic_store_n(gate, 0, __ATOMIC_RELEASE);
+    setup.check(table.cuStreamWaitValue32_v11070(setup.stream, reinterpret_cast<CUdeviceptr>(gate), 1,
+                                                 CU_STREAM_WAIT_VALUE_GEQ));
+    setup.start.record(setup.stream);
+    for (int i = 0; i < batch; ++i)
+      submit(setup);
+    setup.end.record(setup.stream);
+    __atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+    setup.wait();
+    const double seconds = static_cast<double>(setup.start.elapsed_time(setup.end).count()) / 1000;
+    state.SetIterationTime(seconds);
+    total += seconds;
+  }
+  count_each(state, total, batch * static_cast<double>(state.iterations()));
+  setup.driver.entry_point<PFN_cuMemFreeHost_v2000>("cuMemFreeHost", 2000)(memory);
+}
+
+void signal_fence(Setup& setup) { setup.ticket = setup.fence.signal(); }
+void record_event(Setup& setup) { setup.events[0].record(setup.stream); }
+void write_value(Setup& setup) { // the driver's part of a signal
+  static std::uint64_t* const word = [&setup] {
+    const ContextGuard guard(setup.context);
+    void* memory = nullptr;
+    setup.check(setup.driver.table().cuMemHostAlloc_v2020(&memory, 64, CU_MEMHOSTALLOC_PORTABLE));
+    return static_cast<std::uint64_t*>(memory);
+  }();
+  setup.check(setup.driver.table().cuStreamWriteValue64_v11070(
+      setup.stream, reinterpret_cast<CUdeviceptr>(word), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+}
+
+BENCHMARK_CAPTURE(on_host, fence_signal, signal_fence)->UseManualTime();
+BENCHMARK_CAPTURE(on_host, raw_cuStreamWriteValue64, write_value)->UseManualTime();
+BENCHMARK_CAPTURE(on_host, event_record, record_event)->UseManualTime();
+BENCHMARK_CAPTURE(on_device, fence_signal, signal_fence)->UseManualTime();
+BENCHMARK_CAPTURE(on_device, event_record, record_event)->UseManualTime();
+
+/// "Done yet?", again and again, from each thread.
+template <class Question>
+void done_yet(benchmark::State& state, Question question) {
+  const auto ask = question(Setup::instance(), static_cast<std::size_t>(state.thread_index()));
+  const Clock::time_point begin = Clock::now();
+  for ([[maybe_unused]] auto each : state) {
+    bool done = ask();
+    benchmark::DoNotOptimize(done);
+    benchmark::ClobberMemory(); // the next question is put to memory again
+  }
+  count_each(state, seconds_since(begin), static_cast<double>(state.iterations()));
+  if (!ask()) state.SkipWithError("the work was not done");
+}
+
+auto ask_fence(Setup& setup, std::size_t) {
+  return [&fence = setup.fence, ticket = setup.ticket] { return fence.reached(ticket); };
+}
+/// Each thread an event of its own, which is the best case.
+auto ask_own_event(Setup& setup, std::size_t thread) {
+  return [query = PFN_cuEventQuery_v2000(setup.driver.table().cuEventQuery_v2000),
+          event = setup.events[thread].native_handle()] { return query(event) == CUDA_SUCCESS; };
+}
+/// What a query loop does in which all threads watch one event.
+auto ask_one_event(Setup& setup, std::size_t) {
+  return [&event = setup.events[0]] { return event.query(); };
+}
+
+BENCHMARK_CAPTURE(done_yet, fence_reached, ask_fence)->Threads(1)->Threads(most_threads)->UseRealTime();
+BENCHMARK_CAPTURE(done_yet, raw_cuEventQuery, ask_own_event)
+    ->Threads(1)
+    ->Threads(most_threads)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(done_yet, query_loop, ask_one_event)->Threads(1)->Threads(most_threads)->UseRealTime();
+
+} // namespace

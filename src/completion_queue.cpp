@@ -1,0 +1,279 @@
+#include <cuevent/completion_queue.hpp>
+
+#include <cuevent/event_pool.hpp>
+
+#include "callback_nodes.hpp"
+#include "relaxed_mode.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace cuevent {
+
+/// Submitters push nodes onto the inbox, a stack. The poll under way takes the inbox over, and is then alone with
+/// the nodes: it sorts them by stream, and asks for the first of each.
+///
+/// Submissions to one stream that race may come in another order than their records have in the stream. So each
+/// node is asked for by itself: that a later one is complete says nothing about it.
+class CompletionQueue::State {
+public:
+  State(const Context& context, EventPool&& pool) noexcept : context_(context), pool_(std::move(pool)) {}
+
+  const Context& context() const noexcept { return context_; }
+
+  CUresult reserve(std::size_t callbacks) noexcept {
+    if (!nodes_.reserve(callbacks)) return CUDA_ERROR_OUT_OF_MEMORY;
+    return pool_.try_reserve(callbacks);
+  }
+
+  CUresult submit(CUstream stream, const Source& source, const char*& call) noexcept;
+
+  std::size_t poll() noexcept;
+
+  /// Destroys this, or leaves that to the poll under way.
+  void end() noexcept {
+    if (phase_.exchange(Phase::ended, std::memory_order_acq_rel) == Phase::idle) finish();
+  }
+
+  bool ended() const noexcept { return phase_.load(std::memory_order_relaxed) == Phase::ended; }
+
+  std::size_t pending() const noexcept {
+    const std::size_t returned = returned_.load(std::memory_order_acquire); // first: it follows the other
+    return submitted_.load(std::memory_order_acquire) - returned;
+  }
+
+private:
+  /// Once ended, whoever was polling then, or else the one who ends it, does the rest.
+  enum class Phase { idle, polling, ended };
+
+  CUresult submit_in_context(CUstream stream, const Source& source, const char*& call) noexcept;
+  void push(CallbackNode& node) noexcept;
+
+  // Of the one who polls:
+  std::size_t sweep() noexcept;
+  void take_inbox() noexcept;
+  void append(CallbackNode& node) noexcept;
+  static CallbackNode& pop(CallbackNode*& oldest) noexcept;
+  void run(CallbackNode& node, CUresult result) noexcept;
+  void finish() noexcept;
+
+  Context context_;
+  EventPool pool_;
+  CallbackNodes nodes_;
+
+  alignas(64) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest
+  std::atomic<std::size_t> submitted_{0};
+
+  alignas(64) std::atomic<Phase> phase_{Phase::idle};
+  std::atomic<std::size_t> returned_{0}; // written by the one who polls
+  // The streams with callbacks pending, by their ids: of each the oldest node, linked to that of another stream.
+  std::array<CallbackNode*, 64> streams_{};
+};
+
+CUresult CompletionQueue::State::submit(CUstream stream, const Source& source, const char*& call) noexcept {
+  call = "CompletionQueue::when_complete";
+  if (ended()) return CUDA_ERROR_ILLEGAL_STATE;
+  if (!is_default_stream(stream)) return submit_in_context(stream, source, call);
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(context_, result);
+  return result == CUDA_SUCCESS ? submit_in_context(stream, source, call) : result;
+}
+
+CUresult CompletionQueue::State::submit_in_context(CUstream stream, const Source& source,
+                                                   const char*& call) noexcept {
+  const DriverTable& table = context_.driver().table();
+  call = "cuStreamIsCapturing"; // before all else: to ask for a stream's id invalidates its capture
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult result = table.cuStreamIsCapturing_v10000(stream, &status);
+  if (result != CUDA_SUCCESS) return result;
+  if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+
+  call = "cuStreamGetId"; // a handle may be that of a later stream by the time of the poll
+  unsigned long long id = 0;
+  result = table.cuStreamGetId_v12000(stream, &id);
+  if (result != CUDA_SUCCESS) return result;
+
+  call = "cuEventCreate";
+  PooledEvent event;
+  result = pool_.try_acquire(event);
+  if (result != CUDA_SUCCESS) return result;
+
+  CallbackNode* const node = nodes_.take();
+  if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  call = "cuEventRecord";
+  result = event.try_record(stream);
+  if (result != CUDA_SUCCESS) {
+    nodes_.give_back(*node);
+    return result;
+  }
+  node->stream = id;
+  node->event = std::move(event);
+  node->run = source.run;
+  source.move(node->callback, source.from);
+  push(*node);
+  return CUDA_SUCCESS;
+}
+
+void CompletionQueue::State::push(CallbackNode& node) noexcept {
+  submitted_.fetch_add(1, std::memory_order_relaxed);
+  node.next = inbox_.load(std::memory_order_relaxed);
+  while (
+      !inbox_.compare_exchange_weak(node.next, &node, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+std::size_t CompletionQueue::State::poll() noexcept {
+  if (pending() == 0) return 0;
+  Phase phase = Phase::idle;
+  if (!phase_.compare_exchange_strong(phase, Phase::polling, std::memory_order_acquire)) return 0;
+  const std::size_t count = sweep();
+  phase = Phase::polling;
+  if (!phase_.compare_exchange_strong(phase, Phase::idle, std::memory_order_acq_rel)) finish();
+  return count;
+}
+
+std::size_t CompletionQueue::State::sweep() noexcept {
+  take_inbox();
+  const std::size_t before = returned_.load(std::memory_order_relaxed);
+  RelaxedMode relaxed(context_.driver().table());
+  CUresult result = CUDA_SUCCESS;
+  for (CallbackNode*& bucket : streams_) {
+    for (CallbackNode** oldest = &bucket; *oldest != nullptr;) {
+      if (result == CUDA_SUCCESS || !is_sticky(result)) { // once sticky, so it is for all
+        result = relaxed.enter();
+        if (result == CUDA_SUCCESS) result = (*oldest)->event.try_query();
+      }
+      if (result == CUDA_ERROR_NOT_READY) {
+        oldest = &(*oldest)->next_stream;
+      } else {
+        relaxed.leave();
+        run(pop(*oldest), result);
+      }
+    }
+  }
+  return returned_.load(std::memory_order_relaxed) - before;
+}
+
+void CompletionQueue::State::take_inbox() noexcept {
+  CallbackNode* oldest = nullptr;
+  for (CallbackNode* node = inbox_.exchange(nullptr, std::memory_order_acquire); node != nullptr;) {
+    CallbackNode* const older = node->next;
+    node->next = oldest;
+    oldest = node;
+    node = older;
+  }
+  while (oldest != nullptr) {
+    CallbackNode& node = *oldest;
+    oldest = node.next;
+    append(node);
+  }
+}
+
+void CompletionQueue::State::append(CallbackNode& node) noexcept {
+  CallbackNode** oldest = &streams_[node.stream % streams_.size()];
+  while (*oldest != nullptr && (*oldest)->stream != node.stream)
+    oldest = &(*oldest)->next_stream;
+  node.next = nullptr;
+  if (*oldest != nullptr) {
+    (*oldest)->newest = (*oldest)->newest->next = &node;
+  } else {
+    node.newest = &node;
+    node.next_stream = nullptr;
+    *oldest = &node;
+  }
+}
+
+CallbackNode& CompletionQueue::State::pop(CallbackNode*& oldest) noexcept {
+  CallbackNode& node = *oldest;
+  oldest = node.next != nullptr ? node.next : node.next_stream;
+  if (node.next != nullptr) {
+    node.next->newest = node.newest;
+    node.next->next_stream = node.next_stream;
+  }
+  return node;
+}
+
+void CompletionQueue::State::run(CallbackNode& node, CUresult result) noexcept {
+  node.event = PooledEvent(); // back in the pool for what the callback submits
+  try {
+    node.run(node.callback, result);
+  } catch (const DriverError& error) {
+    report_error(error.result(), "CompletionQueue::poll");
+  } catch (...) {
+    report_error(CUDA_ERROR_UNKNOWN, "CompletionQueue::poll");
+  }
+  nodes_.give_back(node);
+  returned_.store(returned_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+void CompletionQueue::State::finish() noexcept {
+  sweep();
+  for (CallbackNode*& oldest : streams_)
+    while (oldest != nullptr)
+      run(pop(oldest), CUDA_ERROR_NOT_READY);
+  delete this;
+}
+
+CompletionQueue::CompletionQueue(const Context& context) {
+  const CUresult result = try_create(*this, context);
+  if (result == CUDA_SUCCESS) return;
+  const char* const call = "CompletionQueue::CompletionQueue";
+  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  context.driver().fail(result, call);
+}
+
+CUresult CompletionQueue::try_create(CompletionQueue& out, const Context& context) noexcept {
+  EventPool pool; // without a bound, as to destroy an event can take for ever: there are as many as nodes
+  const CUresult result = EventPool::try_create(pool, context, EventFlags::none, CallbackNodes::most());
+  if (result != CUDA_SUCCESS) return result;
+  auto* const state = new (std::nothrow) State(context, std::move(pool));
+  if (state == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  out = CompletionQueue(state);
+  return CUDA_SUCCESS;
+}
+
+void CompletionQueue::end() noexcept { state_->end(); }
+
+void CompletionQueue::reserve(std::size_t callbacks) {
+  const CUresult result = try_reserve(callbacks);
+  if (result != CUDA_SUCCESS) fail(result, "cuEventCreate", nullptr);
+}
+
+CUresult CompletionQueue::try_reserve(std::size_t callbacks) noexcept {
+  return state_ != nullptr ? state_->reserve(callbacks) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult CompletionQueue::submit(CUstream stream, const Source& source, const char*& call) noexcept {
+  return state_ != nullptr ? state_->submit(stream, source, call) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+std::size_t CompletionQueue::poll() noexcept { return state_ != nullptr ? state_->poll() : 0; }
+
+std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr ? state_->pending() : 0; }
+
+void CompletionQueue::fail(CUresult result, const char* call, CUstream stream) const {
+  if (state_ == nullptr)
+    throw InvalidHandle("CompletionQueue", "the queue is empty: it was never made, or was moved from");
+  const Driver& driver = state_->context().driver();
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    throw StreamCaptureUnsupported(
+        call, "the stream is being captured, and what it is given completes with each launch of the graph: "
+              "submit to the stream that the graph is launched on, after each launch");
+  if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
+    throw IllegalState(call, "the queue is being destroyed, and takes no more");
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
+    // The driver has just looked at this stream and did not crash, so it may be asked for the stream's context.
+    CUcontext other = nullptr;
+    if (driver.table().cuStreamGetCtx_v9020(stream, &other) == CUDA_SUCCESS &&
+        other != state_->context().native_handle())
+      throw ContextMismatch(call,
+                            "the stream is of another context than the queue: make a queue for each context");
+  }
+  driver.fail(result, call);
+}
+
+} // namespace cuevent

@@ -1,0 +1,136 @@
+#include <cuevent/event_pool.hpp>
+
+#include "event_pool_state.hpp"
+
+#include <cuevent/ipc.hpp>
+
+#include <new>
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+/// For the twins: the result that `call` throws.
+template <class Call>
+CUresult result_of(const Call& call) noexcept {
+  try {
+    call();
+    return CUDA_SUCCESS;
+  } catch (const DriverError& error) {
+    return error.result();
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+[[noreturn]] void fail_empty(const char* call) {
+  throw InvalidContext(call, "the EventPool is empty: it was default-made or moved from");
+}
+
+} // namespace
+
+void PooledEvent::give_back() noexcept {
+  if (exported_) [[unlikely]]
+    pool_->retire(event_);
+  else
+    pool_->give_back(event_);
+}
+
+DriverEvent PooledEvent::detach() && noexcept {
+  if (event_ == nullptr) return {};
+  DriverEvent event = std::move(*event_);
+  pool_->forget(event_);
+  forget();
+  return event;
+}
+
+IpcHandle PooledEvent::ipc_handle() {
+  const IpcHandle handle = event().ipc_handle();
+  exported_ = true;
+  return handle;
+}
+
+CUresult PooledEvent::try_ipc_handle(IpcHandle& out) noexcept {
+  const CUresult result = event().try_ipc_handle(out);
+  exported_ = exported_ || result == CUDA_SUCCESS;
+  return result;
+}
+
+const DriverEvent& PooledEvent::none() noexcept {
+  static const DriverEvent none;
+  return none;
+}
+
+void PooledEvent::fail_unrecorded(const char* call) const {
+  if (event_ == nullptr)
+    throw EmptyEvent(call, "the lease is empty: it was default-made, moved from or detached");
+  throw NeverRecorded(call, "this lease has not recorded its event: call record() first");
+}
+
+EventPool::EventPool(const Context& context, EventFlags flags, std::size_t max_idle) {
+  if (!context) throw InvalidContext("EventPool", "the Context is empty: take one from Context::primary()");
+  state_ = new EventPoolState(context, flags, max_idle);
+}
+
+CUresult EventPool::try_create(EventPool& out, const Context& context, EventFlags flags,
+                               std::size_t max_idle) noexcept {
+  return result_of([&] { out = EventPool(context, flags, max_idle); });
+}
+
+void EventPool::close() noexcept { state_->close(); }
+
+PooledEvent EventPool::acquire() {
+  if (state_ != nullptr) [[likely]]
+    if (DriverEvent* const event = state_->take()) [[likely]]
+      return PooledEvent(event, state_);
+  return acquire_beyond();
+}
+
+PooledEvent EventPool::acquire_beyond() {
+  if (state_ == nullptr) fail_empty("EventPool::acquire");
+  return PooledEvent(state_->take_beyond(), state_);
+}
+
+CUresult EventPool::try_acquire(PooledEvent& out) noexcept {
+  return result_of([&] { out = acquire(); });
+}
+
+void EventPool::reserve(std::size_t count) {
+  if (state_ == nullptr) fail_empty("EventPool::reserve");
+  state_->reserve(count);
+}
+
+CUresult EventPool::try_reserve(std::size_t count) noexcept {
+  return result_of([&] { reserve(count); });
+}
+
+void EventPool::trim() noexcept {
+  if (state_ != nullptr) state_->trim();
+}
+
+void EventPool::wait_stream(CUstream later, CUstream earlier) {
+  if (later == earlier) return;
+  PooledEvent event = acquire();
+  event.record(earlier);
+  event.wait(later);
+}
+
+CUresult EventPool::try_wait_stream(CUstream later, CUstream earlier) noexcept {
+  if (later == earlier) return CUDA_SUCCESS;
+  PooledEvent event;
+  CUresult result = try_acquire(event);
+  if (result == CUDA_SUCCESS) result = event.try_record(earlier);
+  if (result == CUDA_SUCCESS) result = event.try_wait(later);
+  return result;
+}
+
+EventPool::Counters EventPool::counters() const noexcept {
+  return state_ != nullptr ? state_->counters() : Counters();
+}
+
+Context EventPool::context() const noexcept { return state_ != nullptr ? state_->context : Context(); }
+EventFlags EventPool::flags() const noexcept { return state_ != nullptr ? state_->flags : EventFlags::none; }
+std::size_t EventPool::max_idle() const noexcept { return state_ != nullptr ? state_->max_idle : 0; }
+
+} // namespace cuevent

@@ -1,0 +1,163 @@
+#include "fence_slots.hpp"
+
+#include "relaxed_mode.hpp"
+
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t slots_per_page = page_bytes / cache_line;
+
+/// A counter of 32 bits begins shortly before it overflows, so that no program comes to depend on that it
+/// does not.
+constexpr std::uint32_t narrow_begin = 0xffff'ff00;
+
+/// The counters of one context in a page of pinned memory. That is never freed, for cuMemFreeHost waits until
+/// all streams of the context are idle: the context takes it along.
+struct FencePage {
+  const DriverTable* table;
+  CUcontext context;
+  unsigned long long id; // of the context, as another can come to have its handle
+  FenceSlot slots[slots_per_page];
+  std::unique_ptr<FencePage> next;
+
+  bool in_use() const noexcept {
+    for (const FenceSlot& slot : slots)
+      if (slot.in_use.load(std::memory_order_acquire)) return true;
+    return false;
+  }
+};
+
+/// The pages of all contexts. They live for ever, as fences may outlive every static object.
+class FencePages {
+public:
+  static FencePages& instance() {
+    static FencePages& pages = *new FencePages;
+    return pages;
+  }
+
+  /// Null if all are taken.
+  FenceSlot* take(const DriverTable& table, CUcontext context, unsigned long long id) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (std::unique_ptr<FencePage>* each = &first_; *each != nullptr;) {
+      FencePage& page = **each;
+      const bool same_handle = page.table == &table && page.context == context;
+      if (same_handle && page.id == id) {
+        if (FenceSlot* const slot = take_of(page)) return slot;
+      } else if (same_handle && !page.in_use()) { // its context is gone, and so is its memory
+        *each = std::move(page.next);
+        continue;
+      }
+      each = &page.next;
+    }
+    return nullptr;
+  }
+
+  FenceSlot* add(std::unique_ptr<FencePage> page) noexcept {
+    const std::lock_guard lock(mutex_);
+    page->next = std::move(first_);
+    first_ = std::move(page);
+    return take_of(*first_);
+  }
+
+private:
+  /// Giving back needs no lock, so that it cannot wait: here is where the slots are looked through.
+  static FenceSlot* take_of(FencePage& page) noexcept {
+    for (FenceSlot& slot : page.slots) {
+      if (slot.in_use.load(std::memory_order_acquire)) continue;
+      const std::uint64_t completed = slot.completed();
+      if (completed < slot.signalled.load(std::memory_order_relaxed)) continue;
+      slot.signalled.store(completed, std::memory_order_relaxed);
+      slot.stream_id.store(FenceSlot::no_stream, std::memory_order_relaxed);
+      slot.in_use.store(true, std::memory_order_relaxed);
+      return &slot;
+    }
+    return nullptr;
+  }
+
+  std::mutex mutex_;
+  std::unique_ptr<FencePage> first_;
+};
+
+CUresult can_write_64_bits(const DriverTable& table, bool& can) noexcept {
+  CUdevice device = 0;
+  int value = 0;
+  CUresult result = table.cuCtxGetDevice_v2000(&device);
+  if (result == CUDA_SUCCESS)
+    // The attribute's predecessor ..._V1 is of the operations before CUDA 11.7.
+    result =
+        table.cuDeviceGetAttribute_v2000(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device);
+  can = value != 0;
+  return result;
+}
+
+/// With the page's context current.
+CUresult allocate(FencePage& page) noexcept {
+  RelaxedMode relaxed(*page.table);
+  if (const CUresult entered = relaxed.enter(); entered != CUDA_SUCCESS) return entered;
+  bool wide = false;
+  CUresult result = can_write_64_bits(*page.table, wide);
+  if (result != CUDA_SUCCESS) return result;
+  // On a system with 64-bit addresses such memory has one address, here and on all devices.
+  void* memory = nullptr;
+  constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  result = page.table->cuMemHostAlloc_v2020(&memory, page_bytes, flags);
+  if (result != CUDA_SUCCESS) return result;
+  auto* line = static_cast<std::byte*>(memory);
+  for (FenceSlot& slot : page.slots) {
+    slot.counter = line;
+    slot.narrow = !wide;
+    if (wide)
+      __atomic_store_n(static_cast<std::uint64_t*>(slot.counter), 0, __ATOMIC_RELAXED);
+    else
+      __atomic_store_n(static_cast<std::uint32_t*>(slot.counter), narrow_begin, __ATOMIC_RELAXED);
+    slot.signalled = wide ? 0 : narrow_begin;
+    line += cache_line;
+  }
+  return result;
+}
+
+} // namespace
+
+std::uint64_t FenceSlot::completed() const noexcept {
+  if (!narrow) return __atomic_load_n(wide(), __ATOMIC_ACQUIRE);
+  // The counter is the end of a number that is less than 2^31 away from the newest ticket. If so much has
+  // been signalled between the two loads that it may be more, they are not of one time: look again.
+  constexpr std::uint64_t close = 1U << 30;
+  std::uint64_t after = signalled.load(std::memory_order_acquire);
+  while (true) {
+    const std::uint64_t before = after;
+    const std::uint32_t end = __atomic_load_n(static_cast<const std::uint32_t*>(counter), __ATOMIC_ACQUIRE);
+    after = signalled.load(std::memory_order_acquire);
+    const auto ahead = static_cast<std::int32_t>(end - static_cast<std::uint32_t>(before));
+    if (after - before < close) return before + static_cast<std::uint64_t>(std::int64_t{ahead});
+  }
+}
+
+CUresult take_slot(const Context& context, FenceSlot*& out) noexcept {
+  const DriverTable& table = context.driver().table();
+  unsigned long long id = 0;
+  CUresult result = context.status();
+  if (result == CUDA_SUCCESS) result = table.cuCtxGetId_v12000(context.native_handle(), &id);
+  if (result != CUDA_SUCCESS) return result;
+  FenceSlot* slot = FencePages::instance().take(table, context.native_handle(), id);
+  if (slot == nullptr) {
+    std::unique_ptr<FencePage> page(new (std::nothrow)
+                                        FencePage{&table, context.native_handle(), id, {}, nullptr});
+    if (page == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    const ContextGuard guard(context, result);
+    if (result == CUDA_SUCCESS) result = allocate(*page);
+    if (result != CUDA_SUCCESS) return result;
+    slot = FencePages::instance().add(std::move(page));
+  }
+  out = slot;
+  return result;
+}
+
+} // namespace cuevent

@@ -1,0 +1,221 @@
+#include <cuevent/timeline_fence.hpp>
+
+#include "fence_slots.hpp"
+#include "on_stream.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <sched.h>
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+constexpr const char* no_fence = "the fence is empty: it was default-made or moved from";
+constexpr const char* no_operations =
+    "the device has no such memory operations in streams: use a DriverEvent there";
+
+CUresult refuse_capture(const DriverTable& table, CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = table.cuStreamIsCapturing_v10000(stream, &status);
+  if (result != CUDA_SUCCESS) return result;
+  return status == CU_STREAM_CAPTURE_STATUS_NONE ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/// 0 and CU_STREAM_LEGACY are one stream.
+CUstream one_name(CUstream stream) noexcept { return stream == nullptr ? CU_STREAM_LEGACY : stream; }
+
+} // namespace
+
+TimelineFence::TimelineFence(const Context& context, CUstream stream) {
+  const CUresult result = try_create(*this, context, stream);
+  if (result == CUDA_SUCCESS) return;
+  const char* const call = "cuMemHostAlloc";
+  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  context.driver().fail(result, call);
+}
+
+CUresult TimelineFence::try_create(TimelineFence& out, const Context& context, CUstream stream) noexcept {
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  TimelineFence fence;
+  const CUresult result = take_slot(context, fence.slot_);
+  if (result != CUDA_SUCCESS) return result;
+  fence.context_ = context;
+  fence.stream_ = stream;
+  fence.narrow_ = fence.slot_->narrow;
+  if (!fence.narrow_) fence.counter_ = fence.slot_->wide();
+  out = std::move(fence);
+  return result;
+}
+
+TimelineFence::~TimelineFence() {
+  if (slot_ != nullptr) slot_->in_use.store(false, std::memory_order_release);
+}
+
+void TimelineFence::swap(TimelineFence& other) noexcept {
+  context_.swap(other.context_);
+  std::swap(stream_, other.stream_);
+  std::swap(counter_, other.counter_);
+  std::swap(slot_, other.slot_);
+  std::swap(narrow_, other.narrow_);
+}
+
+std::uint64_t TimelineFence::signal() {
+  std::uint64_t ticket = 0;
+  const CUresult result = try_signal(ticket);
+  if (result != CUDA_SUCCESS) fail_signal(result);
+  return ticket;
+}
+
+CUresult TimelineFence::try_signal(std::uint64_t& ticket) noexcept {
+  if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return on_stream(context_, stream_, [&] { return submit_signal(ticket); });
+}
+
+CUresult TimelineFence::submit_signal(std::uint64_t& ticket) noexcept {
+  CUresult result = refuse_capture(table(), stream_);
+  if (result == CUDA_SUCCESS && stream_ == CU_STREAM_PER_THREAD) result = check_thread();
+  if (result != CUDA_SUCCESS) return result;
+  const std::uint64_t next = slot_->signalled.load(std::memory_order_relaxed) + 1;
+  // By default the write comes after all that the stream wrote before, as the host and other devices see it.
+  constexpr unsigned flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+  const CUdeviceptr address = slot_->address();
+  if (narrow_)
+    result = table().cuStreamWriteValue32_v11070(stream_, address, static_cast<cuuint32_t>(next), flags);
+  else
+    result = table().cuStreamWriteValue64_v11070(stream_, address, next, flags);
+  if (result != CUDA_SUCCESS) return result;
+  slot_->signalled.store(next, std::memory_order_release);
+  ticket = next;
+  return result;
+}
+
+CUresult TimelineFence::check_thread() noexcept {
+  unsigned long long id = FenceSlot::no_stream;
+  const CUresult result = table().cuStreamGetId_v12000(stream_, &id); // no stream ever has the id of another
+  if (result != CUDA_SUCCESS) return result;
+  unsigned long long own = FenceSlot::no_stream;
+  const bool first = slot_->stream_id.compare_exchange_strong(own, id, std::memory_order_relaxed);
+  return first || own == id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+std::uint64_t TimelineFence::completed_narrow() const noexcept { return slot_->completed(); }
+
+std::uint64_t TimelineFence::signalled() const noexcept {
+  return slot_ == nullptr ? 0 : slot_->signalled.load(std::memory_order_acquire);
+}
+
+void TimelineFence::wait(CUstream stream, std::uint64_t ticket) const {
+  const CUresult result = try_wait(stream, ticket);
+  if (result != CUDA_SUCCESS) fail_wait(result, ticket);
+}
+
+CUresult TimelineFence::try_wait(CUstream stream, std::uint64_t ticket) const noexcept {
+  if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (ticket > signalled()) return CUDA_ERROR_INVALID_VALUE;
+  return on_stream(context_, stream, [&] { return submit_wait(stream, ticket); });
+}
+
+CUresult TimelineFence::submit_wait(CUstream stream, std::uint64_t ticket) const noexcept {
+  // Before anything else, so that it does not depend on the device's progress whether a capture is refused.
+  CUresult result = refuse_capture(table(), stream);
+  if (result != CUDA_SUCCESS || reached(ticket)) return result;
+  bool own = false;
+  result = find_own(stream, own);
+  if (result != CUDA_SUCCESS || own) return result;
+  const CUdeviceptr address = slot_->address();
+  constexpr unsigned flags = CU_STREAM_WAIT_VALUE_GEQ; // cyclic, in both widths
+  if (narrow_)
+    return table().cuStreamWaitValue32_v11070(stream, address, static_cast<cuuint32_t>(ticket), flags);
+  return table().cuStreamWaitValue64_v11070(stream, address, ticket, flags);
+}
+
+CUresult TimelineFence::find_own(CUstream stream, bool& own) const noexcept {
+  own = one_name(stream) == one_name(stream_);
+  if (!own || stream != CU_STREAM_PER_THREAD) return CUDA_SUCCESS;
+  unsigned long long id = FenceSlot::no_stream;
+  const CUresult result = table().cuStreamGetId_v12000(stream, &id);
+  own = id == slot_->stream_id.load(std::memory_order_relaxed);
+  return result;
+}
+
+bool TimelineFence::wait_for(std::uint64_t ticket, std::chrono::nanoseconds timeout) const {
+  const CUresult result = try_wait_for(ticket, timeout);
+  if (result == CUDA_SUCCESS) return true;
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  if (slot_ == nullptr) throw InvalidHandle("TimelineFence::wait_for", no_fence);
+  context_.driver().fail(result, "cuStreamIsCapturing");
+}
+
+CUresult TimelineFence::try_wait_for(std::uint64_t ticket, std::chrono::nanoseconds timeout) const noexcept {
+  // As DriverEvent::synchronize_for does: most waits are short, and a tenth more of a long one is not much.
+  constexpr long long spin = 50'000, yield = 1'000'000, longest_sleep = 1'000'000,
+                      between_questions = 1'000'000;
+  if (reached(ticket)) return CUDA_SUCCESS;
+  if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  constexpr long long never = std::numeric_limits<long long>::max();
+  const long long start = table().clock_now();
+  const long long end = timeout.count() > never - start ? never : start + timeout.count();
+  for (long long now = start, asked = start;;) {
+    if (now >= end || now - asked >= between_questions) {
+      const CUresult result = status();
+      if (reached(ticket)) return CUDA_SUCCESS;
+      if (result != CUDA_SUCCESS) return result;
+      if (now >= end) return CUDA_ERROR_NOT_READY;
+      asked = now;
+    }
+    const long long before = now, waited = now - start;
+    if (waited >= yield)
+      table().pause(std::min({waited / 10, longest_sleep, end - now}));
+    else if (waited >= spin)
+      sched_yield();
+    if (reached(ticket)) return CUDA_SUCCESS;
+    now = table().clock_now();
+    if (now == before) table().pause(1'000); // a simulated clock, which moves for nothing else here
+  }
+}
+
+CUresult TimelineFence::status() const noexcept {
+  if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = context_.status();
+  if (result != CUDA_SUCCESS) return result;
+  result = on_stream(context_, stream_, [this] {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return table().cuStreamIsCapturing_v10000(stream_, &status);
+  });
+  // Of the legacy stream, beside the capture of another: no fault.
+  return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? CUDA_SUCCESS : result;
+}
+
+void TimelineFence::fail_signal(CUresult result) const {
+  const char* const call = narrow_ ? "cuStreamWriteValue32" : "cuStreamWriteValue64";
+  const char* advice = nullptr;
+  if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    advice = "the stream is being captured, which goes on, and each replay of the graph would set the fence "
+             "back to "
+             "this ticket: record a DriverEvent with RecordFlags::external there";
+  if (result == CUDA_ERROR_INVALID_HANDLE && stream_ == CU_STREAM_PER_THREAD)
+    advice =
+        "CU_STREAM_PER_THREAD is another stream on each thread, and the fence is of that of the thread that "
+        "first signalled it: make a fence a thread";
+  if (result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;
+  context_.driver().fail(result, call, advice);
+}
+
+void TimelineFence::fail_wait(CUresult result, std::uint64_t ticket) const {
+  const char* const call = narrow_ ? "cuStreamWaitValue32" : "cuStreamWaitValue64";
+  const char* advice = nullptr;
+  if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    advice = "the stream is being captured, which goes on, and a fence cannot be waited for in a graph: wait "
+             "for a "
+             "DriverEvent with WaitFlags::external there";
+  if (result == CUDA_ERROR_INVALID_VALUE && ticket > signalled())
+    advice = "signal() has not returned this ticket yet: the streams could come to wait for each other";
+  if (result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;
+  context_.driver().fail(result, call, advice);
+}
+
+} // namespace cuevent

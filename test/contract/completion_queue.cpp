@@ -1,0 +1,297 @@
+// Callbacks for the completion of work, and who runs them when.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/completion_queue.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::CaptureMode;
+using cuevent::CompletionQueue;
+using cuevent::Context;
+using cuevent::ContextGuard;
+using cuevent::StreamCapture;
+using test::call;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+using Results = std::vector<CUresult>;
+
+/// Words of host memory that streams write to.
+class Words {
+public:
+  Words(const Context& context, std::size_t count)
+      : context_(Context::borrow(context.native_handle(), test::unfailing_driver())) {
+    const ContextGuard guard(context_);
+    void* memory = nullptr;
+    REQUIRE(call<PFN_cuMemHostAlloc_v2020>("cuMemHostAlloc", 2020)(&memory, count * sizeof(std::uint32_t),
+                                                                   CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS);
+    words_ = static_cast<std::uint32_t*>(memory);
+    for (std::size_t i = 0; i < count; ++i)
+      words_[i] = 0;
+  }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+  ~Words() {
+    const ContextGuard guard(context_);
+    const CUresult freed = call<PFN_cuMemFreeHost_v2000>("cuMemFreeHost", 2000)(words_);
+    CHECK(freed == CUDA_SUCCESS);
+  }
+
+  /// Has the stream write `value` when it gets there.
+  CUresult write(std::size_t word, CUstream stream, std::uint32_t value) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(words_ + word);
+    return write_(stream, static_cast<CUdeviceptr>(address), value, CU_STREAM_WRITE_VALUE_DEFAULT);
+  }
+  std::uint32_t read(std::size_t word) const { return __atomic_load_n(words_ + word, __ATOMIC_ACQUIRE); }
+
+private:
+  Context context_;
+  std::uint32_t* words_ = nullptr;
+  PFN_cuStreamWriteValue32_v11070 write_ =
+      call<PFN_cuStreamWriteValue32_v11070>("cuStreamWriteValue32", 11070);
+};
+
+struct QueueFixture : Fixture {
+  Results results;
+  auto note() {
+    return [this](CUresult result) { results.push_back(result); };
+  }
+  /// Polls until nothing is pending, but no longer than a minute.
+  static bool drain(CompletionQueue& queue) {
+    const auto deadline = std::chrono::steady_clock::now() + 1min;
+    while (queue.pending() != 0 && std::chrono::steady_clock::now() < deadline)
+      queue.poll();
+    return queue.pending() == 0;
+  }
+};
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture, "Callbacks run once their work is complete, in the order of their stream") {
+  const Stream held(context), free(context);
+  const Words words(context, 2);
+  CompletionQueue queue(context);
+  std::vector<std::uint32_t> order;
+  {
+    Gate gate(held);
+    for (std::uint32_t i = 1; i <= 10; ++i) {
+      REQUIRE(words.write(0, held, i) == CUDA_SUCCESS);
+      queue.when_complete(held, [&, i](CUresult result) {
+        results.push_back(result);
+        if (words.read(0) >= i) order.push_back(i);
+      });
+    }
+    REQUIRE(words.write(1, free, 1) == CUDA_SUCCESS);
+    bool ran = false;
+    queue.when_complete(free, [&](CUresult) { ran = words.read(1) == 1; });
+    const auto deadline = std::chrono::steady_clock::now() + 1min;
+    while (queue.pending() > 10 && std::chrono::steady_clock::now() < deadline)
+      queue.poll();
+    CHECK(ran);
+    CHECK(queue.poll() == 0);
+    CHECK(results.empty());
+  }
+  CHECK(drain(queue));
+  CHECK(results == Results(10, CUDA_SUCCESS));
+  CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+}
+
+TEST_CASE_METHOD(QueueFixture, "A callback for a stream that was given nothing runs at once") {
+  const Stream stream(context);
+  CompletionQueue queue(context);
+  queue.when_complete(stream, note());
+  CHECK(drain(queue));
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "Submission for a capturing stream is refused, and the capture goes on") {
+  const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
+  const Stream stream(context), held(context), bystander(context);
+  CompletionQueue queue(context);
+  Gate gate(held);
+  queue.when_complete(held, note());
+  StreamCapture capture(context, stream, mode);
+  CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::StreamCaptureUnsupported);
+  CHECK(queue.try_when_complete(stream, note()) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  // Other streams, and polls of this and of another thread, break nothing either.
+  queue.when_complete(bystander, note());
+  const auto deadline = std::chrono::steady_clock::now() + 1min;
+  while (results.empty() && std::chrono::steady_clock::now() < deadline)
+    queue.poll();
+  std::thread([&] { queue.poll(); }).join();
+  capture.end();
+  CHECK(results == Results{CUDA_SUCCESS});
+  gate.open();
+  CHECK(drain(queue));
+}
+
+TEST_CASE_METHOD(QueueFixture, "A stream whose capture is invalidated is refused too") {
+  const Stream stream(context);
+  CompletionQueue queue(context);
+  StreamCapture capture(context, stream);
+  unsigned long long id = 0;
+  CHECK(call<PFN_cuStreamGetId_v12000>("cuStreamGetId", 12000)(stream, &id) ==
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::StreamCaptureInvalidated);
+}
+
+TEST_CASE_METHOD(QueueFixture, "Callbacks for default streams, with whichever context current") {
+  const Context other = Context::create(0, driver);
+  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  CompletionQueue queue(context);
+  queue.when_complete(stream, note());
+  const ContextGuard guard(other);
+  queue.when_complete(stream, note());
+  CHECK(drain(queue));
+  CHECK(results == Results(2, CUDA_SUCCESS));
+  CHECK(test::context_stack() == std::vector{other.native_handle()});
+}
+
+TEST_CASE_METHOD(QueueFixture, "A stream of another context is refused") {
+  const Context other = Context::create(0, driver);
+  const Stream stream(other);
+  CompletionQueue queue(context);
+  CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::ContextMismatch);
+  CHECK(queue.try_when_complete(stream, note()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "A destroyed stream's callbacks run, and hold up no later stream's") {
+  std::optional<Stream> destroyed(context);
+  CompletionQueue queue(context);
+  Gate gate(*destroyed);
+  queue.when_complete(*destroyed, note());
+  destroyed.reset();
+  const Stream later(context); // which may have the handle of the other
+  bool ran = false;
+  queue.when_complete(later, [&](CUresult) { ran = true; });
+  const auto deadline = std::chrono::steady_clock::now() + 1min;
+  while (!ran && std::chrono::steady_clock::now() < deadline)
+    queue.poll();
+  CHECK(ran);
+  CHECK(results.empty());
+  gate.open();
+  CHECK(drain(queue));
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "The end of a queue tells what has completed from what is under way") {
+  const Stream held(context), free(context);
+  Gate gate(held);
+  Results of_free;
+  {
+    CompletionQueue queue(context);
+    queue.when_complete(free, [&](CUresult result) { of_free.push_back(result); });
+    CHECK(drain(queue));
+    queue.when_complete(held, note());
+    queue.when_complete(held, note());
+  }
+  CHECK(of_free == Results{CUDA_SUCCESS});
+  CHECK(results == Results(2, CUDA_ERROR_NOT_READY));
+}
+
+TEST_CASE_METHOD(QueueFixture, "Where the context is lost, each callback is told so, and the end is silent") {
+  Context home = Context::create(0, driver);
+  CompletionQueue queue(Context::borrow(home.native_handle(), driver));
+  {
+    const Stream stream(home);
+    queue.when_complete(stream, note());
+    queue.when_complete(stream, note());
+  }
+  home = Context();
+  CHECK(drain(queue));
+  CHECK(results == Results(2, CUDA_ERROR_CONTEXT_IS_DESTROYED));
+}
+
+namespace {
+
+struct Task {
+  struct promise_type {
+    Task get_return_object() const noexcept { return {}; }
+    std::suspend_never initial_suspend() const noexcept { return {}; }
+    std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() const noexcept {}
+  };
+};
+
+/// Each stream's work starts when that of the one before is complete.
+Task relay(CompletionQueue& queue, const Words& words, std::vector<CUstream> streams, Results& results) {
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (words.write(i, streams[i], 1) != CUDA_SUCCESS) co_return;
+    const CUresult result = co_await queue.completion(streams[i]);
+    results.push_back(words.read(i) == 1 ? result : CUDA_ERROR_UNKNOWN);
+  }
+}
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture, "A coroutine goes from stream to stream as their work completes") {
+  const Stream first(context), second(context), third(context);
+  const Words words(context, 3);
+  CompletionQueue queue(context);
+  {
+    Gate gate(first);
+    relay(queue, words, {first, second, third}, results);
+    CHECK(queue.poll() == 0);
+    CHECK(queue.pending() == 1);
+    CHECK(results.empty());
+  }
+  CHECK(drain(queue));
+  CHECK(results == Results(3, CUDA_SUCCESS));
+}
+
+TEST_CASE_METHOD(QueueFixture,
+                 "Eight threads submit and poll, and no callback runs before its work is done") {
+  constexpr std::size_t submitters = 6, pollers = 2, each = 500;
+  std::array<std::optional<Stream>, submitters> streams;
+  for (auto& stream : streams)
+    stream.emplace(context);
+  const Words words(context, submitters);
+  CompletionQueue queue(context);
+  std::array<std::uint32_t, submitters> ran{}; // of each stream
+  std::atomic<std::size_t> wrong{0}, failed{0}, returned{0}, submitting{submitters};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < submitters; ++t)
+    threads.emplace_back([&, t] {
+      CUstream const stream = *streams[t];
+      for (std::uint32_t i = 1; i <= each; ++i) {
+        const auto look = [&words, &wrong, of = &ran[t], t, i](CUresult result) {
+          if (result != CUDA_SUCCESS || words.read(t) < i || ++*of != i) ++wrong;
+        };
+        if (words.write(t, stream, i) != CUDA_SUCCESS ||
+            queue.try_when_complete(stream, look) != CUDA_SUCCESS)
+          ++failed;
+      }
+      --submitting;
+    });
+  const auto deadline = std::chrono::steady_clock::now() + 1min;
+  for (std::size_t t = 0; t < pollers; ++t)
+    threads.emplace_back([&] {
+      while ((submitting != 0 || queue.pending() != 0) && std::chrono::steady_clock::now() < deadline)
+        returned += queue.poll();
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(wrong == 0);
+  CHECK(failed == 0);
+  CHECK(returned == submitters * each);
+}

@@ -1,0 +1,257 @@
+// The event pool on a driver.
+#include <cuevent/event_pool.hpp>
+
+#include "collected.hpp"
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/retired_events.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::CaptureMode;
+using cuevent::Context;
+using cuevent::ContextLost;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::EventPool;
+using cuevent::Graph;
+using cuevent::GraphExec;
+using cuevent::NeverRecorded;
+using cuevent::PooledEvent;
+using cuevent::StreamCapture;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+TEST_CASE_METHOD(Fixture, "A pooled event is an event, which its next user gets unrecorded") {
+  const Stream stream(context), other(context);
+  EventPool pool(context, EventFlags::timing);
+  CUevent first = nullptr;
+  {
+    PooledEvent start = pool.acquire(), end = pool.acquire();
+    first = start.event().native_handle();
+    start.record(stream);
+    end.record(stream);
+    end.wait(other);
+    CHECK(end.synchronize_for(1min));
+    CHECK(start.query());
+    CHECK(start.elapsed_time(end).count() >= 0);
+  }
+  PooledEvent again = pool.acquire(), end = pool.acquire();
+  CHECK((again.event().native_handle() == first || end.event().native_handle() == first));
+  CHECK_THROWS_AS(again.query(), NeverRecorded);
+  end.record(stream);
+  end.synchronize();
+  CHECK_THROWS_AS(again.elapsed_time(end), NeverRecorded);
+  CHECK(pool.counters().created == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "A lease that ends while its event is pending takes nothing back") {
+  const Stream stream(context), waiting(context), other(context);
+  EventPool pool(context);
+  Gate gate(stream);
+  {
+    PooledEvent pending = pool.acquire();
+    pending.record(stream);
+    CHECK_FALSE(pending.query());
+    pending.wait(waiting);
+  }
+  PooledEvent next = pool.acquire(); // the same event
+  CHECK(pool.counters().created == 1);
+  next.record(other);
+  CHECK(next.synchronize_for(1min));
+  PooledEvent behind = pool.acquire();
+  behind.record(waiting);
+  CHECK_FALSE(behind.query()); // it waits for what was recorded then
+  gate.open();
+  CHECK(behind.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "wait_stream orders one stream behind another") {
+  const Stream earlier(context), later(context);
+  EventPool pool(context);
+  PooledEvent mark = pool.acquire();
+  Gate gate(earlier);
+  pool.wait_stream(later, later);
+  mark.record(later);
+  CHECK(mark.synchronize_for(1min));
+  pool.wait_stream(later, earlier);
+  CHECK(pool.try_wait_stream(later, earlier) == CUDA_SUCCESS);
+  mark.record(later);
+  CHECK_FALSE(mark.query());
+  gate.open();
+  CHECK(mark.synchronize_for(1min));
+  CHECK(pool.counters().created == 2);
+
+  pool.wait_stream(CU_STREAM_PER_THREAD, earlier); // of the pool's context, which is not current
+  pool.wait_stream(earlier, nullptr);
+  mark.record(earlier);
+  CHECK(mark.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "wait_stream goes across contexts") {
+  const Context other = Context::create(0, driver);
+  const Stream earlier(context), later(other);
+  EventPool pool(context), pool_of_later(other);
+  pool.wait_stream(later, earlier);
+  CHECK_THROWS_AS(pool_of_later.wait_stream(later, earlier), cuevent::ContextMismatch);
+  PooledEvent mark = pool_of_later.acquire();
+  mark.record(later);
+  CHECK(mark.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "An event that a capture has recorded is its next user's all the same") {
+  const Stream stream(context), fork(context);
+  EventPool pool(context);
+  pool.reserve(1);
+  StreamCapture capture(context, stream, CaptureMode::per_thread);
+  pool.wait_stream(fork, stream); // the fork, and the lease has ended
+  pool.wait_stream(stream, fork); // the join, with the same event
+  CHECK(cuevent::capture_status(context, fork) == cuevent::CaptureStatus::active);
+  const Graph graph = capture.end();
+  CHECK(pool.counters().created == 1);
+  PooledEvent again = pool.acquire();
+  CHECK_THROWS_AS(again.query(), NeverRecorded);
+  CHECK_THROWS_AS(again.wait(stream), NeverRecorded);
+  again.record(stream);
+  CHECK(again.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "Acquiring and returning harms no capture, whatever its mode") {
+  const Stream stream(context), other(context);
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed}) {
+    std::optional<EventPool> pool(context);
+    PooledEvent outlives = pool->acquire();
+    StreamCapture capture(context, stream, mode);
+    {
+      PooledEvent lease = pool->acquire();
+      lease.record(other);
+    }
+    pool->reserve(3);
+    pool->trim();
+    pool.reset();
+    outlives = PooledEvent();
+    CHECK(cuevent::collect() == 1);
+    CHECK_NOTHROW(capture.end());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "An external record is the graph's, whose event has left the pool") {
+  const Stream stream(context);
+  EventPool pool(context);
+  const int before = test::live_handles().events;
+  {
+    StreamCapture capture(context, stream);
+    const DriverEvent event = capture.record(pool.acquire().detach(), stream);
+    GraphExec exec = capture.end().instantiate();
+    exec.launch(stream);
+    CHECK(event.synchronize_for(1min));
+  }
+  CHECK(pool.counters().idle == 0);
+  CHECK(test::collected_down_to(before, [] { cuevent::collect(); }));
+}
+
+TEST_CASE_METHOD(Fixture, "Of a pool whose context is lost the leases say so, and the end is silent") {
+  CUcontext raw = nullptr;
+  {
+    Context owner = Context::create(0, driver);
+    raw = owner.native_handle();
+    auto doomed = std::optional<Stream>(owner);
+    EventPool pool(Context::borrow(raw, driver));
+    pool.reserve(40);
+    PooledEvent lease = pool.acquire(), other = pool.acquire();
+    lease.record(*doomed);
+    lease.synchronize();
+    doomed.reset();
+    owner = Context();
+    CHECK_THROWS_AS(lease.query(), ContextLost);
+    CHECK_THROWS_AS(lease.synchronize(), ContextLost);
+    lease = PooledEvent();
+    { const PooledEvent again = pool.acquire(); }
+    other = PooledEvent();
+  }
+  CHECK(cuevent::collect() == 0);
+  CHECK(take_reports().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "Eight threads acquire, record, complete and return") {
+  const std::vector<std::unique_ptr<Stream>> streams = [&] {
+    std::vector<std::unique_ptr<Stream>> made;
+    for (int i = 0; i < 8; ++i)
+      made.push_back(std::make_unique<Stream>(context));
+    return made;
+  }();
+  EventPool pool(context);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      const CUstream mine = *streams[t], next = *streams[(t + 1) % 8];
+      try {
+        for (int i = 0; i < 100; ++i) {
+          PooledEvent event = pool.acquire();
+          event.record(mine);
+          pool.wait_stream(next, mine);
+          if (!event.synchronize_for(1min)) ++wrong;
+        }
+      } catch (const cuevent::DriverError&) {
+        ++wrong;
+      }
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(wrong == 0);
+  CHECK(pool.counters().created == pool.counters().idle);
+}
+
+namespace {
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+} // namespace
+
+// Not by default: meson test --suite slow.
+TEST_CASE_METHOD(Fixture, "Ten million events are acquired, recorded and completed in flat memory",
+                 "[.][slow]") {
+  constexpr int warm_up = 100'000, cycles = 10'000'000, at_once = 64;
+  const Stream stream(context);
+  EventPool pool(context);
+  std::vector<PooledEvent> leases(at_once);
+  std::size_t before = 0;
+  for (int i = 0; i < warm_up + cycles; i += at_once) {
+    if (i >= warm_up && before == 0) before = resident_bytes();
+    for (PooledEvent& lease : leases) {
+      lease = pool.acquire();
+      lease.record(stream);
+    }
+    leases.back().synchronize();
+    for (PooledEvent& lease : leases) {
+      if (!lease.query()) FAIL("an event behind which all is complete is not");
+      lease = PooledEvent();
+    }
+  }
+  const std::size_t after = resident_bytes();
+  CAPTURE(before, after);
+  CHECK(after < before + 4'000'000);
+  CHECK(pool.counters().created <= at_once);
+}

@@ -1,0 +1,427 @@
+// Timeline fences. With --driver sim-32-bit they are those of a device without 64-bit memory operations.
+#include "capture.hpp"
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/sim.hpp>
+#include <cuevent/timeline_fence.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::CaptureMode;
+using cuevent::Context;
+using cuevent::ContextGuard;
+using cuevent::Driver;
+using cuevent::DriverEvent;
+using cuevent::StreamCapture;
+using cuevent::TimelineFence;
+using test::Capture;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+TEST_CASE_METHOD(Fixture, "A ticket is reached once the stream has got to it, and with it all earlier ones",
+                 "[fence]") {
+  const Stream stream(context);
+  TimelineFence fence(context, stream);
+  const std::uint64_t done = fence.signal();
+  CHECK(fence.wait_for(done, 1min));
+  Gate gate(stream);
+  const std::uint64_t first = fence.signal(), second = fence.signal();
+  CHECK(first == done + 1);
+  CHECK(second == done + 2);
+  CHECK(fence.signalled() == second);
+  CHECK(fence.reached(0));
+  CHECK(fence.reached(done));
+  CHECK_FALSE(fence.reached(first));
+  CHECK(fence.completed() == done);
+  CHECK_FALSE(fence.wait_for(first, 2ms));
+  CHECK(fence.status() == CUDA_SUCCESS);
+  gate.open();
+  CHECK(fence.wait_for(second, 1min));
+  CHECK(fence.reached(first));
+  CHECK(fence.completed() == second);
+  CHECK_FALSE(fence.reached(second + 1));
+  CHECK_FALSE(fence.wait_for(second + 1, 2ms)); // not signalled yet, so that nothing will come
+}
+
+TEST_CASE_METHOD(Fixture, "A ticket is reached after the work before it, and shows what that wrote",
+                 "[fence]") {
+  const Stream stream(context);
+  TimelineFence fence(context, stream);
+  for (int i = 0; i < 200; ++i) {
+    auto work = std::make_unique<std::atomic<int>>(0);
+    REQUIRE(test::call<PFN_cuLaunchHostFunc_v10000>("cuLaunchHostFunc", 10000)(
+                stream, [](void* written) { static_cast<std::atomic<int>*>(written)->store(7); },
+                work.get()) == CUDA_SUCCESS);
+    std::uint64_t ticket = 0;
+    const CUresult signalled = fence.try_signal(ticket);
+    if (signalled != CUDA_SUCCESS || fence.try_wait_for(ticket, 1min) != CUDA_SUCCESS) {
+      CHECK(test::call<PFN_cuStreamSynchronize_v2000>("cuStreamSynchronize", 2000)(stream) == CUDA_SUCCESS);
+      FAIL("the signal failed");
+    }
+    REQUIRE(*work == 7);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A stream of any context and device waits for a ticket on the device", "[fence]") {
+  const Stream stream(context);
+  TimelineFence fence(context, stream);
+  const auto waits = [&](const Context& of_waiting) {
+    const Stream waiting(of_waiting);
+    DriverEvent after(of_waiting);
+    Gate gate(stream);
+    const std::uint64_t ticket = fence.signal();
+    fence.wait(waiting, ticket);
+    after.record(waiting);
+    CHECK_FALSE(after.query());
+    CHECK_FALSE(fence.reached(ticket));
+    gate.open();
+    CHECK(after.synchronize_for(1min));
+    CHECK(fence.reached(ticket));
+    fence.wait(waiting, ticket); // reached: it does not hold the stream
+    after.record(waiting);
+    CHECK(after.synchronize_for(1min));
+  };
+  SECTION("the same context") { waits(context); }
+  SECTION("another context") { waits(Context::create(0, driver)); }
+  SECTION("another device") {
+    if (test::device_count() < 2) SKIP("needs a second device");
+    waits(Context::create(1, driver));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A fence of its own stream, and tickets yet to come, hold nothing", "[fence]") {
+  const Stream stream(context), other(context);
+  TimelineFence fence(context, stream);
+  Gate gate(stream);
+  const std::uint64_t ticket = fence.signal();
+  fence.wait(stream, ticket);
+  CHECK_THROWS_AS(fence.wait(other, ticket + 1), cuevent::InvalidValue);
+  DriverEvent idle(context);
+  idle.record(other);
+  CHECK(idle.synchronize_for(1min));
+  gate.open();
+  CHECK(fence.wait_for(ticket, 1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A fence of a default stream is of that of its own context", "[fence]") {
+  const Context created = Context::create(0, driver);
+  CUstream const handle = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  const ContextGuard current(context);
+  const auto stack = test::context_stack();
+  TimelineFence fence(created, handle);
+  std::optional<Gate> gate;
+  {
+    const ContextGuard gated(created);
+    gate.emplace(handle);
+  }
+  const std::uint64_t ticket = fence.signal();
+  CHECK(fence.status() == CUDA_SUCCESS);
+  CHECK_FALSE(fence.wait_for(ticket, 1ms));
+  const Stream waiting(created);
+  fence.wait(handle, ticket);
+  fence.wait(waiting, ticket);
+  gate->open();
+  CHECK(fence.wait_for(ticket, 1min));
+  CHECK(test::context_stack() == stack);
+}
+
+TEST_CASE_METHOD(Fixture, "A fence of the per-thread stream is signalled by one thread only", "[fence]") {
+  TimelineFence fence(context, CU_STREAM_PER_THREAD);
+  const std::uint64_t ticket = fence.signal();
+  std::uint64_t none = 0;
+  CUresult elsewhere = CUDA_SUCCESS;
+  std::thread([&] { elsewhere = fence.try_signal(none); }).join();
+  CHECK(elsewhere == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(fence.signalled() == ticket);
+  CHECK(fence.wait_for(ticket, 1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A stream that is being captured is neither signalled nor made to wait",
+                 "[fence]") {
+  const Stream stream(context), captured(context);
+  TimelineFence fence(context, stream), own(context, captured);
+  const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
+  Gate gate(stream);
+  const std::uint64_t ticket = fence.signal(), before = own.signalled();
+  {
+    StreamCapture capture(context, captured, mode);
+    CHECK_THROWS_AS(own.signal(), cuevent::StreamCaptureUnsupported);
+    CHECK(own.signalled() == before);
+    CHECK_THROWS_AS(fence.wait(captured, ticket), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(fence.wait(captured, 0),
+                    cuevent::StreamCaptureUnsupported); // also if it were nothing to do
+
+    // All else goes on beside it, and harms nothing.
+    CHECK(own.status() == CUDA_SUCCESS);
+    CHECK(fence.status() == CUDA_SUCCESS);
+    CHECK_FALSE(own.wait_for(before + 1, 2ms));
+    CHECK_FALSE(fence.wait_for(ticket, 2ms));
+    { TimelineFence made(context, captured); }
+    const std::uint64_t another = fence.signal();
+    gate.open();
+    CHECK(fence.wait_for(another, 1min));
+    CHECK(cuevent::capture_status(context, captured) == cuevent::CaptureStatus::active);
+    CHECK(capture.end().event_nodes().records.empty());
+  }
+  CHECK(own.wait_for(own.signal(), 1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A page of fences is allocated beside a capture, and does not harm it", "[fence]") {
+  const Context fresh = Context::create(0, driver);
+  const Stream stream(fresh), captured(context);
+  const Capture capture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  TimelineFence fence(fresh, stream);
+  CHECK(capture.status() == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(fence.wait_for(fence.signal(), 1min));
+  CHECK(capture.status() == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+}
+
+TEST_CASE_METHOD(Fixture, "A fence is destroyed while its tickets are pending, and others go on", "[fence]") {
+  const Stream stream(context), waiting(context);
+  std::vector<TimelineFence> fences;
+  DriverEvent after(context);
+  {
+    Gate gate(stream);
+    {
+      TimelineFence fence(context, stream);
+      fence.wait(waiting, fence.signal());
+      after.record(waiting);
+    }
+    for (int i = 0; i < 100; ++i) { // more than a page has
+      fences.emplace_back(context, stream);
+      fences.back().signal();
+    }
+    CHECK_FALSE(after.query());
+    for (const TimelineFence& fence : fences)
+      CHECK_FALSE(fence.reached(fence.signalled()));
+    gate.open();
+  }
+  CHECK(after.synchronize_for(1min));
+  for (TimelineFence& fence : fences)
+    CHECK(fence.wait_for(fence.signalled(), 1min));
+  for (int i = 0; i < 100; ++i) // each in the place of others
+    fences[static_cast<std::size_t>(i)] = TimelineFence(context, stream);
+  for (TimelineFence& fence : fences)
+    CHECK(fence.wait_for(fence.signal(), 1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A fence keeps a context that it shares, and its memory does not", "[fence]") {
+  const int before = test::live_handles().contexts;
+  for (int i = 0; i < 3; ++i) {
+    Context created = Context::create(0, driver);
+    const Stream stream(created);
+    TimelineFence fence(created, stream);
+    created = Context();
+    CHECK(test::live_handles().contexts == before + 1);
+    CHECK(fence.wait_for(fence.signal(), 1min));
+    created = fence.context(); // until the stream is gone
+    fence = TimelineFence();
+  }
+  CHECK(test::live_handles().contexts == before);
+}
+
+// Not swept: where a fault lets the context live on, status() would ask for a stream that is gone.
+TEST_CASE_METHOD(Fixture, "A fence is destroyed after the context that it borrows", "[fence][no-sweep]") {
+  std::optional<TimelineFence> fence;
+  {
+    const Context created = Context::create(0, driver);
+    const Stream stream(created);
+    fence.emplace(Context::borrow(created.native_handle(), driver), stream);
+    CHECK(fence->wait_for(fence->signal(), 1min));
+  }
+  CHECK(fence->status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  fence.reset();
+  CHECK_THROWS_AS(TimelineFence(Context(), nullptr), cuevent::InvalidContext);
+}
+
+TEST_CASE_METHOD(Fixture, "Tickets go on where the counter of a device overflows", "[fence]") {
+  const Stream stream(context), waiting(context);
+  TimelineFence fence(context, stream);
+  std::uint64_t before = fence.signalled();
+  for (int i = 0; i < 600; ++i) {
+    const std::uint64_t ticket = fence.signal();
+    REQUIRE(ticket == ++before);
+    fence.wait(waiting, ticket);
+    REQUIRE(fence.completed() <= ticket);
+    if (i % 50 == 0) {
+      REQUIRE(fence.wait_for(ticket, 1min));
+      REQUIRE(fence.completed() == ticket);
+    }
+  }
+  REQUIRE(fence.wait_for(before, 1min));
+  DriverEvent after(context);
+  after.record(waiting);
+  CHECK(after.synchronize_for(1min));
+}
+
+namespace {
+
+/// Threads that are joined also where an assertion of the test fails.
+class Threads {
+public:
+  Threads() = default;
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  ~Threads() { join(); }
+
+  template <class Function>
+  void start(Function function) {
+    threads_.emplace_back([this, function] {
+      try {
+        function();
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex_);
+        error_ = error.what();
+      }
+    });
+  }
+  /// What one of them has thrown.
+  std::string join() {
+    for (std::thread& thread : threads_)
+      thread.join();
+    threads_.clear();
+    return error_;
+  }
+
+private:
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::string error_;
+};
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "Fences are used by eight threads at once", "[fence]") {
+  constexpr std::size_t count = 4;
+  constexpr int rounds = 50;
+  const Stream streams[count] = {Stream(context), Stream(context), Stream(context), Stream(context)};
+  std::vector<TimelineFence> fences;
+  for (const Stream& stream : streams)
+    fences.emplace_back(context, stream);
+  std::atomic<std::size_t> signalling = count;
+  std::atomic<int> wrong = 0;
+  Threads threads;
+  for (std::size_t own = 0; own < count; ++own) {
+    threads.start([&, own] { // signals its fence and makes its stream wait for the others
+      for (int i = 0; i < rounds; ++i) {
+        std::uint64_t ticket = 0;
+        if (fences[own].try_signal(ticket) != CUDA_SUCCESS) ++wrong;
+        const TimelineFence& other = fences[(own + 1) % count];
+        if (other.try_wait(streams[own], other.signalled()) != CUDA_SUCCESS) ++wrong;
+        TimelineFence passing;
+        if (TimelineFence::try_create(passing, context, streams[own]) != CUDA_SUCCESS) ++wrong;
+        if (passing.try_signal(ticket) != CUDA_SUCCESS) ++wrong;
+        if (i % 10 == 0 && passing.try_wait_for(ticket, 1min) != CUDA_SUCCESS) ++wrong;
+      }
+      --signalling;
+    });
+    threads.start([&, own] { // looks on
+      for (std::uint64_t before = 0; signalling != 0;) {
+        const std::uint64_t now = fences[own].completed();
+        if (now < before || !fences[own].reached(before)) ++wrong;
+        before = now;
+        if (fences[own].status() != CUDA_SUCCESS) ++wrong;
+        std::this_thread::yield();
+      }
+    });
+  }
+  CHECK(threads.join().empty());
+  CHECK(wrong == 0);
+  for (const TimelineFence& fence : fences)
+    CHECK(fence.wait_for(fence.signalled(), 1min));
+}
+
+TEST_CASE_METHOD(Fixture, "Asking a fence breaks none of a thousand captures, of its own stream either",
+                 "[fence]") {
+  const Stream stream(context), other(context);
+  TimelineFence own(context, stream), pending(context, other);
+  DriverEvent end(context);
+  CHECK(own.wait_for(own.signal(), 1min));
+  const std::uint64_t complete = own.signalled();
+  Gate gate(other);
+  const std::uint64_t never = pending.signal();
+
+  std::atomic<bool> stopped = false;
+  std::atomic<int> rounds = 0, wrong = 0;
+  Threads threads;
+  threads.start([&] {
+    while (!stopped) {
+      const bool right =
+          own.reached(complete) && own.completed() >= complete && own.status() == CUDA_SUCCESS &&
+          own.try_wait_for(own.signalled() + 1, 0ns) == CUDA_ERROR_NOT_READY && !pending.reached(never) &&
+          pending.status() == CUDA_SUCCESS && pending.try_wait_for(never, 20us) == CUDA_ERROR_NOT_READY;
+      if (!right) ++wrong;
+      const TimelineFence passing(context, other);
+      ++rounds;
+    }
+  });
+  struct Stop {
+    std::atomic<bool>& stopped;
+    ~Stop() { stopped = true; }
+  } const stop{stopped};
+
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    constexpr CaptureMode modes[] = {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed};
+    StreamCapture capture(context, stream, modes[i % 3]);
+    end.record(stream, cuevent::RecordFlags::external);
+    for (const int begun = rounds; rounds < begun + 2 && wrong == 0;)
+      std::this_thread::yield();
+    REQUIRE(capture.end().event_nodes().records.size() == 1);
+  }
+  stopped = true;
+  CHECK(threads.join().empty());
+  CHECK(wrong == 0);
+  gate.open();
+  CHECK(pending.wait_for(never, 1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A fault ends the wait for a ticket with its code", "[fence]") {
+  if (!test::simulated()) SKIP("a fault ends the use of a device in its process");
+  namespace sim = cuevent::sim;
+  {
+    const Driver faulty(sim::get_proc_address_of(1));
+    const Context home = Context::create(0, faulty);
+    CUstream stream = nullptr;
+    {
+      const ContextGuard guard(home);
+      REQUIRE(faulty.entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000)(
+                  &stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    }
+    TimelineFence fence(home, stream);
+    const std::uint64_t done = fence.signal();
+    REQUIRE(fence.wait_for(done, 1min));
+    sim::hold(stream);
+    const std::uint64_t ticket = fence.signal();
+    CHECK(fence.status() == CUDA_SUCCESS);
+    CHECK_FALSE(fence.wait_for(ticket, 2ms));
+    sim::make_context_fault(home.native_handle(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK_THROWS_AS(fence.wait_for(ticket, std::chrono::nanoseconds::max()), cuevent::IllegalAddress);
+    CHECK(fence.try_wait_for(ticket, 0ns) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK(fence.status() == CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK(fence.reached(done));
+    CHECK_FALSE(fence.reached(ticket));
+    CHECK(fence.wait_for(done, 0ns)); // was done before
+    CHECK_THROWS_AS(fence.signal(), cuevent::IllegalAddress);
+    CHECK(fence.signalled() == ticket);
+  }
+  sim::end_process(1);
+}

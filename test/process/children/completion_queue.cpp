@@ -1,0 +1,50 @@
+// A completion queue whose streams' work fails.
+#include "faulty_kernel.hpp"
+#include "scenario.hpp"
+
+#include <cuevent/completion_queue.hpp>
+
+#include <vector>
+
+namespace process {
+
+namespace {
+
+using namespace cuevent;
+
+void fault_told_by_completions() {
+  const gpu::Gpu gpu;
+  const gpu::Stream faulty = gpu.stream(), other = gpu.stream();
+  const FaultyKernel kernel(gpu);
+  CompletionQueue queue(gpu.context);
+
+  constexpr std::size_t each = 10;
+  std::vector<CUresult> of_faulty, of_other;
+  DriverEvent behind(gpu.context);
+  gpu::Gate gate(gpu, faulty); // so that all is submitted before the fault
+  kernel.launch(faulty);
+  behind.record(faulty);
+  behind.wait(other);
+  for (std::size_t i = 0; i < each; ++i) {
+    queue.when_complete(faulty, [&](CUresult result) { of_faulty.push_back(result); });
+    queue.when_complete(other, [&](CUresult result) { of_other.push_back(result); });
+  }
+  expect(queue.poll() == 0, "nothing before the kernel runs");
+  gate.open();
+  step("polls until the fault has reached every callback");
+  while (queue.pending() != 0)
+    queue.poll();
+  expect(of_faulty == std::vector(each, CUDA_ERROR_ILLEGAL_ADDRESS),
+         "the fault, for each callback behind it");
+  expect(of_other == std::vector(each, CUDA_ERROR_ILLEGAL_ADDRESS), "the fault, for each that was pending");
+  expect_throw<DeviceFault>([&] { queue.when_complete(other, [](CUresult) {}); }, "a later submission");
+  expect(queue.poll() == 0, "nothing more to poll");
+} // and the rest is destroyed in silence
+
+} // namespace
+
+std::vector<Scenario> completion_queue_scenarios() {
+  return {{"fault-told-by-completions", fault_told_by_completions}};
+}
+
+} // namespace process

@@ -1,0 +1,524 @@
+#include <cuevent/completion_queue.hpp>
+
+#include "recording_fixture.hpp"
+
+#include <catch2/generators/catch_generators.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <coroutine>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+
+using namespace cuevent;
+using namespace test;
+
+static_assert(!std::is_copy_constructible_v<CompletionQueue>);
+static_assert(std::is_nothrow_move_constructible_v<CompletionQueue>);
+static_assert(std::is_nothrow_move_assignable_v<CompletionQueue>);
+static_assert(noexcept(std::declval<CompletionQueue&>().poll()));
+static_assert(noexcept(std::declval<CompletionQueue&>().try_when_complete(nullptr, [](CUresult) {})));
+static_assert(sizeof(CompletionQueue) == sizeof(void*));
+
+namespace {
+
+/// Results in the order in which callbacks got them.
+using Results = std::vector<CUresult>;
+
+struct QueueFixture : RecordingFixture {
+  CompletionQueue queue{context};
+  Results results;
+
+  auto note() {
+    return [this](CUresult result) { results.push_back(result); };
+  }
+  /// Whether work is complete, as polls on this thread find out.
+  void all_pending() { recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY); }
+  void all_complete() { recording.fail_nothing(); }
+  std::ptrdiff_t queries() {
+    const Names calls = recording.calls();
+    return std::count(calls.begin(), calls.end(), "cuEventQuery");
+  }
+};
+
+const Names one_query{"cuThreadExchangeStreamCaptureMode", "cuEventQuery",
+                      "cuThreadExchangeStreamCaptureMode"};
+
+int times_called = 0;
+void count_call(CUresult) { ++times_called; }
+
+/// Counts how many of it there are, and its calls.
+struct Counted {
+  explicit Counted(int& of) : alive(&of) { ++*alive; }
+  Counted(Counted&& other) noexcept : alive(other.alive), moved_from(std::exchange(other.moved_from, true)) {
+    ++*alive;
+  }
+  ~Counted() { --*alive; }
+  void operator()(CUresult) const { ++calls; }
+  int* alive;
+  bool moved_from = false;
+  static inline int calls = 0;
+};
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture, "a callback runs once, inside poll, when its work is complete", "[queue]") {
+  all_pending();
+  queue.when_complete(stream, note());
+  CHECK(queue.pending() == 1);
+  CHECK(queue.poll() == 0);
+  CHECK(results.empty());
+  all_complete();
+  CHECK(queue.poll() == 1);
+  CHECK(results == Results{CUDA_SUCCESS});
+  CHECK(queue.pending() == 0);
+  CHECK(queue.poll() == 0);
+  CHECK(results.size() == 1);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a poll asks once for a stream",
+                 "[queue]") {
+  queue.when_complete(stream, note()); // makes the event
+  queue.poll();
+  recording.calls();
+  queue.when_complete(stream, note());
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId", "cuEventRecord"});
+  all_pending();
+  queue.poll();
+  CHECK(recording.calls() == one_query);
+  all_complete();
+  queue.poll();
+  CHECK(recording.calls() == one_query);
+  queue.poll(); // the stream, which has nothing pending, is dropped
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(QueueFixture, "callbacks run in the order of submission for a stream", "[queue]") {
+  std::vector<int> order[3];
+  all_pending();
+  for (int i = 0; i < 100; ++i) {
+    const auto s = static_cast<std::size_t>(i * 7 % 3);
+    queue.when_complete(stream_handle(64 * s), [&order, s, i](CUresult) { order[s].push_back(i); });
+    if (i % 10 == 0) queue.poll(); // takes over what there is so far
+  }
+  all_complete();
+  CHECK(queue.poll() == 100);
+  for (const std::vector<int>& one : order) {
+    CHECK(one.size() >= 33);
+    CHECK(std::is_sorted(one.begin(), one.end()));
+  }
+}
+
+TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending holds up no other", "[queue]") {
+  std::vector<int> ran;
+  all_pending();
+  for (int i = 0; i < 6; ++i)
+    queue.when_complete(stream_handle(i % 2 ? 1 : 2), [&ran, i](CUresult) { ran.push_back(i); });
+  queue.poll();
+  all_complete();
+  recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // of stream 1, the first in the sweep
+  CHECK(queue.poll() == 3);
+  CHECK(ran == std::vector{0, 2, 4});
+  CHECK(queue.poll() == 3);
+  CHECK(ran == std::vector{0, 2, 4, 1, 3, 5});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a sweep that finds nothing costs a query for each stream", "[queue]") {
+  constexpr std::size_t callbacks = 100'000, streams = 64;
+  std::size_t ran = 0;
+  all_pending();
+  for (std::size_t i = 0; i < callbacks; ++i)
+    queue.when_complete(stream_handle(0x100 * (i % streams)), [&ran](CUresult) { ++ran; });
+  CHECK(queue.pending() == callbacks);
+  recording.calls();
+  for (int sweep = 0; sweep < 3; ++sweep) {
+    CHECK(queue.poll() == 0);
+    const Names calls = recording.calls();
+    CHECK(std::count(calls.begin(), calls.end(), "cuEventQuery") == streams);
+    CHECK(calls.size() == streams + 2); // and the capture mode to relaxed and back
+  }
+  all_complete();
+  CHECK(queue.poll() == callbacks);
+  CHECK(ran == callbacks);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a sticky fault goes once to every callback that is pending", "[queue]") {
+  const CUresult fault = GENERATE(CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  for (int i = 0; i < 10; ++i)
+    queue.when_complete(stream_handle(i % 2 ? 1 : 2), note());
+  recording.calls();
+  recording.fail_next("cuEventQuery", fault);
+  CHECK(queue.poll() == 10);
+  CHECK(results == Results(10, fault));
+  CHECK(recording.calls() == one_query);
+  CHECK(queue.poll() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "any other answer is that of one callback", "[queue]") {
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream, note());
+  recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE);
+  CHECK(queue.poll() == 3);
+  CHECK(results == Results{CUDA_ERROR_INVALID_VALUE, CUDA_SUCCESS, CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "what a callback throws goes to the hook, and the others run", "[queue]") {
+  HookedErrors hooked;
+  queue.when_complete(stream, [](CUresult) { throw InvalidValue("cuLaunchKernel"); });
+  CHECK(queue.poll() == 1);
+  CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
+  int alive = 0;
+  queue.when_complete(stream, [kept = Counted(alive)](CUresult) { throw std::runtime_error("no"); });
+  queue.when_complete(stream, [](CUresult) { throw 42; });
+  queue.when_complete(stream, note());
+  CHECK(alive == 1);
+  CHECK(queue.poll() == 3);
+  CHECK(hooked.take() == CUDA_ERROR_UNKNOWN);
+  CHECK(alive == 0);
+  CHECK(results == Results{CUDA_SUCCESS});
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and their polls find nothing", "[queue]") {
+  int rounds = 0;
+  std::size_t nested = 0;
+  struct Again {
+    CompletionQueue& queue;
+    CUstream stream;
+    int& rounds;
+    std::size_t& nested;
+    void operator()(CUresult) const {
+      nested += queue.poll();
+      if (++rounds < 1000) queue.when_complete(stream, *this);
+    }
+  };
+  queue.when_complete(stream, Again{queue, stream, rounds, nested});
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(queue.pending() == 1);
+    CHECK(queue.poll() == 1);
+  }
+  CHECK(rounds == 1000);
+  CHECK(nested == 0);
+  CHECK(queue.pending() == 0);
+  CHECK(RecordingDriver::live_events() == events_before + 1); // the same one, again and again
+}
+
+TEST_CASE_METHOD(QueueFixture, "a second poll returns at once", "[queue][threads]") {
+  std::size_t second = 1;
+  queue.when_complete(stream, [&](CUresult) { std::thread([&] { second = queue.poll(); }).join(); });
+  queue.when_complete(stream, note());
+  CHECK(queue.poll() == 2);
+  CHECK(second == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "callbacks run in the poller's capture mode, as it was before", "[queue]") {
+  std::vector<CUstreamCaptureMode> modes;
+  for (int i = 0; i < 2; ++i)
+    queue.when_complete(stream, [&](CUresult) { modes.push_back(recording.capture_mode()); });
+  recording.capture_mode() = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  queue.poll();
+  CHECK(modes == std::vector(2, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+TEST_CASE_METHOD(QueueFixture, "a capturing stream is refused before anything else is asked",
+                 "[queue][capture]") {
+  queue.reserve(1);
+  recording.calls();
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  const std::string why = refusal<StreamCaptureUnsupported>([&] { queue.when_complete(stream, note()); });
+  CHECK(why.find("after each launch") != std::string::npos);
+  CHECK(queue.try_when_complete(stream, note()) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK(recording.calls() == Names(2, "cuStreamIsCapturing"));
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  CHECK_THROWS_AS(queue.when_complete(stream, note()), StreamCaptureInvalidated);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a default stream is that of the queue's context", "[queue]") {
+  queue.reserve(1);
+  CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  recording.context_stack().push_back(context_handle(2));
+  recording.calls();
+  queue.when_complete(any, note());
+  const std::vector<Call> calls = recording.calls_with_contexts();
+  for (const std::string_view name : {"cuStreamIsCapturing", "cuStreamGetId", "cuEventRecord"})
+    CHECK(std::find(calls.begin(), calls.end(), Call{name, context_handle(1)}) != calls.end());
+  CHECK(recording.context_stack() == std::vector{context_handle(2)});
+  recording.context_stack().clear();
+  queue.poll();
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "what is refused is neither moved from nor run", "[queue]") {
+  int alive = 0;
+  {
+    Counted callback(alive);
+    queue.reserve(1);
+    for (const std::string_view call : {"cuStreamIsCapturing", "cuStreamGetId", "cuEventRecord"}) {
+      recording.fail_next(call, CUDA_ERROR_ILLEGAL_ADDRESS);
+      CHECK_THROWS_AS(queue.when_complete(stream, std::move(callback)), IllegalAddress);
+      recording.fail_next(call, CUDA_ERROR_ILLEGAL_ADDRESS);
+      CHECK(queue.try_when_complete(stream, std::move(callback)) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
+    CHECK(alive == 1);
+    CHECK_FALSE(callback.moved_from);
+    CHECK(queue.pending() == 0);
+    Counted::calls = 0;
+    queue.when_complete(stream, std::move(callback));
+    CHECK(callback.moved_from);
+    CHECK(alive == 2);
+    CHECK(queue.poll() == 1);
+    CHECK(Counted::calls == 1);
+    CHECK(alive == 1);
+  }
+  CHECK(alive == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused by name", "[queue]") {
+  recording.stream_context(context_handle(2));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  const std::string why = refusal<ContextMismatch>([&] { queue.when_complete(stream, note()); });
+  CHECK(why.find("another context than the queue") != std::string::npos);
+}
+
+TEST_CASE_METHOD(QueueFixture, "callbacks are functions, lambdas and what else can be called", "[queue]") {
+  times_called = 0;
+  queue.when_complete(stream, count_call);
+  queue.when_complete(stream, &count_call);
+  const auto constant = [](CUresult) { ++times_called; };
+  queue.when_complete(stream, constant);
+  queue.when_complete(stream, [owned = std::make_unique<int>(3)](CUresult) { times_called += *owned; });
+  const std::array<int*, 6> large{&times_called, nullptr, nullptr, nullptr, nullptr, &times_called};
+  static_assert(sizeof large == CompletionQueue::callback_size);
+  queue.when_complete(stream, [large](CUresult) { ++*large[0], ++*large[5]; });
+  queue.when_complete(stream, [](auto&& result) { return times_called += int(result) + 1; });
+  CHECK(queue.poll() == 6);
+  CHECK(times_called == 1 + 1 + 1 + 3 + 2 + 1);
+}
+
+TEST_CASE_METHOD(QueueFixture, "the end of a queue waits for nothing, and yet runs each callback",
+                 "[queue]") {
+  all_pending();
+  {
+    CompletionQueue ending(context);
+    ending.when_complete(stream_handle(1), note());
+    ending.when_complete(stream_handle(2), note());
+    ending.when_complete(stream_handle(2), [&](CUresult result) {
+      results.push_back(result);
+      CHECK(ending.try_when_complete(stream, note()) == CUDA_ERROR_ILLEGAL_STATE);
+      const std::string why = refusal<IllegalState>([&] { ending.when_complete(stream, note()); });
+      CHECK(why.find("being destroyed") != std::string::npos);
+      CHECK(ending.poll() == 0);
+    });
+    ending.poll();
+    all_complete();
+    recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // of stream 1
+  }
+  CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_NOT_READY});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a callback may destroy its queue", "[queue]") {
+  std::optional<CompletionQueue> mine{context};
+  mine->when_complete(stream, [&](CUresult result) {
+    results.push_back(result);
+    mine.reset();
+    CHECK(results.size() == 1);
+    all_pending(); // from here on
+  });
+  mine->when_complete(stream, note());
+  CompletionQueue& dying = *mine;
+  CHECK(dying.poll() == 1);
+  CHECK(results == Results{CUDA_SUCCESS, CUDA_ERROR_NOT_READY});
+  CHECK_FALSE(mine.has_value());
+}
+
+TEST_CASE_METHOD(QueueFixture, "an empty queue refuses, and finds nothing", "[queue]") {
+  CompletionQueue empty;
+  CHECK_FALSE(empty);
+  CHECK(empty.poll() == 0);
+  CHECK(empty.pending() == 0);
+  CHECK(empty.try_when_complete(stream, note()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(empty.try_reserve(1) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(empty.when_complete(stream, note()), InvalidHandle);
+  CHECK_THROWS_AS(CompletionQueue(Context()), InvalidContext);
+  CHECK(CompletionQueue::try_create(empty, Context()) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_FALSE(empty);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a queue moves with its callbacks", "[queue]") {
+  queue.when_complete(stream, note());
+  CompletionQueue moved(std::move(queue));
+  CHECK(moved.pending() == 1);
+  all_pending();
+  CompletionQueue other(context);
+  other.when_complete(stream, note());
+  other = std::move(moved); // ends the one that it was
+  CHECK(results == Results{CUDA_ERROR_NOT_READY});
+  all_complete();
+  CHECK(other.poll() == 1);
+  CHECK(results == Results{CUDA_ERROR_NOT_READY, CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "with room reserved, submissions make no event", "[queue]") {
+  queue.reserve(200);
+  CHECK(RecordingDriver::live_events() == events_before + 200);
+  recording.calls();
+  for (int i = 0; i < 200; ++i)
+    queue.when_complete(stream, note());
+  const Names calls = recording.calls();
+  CHECK(std::count(calls.begin(), calls.end(), "cuEventCreate") == 0);
+  CHECK(queue.poll() == 200);
+}
+
+TEST_CASE_METHOD(QueueFixture, "no failing call loses a callback", "[queue]") {
+  queue.reserve(4);
+  events_before += 4; // the pool's, for as long as the queue lives
+  fail_each_call([&] {
+    std::size_t submitted = 0, ran = 0;
+    const auto poll = [&] {
+      while (queue.pending() != 0)
+        queue.poll();
+      CHECK(ran == submitted);
+    };
+    try {
+      for (CUstream each : {stream_handle(1), stream_handle(2), stream_handle(1), CUstream(nullptr)}) {
+        queue.when_complete(each, [&](CUresult result) {
+          ++ran;
+          if (result != CUDA_SUCCESS) report_error(result, "callback");
+        });
+        ++submitted;
+      }
+    } catch (const DriverError&) {
+      poll();
+      throw;
+    }
+    poll();
+  });
+  events_before -= 4;
+}
+
+TEST_CASE_METHOD(QueueFixture, "where no event can be made, nothing is submitted", "[queue]") {
+  recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(queue.when_complete(stream, note()), OutOfMemory);
+  recording.fail_next("cuEventCreate", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(queue.reserve(1), ContextIsDestroyed);
+  CHECK(queue.pending() == 0);
+  queue.when_complete(stream, note());
+  CHECK(queue.poll() == 1);
+}
+
+namespace {
+
+/// A coroutine that starts at once, and of which nobody waits for the end.
+struct Task {
+  struct promise_type {
+    Task get_return_object() const noexcept { return {}; }
+    std::suspend_never initial_suspend() const noexcept { return {}; }
+    std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() const { throw; }
+  };
+};
+
+Task await_each(CompletionQueue& queue, std::vector<CUstream> streams, Results& results) {
+  for (CUstream stream : streams)
+    results.push_back(co_await queue.completion(stream));
+}
+
+Task fail_after(CompletionQueue& queue, CUstream stream) {
+  co_await queue.completion(stream);
+  throw InvalidValue("cuLaunchKernel");
+}
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture, "a coroutine goes on inside poll, with the result", "[queue][coroutine]") {
+  await_each(queue, {stream, stream_handle(2), nullptr}, results);
+  CHECK(results.empty());
+  for (std::size_t n = 1; n <= 3; ++n) {
+    CHECK(queue.pending() == 1);
+    CHECK(queue.poll() == 1);
+    CHECK(results == Results(n, CUDA_SUCCESS));
+  }
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a coroutine whose wait is refused goes on at once", "[queue][coroutine]") {
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  await_each(queue, {stream}, results);
+  CHECK(results == Results{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED});
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  CompletionQueue empty;
+  await_each(empty, {stream}, results);
+  CHECK(results.back() == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE_METHOD(QueueFixture, "the end of a queue leaves no coroutine suspended", "[queue][coroutine]") {
+  all_pending();
+  {
+    CompletionQueue ending(context);
+    await_each(ending, {stream, stream}, results);
+  }
+  CHECK(results == Results{CUDA_ERROR_NOT_READY, CUDA_ERROR_ILLEGAL_STATE});
+}
+
+TEST_CASE_METHOD(QueueFixture, "what a coroutine throws goes to the hook", "[queue][coroutine]") {
+  HookedErrors hooked;
+  fail_after(queue, stream);
+  CHECK(queue.poll() == 1);
+  CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "threads submit and poll at once, and each callback runs once, in order",
+                 "[queue][threads]") {
+  static constexpr std::size_t submitters = 6, pollers = 2, streams = 3, each = 2000;
+  CompletionQueue queue(context);
+  struct Line { // one submitter's callbacks for one stream; written inside polls only
+    std::size_t ran = 0;
+    bool in_order = true;
+  };
+  std::array<std::array<Line, streams>, submitters> lines;
+  std::atomic<std::size_t> submitted{0}, ran{0}, returned{0};
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < submitters; ++t)
+    running.emplace_back([&, t] {
+      for (std::size_t i = 0; i < each; ++i) {
+        Line& line = lines[t][i % streams];
+        queue.when_complete(stream_handle(i % streams + 3),
+                            [&line, &queue, &submitted, &ran, i](CUresult result) {
+                              if (result != CUDA_SUCCESS || line.ran != i / streams) line.in_order = false;
+                              ++line.ran;
+                              ++ran;
+                              if (i % 100 != 0) return;
+                              ++submitted;
+                              queue.when_complete(stream_handle(1), [&ran](CUresult) { ++ran; });
+                            });
+        ++submitted;
+      }
+    });
+  for (std::size_t t = 0; t < pollers; ++t)
+    running.emplace_back([&] {
+      for (int i = 0; ran < submitters * (each + each / 100); ++i) {
+        if (i % 2 == 0) recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // of this thread's
+        returned += queue.poll();
+        recording.calls();
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(submitted == ran);
+  CHECK(returned == ran);
+  CHECK(queue.pending() == 0);
+  for (const auto& of_thread : lines)
+    for (std::size_t s = 0; s < streams; ++s) {
+      CHECK(of_thread[s].ran == (each + streams - 1 - s) / streams);
+      CHECK(of_thread[s].in_order);
+    }
+}

@@ -1,0 +1,754 @@
+#include <cuevent/event_pool.hpp>
+
+#include <cuevent/graph.hpp>
+#include <cuevent/ipc.hpp>
+
+#include "allocations.hpp"
+#include "recording_fixture.hpp"
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <sys/wait.h>
+#include <thread>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace cuevent;
+using namespace test;
+using namespace std::chrono_literals;
+
+static_assert(std::is_nothrow_move_constructible_v<PooledEvent> &&
+              !std::is_copy_constructible_v<PooledEvent>);
+static_assert(std::is_nothrow_move_constructible_v<EventPool> && !std::is_copy_constructible_v<EventPool>);
+static_assert(std::is_nothrow_default_constructible_v<PooledEvent>);
+static_assert(!std::is_invocable_v<decltype(&PooledEvent::detach), PooledEvent&>); // given away by name
+
+namespace {
+
+constexpr std::size_t kept = 64; // by a thread at most
+
+std::vector<PooledEvent> acquire(EventPool& pool, std::size_t count) {
+  std::vector<PooledEvent> leases;
+  for (std::size_t i = 0; i < count; ++i)
+    leases.push_back(pool.acquire());
+  return leases;
+}
+
+/// Does it on a thread of its own, from beginning to end.
+void elsewhere(const std::function<void()>& work) { std::thread(work).join(); }
+
+/// A thread that does as it is told, and lives in between.
+class Worker {
+public:
+  Worker() = default;
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker() {
+    if (thread_.joinable()) end();
+  }
+
+  void run(std::function<void()> work) {
+    work_ = std::move(work);
+    step();
+  }
+  void end() {
+    ended_ = true;
+    begin_.arrive_and_wait();
+    thread_.join();
+  }
+
+private:
+  void step() {
+    begin_.arrive_and_wait();
+    done_.arrive_and_wait();
+  }
+  void loop() {
+    for (begin_.arrive_and_wait(); !ended_; begin_.arrive_and_wait()) {
+      work_();
+      done_.arrive_and_wait();
+    }
+  }
+
+  std::barrier<> begin_{2}, done_{2};
+  std::function<void()> work_;
+  bool ended_ = false;
+  std::thread thread_{[this] { loop(); }}; // the last, since it uses the others
+};
+
+} // namespace
+
+TEST_CASE_METHOD(RecordingFixture, "an event is made once and then used again", "[pool]") {
+  EventPool pool(context);
+  CHECK(recording.calls().empty());
+  CUevent first = nullptr;
+  {
+    const PooledEvent lease = pool.acquire();
+    CHECK(recording.calls() ==
+          Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxPushCurrent", "cuEventCreate", "cuCtxPopCurrent"});
+    first = lease.event().native_handle();
+  }
+  CHECK(pool.acquire().event().native_handle() == first);
+  PooledEvent again, other;
+  CHECK(pool.try_acquire(again) == CUDA_SUCCESS);
+  CHECK(again.event().native_handle() == first);
+  CHECK(recording.calls().empty());
+  CHECK(pool.try_acquire(other) == CUDA_SUCCESS);
+  CHECK(other.event().native_handle() != first);
+  CHECK(other.event().context() == context);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "acquiring and returning makes no driver call and no allocation",
+                 "[pool]") {
+  EventPool pool(context);
+  pool.reserve(8);
+  { const auto leases = acquire(pool, 8); }
+  recording.calls();
+  const std::size_t allocations = allocations_of_this_thread();
+  for (int i = 0; i < 1000; ++i) {
+    PooledEvent lease = pool.acquire(), other;
+    pool.try_acquire(other);
+    const PooledEvent moved = std::move(lease);
+  }
+  CHECK(allocations_of_this_thread() == allocations);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a thread that only acquires and one that only returns are served by the reserve",
+                 "[pool]") {
+  EventPool pool(context);
+  Worker worker;
+  for (int round = 0; round < 20; ++round) {
+    auto leases = acquire(pool, 100);
+    worker.run([&] { leases.clear(); });
+  }
+  const EventPool::Counters counters = pool.counters();
+  CHECK(counters.created <= 100 + kept);
+  CHECK(counters.created + counters.reused == 2000);
+  CHECK(counters.idle == counters.created);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "what the pool is made with is what its events are made with", "[pool]") {
+  EventPool pool(context, EventFlags::timing, 3);
+  CHECK(pool.context() == context);
+  CHECK(pool.flags() == EventFlags::timing);
+  CHECK(pool.max_idle() == 3);
+  CHECK(pool.acquire().event().flags() == EventFlags::timing);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a lease that has not recorded answers nothing", "[pool][lease]") {
+  EventPool pool(context, EventFlags::timing);
+  const auto check = [&](PooledEvent& lease, PooledEvent& end) {
+    recording.calls();
+    DriverEvent::Milliseconds time{};
+    CHECK(lease.try_query() == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_query_relaxed() == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_synchronize() == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_synchronize_for(1ns) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_synchronize_until({}) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_wait(stream) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_elapsed_time(time, end) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(end.try_elapsed_time(time, lease) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_FALSE(lease.recorded());
+    CHECK(recording.calls().empty());
+  };
+  const auto check_throws = [&]<class Error>(std::type_identity<Error>, PooledEvent& lease,
+                                             PooledEvent& end) {
+    recording.calls();
+    refusal<Error>([&] { lease.query(); });
+    refusal<Error>([&] { lease.query_relaxed(); });
+    refusal<Error>([&] { lease.synchronize(); });
+    refusal<Error>([&] { lease.synchronize_for(1ns); });
+    refusal<Error>([&] { lease.synchronize_until({}); });
+    refusal<Error>([&] { lease.wait(stream); });
+    refusal<Error>([&] { static_cast<void>(lease.elapsed_time(end)); });
+    refusal<Error>([&] { static_cast<void>(end.elapsed_time(lease)); });
+    CHECK(recording.calls().empty());
+  };
+
+  PooledEvent end = pool.acquire();
+  end.record(stream);
+  for (int user = 0; user < 2; ++user) { // the first lease of the event and the second
+    PooledEvent lease = pool.acquire();
+    check(lease, end);
+    check_throws(std::type_identity<NeverRecorded>{}, lease, end);
+    recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THROWS_AS(lease.record(stream), InvalidHandle);
+    CHECK(lease.try_query() == CUDA_ERROR_INVALID_HANDLE);
+    recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_record(stream) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(lease.try_query() == CUDA_ERROR_INVALID_HANDLE);
+
+    if (user == 0)
+      lease.record(stream);
+    else
+      CHECK(lease.try_record(stream) == CUDA_SUCCESS);
+    recording.calls();
+    CHECK(lease.query());
+    CHECK(lease.query_relaxed());
+    lease.synchronize();
+    CHECK(lease.synchronize_for(1ns));
+    lease.wait(stream);
+    CHECK(lease.elapsed_time(end).count() == 2.5F);
+    CHECK(lease.try_query() == CUDA_SUCCESS);
+    CHECK(recording.calls().size() == 11);
+  }
+
+  PooledEvent marked = pool.acquire();
+  marked.mark_recorded();
+  CHECK(marked.query());
+  PooledEvent empty;
+  check(empty, end);
+  check_throws(std::type_identity<EmptyEvent>{}, empty, end);
+  CHECK(empty.try_record(stream) == CUDA_ERROR_INVALID_HANDLE);
+  refusal<EmptyEvent>([&] { empty.record(stream); });
+  refusal<EmptyEvent>([&] { static_cast<void>(empty.ipc_handle()); });
+  empty.mark_recorded();
+  CHECK_FALSE(empty.recorded());
+  CHECK_FALSE(empty.event());
+  CHECK_FALSE(std::move(empty).detach());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "leases move, swap and survive assignment to themselves",
+                 "[pool][lease]") {
+  EventPool pool(context);
+  PooledEvent a = pool.acquire(), b = pool.acquire();
+  CUevent const first = a.event().native_handle();
+  a.record(stream);
+  swap(a, b);
+  CHECK(b.event().native_handle() == first);
+  CHECK(b.recorded());
+  CHECK_FALSE(a.recorded());
+  PooledEvent& same = b;
+  b = std::move(same);
+  swap(b, same);
+  CHECK(b.event().native_handle() == first);
+  CHECK(b.recorded());
+  a = std::move(b);
+  CHECK_FALSE(b);
+  CHECK_FALSE(b.recorded());
+  CHECK(a.query());
+  CHECK(pool.counters().idle == 1); // what a had
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does not come back",
+                 "[pool][lease]") {
+  EventPool pool(context, EventFlags::interprocess);
+  CUevent detached = nullptr;
+  {
+    PooledEvent lease = pool.acquire();
+    lease.record(stream);
+    detached = lease.event().native_handle();
+    recording.calls();
+    const DriverEvent event = std::move(lease).detach();
+    CHECK(recording.calls().empty());
+    CHECK_FALSE(lease);
+    CHECK(event.native_handle() == detached);
+    CHECK(event.flags() == EventFlags::interprocess);
+  }
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventDestroy"});
+  {
+    PooledEvent lease = pool.acquire(), twin = pool.acquire();
+    static_cast<void>(lease.ipc_handle());
+    IpcHandle handle;
+    CHECK(twin.try_ipc_handle(handle) == CUDA_SUCCESS);
+    PooledEvent moved = std::move(lease); // which keeps the mark
+    recording.calls();
+  }
+  CHECK(recording.calls().empty());
+  CHECK(pool.counters().idle == 0);
+  CHECK(collect() == 2);
+  {
+    PooledEvent lease = pool.acquire();
+    recording.fail_next("cuIpcGetEventHandle", CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THROWS_AS(lease.ipc_handle(), InvalidHandle);
+  }
+  CHECK(pool.counters().idle == 1);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an event for a graph is taken out of the pool", "[pool][lease]") {
+  EventPool pool(context);
+  {
+    Graph graph(context);
+    PooledEvent lease = pool.acquire();
+    graph.add_record(lease.event());
+    graph.retain(std::move(lease).detach());
+    CHECK(pool.counters().idle == 0);
+    CHECK(RecordingDriver::live_events() == events_before + 1);
+  }
+  end_graphs();
+  CHECK(RecordingDriver::live_events() == events_before);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "counters say what was made, used again, and is idle", "[pool]") {
+  EventPool pool(context);
+  {
+    const auto leases = acquire(pool, 10);
+    CHECK(pool.counters().idle == 0);
+  }
+  for (int i = 0; i < 5; ++i)
+    pool.acquire();
+  const EventPool::Counters counters = pool.counters();
+  CHECK(counters.created == 10);
+  CHECK(counters.reused == 5);
+  CHECK(counters.idle == 10);
+  CHECK(counters.high_water == 10);
+  elsewhere([&] {
+    for (int i = 0; i < 5; ++i)
+      pool.acquire();
+  });
+  CHECK(pool.counters().reused + pool.counters().created == 20);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "no more than max_idle events are idle; the rest is retired, not destroyed",
+                 "[pool][max_idle]") {
+  for (const std::size_t most : {0U, 1U, 5U, 64U, 100U}) {
+    CAPTURE(most);
+    EventPool pool(context, EventFlags::none, most);
+    auto leases = acquire(pool, 200);
+    recording.calls();
+    leases.clear();
+    CHECK(recording.calls().empty());
+    CHECK(pool.counters().idle == most);
+    CHECK(RecordingDriver::live_events() == events_before + 200);
+    CHECK(collect() == 200 - most);
+    CHECK(RecordingDriver::live_events() == events_before + long(most));
+    { const auto again = acquire(pool, most); }
+    CHECK(pool.counters().created == 200);
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "max_idle holds for all threads together", "[pool][max_idle]") {
+  EventPool pool(context, EventFlags::none, 100);
+  auto leases = acquire(pool, 400);
+  Worker workers[4];
+  for (std::size_t w = 0; w < 4; ++w)
+    workers[w].run([&, w] {
+      for (std::size_t i = 0; i < 100; ++i)
+        leases[100 * w + i] = PooledEvent();
+    });
+  CHECK(pool.counters().idle == 100);
+  for (Worker& worker : workers)
+    worker.end();
+  CHECK(pool.counters().idle == 100);
+  CHECK(collect() == 300);
+  recording.calls();
+  { const auto again = acquire(pool, 100); }
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "reserve makes what is missing", "[pool]") {
+  EventPool pool(context, EventFlags::none, 200);
+  { const auto leases = acquire(pool, 3); }
+  pool.reserve(10);
+  CHECK(pool.counters().created == 10);
+  CHECK(pool.counters().idle == 10);
+  CHECK(pool.counters().high_water <= 4);
+  pool.reserve(5);
+  CHECK(pool.try_reserve(10) == CUDA_SUCCESS);
+  CHECK(pool.counters().created == 10);
+  pool.reserve(200);
+  recording.calls();
+  elsewhere([&] { // also for another thread
+    RecordingDriver here;
+    const auto leases = acquire(pool, 200);
+    CHECK(here.calls().empty());
+  });
+  CHECK(pool.counters().created == 200);
+  CHECK(pool.counters().idle == 200);
+
+  refusal<InvalidValue>([&] { pool.reserve(201); });
+  CHECK(pool.try_reserve(201) == CUDA_ERROR_INVALID_VALUE);
+  pool.trim();
+  recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  refusal<OutOfMemory>([&] { pool.reserve(1); });
+  recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(pool.try_reserve(1) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "trim destroys what is idle, but for what other threads keep", "[pool]") {
+  EventPool pool(context);
+  pool.reserve(200);
+  const PooledEvent leased = pool.acquire();
+  Worker worker;
+  worker.run([&] { pool.acquire(); });
+  const std::size_t theirs = 32; // a batch
+  recording.calls();
+  pool.trim();
+  CHECK(pool.counters().idle == theirs + 1);
+  CHECK(RecordingDriver::live_events() == events_before + long(theirs) + 2);
+  worker.end();
+  pool.trim();
+  CHECK(pool.counters().idle == 0);
+  CHECK(RecordingDriver::live_events() == events_before + 1);
+  {
+    const auto some = acquire(pool, 3);
+    const RetireScope scope;
+  }
+  {
+    const RetireScope scope;
+    recording.calls();
+    pool.trim();
+    for (const std::string_view call : recording.calls())
+      CHECK(call != "cuEventDestroy");
+  }
+  CHECK(collect() == 3);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the others", "[pool][threads]") {
+  EventPool pool(context);
+  elsewhere([&] { const auto leases = acquire(pool, 50); });
+  CHECK(pool.counters().idle == 50);
+  recording.calls();
+  const auto leases = acquire(pool, 50);
+  CHECK(recording.calls().empty());
+  CHECK(pool.counters().created == 50);
+  CHECK(pool.counters().reused == 50);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a lease that a thread's end destroys goes to the reserve",
+                 "[pool][threads]") {
+  EventPool pool(context);
+  elsewhere([&] {
+    static thread_local PooledEvent last; // destroyed after what the thread keeps, which is made later
+    last = PooledEvent();
+    last = pool.acquire();
+    { const auto more = acquire(pool, 5); }
+    static thread_local PooledEvent first;
+    first = pool.acquire();
+  });
+  CHECK(pool.counters().idle == pool.counters().created);
+  CHECK(pool.counters().idle == 6);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the end of the pool destroys what is idle, on whichever thread",
+                 "[pool][end]") {
+  Worker worker;
+  {
+    EventPool pool(context);
+    { const auto leases = acquire(pool, 5); }
+    worker.run([&] { const auto leases = acquire(pool, 5); });
+    CHECK(RecordingDriver::live_events() == events_before + 10);
+  }
+  CHECK(RecordingDriver::live_events() == events_before);
+  worker.run([&] { // another pool in the same place, and a thread that has known the one before
+    EventPool pool(context);
+    pool.acquire();
+    CHECK(pool.counters().created == 1);
+  });
+}
+
+TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool, and are retired", "[pool][end]") {
+  Worker worker;
+  std::optional<EventPool> pool(context);
+  auto leases = acquire(*pool, 3);
+  leases[0].record(stream);
+  { const auto idle = acquire(*pool, 2); }
+  PooledEvent theirs;
+  worker.run([&] {
+    theirs = pool->acquire();
+    pool->acquire();
+  });
+  pool.reset();
+  CHECK(RecordingDriver::live_events() == events_before + 4);
+  CHECK(leases[0].query());
+  leases[1].record(stream);
+  CHECK(leases[1].query());
+  recording.calls();
+  leases.clear();
+  worker.run([&] {
+    RecordingDriver here;
+    theirs = PooledEvent();
+    CHECK(here.calls().empty());
+  });
+  CHECK(recording.calls().empty());
+  CHECK(collect() == 4);
+  CHECK(RecordingDriver::live_events() == events_before);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a thread tells a new pool from one that has ended", "[pool][end]") {
+  Worker worker;
+  std::vector<PooledEvent> old_leases;
+  for (int generation = 0; generation < 10; ++generation) {
+    EventPool pool(context, EventFlags::none), other(context, EventFlags::timing);
+    const auto use = [&] {
+      CHECK(pool.acquire().event().flags() == EventFlags::none);
+      CHECK(other.acquire().event().flags() == EventFlags::timing);
+      if (!old_leases.empty()) old_leases.pop_back();
+    };
+    use();
+    worker.run(use);
+    elsewhere(use);
+    CHECK(pool.counters().created == 3); // one for each thread
+    CHECK(pool.counters().idle == 3);
+    for (int i = 0; i < 4; ++i)
+      old_leases.push_back(i % 2 == 0 ? pool.acquire() : other.acquire());
+  }
+  old_leases.clear();
+  collect();
+  CHECK(RecordingDriver::live_events() == events_before);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "the pool lets go of its context at its end, and a lease when it is collected",
+                 "[pool][end]") {
+  const long contexts = RecordingDriver::live_contexts();
+  Worker worker;
+  PooledEvent lease;
+  {
+    EventPool pool(Context::primary(0, driver));
+    worker.run([&] { pool.acquire(); });
+    pool.acquire();
+  }
+  CHECK(RecordingDriver::live_contexts() == contexts);
+  {
+    EventPool pool(Context::primary(0, driver));
+    lease = pool.acquire();
+  }
+  CHECK(RecordingDriver::live_contexts() == contexts + 1);
+  lease = PooledEvent();
+  CHECK(RecordingDriver::live_contexts() == contexts + 1);
+  CHECK(collect() == 1);
+  CHECK(RecordingDriver::live_contexts() == contexts);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses, and pools move", "[pool]") {
+  EventPool empty;
+  PooledEvent lease;
+  CHECK_FALSE(empty);
+  refusal<InvalidContext>([&] { empty.acquire(); });
+  refusal<InvalidContext>([&] { empty.reserve(1); });
+  refusal<InvalidContext>([&] { empty.wait_stream(stream, nullptr); });
+  refusal<InvalidContext>([&] { EventPool{Context()}; });
+  CHECK(empty.try_acquire(lease) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(empty.try_reserve(1) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(empty.try_wait_stream(stream, nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(EventPool::try_create(empty, Context()) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_FALSE(empty.context());
+  CHECK(empty.max_idle() == 0);
+  CHECK(empty.counters().created == 0);
+  empty.trim();
+
+  CHECK(EventPool::try_create(empty, context, EventFlags::timing) == CUDA_SUCCESS);
+  CHECK(empty.flags() == EventFlags::timing);
+  { const PooledEvent idle = empty.acquire(); }
+  EventPool moved = std::move(empty);
+  CHECK_FALSE(empty);
+  CHECK(moved.counters().idle == 1);
+  moved = EventPool(context);
+  CHECK(moved.flags() == EventFlags::none);
+  CHECK(RecordingDriver::live_events() == events_before);
+  swap(moved, empty);
+  CHECK(empty.try_acquire(lease) == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "wait_stream records on the one and makes the other wait",
+                 "[pool][wait_stream]") {
+  EventPool pool(context);
+  pool.reserve(1);
+  recording.calls();
+  pool.wait_stream(stream_handle(2), stream);
+  CHECK(recording.calls() == Names{"cuEventRecord", "cuStreamWaitEvent"});
+  CHECK(pool.try_wait_stream(stream_handle(2), stream) == CUDA_SUCCESS);
+  CHECK(recording.calls() == Names{"cuEventRecord", "cuStreamWaitEvent"});
+  pool.wait_stream(stream, stream);
+  pool.wait_stream(nullptr, nullptr);
+  CHECK(pool.try_wait_stream(stream, stream) == CUDA_SUCCESS);
+  CHECK(recording.calls().empty());
+  CHECK(pool.counters().idle == 1);
+
+  recording.stream_context(context_handle(2));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(pool.wait_stream(stream_handle(2), stream), ContextMismatch);
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  CHECK(pool.try_wait_stream(stream_handle(2), stream) == CUDA_ERROR_INVALID_HANDLE);
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  CHECK_THROWS_AS(pool.wait_stream(stream_handle(2), stream), StreamCaptureIsolation);
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  CHECK(pool.try_wait_stream(stream_handle(2), stream) == CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  CHECK(pool.counters().idle == 1);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "where the context is lost, leases say so and the end is silent",
+                 "[pool][end]") {
+  HookedErrors hooked;
+  {
+    EventPool pool(context);
+    pool.reserve(40);
+    PooledEvent lease = pool.acquire();
+    recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    recording.fail_always("cuEventRecord", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    recording.fail_always("cuEventQuery", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK_THROWS_AS(lease.record(stream), ContextLost);
+    lease.mark_recorded();
+    CHECK_THROWS_AS(lease.query(), ContextLost);
+    auto rest = acquire(pool, 39);
+    CHECK_THROWS_AS(pool.acquire(), ContextLost);
+    PooledEvent none;
+    CHECK(pool.try_acquire(none) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    rest.clear();
+    recording.calls();
+  }
+  CHECK(recording.calls() == Names{"cuCtxGetId"});
+  CHECK(hooked.take() == CUDA_SUCCESS);
+  for (int i = 0; i < 40; ++i)
+    driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count them
+}
+
+TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, no event is lost or comes twice",
+                 "[pool][fault]") {
+  // A pool that keeps nothing, so that each event's end is told of by collect().
+  const auto with_pool = [&](const std::function<void(EventPool&)>& use) {
+    return [&, use] {
+      EventPool pool(context, EventFlags::none, 0);
+      use(pool);
+      collect();
+    };
+  };
+  const std::function<void()> scenarios[] = {
+      with_pool([&](EventPool& pool) { pool.acquire(); }),
+      with_pool([&](EventPool& pool) { acquire(pool, 3); }),
+      with_pool([&](EventPool& pool) { pool.acquire().record(stream); }),
+      with_pool([&](EventPool& pool) { pool.acquire().record(nullptr); }),
+      with_pool([&](EventPool& pool) { pool.wait_stream(stream_handle(2), stream); }),
+      with_pool([&](EventPool& pool) { pool.wait_stream(nullptr, CU_STREAM_PER_THREAD); }),
+      with_pool([&](EventPool& pool) { static_cast<void>(pool.acquire().ipc_handle()); }),
+      with_pool([&](EventPool& pool) { retire(pool.acquire().detach()); }),
+  };
+  for (std::size_t i = 0; i < std::size(scenarios); ++i) {
+    CAPTURE(i);
+    fail_each_call(scenarios[i]);
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "what the end of the pool cannot destroy goes to the hook, and the rest goes",
+                 "[pool][fault]") {
+  HookedErrors hooked;
+  for (const std::string_view failing : {"cuEventDestroy", "cuCtxGetId"}) {
+    CAPTURE(failing);
+    std::optional<EventPool> pool(context);
+    pool->reserve(3);
+    recording.fail_next(failing, CUDA_ERROR_INVALID_VALUE);
+    pool.reset();
+    const bool asked = failing == "cuCtxGetId"; // in vain, but each event asks again
+    CHECK(hooked.take() == (asked ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE));
+    CHECK(RecordingDriver::live_events() == events_before + (asked ? 0 : 1));
+    if (!asked) driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a creation that fails in reserve leaves what was made before",
+                 "[pool][fault]") {
+  EventPool pool(context);
+  pool.reserve(2);
+  recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(pool.try_reserve(5) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(pool.counters().idle == 2);
+  pool.reserve(5);
+  CHECK(pool.counters().created == 5);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand on and return at once", "[pool][threads]") {
+  constexpr std::size_t threads = 8, rounds = 300;
+  EventPool pool(context, EventFlags::none, 500);
+  {
+    PooledEvent handed_on[threads];
+    std::barrier together(threads);
+    std::vector<std::thread> running;
+    for (std::size_t t = 0; t < threads; ++t)
+      running.emplace_back([&, t] {
+        std::vector<PooledEvent> own;
+        for (std::size_t round = 0; round < rounds; ++round) {
+          for (std::size_t i = 0; i < 1 + (round + t) % 40; ++i)
+            own.push_back(pool.acquire());
+          for (PooledEvent& lease : own)
+            lease.record(stream);
+          handed_on[t] = pool.acquire();
+          handed_on[t].record(stream);
+          together.arrive_and_wait();
+          const PooledEvent theirs = std::move(handed_on[(t + 1) % threads]);
+          if (!theirs.query()) std::abort();
+          together.arrive_and_wait();
+          own.resize(own.size() / 2);
+          if (round % 64 == t) pool.trim();
+          if (round % 64 == 8 + t) pool.reserve(20);
+          pool.wait_stream(stream_handle(2), stream);
+          if (pool.counters().idle > 500 + threads * kept) std::abort();
+        }
+      });
+    for (std::thread& thread : running)
+      thread.join();
+  }
+  const EventPool::Counters counters = pool.counters();
+  collect();
+  CHECK(RecordingDriver::live_events() == events_before + long(counters.idle));
+  CHECK(counters.high_water <= counters.created);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a pool ends while threads return its leases, and others use other pools",
+                 "[pool][threads][end]") {
+  constexpr std::size_t threads = 8, rounds = 200;
+  EventPool lasting(context);
+  std::optional<EventPool> pool;
+  std::barrier together(threads);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      for (std::size_t round = 0; round < rounds; ++round) {
+        if (t == 0) pool.emplace(context, EventFlags::none, round % 50);
+        together.arrive_and_wait();
+        std::vector<PooledEvent> leases;
+        for (std::size_t i = 0; i < 1 + round % 70; ++i)
+          leases.push_back(pool->acquire());
+        together.arrive_and_wait();
+        if (t == 0) pool.reset();
+        leases.clear();
+        lasting.acquire().record(stream);
+        if (t == 1) collect();
+        together.arrive_and_wait();
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  collect();
+  CHECK(RecordingDriver::live_events() == events_before + long(lasting.counters().idle));
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "in a forked child pools and leases end silently, also where the parent was busy",
+                 "[pool][fork]") {
+  EventPool pool(context, EventFlags::none, 10);
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {
+    while (!stop)
+      acquire(pool, 100); // more than it may keep: always in the reserve
+  });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      set_error_hook([](CUresult result, const char*) noexcept {
+        if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
+      });
+      { // NOLINT(bugprone-unused-local-non-trivial-variable)
+        EventPool end = std::move(pool);
+        PooledEvent lease;
+        static_cast<void>(end.try_acquire(lease));
+      }
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  }
+  stop = true;
+  busy.join();
+  collect();
+}

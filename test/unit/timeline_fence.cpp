@@ -1,0 +1,479 @@
+#include <cuevent/timeline_fence.hpp>
+
+#include "recording_fixture.hpp"
+
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+using namespace cuevent;
+using namespace test;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(!std::is_copy_constructible_v<TimelineFence> && !std::is_copy_assignable_v<TimelineFence>);
+static_assert(std::is_nothrow_move_constructible_v<TimelineFence> &&
+              std::is_nothrow_move_assignable_v<TimelineFence>);
+static_assert(std::is_nothrow_default_constructible_v<TimelineFence> &&
+              std::is_nothrow_swappable_v<TimelineFence> && !std::is_convertible_v<TimelineFence, bool>);
+static_assert(noexcept(std::declval<const TimelineFence&>().reached(1)) && noexcept(
+    std::declval<const TimelineFence&>().status()));
+static_assert(sizeof(TimelineFence) <= 64);
+
+namespace {
+
+/// The stubs write nothing: the test does what the device would.
+void complete(const MemoryOperation& write, std::uint64_t value, bool narrow = false) {
+  void* const memory = reinterpret_cast<void*>(write.address);
+  if (narrow)
+    __atomic_store_n(static_cast<std::uint32_t*>(memory), static_cast<std::uint32_t>(value),
+                     __ATOMIC_RELEASE);
+  else
+    __atomic_store_n(static_cast<std::uint64_t*>(memory), value, __ATOMIC_RELEASE);
+}
+
+std::atomic<std::uintptr_t> next_context{0x10000};
+
+struct FenceFixture : RecordingFixture {
+  // A context of its own for each test, whose page is therefore new.
+  FenceFixture() { context = Context::borrow(context_handle(next_context += 0x100), driver); }
+
+  std::uint64_t signal_and_complete(TimelineFence& fence, bool narrow = false) {
+    const std::uint64_t ticket = fence.signal();
+    complete(recording.memory_operation(), ticket, narrow);
+    return ticket;
+  }
+};
+
+const Names page_made{"cuCtxGetId",       "cuCtxGetId",
+                      "cuCtxGetCurrent",  "cuCtxGetId",
+                      "cuCtxPushCurrent", "cuThreadExchangeStreamCaptureMode",
+                      "cuCtxGetDevice",   "cuDeviceGetAttribute",
+                      "cuMemHostAlloc",   "cuThreadExchangeStreamCaptureMode",
+                      "cuCtxPopCurrent"};
+
+} // namespace
+
+TEST_CASE_METHOD(FenceFixture,
+                 "the first fence of a context allocates a page in relaxed mode, the next do not",
+                 "[fence]") {
+  recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  const TimelineFence first(context, stream);
+  const std::vector<Call> calls = recording.calls_with_contexts();
+  Names names;
+  for (const Call& call : calls)
+    names.push_back(call.name);
+  CHECK(names == page_made);
+  CHECK(calls[8] == Call{"cuMemHostAlloc", context.native_handle()});
+  const TimelineFence second(context, stream);
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxGetId"});
+}
+
+TEST_CASE_METHOD(FenceFixture, "a signal asks for a capture and submits the next number", "[fence]") {
+  TimelineFence fence(context, stream);
+  recording.calls();
+  const std::uint64_t ticket = fence.signal();
+  CHECK(recording.calls_with_contexts() ==
+        std::vector<Call>{{"cuStreamIsCapturing", nullptr}, {"cuStreamWriteValue64", nullptr}});
+  const MemoryOperation write = recording.memory_operation();
+  CHECK(write.stream == stream);
+  CHECK(write.value == ticket);
+  CHECK(write.address % 64 == 0);
+  CHECK(write.flags == CU_STREAM_WRITE_VALUE_DEFAULT);
+  CHECK(fence.signal() == ticket + 1);
+  CHECK(recording.memory_operation().address == write.address);
+  CHECK(fence.signalled() == ticket + 1);
+}
+
+TEST_CASE_METHOD(FenceFixture, "to ask how far the stream has got calls no driver function", "[fence]") {
+  TimelineFence fence(context, stream);
+  CHECK(fence.reached(0));
+  const std::uint64_t first = fence.signal(), second = fence.signal();
+  const MemoryOperation write = recording.memory_operation();
+  recording.calls();
+  CHECK_FALSE(fence.reached(first));
+  CHECK(fence.completed() == first - 1);
+  complete(write, first);
+  CHECK(fence.reached(first));
+  CHECK_FALSE(fence.reached(second));
+  CHECK(fence.completed() == first);
+  complete(write, second);
+  CHECK(fence.reached(first)); // with a ticket, every earlier one
+  CHECK(fence.reached(second));
+  CHECK_FALSE(fence.reached(second + 1));
+  CHECK(fence.wait_for(second, 0ns));
+  CHECK(fence.signalled() == second);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(FenceFixture, "another stream waits for a ticket that is signalled and not reached",
+                 "[fence]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = fence.signal();
+  const MemoryOperation write = recording.memory_operation();
+  recording.calls();
+  fence.wait(stream_handle(2), ticket);
+  CHECK(recording.calls_with_contexts() ==
+        std::vector<Call>{{"cuStreamIsCapturing", nullptr}, {"cuStreamWaitValue64", nullptr}});
+  const MemoryOperation wait = recording.memory_operation();
+  CHECK(wait.stream == stream_handle(2));
+  CHECK(wait.address == write.address);
+  CHECK(wait.value == ticket);
+  CHECK(wait.flags == CU_STREAM_WAIT_VALUE_GEQ);
+
+  fence.wait(stream, ticket); // its own stream is in order already
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+  fence.wait(stream_handle(2), 0);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+  complete(write, ticket);
+  fence.wait(stream_handle(2), ticket);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+}
+
+TEST_CASE_METHOD(FenceFixture, "a stream does not wait for a ticket that is yet to come", "[fence]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = fence.signal();
+  recording.calls();
+  CHECK_THAT(refusal<InvalidValue>([&] { fence.wait(stream_handle(2), ticket + 1); }),
+             ContainsSubstring("signal() has not returned this ticket yet"));
+  CHECK(fence.try_wait(stream_handle(2), ticket + 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(FenceFixture, "a default stream means that of the fence's own context", "[fence]") {
+  const Context other = Context::borrow(context_handle(2), driver);
+  const ContextGuard guard(other);
+  for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    TimelineFence fence(context, handle);
+    recording.calls();
+    const std::uint64_t ticket = fence.signal();
+    fence.wait(handle, ticket);
+    CHECK(fence.status() == CUDA_SUCCESS);
+    for (const Call& call : recording.calls_with_contexts()) {
+      CHECK(call.name != "cuStreamWaitValue64");
+      if (call.name.starts_with("cuStream")) CHECK(call.current == context.native_handle());
+    }
+    fence.wait(stream, ticket);
+    CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamIsCapturing", context_handle(2)},
+                                                               {"cuStreamWaitValue64", context_handle(2)}});
+  }
+  TimelineFence fence(context, nullptr);
+  const std::uint64_t ticket = fence.signal();
+  recording.calls();
+  fence.wait(CU_STREAM_LEGACY, ticket); // the same stream by another name
+  fence.wait(CU_STREAM_PER_THREAD, ticket);
+  int waits = 0;
+  for (const std::string_view call : recording.calls())
+    waits += call == "cuStreamWaitValue64";
+  CHECK(waits == 1);
+  CHECK(recording.context_stack() == std::vector{context_handle(2)});
+}
+
+TEST_CASE_METHOD(FenceFixture, "a fence of the per-thread stream is for the thread that first signals it",
+                 "[fence]") {
+  TimelineFence fence(context, CU_STREAM_PER_THREAD);
+  const std::uint64_t ticket = fence.signal();
+  std::thread([&] {
+    CHECK_THAT(refusal<InvalidHandle>([&] { fence.signal(); }),
+               ContainsSubstring("another stream on each thread"));
+    CHECK(fence.signalled() == ticket);
+    recording.calls();
+    fence.wait(CU_STREAM_PER_THREAD, ticket); // which is not the fence's own
+    CHECK(recording.memory_operation().value == ticket);
+    CHECK(fence.status() == CUDA_SUCCESS);
+  }).join();
+  CHECK(fence.signal() == ticket + 1);
+}
+
+TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a stream that is being captured, and do nothing",
+                 "[fence]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = fence.signal(), before = fence.signalled();
+  for (const CUstreamCaptureStatus status :
+       {CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_INVALIDATED}) {
+    recording.capture_status(status);
+    recording.calls();
+    CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { fence.signal(); }),
+               ContainsSubstring("RecordFlags::external"));
+    for (CUstream const waiting : {stream_handle(2), stream})
+      CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { fence.wait(waiting, ticket); }),
+                 ContainsSubstring("WaitFlags::external"));
+    CHECK(fence.try_wait(stream_handle(2), 0) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); // also where reached
+    CHECK(recording.calls() == Names(4, "cuStreamIsCapturing"));
+    CHECK(fence.status() == CUDA_SUCCESS);
+    CHECK(fence.signalled() == before);
+  }
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  CHECK(fence.signal() == before + 1);
+}
+
+TEST_CASE_METHOD(FenceFixture, "a signal that the driver refuses consumes no ticket", "[fence]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = fence.signal();
+  for (const char* call : {"cuStreamIsCapturing", "cuStreamWriteValue64"}) {
+    recording.fail_next(call, CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK_THROWS_AS(fence.signal(), IllegalAddress);
+    std::uint64_t out = 77;
+    recording.fail_next(call, CUDA_ERROR_INVALID_VALUE);
+    CHECK(fence.try_signal(out) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(out == 77);
+  }
+  recording.fail_next("cuStreamWriteValue64", CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_THAT(refusal<NotSupported>([&] { fence.signal(); }), ContainsSubstring("use a DriverEvent"));
+  CHECK(fence.signalled() == ticket);
+  CHECK(fence.signal() == ticket + 1);
+  recording.fail_next("cuStreamWaitValue64", CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_THAT(refusal<NotSupported>([&] { fence.wait(stream_handle(2), ticket); }),
+             ContainsSubstring("use a DriverEvent"));
+}
+
+TEST_CASE_METHOD(FenceFixture, "status tells a fault and a lost context, and that a capture is none",
+                 "[fence]") {
+  TimelineFence fence(context, stream);
+  recording.calls();
+  CHECK(fence.status() == CUDA_SUCCESS);
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuStreamIsCapturing"});
+  recording.fail_next("cuStreamIsCapturing", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK(fence.status() == CUDA_SUCCESS);
+  recording.fail_next("cuStreamIsCapturing", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(fence.status() == CUDA_ERROR_ILLEGAL_ADDRESS);
+  recording.fail_next("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  recording.calls();
+  CHECK(fence.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(recording.calls() == Names{"cuCtxGetId"}); // the driver would look for the stream in freed memory
+}
+
+TEST_CASE_METHOD(FenceFixture,
+                 "the host waits until the ticket is reached, the time is over or a fault shows", "[fence]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = fence.signal();
+  const MemoryOperation write = recording.memory_operation();
+  recording.calls();
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_FALSE(fence.wait_for(ticket, 5ms));
+  CHECK(std::chrono::steady_clock::now() - start >= 5ms);
+  const Names asked = recording.calls();
+  CHECK(asked.size() >= 2);
+  CHECK(asked.size() <= 2 * 6); // not more than every millisecond, and once at the end
+  CHECK(fence.try_wait_for(ticket, 0ns) == CUDA_ERROR_NOT_READY);
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuStreamIsCapturing"});
+  CHECK(fence.try_wait_for(ticket, std::chrono::nanoseconds::min()) == CUDA_ERROR_NOT_READY);
+
+  recording.fail_always("cuStreamIsCapturing", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_THROWS_AS(fence.wait_for(ticket, std::chrono::nanoseconds::max()), IllegalAddress);
+  CHECK(fence.try_wait_for(ticket, 0ns) == CUDA_ERROR_ILLEGAL_ADDRESS);
+  complete(write, ticket);
+  CHECK(fence.wait_for(ticket, 0ns)); // done before the fault is done
+  recording.fail_nothing();
+
+  const std::uint64_t next = fence.signal();
+  std::thread device([&] {
+    std::this_thread::sleep_for(3ms);
+    complete(write, next);
+  });
+  CHECK(fence.wait_for(next, std::chrono::nanoseconds::max()));
+  device.join();
+}
+
+TEST_CASE_METHOD(FenceFixture, "an empty fence reaches the driver with nothing", "[fence]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = signal_and_complete(fence);
+  TimelineFence moved = std::move(fence), empty;
+  CHECK(moved.reached(ticket));
+  CHECK(moved.stream() == stream);
+  CHECK(moved.context() == context);
+  recording.calls();
+  for (TimelineFence* const none : {&fence, &empty}) { // NOLINT(bugprone-use-after-move)
+    CHECK_FALSE(*none);
+    CHECK(none->reached(0));
+    CHECK_FALSE(none->reached(1));
+    CHECK(none->signalled() == 0);
+    CHECK(none->status() == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THAT(refusal<InvalidHandle>([&] { none->signal(); }), ContainsSubstring("empty"));
+    CHECK_THAT(refusal<InvalidHandle>([&] { none->wait(stream, 0); }), ContainsSubstring("empty"));
+    CHECK_THAT(refusal<InvalidHandle>([&] { none->wait_for(1, 1s); }), ContainsSubstring("empty"));
+  }
+  CHECK(recording.calls().empty());
+  fence = std::move(moved);
+  CHECK(fence.signal() == ticket + 1);
+}
+
+TEST_CASE_METHOD(FenceFixture,
+                 "a fence is destroyed without a driver call, and its counter is used again, once free",
+                 "[fence]") {
+  std::optional<TimelineFence> first(std::in_place, context, stream);
+  const std::uint64_t ticket = first->signal();
+  const MemoryOperation write = recording.memory_operation();
+  recording.calls();
+  first.reset();
+  CHECK(recording.calls().empty());
+
+  TimelineFence second(context, stream); // while the ticket is pending
+  second.signal();
+  CHECK(recording.memory_operation().address != write.address);
+  complete(write, ticket);
+  TimelineFence third(context, stream);
+  CHECK(third.completed() == ticket); // goes on: a stream may be yet to come to its wait for the old ticket
+  CHECK(third.signal() == ticket + 1);
+  CHECK(recording.memory_operation().address == write.address);
+}
+
+TEST_CASE_METHOD(FenceFixture, "more fences than a page has lines, each with its own", "[fence]") {
+  std::vector<TimelineFence> fences;
+  std::vector<CUdeviceptr> lines;
+  recording.calls();
+  for (int i = 0; i < 200; ++i) {
+    fences.emplace_back(context, stream);
+    fences.back().signal();
+    lines.push_back(recording.memory_operation().address / 64);
+  }
+  std::sort(lines.begin(), lines.end());
+  CHECK(std::adjacent_find(lines.begin(), lines.end()) == lines.end());
+  const auto allocations = [&] {
+    const Names calls = recording.calls();
+    return std::count(calls.begin(), calls.end(), "cuMemHostAlloc");
+  };
+  CHECK(allocations() == 4);
+  for (TimelineFence& fence : fences) {
+    fence.signal();
+    complete(recording.memory_operation(), fence.signalled());
+  }
+  fences.clear();
+  for (int i = 0; i < 200; ++i)
+    fences.emplace_back(context, stream);
+  CHECK(allocations() == 0);
+}
+
+TEST_CASE_METHOD(FenceFixture, "memory of a context that is gone is not touched again", "[fence]") {
+  CUdeviceptr gone = 0;
+  {
+    TimelineFence outliving(context, stream);
+    outliving.signal();
+    gone = recording.memory_operation().address;
+    recording.reset_contexts(); // the handle is another context's from now on, as of a primary context
+    TimelineFence fence(context, stream);
+    recording.calls();
+    fence.signal();
+    CHECK(recording.memory_operation().address / 4096 != gone / 4096);
+  }
+  TimelineFence again(context, stream);
+  again.signal();
+  CHECK(recording.memory_operation().address / 4096 != gone / 4096);
+  recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(TimelineFence(context, stream), ContextIsDestroyed);
+}
+
+TEST_CASE_METHOD(FenceFixture, "a fence cannot be made in no context", "[fence]") {
+  CHECK_THAT(refusal<InvalidContext>([&] { TimelineFence(Context(), stream); }),
+             ContainsSubstring("primary()"));
+  TimelineFence fence;
+  CHECK(TimelineFence::try_create(fence, Context(), stream) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_FALSE(fence);
+  CHECK(TimelineFence::try_create(fence, context, stream) == CUDA_SUCCESS);
+  CHECK(fence);
+}
+
+TEST_CASE_METHOD(FenceFixture, "whichever call fails, the failure is told and nothing is left behind",
+                 "[fence]") {
+  fail_each_call([&] {
+    context = Context::borrow(context_handle(next_context += 0x100), driver);
+    TimelineFence fence(context, nullptr);
+    const std::uint64_t ticket = fence.signal();
+    fence.wait(stream, ticket);
+    fence.wait(nullptr, ticket);
+    complete({nullptr, recording.memory_operation().address, 0, 0}, ticket);
+    if (!fence.wait_for(ticket, 1s)) throw NotReady("TimelineFence::wait_for");
+    if (const CUresult result = fence.status(); result != CUDA_SUCCESS) throw_error(result, "status");
+  });
+}
+
+TEST_CASE_METHOD(FenceFixture, "where the device writes 32 bits, tickets have 64 and go on over the overflow",
+                 "[fence]") {
+  recording.memory_operations_64_bit(false);
+  TimelineFence fence(context, stream);
+  recording.calls();
+  std::uint64_t ticket = fence.signal();
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWriteValue32"});
+  fence.wait(stream_handle(2), ticket);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWaitValue32"});
+  CHECK(recording.memory_operation().flags == CU_STREAM_WAIT_VALUE_GEQ);
+  complete(recording.memory_operation(), ticket, true);
+
+  constexpr std::uint64_t overflow = std::uint64_t{1} << 32;
+  REQUIRE(ticket < overflow);
+  REQUIRE(overflow - ticket <= 1000); // it begins close to it, so that every program comes to it
+  while (ticket < overflow + 300) {
+    // Two pending, then both complete one by one: every look is right, and none goes back.
+    const std::uint64_t first = fence.signal(), second = fence.signal();
+    REQUIRE(first == ticket + 1);
+    REQUIRE(second == ticket + 2);
+    const MemoryOperation write = recording.memory_operation();
+    CHECK(write.value == (second & 0xffff'ffff));
+    CHECK(fence.completed() == ticket);
+    CHECK(fence.reached(ticket));
+    CHECK_FALSE(fence.reached(first));
+    complete(write, first, true);
+    CHECK(fence.completed() == first);
+    CHECK_FALSE(fence.reached(second));
+    complete(write, second, true);
+    CHECK(fence.completed() == second);
+    CHECK(fence.wait_for(second, 0ns));
+    ticket = second;
+  }
+  fence = TimelineFence();
+  TimelineFence next(context, stream); // has the counter of the one before, and its place in the numbers
+  CHECK(next.completed() == ticket);
+}
+
+TEST_CASE_METHOD(FenceFixture,
+                 "eight threads look on at a stream, in 64 bits and in 32, and none sees it go back",
+                 "[fence][threads]") {
+  const bool narrow = GENERATE(false, true);
+  recording.memory_operations_64_bit(!narrow);
+  context = Context::borrow(context_handle(next_context += 0x100), driver);
+  TimelineFence fence(context, stream);
+  constexpr std::uint64_t signals = 2000;
+  const std::uint64_t last = fence.signalled() + signals;
+  std::uint64_t written = 0; // with the counter, as the work of the stream would be
+  std::atomic<int> wrong{0};
+  std::barrier begin(8);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 7; ++i)
+    threads.emplace_back([&, i] {
+      begin.arrive_and_wait();
+      std::uint64_t before = 0;
+      while (before < last) {
+        const std::uint64_t now = fence.completed();
+        if (now < before || (i % 2 == 0 && now < fence.signalled() && fence.signalled() - now > signals))
+          ++wrong;
+        if (now == last && written != last) ++wrong;
+        before = now;
+        if (i == 1 && fence.status() != CUDA_SUCCESS) ++wrong;
+        if (i == 2 && fence.try_wait(stream_handle(3), fence.signalled()) != CUDA_SUCCESS) ++wrong;
+        if (i == 3 && fence.try_wait_for(fence.signalled(), 10us) == CUDA_ERROR_INVALID_HANDLE) ++wrong;
+        if (i == 4) { // others come and go
+          TimelineFence passing(context, stream_handle(4));
+          const std::uint64_t ticket = passing.signal();
+          complete(recording.memory_operation(), ticket, narrow);
+        }
+      }
+    });
+  begin.arrive_and_wait();
+  while (fence.signalled() < last) {
+    const std::uint64_t ticket = fence.signal();
+    if (ticket == last) written = ticket;
+    complete(recording.memory_operation(), ticket, narrow);
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(wrong == 0);
+}

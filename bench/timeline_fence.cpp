@@ -45,6 +45,7 @@ private:
     wait();
   }
   CUstream make_stream() const {
+    const ContextGuard guard(context);
     CUstream made = nullptr;
     check(
         driver.entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000)(&made, CU_STREAM_NON_BLOCKING));

@@ -141,6 +141,7 @@ TEST_CASE_METHOD(QueueFixture, "Submission for a capturing stream is refused, an
   CHECK(results == Results{CUDA_SUCCESS});
   gate.open();
   CHECK(drain(queue));
+  CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS});
 }
 
 TEST_CASE_METHOD(QueueFixture, "A stream whose capture is invalidated is refused too") {

@@ -72,6 +72,9 @@ CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
 
 Work& Api::step_of(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraphNodeType type) {
   auto changed = exec(exec_handle);
+  // A node is named by its graph, and goes with it: the exec then has no such node for the driver.
+  refuse_if(computer_.handles.peek<Node>(reinterpret_cast<std::uintptr_t>(node_handle)) == nullptr,
+            CUDA_ERROR_INVALID_VALUE);
   for (Exec::Step& step : changed->body->steps) {
     if (step.node != reinterpret_cast<std::uintptr_t>(node_handle)) continue;
     refuse_if(step.work.type != type, CUDA_ERROR_INVALID_VALUE);

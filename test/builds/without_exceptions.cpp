@@ -197,6 +197,26 @@ void fences(const Context& context, CUstream stream) {
   EXPECT_TRUE(fence.reached(ticket) && fence.completed() == ticket);
 }
 
+void stages(const Context& context, CUstream stream) {
+  StageTimer timer;
+  std::size_t spans = 0;
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, StageTimer::try_create(timer, Context()));
+  EXPECT(CUDA_SUCCESS, StageTimer::try_create(timer, context));
+  const StageId first = timer.stage("first"), second = timer.stage("second");
+  DriverEvent event;
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
+  EXPECT(CUDA_ERROR_ILLEGAL_STATE, timer.try_close(stream)); // nothing is open
+  EXPECT(CUDA_SUCCESS, timer.try_open(stream, first));
+  EXPECT(CUDA_SUCCESS, timer.try_next(stream, second));
+  EXPECT(CUDA_SUCCESS, timer.try_close(stream));
+  EXPECT(CUDA_SUCCESS, timer.try_record(event, stream));
+  EXPECT(CUDA_SUCCESS, timer.try_wait(event, CU_STREAM_PER_THREAD));
+  EXPECT(CUDA_SUCCESS, timer.try_poll(spans));
+  EXPECT(CUDA_SUCCESS, timer.try_collect(spans));
+  EXPECT(CUDA_SUCCESS, timer.try_calibrate());
+  EXPECT_TRUE(timer.report().spans.size() == 2);
+}
+
 void completions(const Context& context, CUstream stream) {
   CompletionQueue queue;
   int called = 0;
@@ -237,6 +257,7 @@ int main() {
     pools(context, stream, CU_STREAM_PER_THREAD);
     fences(context, stream);
     completions(context, stream);
+    stages(context, stream);
   }
   EXPECT_TRUE(sim::live_handles().events == 0);
   EXPECT_TRUE(sim::live_handles().contexts == 0);

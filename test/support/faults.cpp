@@ -32,10 +32,10 @@ struct Faulty;
 
 /// Rows whose calls take effect also where they fail.
 constexpr bool takes_effect(Row row) {
-  return row == Row::cuEventDestroy_v4000 || row == Row::cuCtxDestroy_v4000 ||
-         row == Row::cuDevicePrimaryCtxRelease_v11000 || row == Row::cuGraphDestroy_v10000 ||
-         row == Row::cuGraphExecDestroy_v10000 || row == Row::cuUserObjectRelease_v11030 ||
-         row == Row::cuCtxPopCurrent_v4000;
+  return row == Row::cuEventDestroy_v4000 || row == Row::cuStreamDestroy_v4000 ||
+         row == Row::cuCtxDestroy_v4000 || row == Row::cuDevicePrimaryCtxRelease_v11000 ||
+         row == Row::cuGraphDestroy_v10000 || row == Row::cuGraphExecDestroy_v10000 ||
+         row == Row::cuUserObjectRelease_v11030 || row == Row::cuCtxPopCurrent_v4000;
 }
 
 void end_capture(PFN_cuStreamEndCapture_v10000 below, CUstream stream, CUgraph* graph) {

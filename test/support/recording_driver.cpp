@@ -37,7 +37,7 @@ struct Thread {
 thread_local Thread here;
 
 std::atomic<int> offered_version{13000};
-std::atomic<long> events{0}, contexts{0}, graphs{0}, execs{0};
+std::atomic<long> events{0}, streams{0}, contexts{0}, graphs{0}, execs{0};
 std::atomic<std::uintptr_t> next_handle{1};
 std::vector<std::string> requested;
 
@@ -138,6 +138,14 @@ CUresult act(cuStreamGetId_v12000_tag, CUstream stream, unsigned long long* id) 
   *id = stream == CU_STREAM_PER_THREAD ? reinterpret_cast<std::uintptr_t>(&here)
                                        : reinterpret_cast<std::uintptr_t>(stream);
   return CUDA_SUCCESS;
+}
+CUresult act(cuStreamCreate_v2000_tag, CUstream* stream, unsigned) {
+  ++streams;
+  return *stream = make_handle<CUstream>(), CUDA_SUCCESS;
+}
+CUresult act(cuStreamDestroy_v4000_tag, CUstream) { return --streams, CUDA_SUCCESS; }
+CUresult act(cuStreamGetCaptureInfo_v10010_tag, CUstream, CUstreamCaptureStatus* status, cuuint64_t* id) {
+  return *status = here.capture_status, *id = 1, CUDA_SUCCESS;
 }
 CUresult act(cuStreamIsCapturing_v10000_tag, CUstream, CUstreamCaptureStatus* status) {
   return *status = here.capture_status, CUDA_SUCCESS;
@@ -344,6 +352,7 @@ void RecordingDriver::end_user_objects() {
 std::vector<CUcontext>& RecordingDriver::context_stack() { return here.stack; }
 CUstreamCaptureMode& RecordingDriver::capture_mode() { return here.capture_mode; }
 long RecordingDriver::live_events() { return events; }
+long RecordingDriver::live_streams() { return streams; }
 long RecordingDriver::live_contexts() { return contexts; }
 long RecordingDriver::live_graphs() { return graphs; }
 long RecordingDriver::live_execs() { return execs; }

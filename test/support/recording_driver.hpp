@@ -79,6 +79,7 @@ public:
 
   /// Objects made and not destroyed, in the process.
   static long live_events();
+  static long live_streams();
   static long live_contexts();
   static long live_graphs();
   static long live_execs();

@@ -1,0 +1,302 @@
+// How exact StageTimer is, and what it costs the loop that it times. Needs a device: kernels spin for a known
+// time by its own clock. Exits with 1 if a bound is exceeded, and with 77 if there is no device.
+#include "../examples/gpu.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/stage_timer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::StageId;
+using cuevent::StageReport;
+using cuevent::StageStatistics;
+using cuevent::StageTimer;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Spins until `time` ns have passed, and adds to `spun` what it was.
+constexpr char ptx[] = R"(
+.version 7.0
+.target sm_50
+.address_size 64
+
+.visible .entry spin(.param .u64 spun, .param .u64 time) {
+  .reg .pred %more;
+  .reg .b64 %start, %now, %elapsed, %time, %spun, %sum;
+
+  ld.param.u64 %time, [time];
+  mov.u64 %start, %globaltimer;
+again:
+  mov.u64 %now, %globaltimer;
+  sub.u64 %elapsed, %now, %start;
+  setp.lt.u64 %more, %elapsed, %time;
+  @%more bra again;
+
+  ld.param.u64 %spun, [spun];
+  cvta.to.global.u64 %spun, %spun;
+  ld.global.u64 %sum, [%spun];
+  add.u64 %sum, %sum, %elapsed;
+  st.global.u64 [%spun], %sum;
+  ret;
+}
+)";
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class Bench {
+public:
+  explicit Bench(const gpu::Gpu& gpu) : gpu_(gpu) {
+    gpu.module_get_function(&spin_, module_, "spin");
+    gpu.fill(spun_, 0, sizeof(std::uint64_t), stream_);
+    spin(1'000); // loads it
+    finish();
+  }
+
+  /// Stages of one kernel each, against the time that the kernel itself has spun.
+  bool accuracy() {
+    std::printf("\nMean of stages of one kernel, in us\n  %-10s %6s %12s %12s %12s %9s %9s\n", "spins for",
+                "count", "by itself", "two events", "stage", "error", "bound");
+    bool within = true;
+    const struct {
+      std::uint64_t time;
+      int count;
+    } cases[] = {{20'000, 2'000}, {100'000, 1'000}, {1'000'000, 300}, {10'000'000, 50}, {50'000'000, 10}};
+    for (const auto& [time, count] : cases)
+      within &= accurate(std::to_string(time / 1000).c_str(), time, count, 0s);
+    within &= accurate("1000, rare", 1'000'000, 20, 300ms); // with anchors of the clock between them
+    return within;
+  }
+
+  /// A loop of steps of eight kernels of 125 us, untimed and timed, in turn.
+  bool overhead() {
+    constexpr int rounds = 15;
+    std::array<std::vector<double>, variants> times;
+    for (int round = 0; round < rounds; ++round)
+      for (std::size_t i = 0; i < variants; ++i)
+        times[i].push_back(loop(static_cast<Variant>(i)));
+    std::printf("\nA step of eight kernels of 125 us, median of %d loops of %d steps\n", rounds, steps);
+    const double streams = median(times[untimed]), graphs = median(times[graph_untimed]);
+    bool within = true;
+    for (std::size_t i = 0; i < variants; ++i) {
+      const Row& row = rows[i];
+      const double base = i < graph_untimed ? streams : graphs;
+      const double cost = 100 * (median(times[i]) / base - 1);
+      const auto [least, most] = std::minmax_element(times[i].begin(), times[i].end());
+      std::printf("  %-26s %9.2f us a step (%.2f to %.2f)  %+6.2f %%", row.name, median(times[i]), *least,
+                  *most, cost);
+      if (row.bound > 0) std::printf("  at most %.1f%s", row.bound, cost <= row.bound ? "" : "  EXCEEDED");
+      std::printf("\n");
+      if (row.bound > 0) within &= cost <= row.bound;
+    }
+    return within;
+  }
+
+  /// What a call takes on the host.
+  void calls() {
+    StageTimer timer(gpu_.context);
+    const StageId stage = timer.stage("empty");
+    timer.add_stream(stream_);
+    constexpr int count = 400; // fewer than a stream takes before its thread waits
+    double record = 0, poll = 0;
+    for (int round = 0; round < 5; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < count; ++i)
+        timer.next(stream_, stage);
+      const auto recorded = std::chrono::steady_clock::now();
+      timer.close(stream_);
+      finish();
+      const auto finished = std::chrono::steady_clock::now();
+      timer.poll();
+      const auto polled = std::chrono::steady_clock::now();
+      record = std::chrono::duration<double, std::nano>(recorded - start).count() / count;
+      poll = std::chrono::duration<double, std::nano>(polled - finished).count() / count;
+    }
+    const StageReport report = timer.report();
+    const StageStatistics& empty = report.stages.front();
+    std::printf("\nOn the host: next() %.0f ns, reading a stage back %.0f ns\n", record, poll);
+    std::printf("Empty stages back to back: p50 %.3f us, min %.3f, p99 %.3f, max %.3f\n", us(empty.p50),
+                us(empty.min), us(empty.p99), us(empty.max));
+    const cuevent::StageClock& clock = report.clock;
+    std::printf("The clock: resolution %.3f us, empty stage %.3f us, aligned with the host's to +-%.3f us, "
+                "rounding at most %.3f us\n",
+                us(clock.resolution), us(clock.empty_stage), us(clock.uncertainty), us(clock.rounding));
+  }
+
+private:
+  enum Variant : std::size_t { untimed, adjacent, separate, graph_untimed, graph_adjacent, variants };
+  struct Row {
+    const char* name;
+    double bound; // in %
+  };
+  static constexpr std::array<Row, variants> rows{{{"untimed", 0},
+                                                   {"8 adjacent stages", 1.5},
+                                                   {"8 separate stages", 2.5},
+                                                   {"a graph, untimed", 0},
+                                                   {"a graph, 8 adjacent stages", 0}}};
+  static constexpr int steps = 200;
+  static constexpr std::size_t stages = 8;
+
+  static double us(cuevent::DeviceTime time) { return time.count() / 1000; }
+
+  void spin(std::uint64_t time) {
+    CUdeviceptr spun = spun_;
+    void* arguments[] = {&spun, &time};
+    gpu_.launch_kernel(spin_, 1, 1, 1, 1, 1, 1, 0, stream_, arguments, nullptr);
+  }
+
+  void finish() {
+    DriverEvent end(gpu_.context);
+    end.record(stream_);
+    end.synchronize();
+  }
+
+  /// What the kernels have spun since the last time, in us.
+  double spun() {
+    std::uint64_t sum = 0;
+    gpu_.copy_to_host(&sum, spun_, sizeof sum, stream_);
+    gpu_.fill(spun_, 0, sizeof sum, stream_);
+    finish();
+    return static_cast<double>(sum) / 1000;
+  }
+
+  bool accurate(const char* name, std::uint64_t time, int count, std::chrono::nanoseconds pause) {
+    StageTimer timer(gpu_.context);
+    const StageId stage = timer.stage("spin");
+    DriverEvent start(gpu_.context, EventFlags::timing), end(gpu_.context, EventFlags::timing);
+    spun();
+    for (int i = 0; i < count; ++i) {
+      timer.open(stream_, stage);
+      spin(time);
+      timer.close(stream_);
+      if (i % 100 == 99) finish(); // so that the ring is never full
+      timer.poll();
+      if (pause > 0ns) std::this_thread::sleep_for(pause);
+    }
+    timer.collect();
+    const double by_itself = spun() / count;
+    std::vector<double> raw;
+    for (int i = 0; i < std::min(count, 100); ++i) {
+      start.record(stream_);
+      spin(time);
+      end.record(stream_);
+      end.synchronize();
+      raw.push_back(1000 * static_cast<double>(start.elapsed_time(end).count()));
+    }
+    spun();
+    const StageStatistics spins = timer.report().stages.front();
+    const double measured = us(spins.total) / static_cast<double>(std::max<std::uint64_t>(spins.count, 1));
+    const double error = measured - by_itself, bound = 2 + by_itself / 100;
+    const bool within = std::abs(error) <= bound && spins.count == static_cast<std::uint64_t>(count);
+    std::printf("  %-10s %6llu %12.3f %12.3f %12.3f %9.3f %9.3f%s\n", name,
+                static_cast<unsigned long long>(spins.count), by_itself, median(raw), measured, error, bound,
+                within ? "" : "  EXCEEDED");
+    return within;
+  }
+
+  void step(Variant variant, StageTimer& timer, StageId stage) {
+    for (std::size_t i = 0; i < stages; ++i) {
+      if (variant == separate) timer.open(stream_, stage);
+      if (variant == adjacent || variant == graph_adjacent) timer.next(stream_, stage);
+      spin(125'000);
+      if (variant == separate) timer.close(stream_);
+    }
+    if (variant == adjacent || variant == graph_adjacent) timer.close(stream_);
+  }
+
+  /// A loop of steps; returns the us of one, by events around the loop.
+  double loop(Variant variant) {
+    StageTimer timer(gpu_.context,
+                     {.events_per_stream = 2 * stages * (steps + 1)}); // the host may be far ahead
+    const StageId stage = timer.stage("stage");
+    timer.add_stream(stream_);
+    DriverEvent start(gpu_.context, EventFlags::timing), end(gpu_.context, EventFlags::timing);
+    if (variant < graph_untimed) {
+      start.record(stream_);
+      for (int i = 0; i < steps; ++i) {
+        step(variant, timer, stage);
+        if (variant != untimed) timer.poll();
+      }
+      end.record(stream_);
+    } else {
+      cuevent::StreamCapture capture(gpu_.context, stream_);
+      step(variant, timer, stage);
+      cuevent::Graph graph = capture.end();
+      if (variant == graph_adjacent) {
+        cuevent::TimedGraph exec = timer.instantiate(std::move(graph));
+        run(exec, start, end, [&] { timer.poll(); });
+      } else {
+        cuevent::GraphExec exec = graph.instantiate();
+        run(exec, start, end, [] {});
+      }
+    }
+    end.synchronize();
+    timer.collect();
+    const StageStatistics statistics = timer.report().stages.front();
+    const std::size_t timed_steps = variant == graph_adjacent                    ? steps + 1
+                                    : variant == adjacent || variant == separate ? steps
+                                                                                 : 0;
+    if (statistics.count != timed_steps * stages)
+      std::printf("  WRONG: %s: %llu stages timed, %llu dropped\n", rows[variant].name,
+                  static_cast<unsigned long long>(statistics.count),
+                  static_cast<unsigned long long>(statistics.dropped));
+    return 1000 * static_cast<double>(start.elapsed_time(end).count()) / steps;
+  }
+
+  template <class Exec, class After>
+  void run(Exec& exec, DriverEvent& start, DriverEvent& end, const After& after) {
+    exec.launch(stream_);
+    finish(); // the first launch takes longer
+    start.record(stream_);
+    for (int i = 0; i < steps; ++i) {
+      exec.launch(stream_);
+      after();
+    }
+    end.record(stream_);
+    end.synchronize();
+  }
+
+  const gpu::Gpu& gpu_;
+  gpu::Module module_ = gpu_.module(ptx);
+  CUfunction spin_ = nullptr;
+  gpu::DeviceMemory spun_ = gpu_.device_memory(sizeof(std::uint64_t) / sizeof(int));
+  gpu::Stream stream_ = gpu_.stream();
+};
+
+} // namespace
+
+int main() try {
+  const gpu::Gpu gpu;
+  std::printf("%s, driver %d\n", gpu.name().c_str(), gpu.driver.version());
+  if (gpu.simulated()) {
+    std::puts("skipped: on a simulated device kernels do not spin");
+    return 77;
+  }
+  Bench bench(gpu);
+  bench.calls();
+  const bool accurate = bench.accuracy();
+  const bool cheap = bench.overhead();
+  std::printf("\n%s\n", accurate && cheap ? "All within bounds." : "A bound is EXCEEDED.");
+  return accurate && cheap ? 0 : 1;
+} catch (const cuevent::DriverUnavailable& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 77;
+} catch (const cuevent::DriverError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

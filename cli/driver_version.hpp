@@ -1,0 +1,13 @@
+// CUDA versions as people write them.
+#pragma once
+
+#include <string>
+
+namespace cli {
+
+/// "13.0" for 13000.
+inline std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+} // namespace cli

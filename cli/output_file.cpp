@@ -1,0 +1,56 @@
+#include "output_file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+namespace cli {
+
+namespace {
+
+int write_all(int file, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = write(file, content.data(), content.size());
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+/// Returns what went wrong, or 0.
+int create(const std::string& path, int flags, std::string_view content) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+  if (file < 0) return errno;
+  int error = write_all(file, content);
+  // A disk that is full may say so only here; a pipe or a device has nothing to flush.
+  if (error == 0 && fsync(file) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+  if (close(file) != 0 && error == 0) error = errno;
+  return error;
+}
+
+int write_or_error(const std::string& path, std::string_view content) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return create(path, 0, content); // /dev/stdout, say
+
+  const auto resolved = std::filesystem::weakly_canonical(path, ignored); // the file, not a link to it
+  const std::string target = ignored ? path : resolved.string();
+  const std::string part = target + ".part" + std::to_string(getpid());
+  int error = create(part, O_EXCL, content);
+  if (error == 0 && std::rename(part.c_str(), target.c_str()) != 0) error = errno;
+  if (error != 0 && error != EEXIST) std::remove(part.c_str());
+  return error;
+}
+
+} // namespace
+
+void write_file(const std::string& path, std::string_view content) {
+  if (const int error = write_or_error(path, content); error != 0)
+    throw OutputError(path + ": " + std::strerror(error));
+}
+
+} // namespace cli

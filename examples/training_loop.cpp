@@ -1,0 +1,49 @@
+// Where does the time of a training loop go? Four stages over two streams: the next batch is copied in while
+// the present one is computed with, into the other of two buffers. The loop is timed stage by stage, and
+// never waits for the device.
+#include "stage_table.hpp"
+#include "training_model.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace {
+
+constexpr int iterations = 200;
+constexpr int warm_up = 4;
+
+bool is_plausible(const cuevent::StageReport& report) {
+  return std::all_of(report.stages.begin(), report.stages.end(), [](const cuevent::StageStatistics& stage) {
+    return stage.count + stage.dropped == iterations && stage.min.count() > 0;
+  });
+}
+
+} // namespace
+
+int main() try {
+  const gpu::Gpu gpu;
+  std::printf("Running on %s%s\n", gpu.name().c_str(),
+              gpu.simulated() ? ": no device, so all times are modelled, not measured" : "");
+  training::Model model(gpu);
+  for (int i = 0; i < warm_up; ++i)
+    model.step(i); // the first launch of a kernel also loads it
+  model.timer().collect();
+  model.timer().clear();
+  model.reset();
+
+  for (int i = 0; i < iterations; ++i)
+    model.step(i);
+  model.timer().collect();
+
+  const cuevent::StageReport report = model.timer().report();
+  training::print(report);
+  const bool right = is_plausible(report) && (gpu.simulated() || model.is_right(iterations));
+  if (!right) std::puts("\nSomething is WRONG.");
+  return right ? 0 : 1;
+} catch (const cuevent::DriverUnavailable& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 77;
+} catch (const cuevent::DriverError& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

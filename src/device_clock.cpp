@@ -1,0 +1,189 @@
+#include "device_clock.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace cuevent {
+
+CUresult DeviceClock::create(const Context& context) noexcept {
+  context_ = context;
+  {
+    CUresult result = CUDA_SUCCESS;
+    const ContextGuard guard(context, result);
+    if (result != CUDA_SUCCESS) return failed("cuCtxPushCurrent", result);
+    result = table().cuStreamCreate_v2000(&stream_, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) {
+      stream_ = nullptr;
+      return failed("cuStreamCreate", result);
+    }
+    const auto make = [&](DriverEvent& event) {
+      if (result == CUDA_SUCCESS) result = DriverEvent::try_create(event, context, EventFlags::timing);
+    };
+    for (Anchor& anchor : anchors_)
+      make(anchor.event);
+    for (DriverEvent& event : probes_)
+      make(event);
+    if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
+  }
+  if (const CUresult result = record(anchors_[0].event); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = wait_for(anchors_[0].event); result != CUDA_SUCCESS) return result;
+  known_ = 1;
+  return calibrate();
+}
+
+DeviceClock::~DeviceClock() {
+  if (stream_ == nullptr) return;
+  // As with events: where the context is gone, so is the stream.
+  const CUresult lost = context_.status();
+  const CUresult result = lost == CUDA_SUCCESS ? table().cuStreamDestroy_v4000(stream_) : lost;
+  if (result != CUDA_SUCCESS) report_error(result, "cuStreamDestroy");
+}
+
+CUresult DeviceClock::record(DriverEvent& event) noexcept {
+  const CUresult result = event.try_record(stream_);
+  return result == CUDA_SUCCESS ? result : failed("cuEventRecord", result);
+}
+
+CUresult DeviceClock::wait_for(const DriverEvent& event) noexcept {
+  // It comes at once, and a capture of this thread must not notice: so neither sleep nor cuEventSynchronize.
+  CUresult result;
+  do
+    result = event.try_query_relaxed();
+  while (result == CUDA_ERROR_NOT_READY);
+  return result == CUDA_SUCCESS ? result : failed("cuEventQuery", result);
+}
+
+CUresult DeviceClock::elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept {
+  DriverEvent::Milliseconds time;
+  const CUresult result = from.try_elapsed_time(time, to);
+  if (result != CUDA_SUCCESS) return failed("cuEventElapsedTime", result);
+  nanoseconds = 1e6 * static_cast<double>(time.count());
+  return result;
+}
+
+void DeviceClock::rounded(double nanoseconds) noexcept {
+  const DeviceTime rounding(std::abs(nanoseconds) * std::numeric_limits<float>::epsilon() / 2);
+  reading_.rounding = std::max(reading_.rounding, rounding);
+}
+
+const DeviceClock::Anchor& DeviceClock::nearest_to(double time) const noexcept {
+  std::size_t nearest = newest_;
+  for (std::size_t age = 1; age < known_; ++age) {
+    const std::size_t older = (newest_ + anchors_.size() - age) % anchors_.size();
+    if (std::abs(anchors_[older].time - time) >= std::abs(anchors_[nearest].time - time)) break;
+    nearest = older;
+  }
+  return anchors_[nearest];
+}
+
+CUresult DeviceClock::time_of(const DriverEvent& event, double& time) noexcept {
+  const Anchor& newest = anchors_[newest_];
+  double distance = 0;
+  CUresult result = elapsed(newest.event, event, distance);
+  if (result != CUDA_SUCCESS) return result;
+  const Anchor& nearest = nearest_to(newest.time + distance); // near enough to tell which
+  if (&nearest != &newest) result = elapsed(nearest.event, event, distance);
+  if (result != CUDA_SUCCESS) return result;
+  rounded(distance);
+  time = nearest.time + distance;
+  return result;
+}
+
+CUresult DeviceClock::drop_anchor() noexcept {
+  anchored_ = host_now();
+  known_ = std::min(known_, anchors_.size() - 1); // the oldest makes room
+  const CUresult result = record(anchors_[next_anchor()].event);
+  on_its_way_ = result == CUDA_SUCCESS;
+  return result;
+}
+
+CUresult DeviceClock::take_anchor() noexcept {
+  const Anchor& newest = anchors_[newest_];
+  Anchor& next = anchors_[next_anchor()];
+  double distance = 0;
+  if (const CUresult result = elapsed(newest.event, next.event, distance); result != CUDA_SUCCESS)
+    return result;
+  rounded(distance);
+  next.time = newest.time + distance;
+  newest_ = next_anchor();
+  ++known_;
+  on_its_way_ = false;
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceClock::keep_up() noexcept {
+  if (on_its_way_) {
+    const CUresult result = take_anchor();
+    if (result != CUDA_SUCCESS) return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+  }
+  return due(host_now()) ? drop_anchor() : CUDA_SUCCESS;
+}
+
+CUresult DeviceClock::calibrate() noexcept {
+  CUresult result = CUDA_SUCCESS;
+  const auto take = [&] { // the one that is on its way
+    if (result == CUDA_SUCCESS) result = wait_for(anchors_[next_anchor()].event);
+    if (result == CUDA_SUCCESS) result = take_anchor();
+  };
+  if (on_its_way_) take();
+  if (result == CUDA_SUCCESS) result = drop_anchor();
+  take();
+  long long resolution = 0;
+  if (result == CUDA_SUCCESS) result = align(resolution);
+  if (result == CUDA_SUCCESS) result = probe(resolution);
+  if (result == CUDA_SUCCESS) reading_.resolution = DeviceTime(static_cast<double>(resolution));
+  return result;
+}
+
+CUresult DeviceClock::align(long long& resolution) noexcept {
+  // An event happens after it is asked for and before it is seen to have completed, which bounds the distance
+  // between the two clocks from both sides. All rounds together bound it closer than any of them.
+  constexpr int rounds = 32;
+  struct Bounds {
+    double low, high;
+    double width() const { return high - low; }
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Bounds all{-infinity, infinity}, narrowest{-infinity, infinity};
+  const double anchor_time = anchors_[newest_].time;
+  const long long start = host_now();
+  double distance = 0; // from the newest anchor, which was a moment ago
+  for (int i = 0; i < rounds; ++i) {
+    const long long before = host_now() - start;
+    CUresult result = record(probes_[0]);
+    if (result == CUDA_SUCCESS) result = wait_for(probes_[0]);
+    const long long after = host_now() - start;
+    if (result == CUDA_SUCCESS) result = elapsed(anchors_[newest_].event, probes_[0], distance);
+    if (result != CUDA_SUCCESS) return result;
+    resolution = std::gcd(resolution, std::llround(distance));
+    const double time = anchor_time + distance;
+    const Bounds bounds{static_cast<double>(before) - time, static_cast<double>(after) - time};
+    all = {std::max(all.low, bounds.low), std::min(all.high, bounds.high)};
+    if (bounds.width() < narrowest.width()) narrowest = bounds;
+  }
+  if (all.low > all.high) all = narrowest; // one of the clocks was set in between
+  reading_.epoch = HostTime(std::chrono::nanoseconds(start + std::llround(all.low + all.width() / 2)));
+  reading_.uncertainty = DeviceTime(all.width() / 2);
+  reading_.calibrated_at = DeviceTime(anchor_time + distance);
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceClock::probe(long long& resolution) noexcept {
+  for (DriverEvent& event : probes_)
+    if (const CUresult result = record(event); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = wait_for(probes_.back()); result != CUDA_SUCCESS) return result;
+  std::array<double, std::tuple_size_v<decltype(probes_)> - 1> gaps{};
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    const CUresult result = elapsed(probes_[i], probes_[i + 1], gaps[i]);
+    if (result != CUDA_SUCCESS) return result;
+    resolution = std::gcd(resolution, std::llround(gaps[i]));
+  }
+  const auto middle = gaps.begin() + gaps.size() / 2;
+  std::nth_element(gaps.begin(), middle, gaps.end());
+  reading_.empty_stage = DeviceTime(*middle);
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent

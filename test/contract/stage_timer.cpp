@@ -1,0 +1,580 @@
+// Stages of the work on streams: timed in order, without waiting, also inside captures.
+#include "collected.hpp"
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/retired_events.hpp>
+#include <cuevent/stage_timer.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::DeviceTime;
+using cuevent::DriverEvent;
+using cuevent::Graph;
+using cuevent::HostTime;
+using cuevent::StageId;
+using cuevent::StageReport;
+using cuevent::StageScope;
+using cuevent::StageSpan;
+using cuevent::StageStatistics;
+using cuevent::StageTimer;
+using cuevent::StageWait;
+using cuevent::StreamCapture;
+using cuevent::StreamId;
+using cuevent::TimedGraph;
+using cuevent::WhenFull;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// Device memory that work can be done on. Its own calls are not made to fail.
+class StageFixture : public test::Fixture {
+public:
+  StageFixture() {
+    const cuevent::ContextGuard guard(unfailing_);
+    REQUIRE(test::call<PFN_cuMemAlloc_v3020>("cuMemAlloc", 3020)(&memory_, bytes) == CUDA_SUCCESS);
+  }
+  ~StageFixture() {
+    const cuevent::ContextGuard guard(unfailing_);
+    const CUresult freed = test::call<PFN_cuMemFree_v3020>("cuMemFree", 3020)(memory_);
+    CHECK(freed == CUDA_SUCCESS);
+  }
+
+protected:
+  static constexpr std::size_t bytes = 16 << 20;
+
+  void work(CUstream stream) const {
+    const cuevent::ContextGuard guard(unfailing_); // for the default streams
+    const auto fill = test::call<PFN_cuMemsetD8Async_v3020>("cuMemsetD8Async", 3020);
+    REQUIRE(fill(memory_, 1, bytes, stream) == CUDA_SUCCESS);
+  }
+
+  /// Lets time pass on the driver's clock: none on the wall's, if it is a virtual one.
+  void pass(std::chrono::nanoseconds time) const { driver.table().pause(time.count()); }
+
+  static bool time_is_virtual() {
+    void* pause = nullptr;
+    CUdriverProcAddressQueryResult status{};
+    test::driver().table().get_proc_address("cueventPause", &pause, 13000, 0, &status);
+    return pause != nullptr;
+  }
+
+private:
+  const cuevent::Context unfailing_ =
+      cuevent::Context::borrow(context.native_handle(), test::unfailing_driver());
+  CUdeviceptr memory_ = 0;
+};
+
+/// What most tests need, as events are made and destroyed by the hundred otherwise.
+const cuevent::StageTimerOptions small{.events_per_stream = 64};
+
+/// The only span of that stage.
+StageSpan span_of(const StageReport& report, StageId stage) {
+  std::optional<StageSpan> found;
+  for (const StageSpan& span : report.spans) {
+    if (span.stage != stage) continue;
+    CHECK_FALSE(found);
+    found = span;
+  }
+  REQUIRE(found);
+  return *found;
+}
+
+const StageStatistics& of(const StageReport& report, StageId stage) {
+  return report.stages.at(static_cast<std::size_t>(stage));
+}
+
+bool is_inside(const StageSpan& inner, const StageSpan& outer) {
+  return outer.begin <= inner.begin && inner.begin <= inner.end && inner.end <= outer.end;
+}
+
+/// Every two spans of a stream are one inside the other, or one after the other.
+void check_nesting(const StageReport& report) {
+  for (const StageSpan& a : report.spans)
+    for (const StageSpan& b : report.spans) {
+      if (a.stream != b.stream || a.number == b.number) continue;
+      CHECK((is_inside(a, b) || is_inside(b, a) || a.end <= b.begin || b.end <= a.begin));
+    }
+}
+
+} // namespace
+
+TEST_CASE_METHOD(StageFixture, "Stages of a stream nest, and neighbours share a boundary") {
+  const Stream stream(context);
+  StageTimer timer(context, small);
+  const StageId step = timer.stage("step"), forward = timer.stage("forward"),
+                backward = timer.stage("backward");
+  CHECK(timer.stage("forward") == forward);
+  CHECK(timer.add_stream(stream, "compute") == StreamId{0});
+  {
+    const StageScope whole(timer, stream, step);
+    CHECK(timer.open(stream, forward));
+    work(stream);
+    CHECK(timer.next(stream, backward));
+    work(stream);
+    timer.close(stream);
+  }
+  CHECK(timer.collect() <= 3); // some may have been read on the way
+  const StageReport report = timer.report();
+  REQUIRE(report.spans.size() == 3);
+  const StageSpan whole = span_of(report, step), first = span_of(report, forward),
+                  second = span_of(report, backward);
+  CHECK(whole.depth == 0);
+  CHECK(first.depth == 1);
+  CHECK(second.depth == 1);
+  CHECK(is_inside(first, whole));
+  CHECK(is_inside(second, whole));
+  CHECK(first.end == second.begin);
+  CHECK(first.begin < first.end);
+  CHECK(second.begin < second.end);
+  CHECK(first.opened <= first.closed);
+  CHECK(report.spans.back().number == whole.number); // in the order of their ends
+  CHECK(report.streams.at(0).name == "compute");
+  for (const StageId stage : {step, forward, backward}) {
+    const StageStatistics& statistics = of(report, stage);
+    const StageSpan span = span_of(report, stage);
+    CHECK(statistics.count == 1);
+    CHECK(statistics.dropped == 0);
+    for (const DeviceTime time : {statistics.total, statistics.min, statistics.mean, statistics.max,
+                                  statistics.p50, statistics.p90, statistics.p99})
+      CHECK(time == span.end - span.begin);
+  }
+  check_nesting(report);
+
+  timer.clear();
+  CHECK(of(timer.report(), step).count == 0);
+  CHECK(timer.report().spans.empty());
+}
+
+TEST_CASE_METHOD(StageFixture, "Opening, closing and polling wait for nothing, and results come in order") {
+  const Stream held(context), free(context);
+  StageTimer timer(context, small);
+  const StageId slow = timer.stage("slow"), quick = timer.stage("quick");
+  Gate gate(held);
+  for (int i = 0; i < 3; ++i) {
+    timer.open(held, slow);
+    timer.close(held);
+  }
+  timer.open(free, quick);
+  work(free);
+  timer.close(free);
+  DriverEvent done(context);
+  done.record(free);
+  REQUIRE(done.synchronize_for(1min));
+  CHECK(timer.poll() == 1); // a stream that is held up holds up no other
+  CHECK(timer.poll() == 0);
+  CHECK(of(timer.report(), slow).count == 0);
+  gate.open();
+  CHECK(timer.collect() == 3);
+  const StageReport report = timer.report();
+  REQUIRE(report.spans.size() == 4);
+  for (std::size_t i = 2; i < 4; ++i) {
+    CHECK(report.spans[i - 1].number < report.spans[i].number);
+    CHECK(report.spans[i - 1].end <= report.spans[i].begin);
+  }
+}
+
+TEST_CASE_METHOD(StageFixture, "A full ring is reported, and loses nothing that it has") {
+  const Stream stream(context);
+  StageTimer timer(context, {.events_per_stream = 4});
+  const StageId stage = timer.stage("stage"), inner = timer.stage("inner");
+  timer.add_stream(stream);
+  {
+    Gate gate(stream);
+    CHECK(timer.open(stream, stage));
+    timer.close(stream);
+    CHECK(timer.open(stream, stage)); // the last event is kept for its end
+    CHECK_FALSE(timer.open(stream, inner));
+    CHECK(timer.try_next(stream, inner) == CUDA_ERROR_NOT_READY);
+    timer.close(stream);
+    timer.close(stream);
+    CHECK_FALSE(timer.open(stream, stage));
+    timer.close(stream);
+    CHECK(timer.try_close(stream) == CUDA_ERROR_ILLEGAL_STATE);
+  }
+  timer.collect();
+  StageReport report = timer.report();
+  CHECK(of(report, stage).count == 2);
+  CHECK(of(report, stage).dropped == 1);
+  CHECK(of(report, inner).count == 0);
+  CHECK(of(report, inner).dropped == 2);
+
+  CHECK(timer.open(stream, stage));
+  CHECK(timer.open(stream, inner));
+  timer.close(stream);
+  timer.close(stream);
+  timer.collect();
+  report = timer.report();
+  CHECK(of(report, stage).count == 3);
+  CHECK(of(report, inner).count == 1);
+  check_nesting(report);
+}
+
+TEST_CASE_METHOD(StageFixture, "A neighbour for which there is no room still ends the stage before it") {
+  const Stream stream(context);
+  StageTimer timer(context, {.events_per_stream = 2});
+  const StageId first = timer.stage("first"), second = timer.stage("second");
+  {
+    Gate gate(stream);
+    CHECK(timer.open(stream, first));
+    CHECK_FALSE(timer.next(stream, second));
+    timer.close(stream);
+  }
+  timer.collect();
+  CHECK(of(timer.report(), first).count == 1);
+  CHECK(of(timer.report(), second).dropped == 1);
+}
+
+TEST_CASE_METHOD(StageFixture, "A timer that is asked to waits for room in its ring") {
+  const Stream stream(context);
+  StageTimer timer(context, {.events_per_stream = 2, .when_full = WhenFull::wait});
+  const StageId stage = timer.stage("stage");
+  for (int i = 0; i < 10; ++i) {
+    CHECK(timer.open(stream, stage));
+    work(stream);
+    timer.close(stream);
+  }
+  timer.collect();
+  CHECK(of(timer.report(), stage).count == 10);
+
+  CHECK(timer.open(stream, stage));
+  CHECK_FALSE(timer.open(stream, stage)); // nothing is on its way whose end would make room
+  timer.close(stream);
+  timer.close(stream);
+  timer.collect();
+}
+
+TEST_CASE_METHOD(StageFixture, "Of many spans the last are kept, and all are counted") {
+  const Stream stream(context);
+  StageTimer timer(context, {.events_per_stream = 8, .spans = 3, .when_full = WhenFull::wait});
+  const StageId stage = timer.stage("stage");
+  for (int i = 0; i < 7; ++i) {
+    timer.next(stream, stage);
+    work(stream);
+  }
+  timer.close(stream);
+  timer.collect();
+  const StageReport report = timer.report();
+  const StageStatistics& statistics = of(report, stage);
+  CHECK(statistics.count == 7);
+  REQUIRE(report.spans.size() == 3);
+  CHECK(report.spans[0].end == report.spans[1].begin);
+  CHECK(report.spans[1].end == report.spans[2].begin);
+  CHECK(statistics.min > DeviceTime(0));
+  CHECK(statistics.min <= statistics.p50);
+  CHECK(statistics.p50 <= statistics.p90);
+  CHECK(statistics.p90 <= statistics.p99);
+  CHECK(statistics.p99 <= statistics.max);
+  CHECK(std::abs((statistics.mean * 7 - statistics.total).count()) < 1);
+}
+
+TEST_CASE_METHOD(StageFixture, "A wait through the timer is an arrow between the stages around it") {
+  const Stream copying(context), computing(context);
+  DriverEvent copied(context), unknown(context);
+  StageTimer timer(context, small);
+  const StageId copy = timer.stage("copy"), forward = timer.stage("forward");
+  timer.open(copying, copy);
+  work(copying);
+  timer.close(copying);
+  timer.record(copied, copying);
+  timer.wait(copied, computing);
+  timer.open(computing, forward);
+  work(computing);
+  timer.close(computing);
+  timer.wait(unknown, computing); // was not recorded through the timer
+  timer.collect();
+
+  const StageReport report = timer.report();
+  const StageSpan from = span_of(report, copy), to = span_of(report, forward);
+  REQUIRE(report.waits.size() == 1);
+  const StageWait& wait = report.waits[0];
+  CHECK(wait.from == from.number);
+  CHECK(wait.to == to.number);
+  CHECK(wait.from_stream == from.stream);
+  CHECK(wait.to_stream == to.stream);
+  CHECK(wait.departure == from.end);
+  CHECK(wait.arrival == to.begin);
+  CHECK(wait.departure <= wait.arrival);
+  CHECK(report.untraced_waits == 1);
+}
+
+TEST_CASE_METHOD(StageFixture, "Stages on the default streams are those of the timer's context") {
+  StageTimer timer(context, small);
+  const StageId stage = timer.stage("stage");
+  for (CUstream const stream : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    timer.open(stream, stage);
+    work(stream);
+    timer.close(stream);
+  }
+  timer.collect();
+  CHECK(of(timer.report(), stage).count == 3);
+}
+
+TEST_CASE_METHOD(StageFixture, "What cannot be timed is refused") {
+  const Stream stream(context);
+  const cuevent::Context other = cuevent::Context::create(0, driver);
+  const Stream elsewhere(other);
+  StageTimer timer(context, small);
+  const StageId stage = timer.stage("stage");
+  CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState);
+  CHECK_THROWS_AS(timer.open(elsewhere, stage), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(timer.close(elsewhere), cuevent::IllegalState); // it was not opened
+  CHECK_THROWS_AS(timer.open(stream, StageId{1}), cuevent::InvalidValue);
+  CHECK_THROWS_AS(StageTimer(context, {.events_per_stream = 1}), cuevent::InvalidValue);
+  StageTimer empty;
+  CHECK(empty.try_open(stream, stage) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(empty.open(stream, stage), cuevent::InvalidHandle);
+  CHECK(StageTimer::try_create(empty, cuevent::Context()) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(StageTimer::try_create(empty, context) == CUDA_SUCCESS);
+  CHECK(empty);
+}
+
+TEST_CASE_METHOD(StageFixture, "A timer harms no capture of its thread") {
+  const Stream captured(context), other(context);
+  StageTimer timer(context, {.events_per_stream = 2, .when_full = WhenFull::wait});
+  const StageId stage = timer.stage("stage");
+  timer.add_stream(other);
+  StreamCapture capture(context, captured, cuevent::CaptureMode::global);
+  for (int i = 0; i < 3; ++i) {
+    timer.open(other, stage); // for which it has to wait
+    timer.close(other);
+  }
+  timer.poll();
+  timer.collect();
+  timer.calibrate();
+  CHECK_NOTHROW(capture.end());
+  CHECK(of(timer.report(), stage).count == 3);
+}
+
+TEST_CASE_METHOD(StageFixture, "Device times stand on the host's clock") {
+  const Stream stream(context);
+  StageTimer timer(context, small);
+  const StageId stage = timer.stage("stage");
+  const HostTime before = now();
+  timer.open(stream, stage);
+  work(stream);
+  timer.close(stream);
+  timer.collect();
+  const HostTime after = now();
+  const StageReport report = timer.report();
+  const StageSpan span = span_of(report, stage);
+  // The two clocks drift apart by less than that in the moment since the calibration.
+  const auto slack = std::chrono::duration_cast<HostTime::duration>(report.clock.uncertainty) +
+                     std::chrono::microseconds(10);
+  CHECK(report.clock.uncertainty > DeviceTime(0));
+  CHECK(report.clock.host_time(span.begin) >= before - slack);
+  CHECK(report.clock.host_time(span.end) <= after + slack);
+  CHECK(span.opened >= before);
+  CHECK(span.closed <= after);
+  CHECK(report.clock.resolution > DeviceTime(0));
+  CHECK(report.clock.empty_stage > DeviceTime(0));
+}
+
+TEST_CASE_METHOD(StageFixture, "A minute is measured as finely as a moment") {
+  if (!time_is_virtual()) SKIP("takes a minute");
+  const Stream stream(context);
+  StageTimer timer(context, small);
+  const StageId minute = timer.stage("minute"), moment = timer.stage("moment");
+  timer.open(stream, minute);
+  for (int i = 0; i < 30; ++i) {
+    pass(2s);
+    timer.open(stream, moment);
+    work(stream);
+    timer.close(stream);
+    timer.poll();
+  }
+  timer.close(stream);
+  timer.collect();
+  const StageReport report = timer.report();
+  const StageSpan span = span_of(report, minute);
+  const auto submitted = span.closed - span.opened; // on the virtual clock, as all else here
+  CHECK(std::abs((span.end - span.begin - submitted).count()) < 50'000);
+  const StageStatistics& moments = of(report, moment);
+  // 2 us for the call, 8.4 for the work at 2 TB/s and 1.25 for the record, seen in steps of 32 ns.
+  CHECK((moments.max - moments.min).count() <= 64);
+  CHECK(report.clock.rounding < DeviceTime(150));
+  CHECK(report.clock.rounding > DeviceTime(0));
+}
+
+namespace {
+
+/// A step of two stages on one stream and one on another, which waits for the first and is waited for.
+class CapturedStep {
+public:
+  CapturedStep(StageTimer& timer, const cuevent::Context& context)
+      : timer_(timer), context_(context), main_(context), side_(context), forked_(context), joined_(context) {
+    timer.add_stream(main_, "main");
+    timer.add_stream(side_, "side");
+  }
+
+  CUstream stream() const { return main_; }
+  StageId first() const { return first_; }
+  StageId second() const { return second_; }
+  StageId beside() const { return beside_; }
+
+  template <class Work>
+  void submit(const Work& work) {
+    timer_.open(main_, first_);
+    work(main_);
+    timer_.next(main_, second_);
+    timer_.record(forked_, main_);
+    timer_.wait(forked_, side_);
+    timer_.open(side_, beside_);
+    work(side_);
+    timer_.close(side_);
+    timer_.record(joined_, side_);
+    work(main_);
+    timer_.close(main_);
+    timer_.wait(joined_, main_);
+  }
+
+  template <class Work>
+  Graph capture(const Work& work) {
+    StreamCapture capture(context_, main_);
+    submit(work);
+    return capture.end();
+  }
+
+private:
+  StageTimer& timer_;
+  const cuevent::Context& context_;
+  Stream main_, side_;
+  DriverEvent forked_, joined_;
+  StageId first_ = timer_.stage("first"), second_ = timer_.stage("second"), beside_ = timer_.stage("beside");
+};
+
+} // namespace
+
+TEST_CASE_METHOD(StageFixture, "A captured step is timed at every launch") {
+  const int events = test::live_handles().events;
+  {
+    StageTimer timer(context, small);
+    CapturedStep step(timer, context);
+    const auto fill = [&](CUstream stream) { work(stream); };
+    std::optional<Graph> graph(step.capture(fill));
+    std::optional<TimedGraph> timed(timer.instantiate(std::move(*graph)));
+    graph.reset();
+    CHECK(timer.collect() == 0); // it has only been captured
+    const StageId outer = timer.stage("outer");
+    for (int launch = 0; launch < 3; ++launch) {
+      const StageScope scope(timer, step.stream(), outer);
+      timed->launch(step.stream());
+    }
+    timer.collect();
+    StageReport report = timer.report();
+    for (const StageId stage : {step.first(), step.second(), step.beside(), outer})
+      CHECK(of(report, stage).count == 3);
+    check_nesting(report);
+    for (const StageSpan& span : report.spans)
+      CHECK(span.depth == (span.stage == step.first() || span.stage == step.second() ? 1 : 0));
+    REQUIRE(report.waits.size() == 3); // what joins comes after the last stage of the graph
+    for (const StageWait& wait : report.waits)
+      CHECK(wait.departure <= wait.arrival);
+
+    // A launch that has not begun has no times yet, though its events may have been used before.
+    timer.clear();
+    {
+      Gate gate(step.stream());
+      timed->launch(step.stream());
+      timed->launch(step.stream());
+      CHECK(timer.poll() == 0);
+    }
+    timer.collect();
+    CHECK(of(timer.report(), step.second()).count == 2);
+    check_nesting(timer.report());
+    timed.reset();
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}
+
+TEST_CASE_METHOD(StageFixture, "Launches use the ring again and again, and go on where it is full") {
+  const int events = test::live_handles().events;
+  {
+    StageTimer timer(context, {.events_per_stream = 6});
+    CapturedStep step(timer, context);
+    const auto fill = [&](CUstream stream) { work(stream); };
+    Graph graph = step.capture(fill);
+    TimedGraph timed = timer.instantiate(std::move(graph));
+    DriverEvent done(context);
+    {
+      Gate gate(step.stream());
+      for (int launch = 0; launch < 4; ++launch)
+        timed.launch(step.stream()); // two have room
+      done.record(step.stream());
+      CHECK_FALSE(done.query());
+    }
+    CHECK(done.synchronize_for(1min));
+    timer.collect();
+    CHECK(of(timer.report(), step.first()).count == 2);
+    CHECK(of(timer.report(), step.first()).dropped == 2);
+    for (int launch = 0; launch < 5; ++launch) {
+      timed.launch(step.stream());
+      timer.collect();
+    }
+    CHECK(of(timer.report(), step.first()).count == 7);
+    CHECK(of(timer.report(), step.beside()).count == 7);
+    check_nesting(timer.report());
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}
+
+TEST_CASE_METHOD(StageFixture, "A timer that is asked to waits for room for a launch") {
+  const int events = test::live_handles().events;
+  {
+    StageTimer timer(context, {.events_per_stream = 4, .when_full = WhenFull::wait});
+    CapturedStep step(timer, context);
+    Graph graph = step.capture([&](CUstream stream) { work(stream); });
+    TimedGraph timed = timer.instantiate(std::move(graph));
+    for (int launch = 0; launch < 6; ++launch)
+      timed.launch(step.stream());
+    timer.collect();
+    for (const StageId stage : {step.first(), step.second(), step.beside()}) {
+      CHECK(of(timer.report(), stage).count == 6);
+      CHECK(of(timer.report(), stage).dropped == 0);
+    }
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}
+
+TEST_CASE_METHOD(StageFixture, "Only a whole capture can be instantiated") {
+  const int events = test::live_handles().events;
+  {
+    const Stream stream(context);
+    StageTimer timer(context, small);
+    const StageId stage = timer.stage("stage");
+    Graph without(context);
+    CHECK_THROWS_AS(timer.instantiate(std::move(without)), cuevent::NotFound);
+    {
+      const StreamCapture abandoned(context, stream);
+      timer.open(stream, stage);
+    }
+    CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState); // it was opened in the capture
+
+    StreamCapture capture(context, stream);
+    timer.open(stream, stage); // not inside the one that was abandoned
+    CHECK_NOTHROW(timer.close(stream));
+    CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState);
+    Graph whole = capture.end();
+    StreamCapture another(context, stream);
+    timer.open(stream, stage);
+    Graph half = another.end();
+    CHECK_THROWS_AS(timer.instantiate(std::move(half)), cuevent::IllegalState);
+    TimedGraph timed = timer.instantiate(std::move(whole));
+    timed.launch(stream);
+    timer.collect();
+    CHECK(of(timer.report(), stage).count == 1);
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}

@@ -1,0 +1,238 @@
+#include <cuevent/stage_timer.hpp>
+
+#include "../../src/duration_histogram.hpp"
+#include "recording_fixture.hpp"
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+using namespace cuevent;
+using namespace test;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(!std::is_copy_constructible_v<StageTimer> && !std::is_copy_assignable_v<StageTimer>);
+static_assert(std::is_nothrow_move_constructible_v<StageTimer> &&
+              std::is_nothrow_move_assignable_v<StageTimer>);
+static_assert(!std::is_copy_constructible_v<TimedGraph> && std::is_nothrow_move_constructible_v<TimedGraph>);
+static_assert(!std::is_copy_constructible_v<StageScope> && !std::is_move_constructible_v<StageScope>);
+
+namespace {
+
+struct TimerFixture : RecordingFixture {
+  StageTimer timer{context, {.events_per_stream = 16}};
+  StageId first = timer.stage("first"), second = timer.stage("second");
+
+  TimerFixture() {
+    timer.add_stream(stream);
+    recording.calls();
+  }
+  ~TimerFixture() { timer = StageTimer(); }
+
+  const StageStatistics of(StageId stage) const {
+    return timer.report().stages.at(static_cast<std::size_t>(stage));
+  }
+  /// The device does not get on.
+  void hold() { recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); }
+};
+
+} // namespace
+
+TEST_CASE_METHOD(TimerFixture, "A stage costs a record at each of its ends, and a neighbour shares one") {
+  const Names boundary{"cuStreamIsCapturing", "cuEventRecord"};
+  CHECK(timer.open(stream, first));
+  CHECK(recording.calls() == boundary);
+  CHECK(timer.next(stream, second));
+  CHECK(recording.calls() == boundary);
+  timer.close(stream);
+  CHECK(recording.calls() == boundary);
+
+  for (int stage = 0; stage < 8; ++stage)
+    timer.next(stream, first);
+  timer.close(stream);
+  const Names calls = recording.calls();
+  CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 9);
+  CHECK(calls.size() == 18);
+}
+
+TEST_CASE_METHOD(TimerFixture,
+                 "Reading back asks once for each boundary, and stops at the first that is not ready") {
+  timer.open(stream, first);
+  timer.next(stream, second);
+  timer.close(stream);
+  recording.calls();
+  recording.fail_next("cuEventElapsedTime", CUDA_ERROR_NOT_READY);
+  CHECK(timer.poll() == 0);
+  CHECK(recording.calls() == Names{"cuEventElapsedTime"});
+  CHECK(timer.poll() == 2);
+  CHECK(recording.calls() == Names(3, "cuEventElapsedTime"));
+  CHECK(timer.poll() == 0);
+  CHECK(recording.calls().empty());
+  CHECK(of(first).count == 1);
+  CHECK(of(second).count == 1);
+}
+
+TEST_CASE_METHOD(TimerFixture, "A full ring asks the device once, records nothing and does not wait") {
+  hold();
+  for (int i = 0; i < 8; ++i) {
+    CHECK(timer.open(stream, first));
+    timer.close(stream);
+  }
+  recording.calls();
+  CHECK(timer.try_open(stream, second) == CUDA_ERROR_NOT_READY);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuEventElapsedTime"});
+  timer.close(stream);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+  CHECK(of(second).dropped == 1);
+
+  recording.fail_nothing();
+  CHECK(timer.open(stream, second)); // which reads back what has completed meanwhile
+  timer.close(stream);
+  timer.collect();
+  CHECK(of(first).count == 8);
+  CHECK(of(second).count == 1);
+}
+
+TEST_CASE_METHOD(TimerFixture, "A stage that could not be opened is not open") {
+  recording.fail_next("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(timer.open(stream, first), OutOfMemory);
+  CHECK(of(first).dropped == 1);
+  CHECK_THAT(refusal<IllegalState>([&] { timer.close(stream); }), ContainsSubstring("no stage is open"));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<ContextMismatch>([&] { timer.open(stream, first); }),
+             ContainsSubstring("another context"));
+}
+
+TEST_CASE_METHOD(TimerFixture,
+                 "A stage whose end could not be recorded is closed and lost, and the next is not") {
+  for (const char* const call : {"cuEventRecord", "cuStreamIsCapturing"}) {
+    CAPTURE(call);
+    timer.clear();
+    timer.open(stream, first);
+    timer.open(stream, second);
+    recording.fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_THROWS_AS(timer.close(stream), OutOfMemory);
+    timer.close(stream);
+    CHECK(timer.try_close(stream) == CUDA_ERROR_ILLEGAL_STATE);
+    timer.collect();
+    CHECK(of(first).count == 1);
+    CHECK(of(second).count == 0);
+    CHECK(of(second).dropped == 1);
+  }
+  timer.open(stream, first);
+  recording.fail_next("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(timer.try_next(stream, second) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(timer.try_close(stream) == CUDA_ERROR_ILLEGAL_STATE);
+  CHECK(timer.collect() == 0);
+}
+
+TEST_CASE_METHOD(TimerFixture, "A scope reports what its end could not do") {
+  HookedErrors hooked;
+  {
+    const StageScope scope(timer, stream, first);
+    recording.fail_next("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  CHECK(hooked.take() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(timer.try_close(stream) == CUDA_ERROR_ILLEGAL_STATE);
+}
+
+TEST_CASE_METHOD(TimerFixture, "A fault comes out of the next reading, and what was read before it stays") {
+  timer.open(stream, first);
+  timer.next(stream, second);
+  timer.close(stream);
+  recording.fail_call(3, CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_THROWS_AS(timer.poll(), IllegalAddress);
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_ILLEGAL_ADDRESS);
+  std::size_t spans = 0;
+  CHECK(timer.try_collect(spans) == CUDA_ERROR_ILLEGAL_ADDRESS); // and does not wait for ever
+  CHECK(spans == 0);
+  CHECK(of(first).count == 1);
+  CHECK(of(second).count == 0);
+  recording.fail_nothing();
+}
+
+TEST_CASE_METHOD(TimerFixture, "In a capture the records are external, of events of their own") {
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  timer.open(stream, first);
+  Names calls = recording.calls();
+  std::erase_if(calls, [](std::string_view call) { return call.starts_with("cuCtx"); }); // of the creation
+  CHECK(calls ==
+        Names{"cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuEventCreate", "cuEventRecordWithFlags"});
+  CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
+  timer.close(stream);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  CHECK_THROWS_AS(timer.open(stream, first), StreamCaptureInvalidated);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  CHECK(timer.collect() == 0);
+  CHECK(of(first).count == 0);
+}
+
+TEST_CASE_METHOD(TimerFixture, "Events recorded and waited for through the timer cost one question more") {
+  DriverEvent event(context);
+  recording.calls();
+  timer.record(event, stream);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuEventRecord"});
+  timer.wait(event, stream, WaitFlags::external);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWaitEvent"});
+  CHECK(recording.wait_flags() == CU_EVENT_WAIT_EXTERNAL);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "Whichever call of a timer fails, its error is told and nothing is left behind") {
+  const long streams_before = RecordingDriver::live_streams();
+  DriverEvent event(context);
+  events_before = RecordingDriver::live_events();
+  fail_each_call([&] {
+    StageTimer timer(context, {.events_per_stream = 2});
+    const StageId stage = timer.stage("stage");
+    timer.open(stream, stage);
+    timer.next(stream, stage);
+    timer.record(event, stream);
+    timer.wait(event, stream);
+    timer.poll();
+    timer.close(stream);
+    timer.collect();
+  });
+  // Those whose end, or the question before it, was made to fail, with each of four errors.
+  CHECK(RecordingDriver::live_streams() - streams_before == 8);
+  event.close();
+  events_before = RecordingDriver::live_events();
+}
+
+TEST_CASE("The percentiles of a histogram are within 0.4 % of those of all values") {
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<double> times(std::log(50'000.0), 2);
+  DurationHistogram histogram;
+  std::vector<double> all;
+  for (int i = 0; i < 10'000; ++i) {
+    all.push_back(times(random));
+    histogram.add(all.back());
+  }
+  std::sort(all.begin(), all.end());
+  for (const double percent : {1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 100.0}) {
+    CAPTURE(percent);
+    const double exact = all[static_cast<std::size_t>(std::ceil(percent * 100)) - 1];
+    CHECK(std::abs(histogram.percentile(percent) - exact) <= 0.004 * exact + 0.5);
+  }
+  CHECK(histogram.count() == all.size());
+  CHECK(histogram.min() == all.front());
+  CHECK(histogram.max() == all.back());
+}
+
+TEST_CASE("A histogram takes any duration") {
+  DurationHistogram histogram;
+  CHECK(histogram.percentile(50) == 0);
+  for (const double time : {0.0, 0.4, 255.0, 256.0, 257.9, 1e18}) {
+    CAPTURE(time);
+    DurationHistogram one;
+    one.add(time);
+    CHECK(one.percentile(50) == time); // as it lies between the least and the greatest
+    histogram.add(time);
+  }
+  CHECK(histogram.percentile(100) > 1e13);
+  CHECK(histogram.count() == 6);
+}

@@ -88,8 +88,9 @@ struct QueueFixture : Fixture {
 TEST_CASE_METHOD(QueueFixture, "Callbacks run once their work is complete, in the order of their stream") {
   const Stream held(context), free(context);
   const Words words(context, 2);
-  CompletionQueue queue(context);
   std::vector<std::uint32_t> order;
+  bool ran = false;
+  CompletionQueue queue(context); // whose end runs what is pending, so that goes last
   {
     Gate gate(held);
     for (std::uint32_t i = 1; i <= 10; ++i) {
@@ -100,7 +101,6 @@ TEST_CASE_METHOD(QueueFixture, "Callbacks run once their work is complete, in th
       });
     }
     REQUIRE(words.write(1, free, 1) == CUDA_SUCCESS);
-    bool ran = false;
     queue.when_complete(free, [&](CUresult) { ran = words.read(1) == 1; });
     const auto deadline = std::chrono::steady_clock::now() + 1min;
     while (queue.pending() > 10 && std::chrono::steady_clock::now() < deadline)
@@ -177,12 +177,12 @@ TEST_CASE_METHOD(QueueFixture, "A stream of another context is refused") {
 
 TEST_CASE_METHOD(QueueFixture, "A destroyed stream's callbacks run, and hold up no later stream's") {
   std::optional<Stream> destroyed(context);
+  bool ran = false;
   CompletionQueue queue(context);
   Gate gate(*destroyed);
   queue.when_complete(*destroyed, note());
   destroyed.reset();
   const Stream later(context); // which may have the handle of the other
-  bool ran = false;
   queue.when_complete(later, [&](CUresult) { ran = true; });
   const auto deadline = std::chrono::steady_clock::now() + 1min;
   while (!ran && std::chrono::steady_clock::now() < deadline)
@@ -267,9 +267,9 @@ TEST_CASE_METHOD(QueueFixture,
   for (auto& stream : streams)
     stream.emplace(context);
   const Words words(context, submitters);
-  CompletionQueue queue(context);
   std::array<std::uint32_t, submitters> ran{}; // of each stream
   std::atomic<std::size_t> wrong{0}, failed{0}, returned{0}, submitting{submitters};
+  CompletionQueue queue(context);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < submitters; ++t)
     threads.emplace_back([&, t] {

@@ -432,7 +432,27 @@ Task await_each(CompletionQueue& queue, std::vector<CUstream> streams, Results& 
     results.push_back(co_await queue.completion(stream));
 }
 
-Task fail_after(CompletionQueue& queue, CUstream stream) {
+/// A coroutine that starts at once, and ends with this: one that has thrown does not by itself.
+struct OwnedTask {
+  struct promise_type {
+    OwnedTask get_return_object() noexcept {
+      return OwnedTask(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
+    std::suspend_never initial_suspend() const noexcept { return {}; }
+    std::suspend_always final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() const { throw; }
+  };
+
+  explicit OwnedTask(std::coroutine_handle<promise_type> its) noexcept : handle(its) {}
+  OwnedTask(const OwnedTask&) = delete;
+  OwnedTask& operator=(const OwnedTask&) = delete;
+  ~OwnedTask() { handle.destroy(); }
+
+  std::coroutine_handle<promise_type> handle;
+};
+
+OwnedTask fail_after(CompletionQueue& queue, CUstream stream) {
   co_await queue.completion(stream);
   throw InvalidValue("cuLaunchKernel");
 }
@@ -471,7 +491,7 @@ TEST_CASE_METHOD(QueueFixture, "the end of a queue leaves no coroutine suspended
 
 TEST_CASE_METHOD(QueueFixture, "what a coroutine throws goes to the hook", "[queue][coroutine]") {
   HookedErrors hooked;
-  fail_after(queue, stream);
+  const OwnedTask task = fail_after(queue, stream);
   CHECK(queue.poll() == 1);
   CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
 }

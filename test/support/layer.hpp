@@ -3,6 +3,8 @@
 
 #include <cuda.h>
 
+#include <atomic>
+
 namespace test {
 
 /// A function in front of one of the driver's: a call of it is Policy::call(below, arguments...).
@@ -11,9 +13,9 @@ struct InFront;
 template <class Policy, class... Arguments>
 struct InFront<Policy, CUresult (*)(Arguments...)> {
   using Function = CUresult (*)(Arguments...);
-  static inline Function below = nullptr;
+  static inline std::atomic<Function> below = nullptr; // set at each lookup, on any thread, to the same
 
-  static CUresult CUDAAPI call(Arguments... arguments) { return Policy::call(below, arguments...); }
+  static CUresult CUDAAPI call(Arguments... arguments) { return Policy::call(below.load(), arguments...); }
 };
 
 /// Puts a function in front of `below`, and returns it.

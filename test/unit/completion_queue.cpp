@@ -445,9 +445,11 @@ struct OwnedTask {
   };
 
   explicit OwnedTask(std::coroutine_handle<promise_type> its) noexcept : handle(its) {}
-  OwnedTask(const OwnedTask&) = delete;
-  OwnedTask& operator=(const OwnedTask&) = delete;
-  ~OwnedTask() { handle.destroy(); }
+  OwnedTask(OwnedTask&& other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
+  OwnedTask& operator=(OwnedTask&&) = delete;
+  ~OwnedTask() {
+    if (handle) handle.destroy();
+  }
 
   std::coroutine_handle<promise_type> handle;
 };

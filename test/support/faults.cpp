@@ -41,7 +41,7 @@ constexpr bool takes_effect(Row row) {
 void end_capture(PFN_cuStreamEndCapture_v10000 below, CUstream stream, CUgraph* graph) {
   below(stream, graph);
   using Destroy = InFront<Faulty<Row::cuGraphDestroy_v10000>, PFN_cuGraphDestroy_v10000>;
-  if (*graph != nullptr) Destroy::below(*graph);
+  if (*graph != nullptr) Destroy::below.load()(*graph);
   *graph = nullptr;
 }
 

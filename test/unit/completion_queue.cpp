@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 using namespace cuevent;
 using namespace test;

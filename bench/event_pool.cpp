@@ -82,12 +82,12 @@ void event_pool(benchmark::State& state) {
   pool->acquire(); // what a thread does once
   const TimeOfEach time(state);
   if (at_once == 1)
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto each : state) {
       PooledEvent lease = pool->acquire();
       benchmark::DoNotOptimize(lease);
     }
   else
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto each : state) {
       for (PooledEvent& lease : leases)
         lease = pool->acquire();
       for (PooledEvent& lease : leases)
@@ -97,7 +97,7 @@ void event_pool(benchmark::State& state) {
 
 void mutex_and_vector(benchmark::State& state) {
   const TimeOfEach time(state);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto each : state) {
     DriverEvent event = mutex_pool->acquire();
     benchmark::DoNotOptimize(event);
     mutex_pool->give_back(std::move(event));
@@ -108,7 +108,7 @@ void create_and_destroy(benchmark::State& state) {
   const ContextGuard current(context());
   const DriverTable& table = context().driver().table();
   const TimeOfEach time(state);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto each : state) {
     CUevent event = nullptr;
     table.cuEventCreate_v2000(&event, CU_EVENT_DISABLE_TIMING);
     table.cuEventDestroy_v4000(event);

@@ -53,6 +53,7 @@ private:
   }
   std::vector<DriverEvent> make_events() const {
     std::vector<DriverEvent> made;
+    made.reserve(most_threads);
     for (int i = 0; i < most_threads; ++i)
       made.emplace_back(context);
     return made;

@@ -119,6 +119,7 @@ private:
   struct Erased {
     using Kept = std::decay_t<Callback>;
     static_assert(std::is_invocable_v<Kept&, CUresult>, "a callback is called with a CUresult");
+    // NOLINTNEXTLINE(misc-redundant-expression): for some callbacks both sides are the same number
     static_assert(sizeof(Kept) <= callback_size && alignof(Kept) <= alignof(std::max_align_t),
                   "a callback has at most 48 bytes: let it hold a pointer to what it works on");
     static_assert(std::is_nothrow_constructible_v<Kept, Callback>,

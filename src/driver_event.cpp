@@ -1,10 +1,10 @@
 #include <cuevent/driver_event.hpp>
 
+#include "between_polls.hpp"
+#include "on_stream.hpp"
 #include "relaxed_mode.hpp"
 #include "retired_events.hpp"
 
-#include <algorithm>
-#include <sched.h>
 #include <string>
 #include <utility>
 
@@ -100,16 +100,12 @@ DriverEvent DriverEvent::borrow(const Context& context, CUevent event, EventFlag
 
 CUresult DriverEvent::record_default(CUstream stream, RecordFlags flags) noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult result = CUDA_SUCCESS;
-  const ContextGuard guard(context_, result);
-  return result == CUDA_SUCCESS ? call_record(stream, flags) : result;
+  return on_stream(context_, stream, [&] { return call_record(stream, flags); });
 }
 
 CUresult DriverEvent::wait_default(CUstream stream, WaitFlags flags) const noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult result = CUDA_SUCCESS;
-  const ContextGuard guard(context_, result);
-  return result == CUDA_SUCCESS ? call_wait(stream, flags) : result;
+  return on_stream(context_, stream, [&] { return call_wait(stream, flags); });
 }
 
 CUresult DriverEvent::record_as_captured(CUstream stream) noexcept {
@@ -202,10 +198,6 @@ CUresult DriverEvent::try_synchronize_for(std::chrono::nanoseconds timeout) cons
 }
 
 CUresult DriverEvent::try_synchronize_until(std::chrono::steady_clock::time_point deadline) const noexcept {
-  // Most waits are short: the first 50 us spin, as the end of a kernel is then seen within 1 us. After 1 ms
-  // of yielding the work is long, and a sleep of a tenth of the time waited so far is seen as at most 10 %
-  // more.
-  constexpr long long spin = 50'000, yield = 1'000'000, longest_sleep = 1'000'000;
   const long long end = std::chrono::nanoseconds(deadline.time_since_epoch()).count();
   const long long start = table().clock_now();
   while (true) {
@@ -213,12 +205,7 @@ CUresult DriverEvent::try_synchronize_until(std::chrono::steady_clock::time_poin
     if (result != CUDA_ERROR_NOT_READY) return result;
     const long long now = table().clock_now();
     if (now >= end) return result;
-    const long long waited = now - start;
-    if (waited < spin) continue;
-    if (waited < yield)
-      sched_yield();
-    else
-      table().pause(std::min({waited / 10, longest_sleep, end - now}));
+    between_polls(table(), now - start, end - now);
   }
 }
 

@@ -1,5 +1,6 @@
 // What a StageTimer does when it is asked to: stages, waits and the events between them, into streams and
 // captures.
+#include "on_stream.hpp"
 #include "stage_timer.hpp"
 
 #include <algorithm>
@@ -51,7 +52,8 @@ CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, st
 
 CUresult StageTimer::State::capture_of(CUstream stream, cuuint64_t& capture) noexcept {
   const DriverTable& table = context.driver().table();
-  const auto ask = [&] {
+  call = "cuCtxPushCurrent"; // by which on_stream may fail
+  return on_stream(context, stream, [&] {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = table.cuStreamIsCapturing_v10000(stream, &status);
     if (result != CUDA_SUCCESS) return failed("cuStreamIsCapturing", result);
@@ -60,12 +62,7 @@ CUresult StageTimer::State::capture_of(CUstream stream, cuuint64_t& capture) noe
       return failed("StageTimer", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     result = table.cuStreamGetCaptureInfo_v10010(stream, &status, &capture);
     return result == CUDA_SUCCESS ? result : failed("cuStreamGetCaptureInfo", result);
-  };
-  if (!is_default_stream(stream)) [[likely]]
-    return ask();
-  CUresult result = CUDA_SUCCESS;
-  const ContextGuard guard(context, result);
-  return result == CUDA_SUCCESS ? ask() : failed("cuCtxPushCurrent", result);
+  });
 }
 
 CapturedStages& StageTimer::State::captured_in(cuuint64_t capture) {

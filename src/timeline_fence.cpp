@@ -1,11 +1,10 @@
 #include <cuevent/timeline_fence.hpp>
 
+#include "between_polls.hpp"
 #include "fence_slots.hpp"
 #include "on_stream.hpp"
 
-#include <algorithm>
 #include <limits>
-#include <sched.h>
 #include <utility>
 
 namespace cuevent {
@@ -149,9 +148,7 @@ bool TimelineFence::wait_for(std::uint64_t ticket, std::chrono::nanoseconds time
 }
 
 CUresult TimelineFence::try_wait_for(std::uint64_t ticket, std::chrono::nanoseconds timeout) const noexcept {
-  // As DriverEvent::synchronize_for does: most waits are short, and a tenth more of a long one is not much.
-  constexpr long long spin = 50'000, yield = 1'000'000, longest_sleep = 1'000'000,
-                      between_questions = 1'000'000;
+  constexpr long long between_questions = 1'000'000;
   if (reached(ticket)) return CUDA_SUCCESS;
   if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   constexpr long long never = std::numeric_limits<long long>::max();
@@ -165,11 +162,8 @@ CUresult TimelineFence::try_wait_for(std::uint64_t ticket, std::chrono::nanoseco
       if (now >= end) return CUDA_ERROR_NOT_READY;
       asked = now;
     }
-    const long long before = now, waited = now - start;
-    if (waited >= yield)
-      table().pause(std::min({waited / 10, longest_sleep, end - now}));
-    else if (waited >= spin)
-      sched_yield();
+    const long long before = now;
+    between_polls(table(), now - start, end - now);
     if (reached(ticket)) return CUDA_SUCCESS;
     now = table().clock_now();
     if (now == before) table().pause(1'000); // a simulated clock, which moves for nothing else here
@@ -194,8 +188,7 @@ void TimelineFence::fail_signal(CUresult result) const {
   if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     advice = "the stream is being captured, which goes on, and each replay of the graph would set the fence "
-             "back to "
-             "this ticket: record a DriverEvent with RecordFlags::external there";
+             "back to this ticket: record a DriverEvent with RecordFlags::external there";
   if (result == CUDA_ERROR_INVALID_HANDLE && stream_ == CU_STREAM_PER_THREAD)
     advice =
         "CU_STREAM_PER_THREAD is another stream on each thread, and the fence is of that of the thread that "
@@ -210,8 +203,7 @@ void TimelineFence::fail_wait(CUresult result, std::uint64_t ticket) const {
   if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     advice = "the stream is being captured, which goes on, and a fence cannot be waited for in a graph: wait "
-             "for a "
-             "DriverEvent with WaitFlags::external there";
+             "for a DriverEvent with WaitFlags::external there";
   if (result == CUDA_ERROR_INVALID_VALUE && ticket > signalled())
     advice = "signal() has not returned this ticket yet: the streams could come to wait for each other";
   if (result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;

@@ -2,6 +2,7 @@
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
+#include "task.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/completion_queue.hpp>
@@ -12,7 +13,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <coroutine>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +29,7 @@ using test::call;
 using test::Fixture;
 using test::Gate;
 using test::Stream;
+using test::Task;
 
 namespace {
 
@@ -223,16 +224,6 @@ TEST_CASE_METHOD(QueueFixture, "Where the context is lost, each callback is told
 }
 
 namespace {
-
-struct Task {
-  struct promise_type {
-    Task get_return_object() const noexcept { return {}; }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_never final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const noexcept {}
-  };
-};
 
 /// Each stream's work starts when that of the one before is complete.
 Task relay(CompletionQueue& queue, const Words& words, std::vector<CUstream> streams, Results& results) {

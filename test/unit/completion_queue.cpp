@@ -1,6 +1,7 @@
 #include <cuevent/completion_queue.hpp>
 
 #include "recording_fixture.hpp"
+#include "task.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
 
@@ -416,17 +417,6 @@ TEST_CASE_METHOD(QueueFixture, "where no event can be made, nothing is submitted
 }
 
 namespace {
-
-/// A coroutine that starts at once, and of which nobody waits for the end.
-struct Task {
-  struct promise_type {
-    Task get_return_object() const noexcept { return {}; }
-    std::suspend_never initial_suspend() const noexcept { return {}; }
-    std::suspend_never final_suspend() const noexcept { return {}; }
-    void return_void() const noexcept {}
-    void unhandled_exception() const { throw; }
-  };
-};
 
 Task await_each(CompletionQueue& queue, std::vector<CUstream> streams, Results& results) {
   for (CUstream stream : streams)

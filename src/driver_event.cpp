@@ -62,6 +62,12 @@ void check_handle(CUevent event, const char* call) {
   if (event == nullptr) throw InvalidHandle(call, "the CUevent is null");
 }
 
+void check_context(const Context& given, const Context& own, const char* call) {
+  if (!given) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  if (given.driver() != own.driver())
+    throw ContextMismatch(call, "the event and the context are of different drivers");
+}
+
 } // namespace
 
 CUresult DriverEvent::create_elsewhere(CUresult asked) noexcept {
@@ -106,6 +112,19 @@ CUresult DriverEvent::record_default(CUstream stream, RecordFlags flags) noexcep
 CUresult DriverEvent::wait_default(CUstream stream, WaitFlags flags) const noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return on_stream(context_, stream, [&] { return call_wait(stream, flags); });
+}
+
+void DriverEvent::wait(const Context& context, CUstream stream, WaitFlags flags) const {
+  const CUresult result = try_wait(context, stream, flags);
+  if (result == CUDA_SUCCESS) return;
+  if (event_ != nullptr) check_context(context, context_, "cuStreamWaitEvent");
+  fail_wait(result, stream, flags);
+}
+
+CUresult DriverEvent::try_wait(const Context& context, CUstream stream, WaitFlags flags) const noexcept {
+  if (event_ == nullptr || context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return on_stream(context, stream, [&] { return call_wait(stream, flags); });
 }
 
 CUresult DriverEvent::record_as_captured(CUstream stream) noexcept {
@@ -295,10 +314,7 @@ void DriverEvent::fail_wait(CUresult result, CUstream, WaitFlags flags) const {
 
 void DriverEvent::fail_context(CUresult result, const char* call, const Context* context) const {
   if (event_ == nullptr) fail_empty(call);
-  if (context != nullptr && !*context)
-    throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
-  if (context != nullptr && context->driver() != context_.driver())
-    throw ContextMismatch(call, "the event and the context are of different drivers");
+  if (context != nullptr) check_context(*context, context_, call);
   if (result == CUDA_ERROR_INVALID_HANDLE && context != nullptr && *context != context_)
     throw ContextMismatch(call, ("the event is of " + name_of(context_) + " and was to be recorded in " +
                                  name_of(*context) + ": make it in that context")

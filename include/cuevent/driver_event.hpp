@@ -156,6 +156,13 @@ public:
     return call_wait(stream, flags);
   }
 
+  /// The same for a default stream of another context, which `stream` then means; any other stream may be
+  /// given too. Throws ContextMismatch for a context of another driver, InvalidContext for an empty one.
+  /// Context: `context` is made current for the call if `stream` is a default one.
+  void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
+  CUresult try_wait(const Context& context, CUstream stream,
+                    WaitFlags flags = WaitFlags::none) const noexcept;
+
   /// Marks the work submitted to all streams of `context`, which has to be the event's, or of a green
   /// context of it, so far. Driver functions: cuCtxRecordEvent (CUDA 12.5), cuGreenCtxRecordEvent (12.4).
   /// Throws NotSupported on an older driver, ContextMismatch.

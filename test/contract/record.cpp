@@ -172,22 +172,6 @@ TEST_CASE_METHOD(Fixture, "A stream of another context cannot record the event, 
   CHECK(context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A wait orders streams of different devices") {
-  if (test::device_count() < 2) SKIP("needs a second device");
-  const Context second = Context::primary(1, driver);
-  const Stream producer(context), consumer(second);
-  DriverEvent produced(context), consumed(second);
-  CHECK_THROWS_AS(produced.record(consumer), cuevent::ContextMismatch);
-  CHECK_THROWS_WITH(produced.record(consumer), ContainsSubstring("(device 1)"));
-  Gate gate(producer);
-  produced.record(producer);
-  produced.wait(consumer);
-  consumed.record(consumer);
-  CHECK_FALSE(consumed.query());
-  gate.open();
-  consumed.synchronize();
-}
-
 TEST_CASE_METHOD(Fixture, "The external flags are refused outside a capture") {
   const Stream stream(context);
   DriverEvent event(context);

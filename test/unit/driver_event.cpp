@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 #include <type_traits>
@@ -85,6 +86,32 @@ TEST_CASE_METHOD(RecordingFixture, "a default stream means that of the event's o
     CHECK(calls[8] == Call{"cuStreamWaitEvent", context_handle(1)});
     CHECK(recording.context_stack() == std::vector{context_handle(2)});
   }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a wait can name another context whose default stream it means",
+                 "[event]") {
+  const DriverEvent event(context);
+  const Context other = Context::borrow(context_handle(2), driver);
+  for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    recording.calls();
+    event.wait(other, handle);
+    const std::vector<Call> calls = recording.calls_with_contexts();
+    CHECK(std::count(calls.begin(), calls.end(), Call{"cuStreamWaitEvent", context_handle(2)}) == 1);
+    CHECK(recording.context_stack().empty());
+  }
+  event.wait(other, stream, WaitFlags::external);
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamWaitEvent", nullptr}});
+
+  CHECK_THAT(refusal<InvalidContext>([&] { event.wait(Context(), nullptr); }),
+             ContainsSubstring("Context is empty"));
+  CHECK_THROWS_AS(DriverEvent().wait(other, nullptr), EmptyEvent);
+  const Context foreign = Context::borrow(context_handle(2), RecordingDriver::driver(12000));
+  CHECK_THAT(refusal<ContextMismatch>([&] { event.wait(foreign, nullptr); }),
+             ContainsSubstring("different drivers"));
+  recording.fail_next("cuCtxPushCurrent", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(event.try_wait(other, nullptr) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THROWS_AS(event.wait(other, nullptr), RecordedInCapture);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "timing is asked for: without it the driver's disable bit is set",

@@ -1,0 +1,278 @@
+// Several devices in one process, side by side.
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/completion_queue.hpp>
+#include <cuevent/driver_event.hpp>
+#include <cuevent/event_pool.hpp>
+#include <cuevent/graph.hpp>
+#include <cuevent/stage_timer.hpp>
+#include <cuevent/timeline_fence.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using cuevent::CaptureMode;
+using cuevent::CaptureStatus;
+using cuevent::CompletionQueue;
+using cuevent::Context;
+using cuevent::ContextGuard;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::EventPool;
+using cuevent::Graph;
+using cuevent::GraphExec;
+using cuevent::PooledEvent;
+using cuevent::StageTimer;
+using cuevent::StreamCapture;
+using cuevent::TimelineFence;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// The primary context of a second device. Each test begins with this, as it ends where there is none.
+Context second_device(const cuevent::Driver& driver) {
+  if (test::device_count() < 2) SKIP("needs a second device");
+  return Context::primary(1, driver);
+}
+
+/// A word of a device's memory, zero at first.
+class Word {
+public:
+  explicit Word(const Context& context)
+      : context_(Context::borrow(context.native_handle(), test::unfailing_driver())) {
+    const ContextGuard guard(context_);
+    REQUIRE(test::call<PFN_cuMemAlloc_v3020>("cuMemAlloc", 3020)(&address_, sizeof(unsigned)) ==
+            CUDA_SUCCESS);
+    REQUIRE(test::call<PFN_cuMemsetD32_v3020>("cuMemsetD32", 3020)(address_, 0, 1) == CUDA_SUCCESS);
+  }
+  Word(const Word&) = delete;
+  Word& operator=(const Word&) = delete;
+  ~Word() {
+    const ContextGuard guard(context_);
+    test::call<PFN_cuMemFree_v3020>("cuMemFree", 3020)(address_);
+  }
+
+  void fill(CUstream stream, unsigned value) const {
+    const ContextGuard guard(context_);
+    const auto fill = test::call<PFN_cuMemsetD32Async_v3020>("cuMemsetD32Async", 3020);
+    REQUIRE(fill(address_, value, 1, stream) == CUDA_SUCCESS);
+  }
+  unsigned read() const {
+    const ContextGuard guard(context_);
+    unsigned value = 0;
+    const auto copy = test::call<PFN_cuMemcpyDtoH_v3020>("cuMemcpyDtoH", 3020);
+    REQUIRE(copy(&value, address_, sizeof value) == CUDA_SUCCESS);
+    return value;
+  }
+
+private:
+  const Context context_;
+  CUdeviceptr address_ = 0;
+};
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "A record on a stream of another device names both devices", "[devices]") {
+  const Context second = second_device(driver);
+  const Stream near(context), far(second);
+  DriverEvent ours(context), theirs(second);
+  CHECK_THROWS_AS(ours.record(far), cuevent::ContextMismatch);
+  CHECK_THROWS_WITH(ours.record(far), ContainsSubstring("event is of") && ContainsSubstring("(device 0)") &&
+                                          ContainsSubstring("(device 1)"));
+  CHECK_THROWS_AS(theirs.record(near), cuevent::ContextMismatch);
+  CHECK_THROWS_WITH(theirs.record(near), ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
+  CHECK(ours.query());
+  CHECK(theirs.query());
+}
+
+TEST_CASE_METHOD(Fixture, "A wait orders streams of different devices", "[devices]") {
+  const Context second = second_device(driver);
+  const Stream producer(context), consumer(second);
+  DriverEvent produced(context), consumed(second);
+  Gate gate(producer);
+  produced.record(producer);
+  produced.wait(consumer);
+  consumed.record(consumer);
+  CHECK_FALSE(consumed.query());
+  gate.open();
+  CHECK(consumed.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "A wait of a default stream of another device names its context", "[devices]") {
+  const Context second = second_device(driver);
+  CUstream const handle = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  const Stream producer(context);
+  DriverEvent produced(context), ours(context), theirs(second);
+  Gate gate(producer);
+  produced.record(producer);
+  produced.wait(second, handle);
+  theirs.record(handle);
+  ours.record(handle);
+  CHECK(ours.synchronize_for(1min)); // the default stream of the event's own context waits for nothing
+  CHECK_FALSE(theirs.query());
+  gate.open();
+  CHECK(theirs.synchronize_for(1min));
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "Events of different devices have no time between them", "[devices]") {
+  const Context second = second_device(driver);
+  const Stream near(context), far(second);
+  DriverEvent start(context, EventFlags::timing), end(second, EventFlags::timing);
+  start.record(near);
+  end.record(far);
+  start.synchronize();
+  end.synchronize();
+  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);
+  CHECK_THROWS_WITH(start.elapsed_time(end),
+                    ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
+}
+
+TEST_CASE_METHOD(Fixture, "What is done on one device does not wake another", "[devices]") {
+  if (test::device_count() < 2) SKIP("needs a second device");
+  const int used = GENERATE(0, 1);
+  CAPTURE(used);
+  context = Context(); // which the fixture makes again
+  test::kept_primary() = Context();
+  {
+    const Context only = Context::primary(used, driver);
+    const Stream stream(only), other(only);
+    DriverEvent start(only, EventFlags::timing),
+        end = DriverEvent::for_stream(stream, EventFlags::timing, driver);
+    start.record(stream);
+    end.record(CU_STREAM_LEGACY);
+    start.wait(other);
+    start.wait(only, nullptr);
+    CHECK(start.synchronize_for(1min));
+    end.synchronize();
+    CHECK(end.query_relaxed());
+    std::thread([&] { end.try_query_relaxed(); }).join();
+    end.record(stream);
+    end.synchronize();
+    start.elapsed_time(end);
+    EventPool pool(only);
+    pool.acquire();
+    TimelineFence fence(only, stream);
+    CHECK(fence.wait_for(fence.signal(), 1min));
+    StreamCapture capture(only, stream);
+    end.record(stream, cuevent::RecordFlags::external);
+    capture.end().instantiate().launch(stream);
+    end.synchronize();
+    CHECK_FALSE(test::primary_is_active(1 - used));
+    CHECK(test::primary_is_active(used));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "Pools, fences, queues and timers of two devices work side by side", "[devices]") {
+  const std::array contexts{context, second_device(driver)};
+  struct Device {
+    explicit Device(const Context& of)
+        : stream(of), pool(of), fence(of, stream), queue(of), timer(of), stage(timer.stage("fill")),
+          word(of) {}
+    const Stream stream;
+    EventPool pool;
+    TimelineFence fence;
+    CompletionQueue queue;
+    StageTimer timer;
+    const cuevent::StageId stage;
+    const Word word;
+    int completed = 0;
+  };
+  Device near(contexts[0]), far(contexts[1]);
+  constexpr unsigned rounds = 20;
+  for (unsigned i = 1; i <= rounds; ++i) {
+    for (Device* const device : {&near, &far}) {
+      Device& other = device == &near ? far : near;
+      device->timer.open(device->stream, device->stage);
+      device->word.fill(device->stream, i);
+      device->timer.close(device->stream);
+      PooledEvent filled = device->pool.acquire();
+      filled.record(device->stream);
+      filled.wait(other.stream);
+      other.fence.wait(device->stream, other.fence.signalled());
+      device->fence.signal();
+      device->queue.when_complete(device->stream,
+                                  [device](CUresult result) { device->completed += result == CUDA_SUCCESS; });
+    }
+  }
+  for (Device* const device : {&near, &far}) {
+    CHECK(device->fence.wait_for(device->fence.signalled(), 1min));
+    DriverEvent last = DriverEvent::for_stream(device->stream, EventFlags::none, driver);
+    last.record(device->stream);
+    CHECK(last.synchronize_for(1min));
+    device->queue.poll();
+    CHECK(device->completed == int(rounds));
+    device->timer.collect();
+    CHECK(device->timer.report().stages.front().count == rounds);
+    CHECK(device->word.read() == rounds);
+  }
+  CHECK_THROWS_AS(near.timer.open(far.stream, near.stage), cuevent::ContextMismatch);
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "A capture spreads to another device and joins back", "[devices]") {
+  const Context second = second_device(driver);
+  const Stream origin(context), far(second);
+  const Word near_word(context), far_word(second);
+  DriverEvent forked(context), joined(second), done(context), far_done(second, EventFlags::timing);
+  StreamCapture capture(context, origin,
+                        GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed));
+  near_word.fill(origin, 1);
+  forked.record(origin);
+  forked.wait(far);
+  CHECK(capture_status(second, far) == CaptureStatus::active);
+  far_word.fill(far, 2);
+  far_done.record(far, cuevent::RecordFlags::external);
+  joined.record(far);
+  joined.wait(origin);
+  near_word.fill(origin, 3);
+  const Graph graph = capture.end();
+  CHECK(capture_status(second, far) == CaptureStatus::none);
+  CHECK(far_word.read() == 0);
+  GraphExec exec = graph.instantiate();
+  for (int launch = 0; launch < 2; ++launch) {
+    exec.launch(origin);
+    done.record(origin);
+    CHECK(done.synchronize_for(1min));
+    CHECK(far_done.query());
+    CHECK(near_word.read() == 3);
+    CHECK(far_word.read() == 2);
+  }
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A relaxed question about another device's event harms no capture, a plain one does",
+                 "[devices]") {
+  const Context second = second_device(driver);
+  const Stream stream(context), far(second);
+  DriverEvent theirs(second);
+  theirs.record(far);
+  theirs.synchronize();
+  StreamCapture capture(context, stream, CaptureMode::global);
+  SECTION("relaxed") {
+    CHECK(theirs.query_relaxed());
+    CHECK(theirs.synchronize_for(1s));
+    bool elsewhere = false;
+    std::thread([&] { elsewhere = theirs.query_relaxed(); }).join();
+    CHECK(elsewhere);
+    CHECK(capture_status(context, stream) == CaptureStatus::active);
+    CHECK(capture.end());
+  }
+  SECTION("plain") {
+    CHECK_THROWS_AS(theirs.query(), cuevent::StreamCaptureUnsupported);
+    CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+  }
+}

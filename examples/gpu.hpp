@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace gpu {
 
@@ -60,15 +61,21 @@ using Module = Owned<CUmodule, PFN_cuModuleUnload_v2000>;
 using DeviceMemory = Owned<CUdeviceptr, PFN_cuMemFree_v3020>;
 using PinnedMemory = Owned<int*, PFN_cuMemFreeHost_v2000>;
 
-/// Device 0 with its primary context, which is current for as long as this lives. Events do not need that;
-/// the calls here do.
+/// A device with its primary context, which is current on this thread for as long as this lives. Events do not
+/// need that; the calls here do.
 struct Gpu {
-  cuevent::Driver driver = cuevent::Driver::instance();
-  cuevent::Context context = cuevent::Context::primary(0, driver);
+  explicit Gpu(cuevent::Driver its = cuevent::Driver::instance(), int device = 0)
+      : driver(std::move(its)), context(cuevent::Context::primary(device, driver)) {}
+
+  cuevent::Driver driver;
+  cuevent::Context context;
   cuevent::ContextGuard current{context};
 
   Call<PFN_cuDeviceGetName_v2000> device_get_name{driver, "cuDeviceGetName", 2000};
   Call<PFN_cuStreamCreate_v2000> stream_create{driver, "cuStreamCreate", 2000};
+  Call<PFN_cuStreamCreateWithPriority_v5050> stream_create_with_priority{driver, "cuStreamCreateWithPriority",
+                                                                         5050};
+  Call<PFN_cuCtxGetStreamPriorityRange_v5050> stream_priorities{driver, "cuCtxGetStreamPriorityRange", 5050};
   Call<PFN_cuStreamDestroy_v4000> stream_destroy{driver, "cuStreamDestroy", 4000};
   Call<PFN_cuMemAlloc_v3020> mem_alloc{driver, "cuMemAlloc", 3020};
   Call<PFN_cuMemFree_v3020> mem_free{driver, "cuMemFree", 3020};
@@ -98,6 +105,14 @@ struct Gpu {
   Stream stream() const {
     CUstream handle = nullptr;
     stream_create(&handle, CU_STREAM_NON_BLOCKING);
+    return {handle, stream_destroy};
+  }
+  /// A stream whose work goes before that of the others.
+  Stream urgent_stream() const {
+    int least = 0, greatest = 0;
+    stream_priorities(&least, &greatest);
+    CUstream handle = nullptr;
+    stream_create_with_priority(&handle, CU_STREAM_NON_BLOCKING, greatest);
     return {handle, stream_destroy};
   }
   DeviceMemory device_memory(std::size_t ints) const {

@@ -2,18 +2,15 @@
 
 #include "this_thread.hpp"
 
-#include <atomic>
 #include <memory>
 #include <new>
 
 namespace cuevent {
 
-/// What the copies of an owning Context share.
-struct Context::Owner {
-  std::atomic<unsigned> references{1};
+struct Context::Owner : Shared {
+  Owner(Kind its_kind, CUdevice its_device) noexcept : kind(its_kind), device(its_device) {}
   Kind kind;
   CUdevice device;
-  unsigned long long id = 0; // of the context, as another can come to have its handle
 
   void end(const DriverTable& table, CUcontext context) const noexcept;
 };
@@ -57,7 +54,7 @@ CUresult Context::try_own(Context& out, int device, const Driver& driver, Kind k
   CUdevice handle = 0;
   CUresult result = table.cuDeviceGet_v2000(&handle, device);
   if (result != CUDA_SUCCESS) return result;
-  std::unique_ptr<Owner> owner(new (std::nothrow) Owner{.kind = kind, .device = handle});
+  std::unique_ptr<Owner> owner(new (std::nothrow) Owner(kind, handle));
   if (owner == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
 
   CUcontext context = nullptr;
@@ -94,12 +91,8 @@ CUresult Context::try_current(Context& out, const Driver& driver) noexcept {
   return CUDA_SUCCESS;
 }
 
-CUresult Context::owner_status(unsigned long long id) const noexcept {
-  return owner_->id == id ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
 int Context::device() const {
-  if (owner_ != nullptr) return owner_->device;
+  if (owner_ != nullptr) return static_cast<const Owner*>(owner_)->device;
   CUdevice device = 0;
   const ContextGuard guard(*this);
   const CUresult result = driver_.table().cuCtxGetDevice_v2000(&device);
@@ -107,17 +100,15 @@ int Context::device() const {
   return device;
 }
 
-void Context::share() const noexcept { owner_->references.fetch_add(1, std::memory_order_relaxed); }
-
-void Context::drop() noexcept {
-  if (owner_->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+void Context::end() noexcept {
+  const auto* const owner = static_cast<const Owner*>(owner_);
   // The driver may crash on a context that the program has destroyed behind its owner.
-  const CUresult lost = owner_->kind == Kind::created ? status() : CUDA_SUCCESS;
+  const CUresult lost = owner->kind == Kind::created ? status() : CUDA_SUCCESS;
   if (lost == CUDA_SUCCESS)
-    owner_->end(driver_.table(), context_);
+    owner->end(driver_.table(), context_);
   else
     report_error(lost, "cuCtxDestroy");
-  delete owner_;
+  delete owner;
 }
 
 CUresult ContextGuard::push(const Context& context) noexcept {

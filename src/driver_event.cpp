@@ -72,9 +72,16 @@ void check_context(const Context& given, const Context& own, const char* call) {
 
 CUresult DriverEvent::create_elsewhere(CUresult asked) noexcept {
   if (asked != CUDA_SUCCESS) return context_ ? asked : CUDA_ERROR_INVALID_CONTEXT;
-  CUresult result = CUDA_SUCCESS;
-  const ContextGuard guard(ContextGuard::NotCurrent{}, context_, result);
-  return result == CUDA_SUCCESS ? table().cuEventCreate_v2000(&event_, driver_flags(flags_)) : result;
+  // What a ContextGuard does, without what only a scope of other code needs.
+  const DriverTable& driver = table();
+  CUresult result = context_.status();
+  if (result == CUDA_SUCCESS) result = driver.cuCtxPushCurrent_v4000(context_.native_handle());
+  if (result != CUDA_SUCCESS) return result;
+  result = driver.cuEventCreate_v2000(&event_, driver_flags(flags_));
+  CUcontext popped = nullptr;
+  if (const CUresult pop = driver.cuCtxPopCurrent_v4000(&popped); pop != CUDA_SUCCESS) [[unlikely]]
+    report_error(pop, "cuCtxPopCurrent");
+  return result;
 }
 
 CUresult DriverEvent::try_create(DriverEvent& out, const Context& context, EventFlags flags) noexcept {

@@ -41,7 +41,7 @@ public:
 
   Context(const Context& other) noexcept
       : driver_(other.driver_), context_(other.context_), owner_(other.owner_) {
-    if (owner_ != nullptr) share();
+    if (owner_ != nullptr) __atomic_fetch_add(&owner_->references, 1, __ATOMIC_RELAXED);
   }
   Context(Context&& other) noexcept : Context() { swap(other); }
   Context& operator=(Context other) noexcept {
@@ -49,7 +49,7 @@ public:
     return *this;
   }
   ~Context() {
-    if (owner_ != nullptr) drop();
+    if (owner_ != nullptr && __atomic_fetch_sub(&owner_->references, 1, __ATOMIC_ACQ_REL) == 1) end();
   }
 
   CUcontext native_handle() const noexcept { return context_; }
@@ -60,7 +60,8 @@ public:
   CUresult status() const noexcept {
     unsigned long long id;
     const CUresult result = driver_.table().cuCtxGetId_v12000(context_, &id);
-    return owner_ == nullptr || result != CUDA_SUCCESS ? result : owner_status(id);
+    if (owner_ == nullptr || result != CUDA_SUCCESS) return result;
+    return owner_->id == id ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
 
   /// The ordinal of the context's device. Driver function: cuCtxGetDevice.
@@ -73,7 +74,7 @@ public:
     CUcontext const context = context_;
     context_ = other.context_;
     other.context_ = context;
-    Owner* const owner = owner_;
+    Shared* const owner = owner_;
     owner_ = other.owner_;
     other.owner_ = owner;
   }
@@ -86,17 +87,19 @@ public:
 
 private:
   enum class Kind : unsigned char { primary, created };
-  struct Owner;
+  struct Shared { // by the copies of one that owns
+    unsigned references = 1;
+    unsigned long long id = 0; // of the context, as another can come to have its handle
+  };
+  struct Owner; // a Shared with what its end takes
   static CUresult try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept;
-  Context(const Driver& driver, CUcontext context, Owner* owner = nullptr) noexcept
+  Context(const Driver& driver, CUcontext context, Shared* owner = nullptr) noexcept
       : driver_(driver), context_(context), owner_(owner) {}
-  CUresult owner_status(unsigned long long id) const noexcept;
-  void share() const noexcept;
-  void drop() noexcept;
+  void end() noexcept;
 
   Driver driver_;
   CUcontext context_ = nullptr;
-  Owner* owner_ = nullptr; // null if borrowed
+  Shared* owner_ = nullptr; // null if borrowed
 };
 
 /// True for 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which mean a stream of whichever context is
@@ -137,11 +140,6 @@ public:
   }
 
 private:
-  friend class DriverEvent;
-  struct NotCurrent {}; // as is known already
-  ContextGuard(NotCurrent, const Context& context, CUresult& result) noexcept : driver_(context.driver()) {
-    result = push(context);
-  }
   CUresult enter(const Context& context) noexcept {
     CUcontext current = nullptr;
     const CUresult result = driver_.table().cuCtxGetCurrent_v4000(&current);

@@ -29,7 +29,11 @@ struct Empty<CUresult (*)(Arguments...)> {
 
 CUresult driver_version(int* version) { return *version = 13000, CUDA_SUCCESS; }
 CUcontext const context_handle = reinterpret_cast<CUcontext>(0xc0);
-CUresult current_context(CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
+CUcontext current = context_handle;
+CUresult current_context(CUcontext* context) { return *context = current, CUDA_SUCCESS; }
+CUresult pop_context(CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
+CUresult retain_context(CUcontext* context, CUdevice) { return *context = context_handle, CUDA_SUCCESS; }
+CUresult context_id(CUcontext, unsigned long long* id) { return *id = 1, CUDA_SUCCESS; }
 CUresult create_event(CUevent* event, unsigned) {
   return *event = reinterpret_cast<CUevent>(0xe0), CUDA_SUCCESS;
 }
@@ -41,6 +45,10 @@ CUresult empty_driver(const char* name, void** function, int, cuuint64_t,
   *function = nullptr;
   if (is("cuDriverGetVersion")) return *function = reinterpret_cast<void*>(driver_version), CUDA_SUCCESS;
   if (is("cuCtxGetCurrent")) return *function = reinterpret_cast<void*>(current_context), CUDA_SUCCESS;
+  if (is("cuCtxPopCurrent")) return *function = reinterpret_cast<void*>(pop_context), CUDA_SUCCESS;
+  if (is("cuDevicePrimaryCtxRetain"))
+    return *function = reinterpret_cast<void*>(retain_context), CUDA_SUCCESS;
+  if (is("cuCtxGetId")) return *function = reinterpret_cast<void*>(context_id), CUDA_SUCCESS;
   if (is("cuEventCreate")) return *function = reinterpret_cast<void*>(create_event), CUDA_SUCCESS;
 #define CUEVENT_REQUIRED(row, version)                                                                       \
   if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
@@ -152,12 +160,36 @@ constexpr int rounds = 1000;
     const DriverEvent event(context);
   }
 }
+[[gnu::noinline]] void cuevent_create_destroy_owned(const Context& context, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    const DriverEvent event(context);
+  }
+}
+
+[[gnu::noinline]] void raw_create_destroy_pushed(const DriverTable* table, CUcontext context,
+                                                 CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    CUevent event = nullptr;
+    if (table->cuCtxPushCurrent_v4000(context) != CUDA_SUCCESS) std::abort();
+    if (table->cuEventCreate_v2000(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) std::abort();
+    if (table->cuCtxPopCurrent_v4000(&context) != CUDA_SUCCESS) std::abort();
+    if (table->cuEventDestroy_v4000(event) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_create_destroy_pushed(const Context& context, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    const DriverEvent event(context);
+  }
+}
 }
 
 int main() {
   const Driver driver(empty_driver);
   const DriverTable* const table = &driver.table();
-  const Context context = Context::borrow(context_handle, driver);
+  const Context context = Context::borrow(context_handle, driver), owned = Context::primary(0, driver);
   DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
   CUstream const stream = reinterpret_cast<CUstream>(0x5000);
 
@@ -168,6 +200,9 @@ int main() {
   cuevent_synchronize(event, stream);
   cuevent_elapsed(event, end, stream);
   cuevent_create_destroy(context, stream);
+  cuevent_create_destroy_owned(owned, stream);
+  current = nullptr;
+  cuevent_create_destroy_pushed(context, stream);
   const long made = allocations - before;
 
   raw_record(table, event.native_handle(), stream);
@@ -176,7 +211,8 @@ int main() {
   raw_synchronize(table, event.native_handle(), stream);
   raw_elapsed(table, event.native_handle(), stream);
   raw_create_destroy(table, stream);
+  raw_create_destroy_pushed(table, context_handle, stream);
 
-  std::printf("allocations in %d rounds of six operations: %ld\n", rounds, made);
+  std::printf("allocations in %d rounds of eight operations: %ld\n", rounds, made);
   return made == 0 ? 0 : 1;
 }

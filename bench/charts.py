@@ -1,0 +1,175 @@
+"""Pictures of the measurements: SVG, 1,000 px wide, in a light and a dark dress."""
+import html
+import math
+
+from measurements import CONTROL
+from tables import OPERATIONS, PEERS, number, present_peers
+
+STYLE = """  <style>
+    text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
+    .title { font-size: 16px; font-weight: 600; }
+    .quiet { fill: #59636e; }
+    .number { text-anchor: end; font-variant-numeric: tabular-nums; }
+    .tick { text-anchor: middle; fill: #59636e; }
+    .paper { fill: #ffffff; }
+    .lane { fill: #f3f5f7; }
+    .grid { stroke: #dde1e6; }
+    .one { stroke: #59636e; }
+    .control { fill: #d0d7de; }
+    .spread { stroke: #1f2328; stroke-width: 1.2; }
+    .raw { fill: #8c959f; } .cuevent { fill: #2f7fe0; } .cccl { fill: #d9902f; } .runtime { fill: #4fae68; }
+    .torch { fill: #d8627a; } .signal { fill: #8a63d2; }
+    path.line { fill: none; stroke-width: 2; }
+    .line.raw { stroke: #8c959f; } .line.cuevent { stroke: #2f7fe0; } .line.signal { stroke: #8a63d2; }
+    @media (prefers-color-scheme: dark) {
+      text { fill: #e6edf3; }
+      .quiet, .tick { fill: #9aa4af; }
+      .paper { fill: #0d1117; }
+      .lane { fill: #161b22; }
+      .grid { stroke: #2b323b; }
+      .one { stroke: #9aa4af; }
+      .control { fill: #3d444d; }
+      .spread { stroke: #e6edf3; }
+    }
+  </style>
+"""
+WIDTH, MARGIN = 1000, 20
+
+
+class Picture:
+    """What is drawn, and the frame around it."""
+
+    def __init__(self, title, subtitle):
+        self.title = title
+        self.body = [self.text(MARGIN, 34, title, "title"), self.text(MARGIN, 54, subtitle, "quiet")]
+
+    @staticmethod
+    def text(x, y, words, kind=""):
+        kind = f' class="{kind}"' if kind else ""
+        return f'  <text x="{x:.1f}" y="{y:.1f}"{kind}>{html.escape(words)}</text>'
+
+    @staticmethod
+    def rect(x, y, width, height, kind, tip=None):
+        end = f"><title>{html.escape(tip)}</title></rect>" if tip else "/>"
+        size = f'width="{max(width, 0.8):.1f}" height="{height:.1f}"'
+        return f'  <rect class="{kind}" x="{x:.1f}" y="{y:.1f}" {size}{end}'
+
+    @staticmethod
+    def path(points, kind):
+        return f'  <path class="{kind}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>'
+
+    def add(self, *parts):
+        self.body += parts
+
+    def legend(self, x, y, names):
+        for kind, name in names.items():
+            self.add(self.rect(x, y - 10, 12, 12, kind), self.text(x + 18, y, name))
+            x += 44 + 7 * len(name)
+
+    def svg(self, height):
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+                f'height="{height}" role="img">\n  <title>{html.escape(self.title)}</title>\n{STYLE}'
+                f'  <rect class="paper" width="{WIDTH}" height="{height}"/>\n' + "\n".join(self.body) + "\n</svg>\n")
+
+
+def ratio_chart(measurements):
+    """A lane an operation, a bar an implementation, from the bare call at 1."""
+    picture = Picture("Time of a call, as a ratio to the bare driver call", measurements.title() +
+                      "; one thread; medians, quartiles; grey behind: the bare call against itself")
+    left, right, top, bar = 230, WIDTH - MARGIN - 40, 112, 11
+    peers = present_peers(measurements)
+    ratios = {operation: {peer: measurements.ratio(operation, peer) for peer in peers if
+                          measurements.ratio(operation, peer)} for operation in measurements.operations()}
+    longest = max(ratio.high for lane in ratios.values() for ratio in lane.values())
+    shortest = min(0.9, min(ratio.low for lane in ratios.values() for ratio in lane.values()))
+
+    def x_of(ratio):
+        return left + (right - left) * math.log(ratio / shortest) / math.log(max(longest, 2) / shortest)
+
+    picture.legend(left, 82, {peer: PEERS[peer] for peer in peers})
+    lane_height = bar * len(peers) + 8
+    bottom = top + (lane_height + 6) * len(ratios)
+    for tick in (0.5, 1, 1.5, 2, 3, 5, 7, 10, 15, 20):
+        if shortest <= tick <= max(longest, 2):
+            picture.add(picture.path([(x_of(tick), top - 6), (x_of(tick), bottom)], "one" if tick == 1 else "grid"),
+                        picture.text(x_of(tick), top - 10, f"{tick:g}", "tick"))
+    y = top
+    for operation, lane in ratios.items():
+        control = measurements.ratio(operation, CONTROL)
+        raw = measurements.time(operation, "raw").median
+        picture.add(picture.text(MARGIN, y + lane_height / 2 - 2, OPERATIONS[operation]),
+                    picture.text(MARGIN, y + lane_height / 2 + 13, f"{number(raw)} ns", "quiet"),
+                    picture.rect(x_of(control.low), y, x_of(control.high) - x_of(control.low), lane_height, "control"))
+        for i, peer in enumerate(peers):
+            if peer not in lane:
+                continue
+            ratio, at = lane[peer], y + 4 + i * bar
+            start, end = sorted((x_of(1), x_of(ratio.median)))
+            middle = at + bar / 2 - 1
+            picture.add(picture.rect(start, at, end - start, bar - 2, peer, f"{PEERS[peer]}: {ratio.median:.3f}"),
+                        picture.path([(x_of(ratio.low), middle), (x_of(ratio.high), middle)], "spread"),
+                        picture.text(max(x_of(ratio.high), end) + 5, at + bar - 2, f"{ratio.median:.2f}", "quiet"))
+        y += lane_height + 6
+    return picture.svg(bottom + MARGIN)
+
+
+AXES = {"events": "events alive", "streams": "streams, each with an event",
+        "threads": "threads, each with an event and a stream"}
+GROWTH = {
+    "create, destroy": {"raw_create": "raw", "create": "cuevent"},
+    "record": {"raw_record": "raw", "record": "cuevent"},
+    "query": {"raw_query": "raw", "query": "cuevent"},
+    "EventPool": {"pool": "cuevent"},
+    "TimelineFence": {"reached": "cuevent", "signal": "signal"},
+}
+
+
+def short(count):
+    return f"{count // 1_000_000}M" if count >= 1_000_000 else f"{count // 1_000}k" if count >= 10_000 else f"{count:,}"
+
+
+def growth_chart(measurements):
+    """A row a call, a column what grows; both scales logarithmic, the vertical one common to a row."""
+    picture = Picture("How the time of a call grows, ns", measurements.title() + "; medians of rounds")
+    left, top, gap, height = 170, 118, 32, 118
+    width = (WIDTH - MARGIN - left - gap * (len(AXES) - 1)) / len(AXES)
+    picture.legend(left, 82, {"raw": "bare call", "cuevent": "cuevent; of the fence: reached",
+                              "signal": "of the fence: signal"})
+    for column, (axis, words) in enumerate(AXES.items()):
+        picture.add(picture.text(left + column * (width + gap), top - 12, words, "quiet"))
+    y = top
+    for call, lines in GROWTH.items():
+        curves = {(axis, line): measurements.growth(axis, line) for axis in AXES for line in lines}
+        times = [time for points in curves.values() for _, time in points]
+        if not times:
+            continue
+        low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
+        high = max(high, low + 1)
+        picture.add(picture.text(MARGIN, y + height / 2, call))
+
+        def y_of(time):
+            return y + height - height * (math.log10(time) - low) / (high - low)
+
+        for column, axis in enumerate(AXES):
+            x = left + column * (width + gap)
+            picture.add(picture.rect(x, y, width, height, "lane"))
+            for power in range(low, high + 1):
+                picture.add(picture.path([(x, y_of(10**power)), (x + width, y_of(10**power))], "grid"))
+                if column == 0:
+                    picture.add(picture.text(x - 6, y_of(10**power) + 4, f"{10**power:,g}", "number quiet"))
+            largest = max((size for line in lines for size, _ in curves[axis, line]), default=2)
+            for line, kind in lines.items():
+                points = [(x + width * math.log(size) / math.log(max(largest, 2)), y_of(time))
+                          for size, time in curves[axis, line]]
+                if not points:
+                    continue
+                picture.add(picture.path(points, "line " + kind))
+                last = curves[axis, line][-1][1]
+                if len(lines) == 1 or kind != "raw":
+                    picture.add(picture.text(x + width - 4, points[-1][1] + (-6 if points[-1][1] > y + 18 else 16),
+                                             number(last), "number"))
+            for size, _ in curves[axis, next(iter(lines))]:
+                at = x + width * math.log(size) / math.log(max(largest, 2))
+                picture.add(picture.text(at, y + height + 14, short(size), "tick"))
+        y += height + 34
+    return picture.svg(y)

@@ -1,0 +1,99 @@
+// The driver's events as seen by cuevent, by its peers and by a bare call, in one run. bench/compare-peers runs it,
+// and makes tables and pictures of what it writes.
+#include "operations.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+using namespace peers;
+
+namespace {
+
+struct Peer {
+  const char* name;
+  void (*enter)(Entries&); // null where its headers were not found when this was configured
+};
+
+constexpr Peer others[] = {
+#ifdef CUEVENT_PEER_RUNTIME
+    {"runtime", enter_runtime},
+#else
+    {"runtime", nullptr},
+#endif
+#ifdef CUEVENT_PEER_TORCH
+    {"torch", enter_torch},
+#else
+    {"torch", nullptr},
+#endif
+#ifdef CUEVENT_PEER_CCCL
+    {"cccl", enter_cccl},
+#else
+    {"cccl", nullptr},
+#endif
+};
+
+/// In the order of the table: the driver's own first.
+Entries enter_all(const Testbed& testbed) {
+  Entries entries;
+  enter_raw(entries);
+  enter_cuevent(entries);
+  const cuevent::ContextGuard current(testbed.context);
+  for (const Peer& peer : others) {
+    std::string state = "present";
+    try {
+      if (peer.enter == nullptr)
+        state = "not found when the benchmark was configured";
+      else if (testbed.simulated)
+        state = "left out: there is no driver but the simulated one";
+      else
+        peer.enter(entries);
+    } catch (const std::exception& error) {
+      state = "left out: " + std::string(error.what());
+      state.resize(std::min(state.size(), state.find('\n')));
+    }
+    benchmark::AddCustomContext(peer.name, state);
+  }
+  return entries;
+}
+
+/// One benchmark an operation, in which whoever has an entry for it takes turns.
+void register_operations(const Entries& entries) {
+  for (auto first = entries.begin(); first != entries.end(); ++first) {
+    const auto same = [first](const Entry& entry) {
+      return std::string(entry.operation) == first->operation;
+    };
+    if (std::any_of(entries.begin(), first, same)) continue;
+    std::vector<Contestant> contestants;
+    for (const Entry& entry : entries)
+      if (same(entry)) contestants.push_back(entry.contestant);
+    for (const int threads : {1, 2, 4, 8, 16}) {
+      // With many threads a call takes far longer, and fewer are enough.
+      const int calls = threads == 1 ? first->calls : std::min(first->calls, 64);
+      benchmark::RegisterBenchmark(
+          first->operation,
+          [contestants, calls](benchmark::State& state) { compete(state, contestants, calls); })
+          ->Iterations(threads == 1 ? 16 : 6)
+          ->Threads(threads)
+          ->UseManualTime();
+    }
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) try {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  const Testbed& testbed = Testbed::instance();
+  benchmark::AddCustomContext("device", testbed.device_name());
+  benchmark::AddCustomContext("cuda", std::to_string(testbed.driver.version()));
+  register_operations(enter_all(testbed));
+  register_growth();
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

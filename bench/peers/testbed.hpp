@@ -1,0 +1,68 @@
+// Where all implementations do the same: device 0, its primary context, and the streams of each thread.
+#pragma once
+
+#include <cuevent/context.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace peers {
+
+constexpr std::size_t most_threads = 16;
+
+class Testbed;
+
+/// What one thread works on. No two threads share any of it.
+class Lane {
+public:
+  explicit Lane(const Testbed& testbed);
+  Lane(Lane&&) = default;
+
+  const Testbed& testbed;
+  CUstream stream, other;
+
+  /// Waits until both streams have done everything. A stream takes about 1,020 submissions that have not run yet,
+  /// and makes the next one wait: nobody may be timed then.
+  void drain() const;
+
+  /// What is submitted to `stream` from here on does not run before open(). By a value that the stream waits for,
+  /// so that neither the device nor a host thread is busy with it.
+  void hold();
+  void open();
+
+private:
+  std::uint32_t* gate_;
+  std::uint32_t opened_ = 0;
+};
+
+/// For ever, as the driver may go before static objects do.
+class Testbed {
+public:
+  static Testbed& instance();
+
+  cuevent::Driver driver;
+  /// The driver of this process is a library of its own, which no other implementation would find.
+  bool simulated;
+  cuevent::Context context = cuevent::Context::primary(0, driver);
+  cuevent::Context borrowed = cuevent::Context::borrow(context.native_handle(), driver);
+  std::vector<Lane> lanes;
+
+  CUstream make_stream() const;
+  void destroy(CUstream stream) const {
+    check(driver.table().cuStreamDestroy_v4000(stream), "cuStreamDestroy");
+  }
+  void synchronize(CUstream stream) const { check(synchronize_stream_(stream), "cuStreamSynchronize"); }
+  std::string device_name() const;
+
+  void check(CUresult result, const char* call) const {
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      driver.fail(result, call);
+  }
+
+private:
+  Testbed();
+  PFN_cuStreamSynchronize_v2000 synchronize_stream_;
+};
+
+} // namespace peers

@@ -24,7 +24,7 @@ CUresult result_of(const Call& call) noexcept {
   }
 }
 
-[[noreturn]] void fail_empty(const char* call) {
+[[noreturn]] void fail_empty_pool(const char* call) {
   throw InvalidContext(call, "the EventPool is empty: it was default-made or moved from");
 }
 
@@ -88,7 +88,7 @@ PooledEvent EventPool::acquire() {
 }
 
 PooledEvent EventPool::acquire_beyond() {
-  if (state_ == nullptr) fail_empty("EventPool::acquire");
+  if (state_ == nullptr) fail_empty_pool("EventPool::acquire");
   return PooledEvent(state_->take_beyond(), state_);
 }
 
@@ -97,7 +97,7 @@ CUresult EventPool::try_acquire(PooledEvent& out) noexcept {
 }
 
 void EventPool::reserve(std::size_t count) {
-  if (state_ == nullptr) fail_empty("EventPool::reserve");
+  if (state_ == nullptr) fail_empty_pool("EventPool::reserve");
   state_->reserve(count);
 }
 

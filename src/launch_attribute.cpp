@@ -4,10 +4,11 @@ namespace cuevent {
 
 namespace {
 
+constexpr const char* launch = "cuLaunchKernelEx";
+
 void check(const DriverEvent& event, EventFlags refused, const char* advice) {
-  const char* const call = "cuLaunchKernelEx";
-  if (!event) throw EmptyEvent(call, "the event is empty: a launch needs one to record");
-  if ((event.flags() & refused) != EventFlags::none) throw NotSupported(call, advice);
+  if (!event) throw EmptyEvent(launch, "the event is empty: a launch needs one to record");
+  if ((event.flags() & refused) != EventFlags::none) throw NotSupported(launch, advice);
 }
 
 } // namespace
@@ -27,6 +28,9 @@ CUlaunchAttribute launch_completion_event(const DriverEvent& event) {
   check(event, EventFlags::timing | EventFlags::interprocess | EventFlags::blocking_sync,
         "a launch records no completion event with timing, interprocess or blocking_sync: make it with "
         "EventFlags::none");
+  if (event.context().driver().version() < 12030)
+    throw NotSupported(launch,
+                       "the event of a launch's completion came with CUDA 12.3, and this driver is older");
   CUlaunchAttribute attribute{};
 #if CUDA_VERSION >= 12030
   attribute.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;

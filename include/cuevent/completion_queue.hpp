@@ -105,7 +105,7 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
-  class State;
+  class [[gnu::visibility("hidden")]] State;
 
   /// A callback on its way to where it is kept.
   struct Source {

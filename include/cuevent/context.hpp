@@ -91,7 +91,7 @@ private:
     unsigned references = 1;
     unsigned long long id = 0; // of the context, as another can come to have its handle
   };
-  struct Owner; // a Shared with what its end takes
+  struct [[gnu::visibility("hidden")]] Owner; // a Shared with what its end takes
   static CUresult try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept;
   Context(const Driver& driver, CUcontext context, Shared* owner = nullptr) noexcept
       : driver_(driver), context_(context), owner_(owner) {}

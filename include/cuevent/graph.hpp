@@ -168,7 +168,7 @@ private:
   GraphExec(const Context& context, CUgraphExec exec, bool owned) noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   template <class Node>
-  DriverEvent keep(Node node, DriverEvent&& event);
+  [[gnu::visibility("hidden")]] DriverEvent keep(Node node, DriverEvent&& event);
 
   Context context_;
   CUgraphExec exec_ = nullptr;

@@ -22,7 +22,8 @@ enum class EventTrigger {
 CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trigger = EventTrigger::program);
 
 /// The attribute by which the launch records `event` once all its blocks have begun to run. Otherwise as
-/// programmatic_event(), but blocking_sync is refused too.
+/// programmatic_event(), but blocking_sync is refused too, and everything where the driver is older than CUDA
+/// 12.3.
 /// Driver attribute: CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT (CUDA 12.3).
 CUlaunchAttribute launch_completion_event(const DriverEvent& event);
 

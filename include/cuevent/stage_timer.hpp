@@ -122,7 +122,7 @@ public:
 
 private:
   friend class StageTimer;
-  struct State;
+  struct [[gnu::visibility("hidden")]] State;
   explicit TimedGraph(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };
@@ -242,7 +242,7 @@ public:
 
 private:
   friend class TimedGraph;
-  struct State;
+  struct [[gnu::visibility("hidden")]] State;
   State& state() const;
 
   std::shared_ptr<State> state_;

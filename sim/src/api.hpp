@@ -80,7 +80,9 @@ private:
   CUresult synchronize_context(const std::shared_ptr<Context>&);
   CUresult record_in_context(const std::shared_ptr<Context>&, CUevent);
   CUresult wait_in_context(const std::shared_ptr<Context>&, CUevent);
+#if CUDA_VERSION >= 12040
   std::shared_ptr<Context> green(CUgreenCtx);
+#endif
 
   // Streams
   CUresult create_stream(CUstream*, const std::shared_ptr<Context>&, unsigned flags, int priority);

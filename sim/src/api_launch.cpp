@@ -118,6 +118,8 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
     }
 #if CUDA_VERSION >= 12030
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: {
+      if (computer_.options.driver_version < 12030)
+        not_modelled("a launch completion event before CUDA 12.3");
       const auto& value = attribute.value.launchCompletionEvent;
       at_start = accepted(value.event, value.flags, CU_EVENT_INTERPROCESS | CU_EVENT_BLOCKING_SYNC);
       break;

@@ -47,8 +47,8 @@ Computer::Computer() {
 
 void Computer::reset(Lock& lock, const Options& chosen) {
   if (chosen.devices < 1 || chosen.devices > 2) not_modelled("a machine with other than 1 or 2 devices");
-  if (chosen.driver_version < 12000 || chosen.driver_version > 13000)
-    not_modelled("a driver older than 12000 or newer than 13000");
+  if (chosen.driver_version < 12000 || chosen.driver_version > newest_driver_version)
+    not_modelled("a driver older than 12000 or newer than " + std::to_string(newest_driver_version));
   if (!waiters_.empty())
     undefined("a new session was asked for while another thread is inside a driver call");
   host.drain(lock);

@@ -32,10 +32,6 @@ namespace {
 
 constexpr int first_version = 12050; // of cuCtxRecordEvent and cuCtxWaitEvent
 
-void need(const cuevent::Driver& driver, int version) {
-  if (driver.version() < version) SKIP("needs a driver of version " << version);
-}
-
 /// The driver under test as it was in CUDA 12.3, without what came later.
 CUresult CUDAAPI get_old_proc_address(const char* name, void** function, int version, cuuint64_t flags,
                                       CUdriverProcAddressQueryResult* status) {
@@ -58,7 +54,7 @@ CUresult CUDAAPI get_old_proc_address(const char* name, void** function, int ver
 
 TEST_CASE_METHOD(Fixture,
                  "A record in a context marks the work of all its streams, and of no other context's") {
-  need(driver, first_version);
+  test::need(first_version);
   const Context created = Context::create(0, driver);
   const Stream stream(context), gated(context);
   DriverEvent ours(context, GENERATE(EventFlags::none, EventFlags::timing)), theirs(created);
@@ -78,7 +74,7 @@ TEST_CASE_METHOD(Fixture,
 }
 
 TEST_CASE_METHOD(Fixture, "A wait in a context holds its streams back, those made afterwards too") {
-  need(driver, first_version);
+  test::need(first_version);
   const Context created = Context::create(0, driver);
   const Stream gated(created), stream(context);
   DriverEvent produced(created), consumed(context), consumed_later(context); // a wait may cross contexts
@@ -102,7 +98,7 @@ TEST_CASE_METHOD(Fixture, "A wait in a context holds its streams back, those mad
 
 TEST_CASE_METHOD(Fixture,
                  "A record in another context than the event's is refused, and the error names both") {
-  need(driver, first_version);
+  test::need(first_version);
   const Context created = Context::create(0, driver);
   DriverEvent event(context, EventFlags::timing);
   CHECK_THROWS_AS(event.record_context(created), cuevent::ContextMismatch);
@@ -112,7 +108,7 @@ TEST_CASE_METHOD(Fixture,
 }
 
 TEST_CASE_METHOD(Fixture, "An empty event or context is refused by record_context and wait_context") {
-  need(driver, first_version);
+  test::need(first_version);
   DriverEvent empty, event(context);
   CHECK_THROWS_AS(empty.record_context(context), cuevent::EmptyEvent);
   CHECK_THROWS_AS(empty.wait_context(context), cuevent::EmptyEvent);
@@ -121,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "An empty event or context is refused by record_contex
 }
 
 TEST_CASE_METHOD(Fixture, "A wait in a context for an event of an ended capture is refused") {
-  need(driver, first_version);
+  test::need(first_version);
   const Stream stream(context);
   DriverEvent event(context);
   StreamCapture capture(context, stream);
@@ -131,7 +127,7 @@ TEST_CASE_METHOD(Fixture, "A wait in a context for an event of an ended capture 
 }
 
 TEST_CASE_METHOD(Fixture, "One capturing stream in the context is invalidated by them, whoever captures it") {
-  need(driver, first_version);
+  test::need(first_version);
   const Stream stream(context);
   DriverEvent event(context);
   StreamCapture capture(context, stream,
@@ -155,7 +151,7 @@ TEST_CASE_METHOD(Fixture, "One capturing stream in the context is invalidated by
 }
 
 TEST_CASE_METHOD(Fixture, "A capture in another context is not harmed by them") {
-  need(driver, first_version);
+  test::need(first_version);
   const Context created = Context::create(0, driver);
   const Stream stream(context);
   DriverEvent event(created);
@@ -224,7 +220,7 @@ private:
 } // namespace
 
 TEST_CASE_METHOD(Fixture, "A record and a wait in a green context are for its streams") {
-  need(driver, first_version);
+  test::need(first_version);
   const GreenContext green;
   const Stream gated(context);
   DriverEvent event(context), consumed(context);
@@ -248,7 +244,7 @@ TEST_CASE_METHOD(Fixture, "A record and a wait in a green context are for its st
 
 TEST_CASE_METHOD(Fixture,
                  "A green context refuses the record of another context's event, and takes its wait") {
-  need(driver, first_version);
+  test::need(first_version);
   const GreenContext green;
   const Context created = Context::create(0, driver);
   DriverEvent event(created);
@@ -261,7 +257,7 @@ TEST_CASE_METHOD(Fixture,
 }
 
 TEST_CASE_METHOD(Fixture, "One capturing stream in the green context is invalidated by them") {
-  need(driver, first_version);
+  test::need(first_version);
   const GreenContext green;
   DriverEvent event(context);
   StreamCapture capture(context, green.stream(), CaptureMode::relaxed);

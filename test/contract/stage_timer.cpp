@@ -67,7 +67,7 @@ protected:
   static bool time_is_virtual() {
     void* pause = nullptr;
     CUdriverProcAddressQueryResult status{};
-    test::driver().table().get_proc_address("cueventPause", &pause, 13000, 0, &status);
+    test::driver().table().get_proc_address("cueventPause", &pause, 12000, 0, &status);
     return pause != nullptr;
   }
 

@@ -75,6 +75,10 @@ int device_count() {
   return count;
 }
 
+void need(int version) {
+  if (driver().version() < version) SKIP("needs a driver of version " << version);
+}
+
 cuevent::Context& kept_primary() {
   static cuevent::Context kept;
   if (!kept) kept = cuevent::Context::primary(0, driver());

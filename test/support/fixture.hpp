@@ -22,6 +22,9 @@ bool primary_is_active(int device);
 
 int device_count();
 
+/// Skips the test on a driver older than `version`.
+void need(int version);
+
 /// The primary context of device 0, which outlives the tests, since to make one takes a large part of a
 /// second. A test that wants it gone empties the reference.
 cuevent::Context& kept_primary();

@@ -42,6 +42,15 @@ TEST_CASE_METHOD(RecordingFixture, "a launch completion event carries the event,
   CHECK(recording.calls().empty());
 }
 
+TEST_CASE_METHOD(RecordingFixture, "a driver without the attribute is named as the cause",
+                 "[launch][cause]") {
+  const DriverEvent event =
+      DriverEvent::borrow(Context::borrow(context.native_handle(), RecordingDriver::driver(12020)),
+                          event_handle(1), EventFlags::none);
+  CHECK_THAT(refusal<NotSupported>([&] { launch_completion_event(event); }), ContainsSubstring("CUDA 12.3"));
+  CHECK(programmatic_event(event).value.programmaticEvent.event == event.native_handle());
+}
+
 TEST_CASE_METHOD(RecordingFixture,
                  "an event that a launch cannot record is refused with what to make instead",
                  "[launch][cause]") {

@@ -31,10 +31,13 @@ enum class Mode {
   running, ///< A thread moves the work on wall time, as a device does.
 };
 
+/// The newest driver it can be: that of CUDA 13.0, or of the headers that it is compiled with.
+inline constexpr int newest_driver_version = CUDA_VERSION < 13000 ? CUDA_VERSION : 13000;
+
 struct Options {
   Mode mode = Mode::stepped;
-  int devices = 1;            ///< 1 or 2
-  int driver_version = 13000; ///< 12000 to 13000; entries newer than this are not found
+  int devices = 1;                            ///< 1 or 2
+  int driver_version = newest_driver_version; ///< from 12000 on; entries newer than this are not found
   /// Operations that may run in any order run in an order drawn from this seed; empty: in order of
   /// submission.
   std::optional<std::uint64_t> random_order{};

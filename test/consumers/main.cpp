@@ -1,0 +1,25 @@
+// A program of somebody else's: it records an event and asks for it, and catches an exception of the library's.
+#include <cuevent/driver_event.hpp>
+#include <cuevent/event_pool.hpp>
+
+#include <cstdio>
+
+int main() {
+  const cuevent::Context context = cuevent::Context::primary(0);
+  cuevent::DriverEvent event(context);
+  event.record(CU_STREAM_LEGACY);
+  event.synchronize();
+  if (!event.query()) return 1;
+
+  cuevent::EventPool pool(context);
+  cuevent::PooledEvent pooled = pool.acquire();
+  pooled.record(CU_STREAM_LEGACY);
+  pooled.synchronize();
+
+  try {
+    event.elapsed_time(event);
+    return 1;
+  } catch (const cuevent::TimingDisabled& error) {
+    std::printf("recorded on CUDA %d; %s\n", context.driver().version(), error.what());
+  }
+}

@@ -19,7 +19,7 @@ using DeviceTime = std::chrono::duration<double, std::nano>;
 /// A time on the host's clock, which in a simulated driver can be a virtual one.
 using HostTime = std::chrono::steady_clock::time_point;
 
-/// What a timer calls a stage and a stream: their place in StageReport::stages and ::streams.
+/// What a timer calls a stage and a stream: their place in StageReport::stages and StageReport::streams.
 enum class StageId : std::uint32_t {};
 enum class StreamId : std::uint32_t {};
 

@@ -1,0 +1,92 @@
+// What the examples of the pages take for granted. Each runs as a function of its own, on a simulated driver of its
+// own and with no context current: it has `driver`, `context`, the streams `stream` and `other` of it, and
+// submit(stream), which gives a stream work of 10 ms.
+#pragma once
+
+#include <cuevent/capture.hpp>
+#include <cuevent/completion_queue.hpp>
+#include <cuevent/event_pool.hpp>
+#include <cuevent/retired_events.hpp>
+#include <cuevent/sim.hpp>
+#include <cuevent/stage_timer.hpp>
+#include <cuevent/timeline_fence.hpp>
+
+#undef NDEBUG
+#include <cassert>
+#include <cstdio>
+#include <exception>
+#include <initializer_list>
+#include <thread>
+
+using namespace cuevent;
+using namespace std::chrono_literals;
+
+#define GIVEN                                                                                                \
+  [[maybe_unused]] const Driver &driver, [[maybe_unused]] const Context &context,                            \
+      [[maybe_unused]] CUstream stream, [[maybe_unused]] CUstream other
+
+namespace {
+
+/// The function that launches submit's kernel.
+CUfunction work = nullptr;
+
+template <class Function, class... Arguments>
+void call(const char* name, int version, Arguments... arguments) {
+  Function function = nullptr;
+  sim::get_proc_address(name, reinterpret_cast<void**>(&function), version, 0, nullptr);
+  if (const CUresult result = function(arguments...); result != CUDA_SUCCESS) throw_error(result, name);
+}
+
+[[maybe_unused]] void submit(CUstream stream) {
+  call<PFN_cuLaunchKernel_v4000>("cuLaunchKernel", 4000, work, 1U, 1U, 1U, 1U, 1U, 1U, 0U, stream, nullptr,
+                                 nullptr);
+}
+
+struct Example {
+  int line;
+  void (*run)(GIVEN);
+};
+
+/// Runs one example, and says what it left behind, null if nothing.
+const char* leak_of(const Example& example) {
+  const sim::Machine machine;
+  const Driver driver(sim::get_proc_address);
+  const Context context = Context::primary(0, driver);
+  CUstream stream = nullptr, other = nullptr;
+  {
+    const ContextGuard current(context);
+    call<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000, &stream, CU_STREAM_NON_BLOCKING);
+    call<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000, &other, CU_STREAM_NON_BLOCKING);
+    CUmodule module = nullptr;
+    call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000, &module, ".visible .entry work() { ret; }");
+    call<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction", 2000, &work, module, "work");
+  }
+  sim::set_kernel("work", {.duration = 10ms});
+  example.run(driver, context, stream, other);
+  DriverEvent probe;
+  if (is_sticky(DriverEvent::try_create(probe, context))) return nullptr; // a fault: nothing can be destroyed
+  probe.close();
+  sim::run_until_idle();
+  collect();
+  const sim::HandleCounts left = sim::live_handles();
+  if (!sim::context_stack().empty()) return "a context is left current";
+  if (left.events != 0) return "an event is left";
+  return left.graphs + left.graph_execs != 0 ? "a graph is left" : nullptr;
+}
+
+int run(const char* page, std::initializer_list<Example> examples) {
+  int failures = 0;
+  for (const Example& example : examples) {
+    try {
+      const char* const leak = leak_of(example);
+      if (leak == nullptr) continue;
+      std::fprintf(stderr, "%s:%d: %s by this example\n", page, example.line, leak);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s:%d: this example threw: %s\n", page, example.line, error.what());
+    }
+    ++failures;
+  }
+  return failures == 0 ? 0 : 1;
+}
+
+} // namespace

@@ -88,7 +88,7 @@ Recording growing(unsigned stages, unsigned streams, const std::string& name) {
 
 TEST_CASE("The picture of a training loop has its streams, stages and waits, and no text on another") {
   cuevent::sim::Machine machine;
-  const gpu::Gpu gpu(cuevent::Driver(cuevent::sim::get_proc_address));
+  const gpu::Gpu gpu{cuevent::Driver(cuevent::sim::get_proc_address)};
   training::Model model(gpu);
   for (int i = 0; i < 10; ++i)
     model.step(i);

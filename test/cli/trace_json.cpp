@@ -62,7 +62,7 @@ public:
 TEST_CASE("The trace of a training loop nests, and every wait in it has both ends") {
   constexpr std::size_t steps = 20;
   cuevent::sim::Machine machine;
-  const gpu::Gpu gpu(cuevent::Driver(cuevent::sim::get_proc_address));
+  const gpu::Gpu gpu{cuevent::Driver(cuevent::sim::get_proc_address)};
   training::Model model(gpu);
   for (int i = 0; i < static_cast<int>(steps); ++i)
     model.step(i);
@@ -82,7 +82,7 @@ TEST_CASE("The trace of a training loop nests, and every wait in it has both end
 
 TEST_CASE("Stages of a timer are traced inside those that were open") {
   cuevent::sim::Machine machine;
-  const gpu::Gpu gpu(cuevent::Driver(cuevent::sim::get_proc_address));
+  const gpu::Gpu gpu{cuevent::Driver(cuevent::sim::get_proc_address)};
   const gpu::Stream stream = gpu.stream();
   cuevent::StageTimer timer(gpu.context);
   timer.add_stream(stream, "only");

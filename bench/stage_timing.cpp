@@ -189,7 +189,7 @@ private:
     }
     timer.collect();
     const double by_itself = spun() / count;
-    const double raw = by_bare_events(time, count, pause);
+    const double raw = by_bare_events(time, static_cast<std::size_t>(count), pause);
     spun();
     const StageStatistics spins = timer.report().stages.front();
     const double measured = us(spins.total) / static_cast<double>(std::max<std::uint64_t>(spins.count, 1));
@@ -202,25 +202,29 @@ private:
   }
 
   /// The same kernels between two events each and without a timer: the mean of their times, in us.
-  double by_bare_events(std::uint64_t time, int count, std::chrono::nanoseconds pause) {
-    constexpr int in_flight = 100;
-    std::vector<DriverEvent> events;
-    for (int i = 0; i < 2 * in_flight; ++i)
-      events.emplace_back(gpu_.context, EventFlags::timing);
+  double by_bare_events(std::uint64_t time, std::size_t count, std::chrono::nanoseconds pause) {
+    constexpr std::size_t in_flight = 100;
+    std::vector<DriverEvent> starts, ends;
+    starts.reserve(in_flight);
+    ends.reserve(in_flight);
+    for (std::size_t i = 0; i < in_flight; ++i) {
+      starts.emplace_back(gpu_.context, EventFlags::timing);
+      ends.emplace_back(gpu_.context, EventFlags::timing);
+    }
     double sum = 0;
-    for (int done = 0; done < count; done += in_flight) {
-      const int some = std::min(in_flight, count - done);
-      for (int i = 0; i < some; ++i) {
-        events[static_cast<std::size_t>(2 * i)].record(stream_);
+    for (std::size_t done = 0; done < count; done += in_flight) {
+      const std::size_t some = std::min(in_flight, count - done);
+      for (std::size_t i = 0; i < some; ++i) {
+        starts[i].record(stream_);
         spin(time);
-        events[static_cast<std::size_t>(2 * i + 1)].record(stream_);
+        ends[i].record(stream_);
         if (pause > 0ns) std::this_thread::sleep_for(pause);
       }
       finish();
-      for (std::size_t i = 0; i < static_cast<std::size_t>(some); ++i)
-        sum += 1000 * static_cast<double>(events[2 * i].elapsed_time(events[2 * i + 1]).count());
+      for (std::size_t i = 0; i < some; ++i)
+        sum += 1000 * static_cast<double>(starts[i].elapsed_time(ends[i]).count());
     }
-    return sum / count;
+    return sum / static_cast<double>(count);
   }
 
   void step(Variant variant, StageTimer& timer, StageId stage) {

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 namespace gpu {
 
@@ -64,8 +63,8 @@ using PinnedMemory = Owned<int*, PFN_cuMemFreeHost_v2000>;
 /// A device with its primary context, which is current on this thread for as long as this lives. Events do not
 /// need that; the calls here do.
 struct Gpu {
-  explicit Gpu(cuevent::Driver its = cuevent::Driver::instance(), int device = 0)
-      : driver(std::move(its)), context(cuevent::Context::primary(device, driver)) {}
+  explicit Gpu(const cuevent::Driver& its = cuevent::Driver::instance(), int device = 0)
+      : driver(its), context(cuevent::Context::primary(device, driver)) {}
 
   cuevent::Driver driver;
   cuevent::Context context;

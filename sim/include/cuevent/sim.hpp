@@ -14,6 +14,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,7 @@ enum class Mode {
 };
 
 /// The newest driver it can be: that of CUDA 13.0, or of the headers that it is compiled with.
-inline constexpr int newest_driver_version = CUDA_VERSION < 13000 ? CUDA_VERSION : 13000;
+inline constexpr int newest_driver_version = std::min(CUDA_VERSION, 13000);
 
 struct Options {
   Mode mode = Mode::stepped;

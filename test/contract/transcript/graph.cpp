@@ -137,6 +137,31 @@ void exec(Lab& lab) {
   lab.is("launch_null", cu.GraphLaunch(nullptr, stream));
 }
 
+// The nodes of a graph that is destroyed name nothing in its exec any more.
+void nodes_of_destroyed(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  Event in_graph(lab, CU_EVENT_DEFAULT);
+  Event later(lab, CU_EVENT_DEFAULT);
+  Graph graph(lab);
+  const CUgraphNode node = graph.record(in_graph);
+  const CUgraphNode wait = graph.wait(in_graph, node);
+  CUgraphExec exec = graph.instantiate();
+  CUgraph clone = nullptr;
+  lab.must(cu.GraphClone(&clone, graph), "cuGraphClone");
+  lab.is("set_record.before", cu.GraphExecEventRecordNodeSetEvent(exec, node, in_graph));
+  lab.must(graph.destroy(), "cuGraphDestroy");
+  lab.is("set_record", cu.GraphExecEventRecordNodeSetEvent(exec, node, later));
+  lab.is("set_wait", cu.GraphExecEventWaitNodeSetEvent(exec, wait, later));
+  lab.is("launch", cu.GraphLaunch(exec, stream));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  float ms = 0;
+  lab.is("event_of_graph", cu.EventElapsedTime(&ms, in_graph, in_graph));
+  lab.is("event_set_since", cu.EventElapsedTime(&ms, later, later));
+  cu.GraphExecDestroy(exec);
+  cu.GraphDestroy(clone);
+}
+
 // What an event says that only graphs record.
 void launches(Lab& lab) {
   const Api& cu = lab.cu;
@@ -375,9 +400,13 @@ void captured(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> graph_scenarios() {
-  return {{"graph.nodes", nodes},       {"graph.exec", exec},
-          {"graph.launches", launches}, {"graph.wait_nodes", wait_nodes},
-          {"graph.captured", captured}, {"graph.user_objects", user_objects, Place::child}};
+  return {{"graph.nodes", nodes},
+          {"graph.exec", exec},
+          {"graph.launches", launches},
+          {"graph.wait_nodes", wait_nodes},
+          {"graph.captured", captured},
+          {"graph.user_objects", user_objects, Place::child},
+          {"graph.nodes_of_destroyed", nodes_of_destroyed, Place::child}};
 }
 
 } // namespace transcript

@@ -141,35 +141,50 @@ void destroyed_with_work(Lab& lab) {
   lab.is("query", cu.EventQuery(event));
 }
 
+class RetainedPrimary {
+public:
+  explicit RetainedPrimary(Lab& lab) {
+    const Api& cu = lab.cu;
+    CUcontext popped = nullptr;
+    CUstream stream = nullptr;
+    lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
+    lab.must(cu.CtxPushCurrent(context), "push");
+    cu.EventCreate(&event, CU_EVENT_DEFAULT);
+    cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    cu.EventRecord(event, stream);
+    cu.StreamSynchronize(stream);
+    cu.CtxPopCurrent(&popped);
+  }
+  CUcontext context = nullptr;
+  CUevent event = nullptr; // recorded, and completed
+};
+
 void primary_reset(Lab& lab) {
   const Api& cu = lab.cu;
-  CUcontext context = nullptr;
-  CUcontext popped = nullptr;
-  lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
-  lab.must(cu.CtxPushCurrent(context), "push");
-  CUevent event = nullptr;
-  CUstream stream = nullptr;
-  cu.EventCreate(&event, CU_EVENT_DEFAULT);
-  cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-  cu.EventRecord(event, stream);
-  cu.StreamSynchronize(stream);
-  cu.CtxPopCurrent(&popped);
+  const RetainedPrimary primary(lab);
   lab.is("reset", cu.DevicePrimaryCtxReset(lab.device));
-  float ms = 0;
   unsigned flags = 0;
   int active = -1;
   unsigned long long id = 0;
-  lab.is("query", cu.EventQuery(event));
-  lab.is("synchronize", cu.EventSynchronize(event));
-  lab.is("elapsed", cu.EventElapsedTime(&ms, event, event));
-  lab.is("ctx_get_id", cu.CtxGetId(context, &id));
+  lab.is("ctx_get_id", cu.CtxGetId(primary.context, &id));
   lab.is("state", cu.DevicePrimaryCtxGetState(lab.device, &flags, &active));
   lab.shows("state.active", active == 1);
-  lab.is("destroy", cu.EventDestroy(event));
   CUcontext again = nullptr;
   lab.is("retain_again", cu.DevicePrimaryCtxRetain(&again, lab.device));
-  lab.shows("retain_again.same_handle", again == context);
+  lab.shows("retain_again.same_handle", again == primary.context);
   lab.is("retain_again.ctx_get_id", cu.CtxGetId(again, &id));
+}
+
+// What it reads of its event is freed memory: CONTEXT_IS_DESTROYED mostly, INVALID_CONTEXT now and then.
+void event_of_reset_primary(Lab& lab) {
+  const Api& cu = lab.cu;
+  const RetainedPrimary primary(lab);
+  lab.is("reset", cu.DevicePrimaryCtxReset(lab.device));
+  float ms = 0;
+  lab.is("query", cu.EventQuery(primary.event));
+  lab.is("synchronize", cu.EventSynchronize(primary.event));
+  lab.is("elapsed", cu.EventElapsedTime(&ms, primary.event, primary.event));
+  lab.is("destroy", cu.EventDestroy(primary.event));
 }
 
 // Releasing the last reference, where the context is current on nobody.
@@ -283,6 +298,7 @@ std::vector<Scenario> lifetime_scenarios() {
           {"lifetime.destroyed_context_export", destroyed_context_export, Place::probe},
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},
           {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::probe},
+          {"lifetime.event_of_reset_primary", event_of_reset_primary, Place::probe},
           {"lifetime.primary_released", primary_released, Place::probe}};
 }
 

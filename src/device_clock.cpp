@@ -13,11 +13,8 @@ CUresult DeviceClock::create(const Context& context) noexcept {
     CUresult result = CUDA_SUCCESS;
     const ContextGuard guard(context, result);
     if (result != CUDA_SUCCESS) return failed("cuCtxPushCurrent", result);
-    result = table().cuStreamCreate_v2000(&stream_, CU_STREAM_NON_BLOCKING);
-    if (result != CUDA_SUCCESS) {
-      stream_ = nullptr;
-      return failed("cuStreamCreate", result);
-    }
+    result = stream_.create(context);
+    if (result != CUDA_SUCCESS) return failed("cuStreamCreate", result);
     const auto make = [&](DriverEvent& event) {
       if (result == CUDA_SUCCESS) result = DriverEvent::try_create(event, context, EventFlags::timing);
     };
@@ -33,16 +30,8 @@ CUresult DeviceClock::create(const Context& context) noexcept {
   return calibrate();
 }
 
-DeviceClock::~DeviceClock() {
-  if (stream_ == nullptr) return;
-  // As with events: where the context is gone, so is the stream.
-  const CUresult lost = context_.status();
-  const CUresult result = lost == CUDA_SUCCESS ? table().cuStreamDestroy_v4000(stream_) : lost;
-  if (result != CUDA_SUCCESS) report_error(result, "cuStreamDestroy");
-}
-
 CUresult DeviceClock::record(DriverEvent& event) noexcept {
-  const CUresult result = event.try_record(stream_);
+  const CUresult result = event.try_record(stream_.handle());
   return result == CUDA_SUCCESS ? result : failed("cuEventRecord", result);
 }
 

@@ -1,6 +1,8 @@
 // The device's clock, as events tell it. Inside the library only.
 #pragma once
 
+#include "timer_stream.hpp"
+
 #include <cuevent/stage_timer.hpp>
 
 #include <array>
@@ -21,7 +23,6 @@ public:
   DeviceClock() noexcept = default;
   DeviceClock(const DeviceClock&) = delete;
   DeviceClock& operator=(const DeviceClock&) = delete;
-  ~DeviceClock();
 
   /// The time of an event, CUDA_ERROR_NOT_READY while there is none.
   CUresult time_of(const DriverEvent& event, double& time) noexcept;
@@ -66,7 +67,7 @@ private:
   CUresult probe(long long& resolution) noexcept;
 
   Context context_;
-  CUstream stream_ = nullptr;
+  TimerStream stream_;
   std::array<Anchor, 64> anchors_;
   std::size_t newest_ = 0;  // whose time is known
   std::size_t known_ = 0;   // how many of them, up to the newest

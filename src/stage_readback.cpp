@@ -52,6 +52,8 @@ CUresult StageTimer::State::read(Track& track, std::size_t& spans) noexcept {
     if (boundary.recorded) {
       const CUresult result = clock.time_of(boundary.event, boundary.time);
       if (result != CUDA_SUCCESS) return failed_in_clock(result);
+      // A graph's own event can be a few us ahead of one that was recorded beside the stream before it.
+      track.latest = boundary.time = std::max(boundary.time, track.latest);
     }
     spans += retire(track, boundary);
   }

@@ -35,7 +35,10 @@ CUresult StageTimer::State::track_of(CUstream stream, std::uint32_t& track) {
 
 CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, std::uint32_t& track) {
   Track added;
-  added.stream = {name.empty() ? "stream " + std::to_string(tracks.size()) : std::string(name), stream};
+  added.stream = {.name = name.empty() ? "stream " + std::to_string(tracks.size()) : std::string(name),
+                  .handle = stream,
+                  .beside = tracks.size() < streams_beside.size() ? streams_beside[tracks.size()].handle()
+                                                                  : nullptr};
   added.ring.resize(options.events_per_stream);
   added.arrows.reserve(most_arrows_to_one);
   CUresult result = CUDA_SUCCESS;
@@ -45,6 +48,8 @@ CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, st
     result = DriverEvent::try_create(boundary.event, context, EventFlags::timing);
     if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
   }
+  if (added.stream.beside != nullptr) result = DriverEvent::try_create(added.reached, context);
+  if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
   track = static_cast<std::uint32_t>(tracks.size());
   tracks.push_back(std::move(added));
   return CUDA_SUCCESS;
@@ -112,10 +117,7 @@ CUresult StageTimer::State::change(std::uint32_t index, Request what, StageId st
     timed = room == CUDA_SUCCESS;
     if (room != CUDA_ERROR_NOT_READY) result = room;
   }
-  if (result == CUDA_SUCCESS && (timed || ended.timed)) {
-    result = track.at(track.next).event.try_record(track.stream.handle);
-    if (result != CUDA_SUCCESS) failed("cuEventRecord", result);
-  }
+  if (result == CUDA_SUCCESS && (timed || ended.timed)) result = record_boundary(track);
   if (result != CUDA_SUCCESS) {
     if (closes) lose(index, ended.timed, ended.stage);
     if (opens) drop(stage);
@@ -130,6 +132,20 @@ CUresult StageTimer::State::change(std::uint32_t index, Request what, StageId st
   }
   drop(stage);
   return CUDA_ERROR_NOT_READY;
+}
+
+CUresult StageTimer::State::record_boundary(Track& track) noexcept {
+  // A timed event between two kernels holds up the second: it is recorded only once the first has left the
+  // device, and the second starts only then. An event without timing does not.
+  CUstream const beside = track.stream.beside;
+  DriverEvent& event = track.at(track.next).event;
+  CUresult result = (beside == nullptr ? event : track.reached).try_record(track.stream.handle);
+  if (result != CUDA_SUCCESS) return failed("cuEventRecord", result);
+  if (beside == nullptr) return result;
+  result = track.reached.try_wait(beside);
+  if (result != CUDA_SUCCESS) return failed("cuStreamWaitEvent", result);
+  result = event.try_record(beside);
+  return result == CUDA_SUCCESS ? result : failed("cuEventRecord", result);
 }
 
 void StageTimer::State::lose(std::uint32_t index, bool timed, StageId stage) noexcept {

@@ -28,6 +28,18 @@ StageTimer::State::State(const Context& owner, const StageTimerOptions& wanted)
   arrows_.reserve(wanted.spans);
 }
 
+CUresult StageTimer::State::create() {
+  streams_beside.resize(options.streams_beside);
+  CUresult result = CUDA_SUCCESS;
+  {
+    const ContextGuard guard(context, result);
+    if (result != CUDA_SUCCESS) return failed("cuCtxPushCurrent", result);
+    for (TimerStream& stream : streams_beside)
+      if (result = stream.create(context); result != CUDA_SUCCESS) return failed("cuStreamCreate", result);
+  }
+  return failed_in_clock(clock.create(context));
+}
+
 StageId StageTimer::State::stage(std::string_view name) {
   const auto found = std::find_if(statistics.begin(), statistics.end(),
                                   [&](const Statistics& each) { return each.name == name; });

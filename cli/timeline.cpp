@@ -1,6 +1,7 @@
 #include "timeline.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 
 namespace cli {
@@ -46,8 +47,8 @@ std::vector<Track> stream_tracks(const StageReport& report) {
          .end = span.end,
          .depth = span.depth});
   for (Track& track : tracks) {
-    std::stable_sort(track.slices.begin(), track.slices.end(), [](const Slice& a, const Slice& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.depth < b.depth;
+    std::sort(track.slices.begin(), track.slices.end(), [](const Slice& a, const Slice& b) {
+      return std::tie(a.begin, a.depth, a.span) < std::tie(b.begin, b.depth, b.span);
     });
     keep_order(track.slices);
   }
@@ -56,8 +57,8 @@ std::vector<Track> stream_tracks(const StageReport& report) {
 
 /// Puts each slice on the first track where it nests with those before.
 std::vector<Track> host_tracks(std::vector<Slice> slices) {
-  std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  std::sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+    return std::tie(a.begin, b.end, a.span) < std::tie(b.begin, a.end, b.span); // the longer first
   });
   std::vector<Track> tracks;
   std::vector<std::vector<DeviceTime>> ends; // of the slices that are open, a stack for each track

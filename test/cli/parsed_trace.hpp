@@ -76,9 +76,9 @@ private:
     ParsedFlow ends;
   };
 
-  void read(const std::string& track, std::vector<nlohmann::json>& events) {
-    std::stable_sort(events.begin(), events.end(),
-                     [](const auto& a, const auto& b) { return a.at("ts") < b.at("ts"); });
+  void read(const std::string& track, const std::vector<nlohmann::json>& events) {
+    REQUIRE(std::is_sorted(events.begin(), events.end(),
+                           [](const auto& a, const auto& b) { return a.at("ts") < b.at("ts"); }));
     std::vector<ParsedSlice> open;
     for (const auto& event : events) {
       INFO(event.dump());

@@ -101,10 +101,9 @@ TEST_CASE("The picture of a training loop has its streams, stages and waits, and
   check_texts(svg);
 
   const std::regex waits("<path class=\"wait\"");
-  // Those of the three copies that end within the picture, of the two that wait for a buffer there, and the
-  // legend's.
+  // Those of the four copies, of the two that wait for a buffer in the picture, and the legend's.
   CHECK(std::distance(std::sregex_iterator(svg.begin(), svg.end(), waits), std::sregex_iterator()) ==
-        3 + 2 + 1);
+        4 + 2 + 1);
 }
 
 TEST_CASE("No text of a picture is on another, whatever the lengths") {

@@ -61,20 +61,29 @@ public:
   }
 };
 
-/// What the driver asks for at least.
+/// What the driver asks for at least; and with the questions of one who may not know which context is current, nor
+/// whether the event's still exists: pushing one that does not, and destroying an event of it, can crash.
+template <bool asking>
 class RawPushed : public CreateDestroyPushed {
 public:
   using CreateDestroyPushed::CreateDestroyPushed;
   void run(int calls) override {
-    const cuevent::DriverTable& driver = table();
-    CUcontext const context = lane_.testbed.context.native_handle();
+    const cuevent::DriverTable& driver = this->table();
+    CUcontext const context = this->lane_.testbed.context.native_handle();
+    const auto exists = [&] {
+      unsigned long long id = 0;
+      return !asking || driver.cuCtxGetId_v12000(context, &id) == CUDA_SUCCESS;
+    };
     for (int i = 0; i < calls; ++i) {
-      CUcontext popped = nullptr;
+      CUcontext current = nullptr, popped = nullptr;
       CUevent event = nullptr;
+      if (asking) expect(driver.cuCtxGetCurrent_v4000(&current) == CUDA_SUCCESS, "cuCtxGetCurrent");
+      expect(current == nullptr && exists(), "cuCtxGetId");
       expect(driver.cuCtxPushCurrent_v4000(context) == CUDA_SUCCESS, "cuCtxPushCurrent");
       expect(driver.cuEventCreate_v2000(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS, "cuEventCreate");
       expect(driver.cuCtxPopCurrent_v4000(&popped) == CUDA_SUCCESS, "cuCtxPopCurrent");
       hide(event);
+      expect(exists(), "cuCtxGetId");
       expect(driver.cuEventDestroy_v4000(event) == CUDA_SUCCESS, "cuEventDestroy");
     }
   }
@@ -87,7 +96,8 @@ void enter_cuevent(Entries& entries) {
   entries.push_back(
       {"create_destroy", 512, {"cuevent_owned", make<CreateDestroy<Cuevent<ContextIs::owned>, false>>}});
   entries.push_back({"create_destroy", 512, {"cuevent_pushed", make<CueventPushed>}});
-  entries.push_back({"create_destroy", 512, {"raw_pushed", make<RawPushed>}});
+  entries.push_back({"create_destroy", 512, {"raw_pushed", make<RawPushed<false>>}});
+  entries.push_back({"create_destroy", 512, {"raw_asking", make<RawPushed<true>>}});
 }
 
 } // namespace peers

@@ -158,6 +158,7 @@ private:
     separate_in_stream,
     graph_untimed,
     graph_adjacent,
+    graph_adjacent_in_stream,
     variants
   };
   struct Row {
@@ -171,7 +172,8 @@ private:
                                                    {"8 adjacent, in the stream", 0, 0},
                                                    {"8 separate, in the stream", 0, 0},
                                                    {"a graph, untimed", 0, 0},
-                                                   {"a graph, 8 adjacent stages", 0, 0}}};
+                                                   {"a graph, 8 adjacent stages", 0, 1},
+                                                   {"a graph, 8, in the stream", 0, 0}}};
   static constexpr int steps = 200;
   static constexpr std::size_t stages = 8;
 
@@ -254,10 +256,13 @@ private:
     return sum / static_cast<double>(count);
   }
 
+  static bool is_timed_graph(Variant variant) {
+    return variant == graph_adjacent || variant == graph_adjacent_in_stream;
+  }
+
   void step(Variant variant, StageTimer& timer, StageId stage) {
     const bool is_separate = variant == separate || variant == separate_in_stream;
-    const bool is_adjacent =
-        variant == adjacent || variant == adjacent_in_stream || variant == graph_adjacent;
+    const bool is_adjacent = variant == adjacent || variant == adjacent_in_stream || is_timed_graph(variant);
     for (std::size_t i = 0; i < stages; ++i) {
       if (is_separate) timer.open(stream_, stage);
       if (is_adjacent) timer.next(stream_, stage);
@@ -286,7 +291,7 @@ private:
       cuevent::StreamCapture capture(gpu_.context, stream_);
       step(variant, timer, stage);
       cuevent::Graph graph = capture.end();
-      if (variant == graph_adjacent) {
+      if (is_timed_graph(variant)) {
         cuevent::TimedGraph exec = timer.instantiate(std::move(graph));
         run(exec, start, end, [&] { timer.poll(); });
       } else {
@@ -297,7 +302,7 @@ private:
     end.synchronize();
     timer.collect();
     const StageStatistics statistics = timer.report().stages.front();
-    const std::size_t timed_steps = variant == graph_adjacent                        ? steps + 1
+    const std::size_t timed_steps = is_timed_graph(variant)                          ? steps + 1
                                     : variant == untimed || variant == graph_untimed ? 0
                                                                                      : steps;
     if (statistics.count != timed_steps * stages)

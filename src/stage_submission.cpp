@@ -65,7 +65,7 @@ CUresult StageTimer::State::capture_of(CUstream stream, cuuint64_t& capture) noe
     if (status == CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_SUCCESS;
     if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
       return failed("StageTimer", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    result = table.cuStreamGetCaptureInfo_v10010(stream, &status, &capture);
+    result = table.cuStreamGetCaptureInfo_v11030(stream, &status, &capture, nullptr, nullptr, nullptr);
     return result == CUDA_SUCCESS ? result : failed("cuStreamGetCaptureInfo", result);
   });
 }
@@ -165,27 +165,57 @@ CUresult StageTimer::State::change_captured(std::uint32_t index, cuuint64_t capt
   captured.nodes.reserve(captured.nodes.size() + 1);
   captured.arrows.reserve(captured.arrows.size() + here.arrows.size());
 
-  DriverEvent event;
-  CUresult result = DriverEvent::try_create(event, context, EventFlags::timing);
+  CapturedStages::Node boundary{
+      .event = {}, .track = index, .change = {closes, opens ? std::optional(stage) : std::nullopt}};
+  CUresult result = DriverEvent::try_create(boundary.event, context, EventFlags::timing);
   if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
-  result = event.try_record(tracks[index].stream.handle, RecordFlags::external);
-  // The stage stays as it was: of a capture that has lost a boundary nothing can be timed.
-  if (result != CUDA_SUCCESS) return failed("cuEventRecordWithFlags", result);
+  // If it fails the stage stays as it was: of a capture that has lost a boundary nothing can be timed.
+  result = capture_boundary(tracks[index], captured, here.last, boundary);
+  if (result != CUDA_SUCCESS) return result;
 
   if (closes) here.open.pop_back();
   if (opens) here.open.push_back(stage);
   here.depth = std::max(here.depth, here.open.size());
   here.last = captured.nodes.size();
   ++here.nodes;
-  captured.nodes.push_back({.event = std::move(event),
-                            .track = index,
-                            .change = {closes, opens ? std::optional(stage) : std::nullopt}});
+  captured.nodes.push_back(std::move(boundary));
   for (Arrow& arrow : here.arrows) {
     arrow.to = here.last;
     captured.arrows.push_back(arrow);
   }
   here.arrows.clear();
   return CUDA_SUCCESS;
+}
+
+CUresult StageTimer::State::capture_boundary(const Track& track, CapturedStages& captured, std::size_t before,
+                                             CapturedStages::Node& boundary) {
+  const DriverTable& table = context.driver().table();
+  CUstream const stream = track.stream.handle;
+  const CUgraphNode* last = nullptr; // what later work of the stream will wait for
+  std::size_t count = 0;
+  CUgraph graph = nullptr;
+  CUresult result = CUDA_SUCCESS;
+  if (track.stream.beside != nullptr)
+    result = on_stream(context, stream, [&] {
+      CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+      return table.cuStreamGetCaptureInfo_v11030(stream, &status, nullptr, &graph, &last, &count);
+    });
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_LOSSY_QUERY) // which is: it cannot tell by nodes alone
+    return failed("cuStreamGetCaptureInfo", result);
+  if (result != CUDA_SUCCESS || count == 0) { // in the stream, then
+    result = boundary.event.try_record(stream, RecordFlags::external);
+    return result == CUDA_SUCCESS ? result : failed("cuEventRecordWithFlags", result);
+  }
+  // Beside it: a node that comes after the same as the next of the stream, and for which nothing waits but its
+  // like. In the stream it would hold up what comes next.
+  std::vector<CUgraphNode> after(last, last + count);
+  if (before != no_ticket && captured.nodes[before].node.native_handle() != nullptr)
+    after.push_back(captured.nodes[before].node.native_handle());
+  CUgraphNode node = nullptr;
+  result = table.cuGraphAddEventRecordNode_v11010(&node, graph, after.data(), after.size(),
+                                                  boundary.event.native_handle());
+  boundary.node = EventRecordNode(node);
+  return result == CUDA_SUCCESS ? result : failed("cuGraphAddEventRecordNode", result);
 }
 
 void StageTimer::State::push(std::uint32_t index, Change change, long long host, bool recorded) noexcept {

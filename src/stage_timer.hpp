@@ -82,9 +82,9 @@ struct CapturedStages {
     DriverEvent event; // recorded by the node until a launch points it elsewhere
     std::uint32_t track;
     Change change;
-    EventRecordNode node{nullptr};
-    Ticket ticket = no_ticket; // of the present launch
-    bool retained = false;     // the graph has the event, which is borrowed here
+    EventRecordNode node{nullptr}; // known from the capture on if it is beside the stream's work
+    Ticket ticket = no_ticket;     // of the present launch
+    bool retained = false;         // the graph has the event, which is borrowed here
   };
   struct OnTrack {
     std::uint32_t track;
@@ -171,6 +171,8 @@ private:
   CUresult failed_in_clock(CUresult result) noexcept { return failed(clock.call(), result); }
   CUresult change(std::uint32_t index, Request request, StageId stage);
   CUresult record_boundary(Track& track) noexcept;
+  CUresult capture_boundary(const Track& track, CapturedStages& captured, std::size_t before,
+                            CapturedStages::Node& boundary);
   CUresult change_captured(std::uint32_t index, cuuint64_t capture, Request request, StageId stage);
   void lose(std::uint32_t index, bool timed, StageId stage) noexcept;
   CUresult capture_of(CUstream stream, cuuint64_t& capture) noexcept;

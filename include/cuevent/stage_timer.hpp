@@ -96,7 +96,8 @@ struct StageTimerOptions {
   /// for each boundary and records the timed event, which disturbs their work half as much as one of their own
   /// would, and has it some microseconds later. But a stream that waits can hold up others that share its
   /// connection to the device (CUDA_DEVICE_MAX_CONNECTIONS): give 0 where a kernel spins until one of another
-  /// stream runs.
+  /// stream runs. In a capture of such a stream the record nodes are beside its work, and nothing waits for
+  /// them; with 0 they are between.
   std::size_t streams_beside = 2;
 };
 
@@ -149,9 +150,9 @@ private:
 ///     timer.collect();
 ///     for (const StageStatistics& stage : timer.report().stages) ...
 ///
-/// On a stream that is being captured, the same calls put external record nodes into the graph. instantiate()
-/// makes a TimedGraph of it, and each launch of that counts as one run of each of its stages. A stage has to
-/// be closed in the capture that it was opened in.
+/// On a stream that is being captured, the same calls put record nodes into the graph. instantiate() makes a
+/// TimedGraph of it, and each launch of that counts as one run of each of its stages. A stage has to be
+/// closed in the capture that it was opened in.
 ///
 /// Each stream has its own stages, which nest, and its own ring of events. A stage that finds the ring full
 /// is not timed, and its close() then only closes it. Streams are of the timer's context; a stream handle of
@@ -192,8 +193,9 @@ public:
 
   /// Begins a stage, inside those open on the stream. False if it was dropped; the twin then returns
   /// CUDA_ERROR_NOT_READY. Driver functions: cuStreamIsCapturing, cuEventRecord, for a stream beside also
-  /// cuStreamWaitEvent; in a capture cuEventRecordWithFlags. Throws ContextMismatch, InvalidValue for a stage
-  /// of another timer, or what the driver refuses; the stage is then not open.
+  /// cuStreamWaitEvent; in a capture cuStreamGetCaptureInfo, cuEventCreate and cuGraphAddEventRecordNode or
+  /// cuEventRecordWithFlags. Throws ContextMismatch, InvalidValue for a stage of another timer, or what the
+  /// driver refuses; the stage is then not open.
   bool open(CUstream stream, StageId stage);
   CUresult try_open(CUstream stream, StageId stage) noexcept;
 

@@ -144,8 +144,15 @@ CUresult act(cuStreamCreate_v2000_tag, CUstream* stream, unsigned) {
   return *stream = make_handle<CUstream>(), CUDA_SUCCESS;
 }
 CUresult act(cuStreamDestroy_v4000_tag, CUstream) { return --streams, CUDA_SUCCESS; }
-CUresult act(cuStreamGetCaptureInfo_v10010_tag, CUstream, CUstreamCaptureStatus* status, cuuint64_t* id) {
-  return *status = here.capture_status, *id = 1, CUDA_SUCCESS;
+CUresult act(cuStreamGetCaptureInfo_v11030_tag, CUstream, CUstreamCaptureStatus* status, cuuint64_t* id,
+             CUgraph* graph, const CUgraphNode** last, std::size_t* count) {
+  *status = here.capture_status;
+  if (id != nullptr) *id = 1;
+  if (graph != nullptr) *graph = make_handle<CUgraph>();
+  static const auto node = make_handle<CUgraphNode>();
+  if (last != nullptr) *last = &node;
+  if (count != nullptr) *count = 1;
+  return CUDA_SUCCESS;
 }
 CUresult act(cuStreamIsCapturing_v10000_tag, CUstream, CUstreamCaptureStatus* status) {
   return *status = here.capture_status, CUDA_SUCCESS;

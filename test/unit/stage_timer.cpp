@@ -172,20 +172,49 @@ TEST_CASE_METHOD(TimerFixture, "A fault comes out of the next reading, and what 
   recording.fail_nothing();
 }
 
-TEST_CASE_METHOD(TimerFixture, "In a capture the records are external, of events of their own") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "In a capture the records are nodes beside the work, or external ones in it") {
+  const auto [streams_beside, boundary] = GENERATE(
+      table<std::size_t, Names>({{0, {"cuStreamGetCaptureInfo", "cuEventCreate", "cuEventRecordWithFlags"}},
+                                 {1,
+                                  {"cuStreamGetCaptureInfo", "cuEventCreate", "cuStreamGetCaptureInfo",
+                                   "cuGraphAddEventRecordNode"}}}));
+  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = streams_beside});
+  const StageId first = timer.stage("first");
+  timer.add_stream(stream);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  recording.calls();
   timer.open(stream, first);
   Names calls = recording.calls();
   std::erase_if(calls, [](std::string_view call) { return call.starts_with("cuCtx"); }); // of the creation
-  CHECK(calls ==
-        Names{"cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuEventCreate", "cuEventRecordWithFlags"});
-  CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
+  CHECK(calls.front() == "cuStreamIsCapturing");
+  calls.erase(calls.begin());
+  CHECK(calls == boundary);
+  if (streams_beside == 0) CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
   timer.close(stream);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   CHECK_THROWS_AS(timer.open(stream, first), StreamCaptureInvalidated);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
   CHECK(timer.collect() == 0);
-  CHECK(of(first).count == 0);
+  CHECK(timer.report().stages.at(0).count == 0);
+  timer = StageTimer();
+}
+
+TEST_CASE_METHOD(TimerFixture,
+                 "Where no node can be beside the captured work, the record is external in it") {
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  timer.open(stream, first);
+  const Names calls = recording.calls();
+  REQUIRE(calls[calls.size() - 2] == "cuStreamGetCaptureInfo");
+  const int asks_for_nodes = static_cast<int>(calls.size()) - 1;
+  recording.fail_call(asks_for_nodes, CUDA_ERROR_LOSSY_QUERY); // they are joined by more than plain edges
+  timer.close(stream);
+  CHECK(recording.calls().back() == "cuEventRecordWithFlags");
+  timer.open(stream, first);
+  recording.fail_next("cuGraphAddEventRecordNode", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(timer.close(stream), OutOfMemory);
+  timer.close(stream);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 TEST_CASE_METHOD(TimerFixture, "Events recorded and waited for through the timer cost one question more") {

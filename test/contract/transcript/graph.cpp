@@ -356,6 +356,54 @@ void user_objects(Lab& lab) {
                               &object, &destroyed, [](void*) {}, 1, 0));
 }
 
+// Nodes that are added to the graph of a capture, beside what the stream does.
+void beside_captured(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  Event first(lab, CU_EVENT_DEFAULT);
+  Event second(lab, CU_EVENT_DEFAULT);
+  Event unjoined(lab, CU_EVENT_DEFAULT);
+  const CUfunction nothing = lab.kernel("nothing");
+  const auto work = [&] { cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); };
+  lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
+  CUstreamCaptureStatus status{};
+  CUgraph graph = nullptr;
+  const CUgraphNode* last = nullptr;
+  std::size_t count = 7;
+  lab.is("info_at_first", cu.StreamGetCaptureInfo(stream, &status, nullptr, &graph, &last, &count));
+  lab.shows("info_at_first.nodes", count);
+  CUgraphNode root = nullptr;
+  lab.is("add_root", cu.GraphAddEventRecordNode(&root, graph, nullptr, 0, unjoined));
+  work();
+  lab.is("info", cu.StreamGetCaptureInfo(stream, &status, nullptr, &graph, &last, &count));
+  lab.shows("info.nodes", count);
+  CUgraphNode one = nullptr;
+  lab.is("add", cu.GraphAddEventRecordNode(&one, graph, last, count, first));
+  work();
+  CUgraphNode before[2] = {one};
+  lab.is("info_again", cu.StreamGetCaptureInfo(stream, &status, nullptr, &graph, &last, &count));
+  lab.shows("info_again.nodes", count);
+  lab.shows("info_again.is_added", last[0] == one);
+  before[1] = last[0];
+  CUgraphNode two = nullptr;
+  lab.is("add_again", cu.GraphAddEventRecordNode(&two, graph, before, 2, second));
+  lab.is("end", cu.StreamEndCapture(stream, &graph));
+  lab.shows("types", node_types(lab, graph));
+  CUevent event = nullptr;
+  lab.is("get_event", cu.GraphEventRecordNodeGetEvent(two, &event));
+  lab.shows("get_event.same", event == second);
+  CUgraphExec exec = nullptr;
+  lab.is("instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  lab.is("launch", cu.GraphLaunch(exec, stream));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  float ms = -1;
+  lab.is("elapsed", cu.EventElapsedTime(&ms, first, second));
+  lab.shows("elapsed.is_positive", ms > 0);
+  lab.is("elapsed_of_root", cu.EventElapsedTime(&ms, unjoined, second));
+  cu.GraphExecDestroy(exec);
+  cu.GraphDestroy(graph);
+}
+
 // What a capture with external records is as a graph.
 void captured(Lab& lab) {
   const Api& cu = lab.cu;
@@ -406,7 +454,8 @@ std::vector<Scenario> graph_scenarios() {
           {"graph.wait_nodes", wait_nodes},
           {"graph.captured", captured},
           {"graph.user_objects", user_objects, Place::child},
-          {"graph.nodes_of_destroyed", nodes_of_destroyed, Place::child}};
+          {"graph.nodes_of_destroyed", nodes_of_destroyed, Place::child},
+          {"graph.beside_captured", beside_captured}};
 }
 
 } // namespace transcript

@@ -18,7 +18,7 @@ OPERATIONS = {
 IN_SHORT = ["create_destroy", "record", "record_timed", "query_done", "synchronize_done", "wait", "elapsed", "fork_join"]
 PEERS = {"cuevent": "cuevent", "cccl": "CCCL", "runtime": "CUDA runtime", "torch": "PyTorch"}
 
-# Of design.md: at most so much in relation to the bare call, or within the spread of the control.
+# At most so much in relation to the bare call, or within the spread of the control.
 RATIO_BUDGETS = [(operation, "cuevent", 1.03) for operation in
                  ("record", "record_timed", "wait", "query_done", "query_pending", "synchronize_done", "elapsed")]
 RATIO_BUDGETS += [("create_destroy", "cuevent", 1.10), ("create_destroy", "cuevent_owned", 1.20),

@@ -215,7 +215,8 @@ public:
 
   /// The device's time between this event and `end`, negative if `end` was first. Driver function:
   /// cuEventElapsedTime (v2 where the driver has it). Throws TimingDisabled, NeverRecorded, ContextMismatch
-  /// or RecordedInCapture, which say of which event, and NotReady if either has not completed.
+  /// or RecordedInCapture, which say of which event, CapturedEvent if that capture is still active, and
+  /// NotReady if either has not completed.
   Milliseconds elapsed_time(const DriverEvent& end) const {
     Milliseconds time;
     if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS) [[unlikely]]

@@ -135,10 +135,10 @@ private:
   std::unique_ptr<State> state_;
 };
 
-/// Times named stages of the work on streams. Opening and closing a stage records an event in the stream and
-/// returns; the times are read back once there are any, by poll() or on the way. A loop over it never waits
-/// for the device, unless by collect() or WhenFull::wait, and allocates only when a stream, a stage or a
-/// depth of nesting is seen for the first time.
+/// Times named stages of the work on streams. Opening and closing a stage records an event, in the stream or
+/// beside it (StageTimerOptions::streams_beside), and returns; the times are read back once there are any, by
+/// poll() or on the way. A loop over it never waits for the device, unless by collect() or WhenFull::wait, and
+/// allocates only when a stream, a stage or a depth of nesting is seen for the first time.
 ///
 ///     StageTimer timer(context);
 ///     const StageId copy = timer.stage("copy in"), forward = timer.stage("forward");
@@ -180,7 +180,7 @@ public:
   StageTimer() noexcept;
   StageTimer(StageTimer&&) noexcept;
   StageTimer& operator=(StageTimer&&) noexcept;
-  /// What has not been read back is lost. Destroys stream and events, unless a TimedGraph still has them; it
+  /// What has not been read back is lost. Destroys its streams and events, unless a TimedGraph still has them; it
   /// can wait as ~DriverEvent.
   ~StageTimer();
 

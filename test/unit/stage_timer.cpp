@@ -3,6 +3,7 @@
 #include "../../src/duration_histogram.hpp"
 #include "recording_fixture.hpp"
 
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>

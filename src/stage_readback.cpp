@@ -9,6 +9,7 @@ namespace cuevent {
 namespace {
 
 constexpr std::chrono::milliseconds patience{50}; // between two looks at the clock's anchors
+constexpr double lateness = 20'000;               // ns, which events beside a stream stay well under
 
 HostTime host_time(long long nanoseconds) { return HostTime(std::chrono::nanoseconds(nanoseconds)); }
 
@@ -52,8 +53,10 @@ CUresult StageTimer::State::read(Track& track, std::size_t& spans) noexcept {
     if (boundary.recorded) {
       const CUresult result = clock.time_of(boundary.event, boundary.time);
       if (result != CUDA_SUCCESS) return failed_in_clock(result);
-      // A graph's own event can be a few us ahead of one that was recorded beside the stream before it.
-      track.latest = boundary.time = std::max(boundary.time, track.latest);
+      // An event in a graph can be ahead of one before it that was recorded beside the stream, which is late.
+      const double behind = track.latest - boundary.time;
+      if (behind > 0 && behind < lateness) boundary.time = track.latest;
+      track.latest = boundary.time;
     }
     spans += retire(track, boundary);
   }

@@ -11,6 +11,7 @@ namespace cuevent {
 namespace {
 
 constexpr std::size_t most_arrows_to_one = 16;
+constexpr auto lossy_query = static_cast<CUresult>(402); // CUDA_ERROR_LOSSY_QUERY, which older headers lack
 
 } // namespace
 
@@ -36,9 +37,12 @@ CUresult StageTimer::State::track_of(CUstream stream, std::uint32_t& track) {
 CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, std::uint32_t& track) {
   Track added;
   added.stream = {.name = name.empty() ? "stream " + std::to_string(tracks.size()) : std::string(name),
-                  .handle = stream,
-                  .beside = tracks.size() < streams_beside.size() ? streams_beside[tracks.size()].handle()
-                                                                  : nullptr};
+                  .handle = stream};
+  const auto used = static_cast<std::size_t>(
+      std::count_if(tracks.begin(), tracks.end(), [](const Track& each) { return each.beside != nullptr; }));
+  // The per-thread stream is another one on each thread.
+  if (used < streams_beside.size() && stream != CU_STREAM_PER_THREAD)
+    added.beside = streams_beside[used].handle();
   added.ring.resize(options.events_per_stream);
   added.arrows.reserve(most_arrows_to_one);
   CUresult result = CUDA_SUCCESS;
@@ -48,7 +52,7 @@ CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, st
     result = DriverEvent::try_create(boundary.event, context, EventFlags::timing);
     if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
   }
-  if (added.stream.beside != nullptr) result = DriverEvent::try_create(added.reached, context);
+  if (added.beside != nullptr) result = DriverEvent::try_create(added.reached, context);
   if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
   track = static_cast<std::uint32_t>(tracks.size());
   tracks.push_back(std::move(added));
@@ -137,14 +141,13 @@ CUresult StageTimer::State::change(std::uint32_t index, Request what, StageId st
 CUresult StageTimer::State::record_boundary(Track& track) noexcept {
   // A timed event between two kernels holds up the second: it is recorded only once the first has left the
   // device, and the second starts only then. An event without timing does not.
-  CUstream const beside = track.stream.beside;
   DriverEvent& event = track.at(track.next).event;
-  CUresult result = (beside == nullptr ? event : track.reached).try_record(track.stream.handle);
+  CUresult result = (track.beside == nullptr ? event : track.reached).try_record(track.stream.handle);
   if (result != CUDA_SUCCESS) return failed("cuEventRecord", result);
-  if (beside == nullptr) return result;
-  result = track.reached.try_wait(beside);
+  if (track.beside == nullptr) return result;
+  result = track.reached.try_wait(track.beside);
   if (result != CUDA_SUCCESS) return failed("cuStreamWaitEvent", result);
-  result = event.try_record(beside);
+  result = event.try_record(track.beside);
   return result == CUDA_SUCCESS ? result : failed("cuEventRecord", result);
 }
 
@@ -165,12 +168,11 @@ CUresult StageTimer::State::change_captured(std::uint32_t index, cuuint64_t capt
   captured.nodes.reserve(captured.nodes.size() + 1);
   captured.arrows.reserve(captured.arrows.size() + here.arrows.size());
 
-  CapturedStages::Node boundary{
-      .event = {}, .track = index, .change = {closes, opens ? std::optional(stage) : std::nullopt}};
-  CUresult result = DriverEvent::try_create(boundary.event, context, EventFlags::timing);
+  DriverEvent event;
+  CUresult result = DriverEvent::try_create(event, context, EventFlags::timing);
   if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
   // If it fails the stage stays as it was: of a capture that has lost a boundary nothing can be timed.
-  result = capture_boundary(tracks[index], captured, here.last, boundary);
+  result = capture_boundary(tracks[index], here, event);
   if (result != CUDA_SUCCESS) return result;
 
   if (closes) here.open.pop_back();
@@ -178,7 +180,9 @@ CUresult StageTimer::State::change_captured(std::uint32_t index, cuuint64_t capt
   here.depth = std::max(here.depth, here.open.size());
   here.last = captured.nodes.size();
   ++here.nodes;
-  captured.nodes.push_back(std::move(boundary));
+  captured.nodes.push_back({.event = std::move(event),
+                            .track = index,
+                            .change = {closes, opens ? std::optional(stage) : std::nullopt}});
   for (Arrow& arrow : here.arrows) {
     arrow.to = here.last;
     captured.arrows.push_back(arrow);
@@ -187,35 +191,35 @@ CUresult StageTimer::State::change_captured(std::uint32_t index, cuuint64_t capt
   return CUDA_SUCCESS;
 }
 
-CUresult StageTimer::State::capture_boundary(const Track& track, CapturedStages& captured, std::size_t before,
-                                             CapturedStages::Node& boundary) {
+CUresult StageTimer::State::capture_boundary(const Track& track, CapturedStages::OnTrack& here,
+                                             DriverEvent& event) {
   const DriverTable& table = context.driver().table();
   CUstream const stream = track.stream.handle;
-  const CUgraphNode* last = nullptr; // what later work of the stream will wait for
-  std::size_t count = 0;
   CUgraph graph = nullptr;
+  const CUgraphNode* last = nullptr; // what the next work of the stream will come after
+  std::size_t count = 0;
   CUresult result = CUDA_SUCCESS;
-  if (track.stream.beside != nullptr)
+  if (track.beside != nullptr)
     result = on_stream(context, stream, [&] {
       CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
       return table.cuStreamGetCaptureInfo_v11030(stream, &status, nullptr, &graph, &last, &count);
     });
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_LOSSY_QUERY) // which is: it cannot tell by nodes alone
+  if (result != CUDA_SUCCESS && result != lossy_query) // nodes alone do not tell it
     return failed("cuStreamGetCaptureInfo", result);
   if (result != CUDA_SUCCESS || count == 0) { // in the stream, then
-    result = boundary.event.try_record(stream, RecordFlags::external);
+    here.beside = nullptr;
+    result = event.try_record(stream, RecordFlags::external);
     return result == CUDA_SUCCESS ? result : failed("cuEventRecordWithFlags", result);
   }
-  // Beside it: a node that comes after the same as the next of the stream, and for which nothing waits but its
-  // like. In the stream it would hold up what comes next.
+  // In the stream it would hold up the next work. So it only comes after the same, and after its like.
   std::vector<CUgraphNode> after(last, last + count);
-  if (before != no_ticket && captured.nodes[before].node.native_handle() != nullptr)
-    after.push_back(captured.nodes[before].node.native_handle());
+  if (here.beside != nullptr) after.push_back(here.beside);
   CUgraphNode node = nullptr;
-  result = table.cuGraphAddEventRecordNode_v11010(&node, graph, after.data(), after.size(),
-                                                  boundary.event.native_handle());
-  boundary.node = EventRecordNode(node);
-  return result == CUDA_SUCCESS ? result : failed("cuGraphAddEventRecordNode", result);
+  result =
+      table.cuGraphAddEventRecordNode_v11010(&node, graph, after.data(), after.size(), event.native_handle());
+  if (result != CUDA_SUCCESS) return failed("cuGraphAddEventRecordNode", result);
+  here.beside = node;
+  return result;
 }
 
 void StageTimer::State::push(std::uint32_t index, Change change, long long host, bool recorded) noexcept {

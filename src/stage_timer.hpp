@@ -52,6 +52,7 @@ struct Track {
   };
 
   StageStream stream;
+  CUstream beside = nullptr;
   DriverEvent reached;
   std::vector<Boundary> ring;
   Ticket next = 0, read = 0; // boundaries from `read` up to `next` are on their way
@@ -82,16 +83,17 @@ struct CapturedStages {
     DriverEvent event; // recorded by the node until a launch points it elsewhere
     std::uint32_t track;
     Change change;
-    EventRecordNode node{nullptr}; // known from the capture on if it is beside the stream's work
-    Ticket ticket = no_ticket;     // of the present launch
-    bool retained = false;         // the graph has the event, which is borrowed here
+    EventRecordNode node{nullptr};
+    Ticket ticket = no_ticket; // of the present launch
+    bool retained = false;     // the graph has the event, which is borrowed here
   };
   struct OnTrack {
     std::uint32_t track;
     std::vector<StageId> open;
-    std::size_t depth = 0;   // the most that were open
-    std::size_t nodes = 0;   // how many of `nodes` are here
-    Ticket last = no_ticket; // the last of them
+    std::size_t depth = 0;        // the most that were open
+    std::size_t nodes = 0;        // how many of `nodes` are here
+    Ticket last = no_ticket;      // the last of them
+    CUgraphNode beside = nullptr; // its node, if nothing else of the capture comes after it
     std::vector<Arrow> arrows;
   };
 
@@ -171,8 +173,7 @@ private:
   CUresult failed_in_clock(CUresult result) noexcept { return failed(clock.call(), result); }
   CUresult change(std::uint32_t index, Request request, StageId stage);
   CUresult record_boundary(Track& track) noexcept;
-  CUresult capture_boundary(const Track& track, CapturedStages& captured, std::size_t before,
-                            CapturedStages::Node& boundary);
+  CUresult capture_boundary(const Track& track, CapturedStages::OnTrack& here, DriverEvent& event);
   CUresult change_captured(std::uint32_t index, cuuint64_t capture, Request request, StageId stage);
   void lose(std::uint32_t index, bool timed, StageId stage) noexcept;
   CUresult capture_of(CUstream stream, cuuint64_t& capture) noexcept;

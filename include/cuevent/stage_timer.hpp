@@ -35,7 +35,6 @@ struct StageStatistics {
 struct StageStream {
   std::string name; ///< "stream 0" and so on where it was given none
   CUstream handle = nullptr;
-  CUstream beside = nullptr; ///< the timer's own, in which its events are recorded: StageTimerOptions
 };
 
 /// One run of a stage: begin and end on the device, and when the host asked for them. Those of a stream nest.
@@ -50,7 +49,8 @@ struct StageSpan {
 
 /// A wait that went through the timer: an arrow from a span to a span, each given by its number. It departs
 /// where the stage before the record ended (if one was open, where it began), and arrives where the stage
-/// after the wait begins (if one was open, where it ends).
+/// after the wait begins (if one was open, where it ends). As events beside a stream are some microseconds
+/// late, it can depart after it arrives.
 struct StageWait {
   std::uint64_t from = 0, to = 0;
   StreamId from_stream{}, to_stream{};
@@ -94,10 +94,10 @@ struct StageTimerOptions {
   WhenFull when_full = WhenFull::drop;
   /// How many streams, the first that the timer is given, get a stream of the timer's beside them. It waits
   /// for each boundary and records the timed event, which disturbs their work half as much as one of their own
-  /// would, and has it some microseconds later. But a stream that waits can hold up others that share its
-  /// connection to the device (CUDA_DEVICE_MAX_CONNECTIONS): give 0 where a kernel spins until one of another
-  /// stream runs. In a capture of such a stream the record nodes are beside its work, and nothing waits for
-  /// them; with 0 they are between.
+  /// would, and has it some microseconds later. In a capture of such a stream the record nodes come beside its
+  /// work where they can. But a stream that waits can hold up others that share its connection to the device:
+  /// give 0 where a kernel spins until one of another stream runs. It is 0 where CUDA_DEVICE_MAX_CONNECTIONS is
+  /// under 8, the driver's own number, and for CU_STREAM_PER_THREAD.
   std::size_t streams_beside = 2;
 };
 
@@ -163,7 +163,8 @@ private:
 /// deliver the fault of earlier device work (DeviceFault), poll() and collect() the first they meet; what was
 /// read before it stays.
 ///
-/// Thread-safety: under the caller's ordering, all members.
+/// Thread-safety: under the caller's ordering, all members; for a stream in a capture together with all work
+/// that is submitted to that capture.
 /// Context: the events are the timer's context's, which has to outlive it and its graphs if it is borrowed.
 /// The timer has streams of its own there, for its clock and beside those it times. The current context stays as it was.
 /// During capture: harms none, but for what is said of record() and wait().
@@ -194,13 +195,15 @@ public:
   /// Begins a stage, inside those open on the stream. False if it was dropped; the twin then returns
   /// CUDA_ERROR_NOT_READY. Driver functions: cuStreamIsCapturing, cuEventRecord, for a stream beside also
   /// cuStreamWaitEvent; in a capture cuStreamGetCaptureInfo, cuEventCreate and cuGraphAddEventRecordNode or
-  /// cuEventRecordWithFlags. Throws ContextMismatch, InvalidValue for a stage of another timer, or what the
-  /// driver refuses; the stage is then not open.
+  /// cuEventRecordWithFlags. Throws ContextMismatch (where a node comes beside captured work the driver takes
+  /// any context), InvalidValue for a stage of another timer, or what the driver refuses; the stage is then not
+  /// open.
   bool open(CUstream stream, StageId stage);
   CUresult try_open(CUstream stream, StageId stage) noexcept;
 
   /// Ends the innermost open stage of the stream. Driver functions as open(). Throws IllegalState if none is
-  /// open. If the driver refuses, the stage is closed all the same, and counted as dropped.
+  /// open. If the driver refuses, the stage is closed all the same, and counted as dropped; in a capture it
+  /// stays open.
   void close(CUstream stream);
   CUresult try_close(CUstream stream) noexcept;
 

@@ -484,7 +484,9 @@ TEST_CASE_METHOD(StageFixture, "A captured step is timed at every launch") {
     check_nesting(report);
     for (const StageSpan& span : report.spans)
       CHECK(span.depth == (span.stage == step.first() || span.stage == step.second() ? 1 : 0));
-    REQUIRE(report.waits.size() == 3); // what joins comes after the last stage of the graph
+    for (const StageSpan& span : report.spans)
+      CHECK(span.end - span.begin > DeviceTime(2us)); // of the work, before and after which its events come
+    REQUIRE(report.waits.size() == 3);                // what joins comes after the last stage of the graph
     for (const StageWait& wait : report.waits)
       CHECK(wait.departure <= wait.arrival + DeviceTime(5us)); // which is how late an event beside can be
 
@@ -500,6 +502,36 @@ TEST_CASE_METHOD(StageFixture, "A captured step is timed at every launch") {
     CHECK(of(timer.report(), step.second()).count == 2);
     check_nesting(timer.report());
     timed.reset();
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}
+
+TEST_CASE_METHOD(StageFixture, "Graphs of one stream that run side by side have their own times") {
+  const int events = test::live_handles().events;
+  {
+    const Stream captured(context), held(context), free(context);
+    StageTimer timer(context, small);
+    const StageId stage = timer.stage("stage");
+    const auto step = [&] {
+      StreamCapture capture(context, captured);
+      timer.open(captured, stage);
+      work(captured);
+      timer.close(captured);
+      return timer.instantiate(capture.end());
+    };
+    TimedGraph first = step(), second = step();
+    {
+      Gate gate(held);
+      first.launch(held);
+      second.launch(free);
+      DriverEvent done(context);
+      done.record(free);
+      REQUIRE(done.synchronize_for(1min));
+      pass(1ms);
+    }
+    timer.collect();
+    CHECK(of(timer.report(), stage).count == 2);
+    CHECK(of(timer.report(), stage).min > DeviceTime(2us));
   }
   CHECK(test::collected_down_to(events, cuevent::collect));
 }

@@ -24,6 +24,7 @@ struct Thread {
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CUresult end_capture_result = CUDA_SUCCESS;
   unsigned record_flags = ~0U, wait_flags = ~0U;
+  std::size_t nodes_before = 0;
   MemoryOperation memory_operation;
   bool memory_operations_64_bit = true;
   std::vector<CUgraphNodeType> graph_nodes;
@@ -230,7 +231,8 @@ CUresult add_event_node(CUgraphNode* node, CUevent event) {
   return CUDA_SUCCESS;
 }
 CUresult act(cuGraphAddEventRecordNode_v11010_tag, CUgraphNode* node, CUgraph, const CUgraphNode*,
-             std::size_t, CUevent event) {
+             std::size_t nodes_before, CUevent event) {
+  here.nodes_before = nodes_before;
   return add_event_node(node, event);
 }
 CUresult act(cuGraphAddEventWaitNode_v11010_tag, CUgraphNode* node, CUgraph, const CUgraphNode*, std::size_t,
@@ -349,6 +351,7 @@ void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.captur
 MemoryOperation RecordingDriver::memory_operation() { return here.memory_operation; }
 void RecordingDriver::memory_operations_64_bit(bool can) { here.memory_operations_64_bit = can; }
 unsigned RecordingDriver::record_flags() { return here.record_flags; }
+std::size_t RecordingDriver::nodes_before() { return here.nodes_before; }
 unsigned RecordingDriver::wait_flags() { return here.wait_flags; }
 void RecordingDriver::graph_nodes(std::vector<CUgraphNodeType> types) { here.graph_nodes = std::move(types); }
 void RecordingDriver::end_capture_result(CUresult result) { here.end_capture_result = result; }

@@ -51,7 +51,6 @@ TEST_CASE_METHOD(RecordingFixture,
   StageTimer timer(context, {.events_per_stream = 16, .streams_beside = streams_beside});
   const StageId first = timer.stage("first"), second = timer.stage("second");
   timer.add_stream(stream);
-  CHECK((timer.report().streams[0].beside != nullptr) == (streams_beside != 0));
   recording.calls();
   CHECK(timer.open(stream, first));
   CHECK(recording.calls() == boundary);
@@ -66,15 +65,33 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().size() == 9 * boundary.size());
 }
 
-TEST_CASE_METHOD(TimerFixture, "The first streams get one beside them") {
-  timer.add_stream(CU_STREAM_LEGACY);
-  timer.add_stream(CU_STREAM_PER_THREAD);
-  const std::vector<StageStream> streams = timer.report().streams;
-  REQUIRE(streams.size() == 3);
-  CHECK(streams[0].beside != nullptr);
-  CHECK(streams[1].beside != nullptr);
-  CHECK(streams[0].beside != streams[1].beside);
-  CHECK(streams[2].beside == nullptr);
+TEST_CASE_METHOD(TimerFixture, "The first two streams get one beside them, but the per-thread stream") {
+  const auto has_one_beside = [&](CUstream timed) {
+    timer.add_stream(timed);
+    recording.calls();
+    timer.open(timed, first);
+    const Names calls = recording.calls();
+    timer.close(timed);
+    return std::count(calls.begin(), calls.end(), "cuStreamWaitEvent") == 1;
+  };
+  const auto third = reinterpret_cast<CUstream>(0x3000);
+  CHECK_FALSE(has_one_beside(CU_STREAM_PER_THREAD));
+  CHECK(has_one_beside(stream));
+  CHECK(has_one_beside(CU_STREAM_LEGACY));
+  CHECK_FALSE(has_one_beside(third));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "No stream gets one beside it where there are few connections") {
+  struct Connections {
+    explicit Connections(const char* number) { setenv("CUDA_DEVICE_MAX_CONNECTIONS", number, 1); }
+    ~Connections() { unsetenv("CUDA_DEVICE_MAX_CONNECTIONS"); }
+  };
+  const long streams_before = RecordingDriver::live_streams();
+  for (const auto& [number, beside] : {std::pair("1", 0), std::pair("7", 0), std::pair("8", 2)}) {
+    const Connections connections(number);
+    const StageTimer timer(context, {.events_per_stream = 2});
+    CHECK(RecordingDriver::live_streams() - streams_before == 1 + beside);
+  }
 }
 
 TEST_CASE_METHOD(TimerFixture,
@@ -192,7 +209,9 @@ TEST_CASE_METHOD(RecordingFixture,
   calls.erase(calls.begin());
   CHECK(calls == boundary);
   if (streams_beside == 0) CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
+  if (streams_beside == 1) CHECK(recording.nodes_before() == 1); // what was captured
   timer.close(stream);
+  if (streams_beside == 1) CHECK(recording.nodes_before() == 2); // and the beginning of the stage
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   CHECK_THROWS_AS(timer.open(stream, first), StreamCaptureInvalidated);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
@@ -208,10 +227,12 @@ TEST_CASE_METHOD(TimerFixture,
   const Names calls = recording.calls();
   REQUIRE(calls[calls.size() - 2] == "cuStreamGetCaptureInfo");
   const int asks_for_nodes = static_cast<int>(calls.size()) - 1;
-  recording.fail_call(asks_for_nodes, CUDA_ERROR_LOSSY_QUERY); // they are joined by more than plain edges
+  const auto lossy_query = static_cast<CUresult>(402); // they are joined by more than plain edges
+  recording.fail_call(asks_for_nodes, lossy_query);
   timer.close(stream);
   CHECK(recording.calls().back() == "cuEventRecordWithFlags");
   timer.open(stream, first);
+  CHECK(recording.nodes_before() == 1); // the record in the stream is among what was captured
   recording.fail_next("cuGraphAddEventRecordNode", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(timer.close(stream), OutOfMemory);
   timer.close(stream);

@@ -2,10 +2,7 @@
 #pragma once
 
 #include "driver_under_test.hpp"
-#include "faults.hpp"
-
-#include <chrono>
-#include <thread>
+#include "eventually.hpp"
 
 namespace test {
 
@@ -13,14 +10,12 @@ namespace test {
 /// destroys user objects on a thread of its own, some time after the last graph that holds them is gone.
 template <class Collect>
 bool collected_down_to(int events, const Collect& collect) {
-  using namespace std::chrono_literals;
-  const auto patience = fault_is_planned() ? 50ms : 10'000ms; // with a fault it can be in vain
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (live_handles().events != events && std::chrono::steady_clock::now() < deadline) {
+  const auto are_down = [&] { return live_handles().events == events; };
+  return eventually([&] {
+    if (are_down()) return true;
     collect();
-    std::this_thread::sleep_for(100us);
-  }
-  return live_handles().events == events;
+    return are_down();
+  });
 }
 
 } // namespace test

@@ -59,9 +59,9 @@ public:
 
   /// The flags of the last cuEventRecordWithFlags, and of the last cuStreamWaitEvent.
   unsigned record_flags();
-  /// How many the record node that was added last comes after.
-  std::size_t nodes_before();
   unsigned wait_flags();
+  /// How many nodes the record node that was added last comes after.
+  std::size_t nodes_before();
 
   /// The last cuStreamWriteValue and cuStreamWaitValue, which do nothing; and whether devices can do those of
   /// 64 bits, as they can at first.

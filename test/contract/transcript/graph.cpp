@@ -356,6 +356,19 @@ void user_objects(Lab& lab) {
                               &object, &destroyed, [](void*) {}, 1, 0));
 }
 
+/// Instantiates what was captured, launches it, and asks what the events that it records say of each other.
+CUgraphExec launched_once(Lab& lab, CUgraph graph, CUstream stream, CUevent from, CUevent to) {
+  const Api& cu = lab.cu;
+  CUgraphExec exec = nullptr;
+  lab.is("instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
+  lab.is("launch", cu.GraphLaunch(exec, stream));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  float ms = -1;
+  lab.is("elapsed", cu.EventElapsedTime(&ms, from, to));
+  lab.shows("elapsed.is_positive", ms > 0);
+  return exec;
+}
+
 // Nodes that are added to the graph of a capture, beside what the stream does.
 void beside_captured(Lab& lab) {
   const Api& cu = lab.cu;
@@ -392,13 +405,8 @@ void beside_captured(Lab& lab) {
   CUevent event = nullptr;
   lab.is("get_event", cu.GraphEventRecordNodeGetEvent(two, &event));
   lab.shows("get_event.same", event == second);
-  CUgraphExec exec = nullptr;
-  lab.is("instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
-  lab.is("launch", cu.GraphLaunch(exec, stream));
-  lab.is("synchronize", cu.StreamSynchronize(stream));
-  float ms = -1;
-  lab.is("elapsed", cu.EventElapsedTime(&ms, first, second));
-  lab.shows("elapsed.is_positive", ms > 0);
+  CUgraphExec exec = launched_once(lab, graph, stream, first, second);
+  float ms = 0;
   lab.is("elapsed_of_root", cu.EventElapsedTime(&ms, unjoined, second));
   cu.GraphExecDestroy(exec);
   cu.GraphDestroy(graph);
@@ -433,13 +441,7 @@ void captured(Lab& lab) {
   }
   lab.is("first_record.get_event", cu.GraphEventRecordNodeGetEvent(nodes[1], &event));
   lab.shows("first_record.is_start", event == start);
-  CUgraphExec exec = nullptr;
-  lab.is("instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
-  lab.is("launch", cu.GraphLaunch(exec, stream));
-  lab.is("synchronize", cu.StreamSynchronize(stream));
-  float ms = -1;
-  lab.is("elapsed", cu.EventElapsedTime(&ms, start, end));
-  lab.shows("elapsed.is_positive", ms > 0);
+  CUgraphExec exec = launched_once(lab, graph, stream, start, end);
   lab.is("inside_event.query", cu.EventQuery(inside));
   cu.GraphExecDestroy(exec);
   cu.GraphDestroy(graph);

@@ -141,8 +141,7 @@ void destroyed_with_work(Lab& lab) {
   lab.is("query", cu.EventQuery(event));
 }
 
-class RetainedPrimary {
-public:
+struct RetainedPrimary {
   explicit RetainedPrimary(Lab& lab) {
     const Api& cu = lab.cu;
     CUcontext popped = nullptr;

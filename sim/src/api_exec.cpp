@@ -164,7 +164,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   done.text = "end of the graph launch";
   done.owner = body;
   auto end = new_operation(done);
-  end->counted = true;
+  end->submitted = true;
   end->after.push_back(begin);
   for (std::size_t i = 0; i < operations.size(); ++i)
     if (last[i]) end->after.push_back(operations[i]);

@@ -72,12 +72,13 @@ void Api::deliver_fault() {
   refuse(process_.fault);
 }
 
+/// Nobody has measured whether a full queue also blocks the submissions that take no room in one: here it does.
 void Api::make_room(const std::shared_ptr<Stream>& stream) {
-  if (stream->pending < computer_.options.queue_limit) return;
+  if (stream->queued < computer_.options.queue_limit) return;
   Context& home = *stream->home.context;
   ++home.blocked_submitters;
   computer_.wait_until(lock_, "the launch queue of its stream is full", [&] {
-    return stream->pending < computer_.options.queue_limit || process_.fault != CUDA_SUCCESS ||
+    return stream->queued < computer_.options.queue_limit || process_.fault != CUDA_SUCCESS ||
            !stream->home.alive();
   });
   --home.blocked_submitters;
@@ -98,7 +99,7 @@ std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, W
     return operation;
   }
   operation->stream = stream;
-  operation->counted = true;
+  operation->submitted = true;
   operation->after = predecessors(*stream);
   operation->after.insert(operation->after.end(), after.begin(), after.end());
   stream->tail = operation;
@@ -223,6 +224,7 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   if (!recording.operation || recording.operation->done()) return CUDA_SUCCESS;
   Work work;
   work.text = "wait for event #" + std::to_string(what->number);
+  work.fills_queue = false;
   enqueue(who, std::move(work), {recording.operation});
   return CUDA_SUCCESS;
 }
@@ -233,6 +235,7 @@ CUresult Api::cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_HOST;
   work.text = "host function";
+  work.fills_queue = false;
   work.function = function;
   work.data = data;
   submit(where, std::move(work));

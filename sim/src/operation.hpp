@@ -25,6 +25,7 @@ struct Work {
   CUhostFn function = nullptr;     ///< a host function ends when it returns
   void* data = nullptr;
   std::shared_ptr<Event> event;      ///< of event record and event wait nodes
+  bool fills_queue = true;           ///< submitted to a stream, takes room in its launch queue
   CUresult fault = CUDA_SUCCESS;     ///< ends with this fault
   std::shared_ptr<const void> owner; ///< kept until the work is done
 };
@@ -37,7 +38,7 @@ struct Operation {
   unsigned long long number = 0;
   enum class State { waiting, running, done } state = State::waiting;
   bool abandoned = false; ///< its context went away, or its process faulted, before it completed
-  bool counted = false;   ///< against the limit of its stream's queue
+  bool submitted = false; ///< by a call of its own, not as a node of a graph
   Time ended = never;
   std::vector<std::shared_ptr<Operation>> after; ///< emptied once done
   std::vector<Operation*> dependents;

@@ -31,7 +31,10 @@ void Scheduler::submit(const std::shared_ptr<Operation>& operation) {
   operation->unmet = operation->after.size();
   for (auto& other : operation->after)
     other->dependents.push_back(operation.get());
-  if (operation->counted) ++operation->stream->pending;
+  if (operation->submitted) {
+    ++operation->stream->pending;
+    if (operation->work.fills_queue) ++operation->stream->queued;
+  }
   unfinished_.emplace(operation->number, operation);
   if (operation->unmet == 0) {
     ready_.emplace(operation->number, operation.get());
@@ -103,7 +106,7 @@ void Scheduler::start(Operation& operation) {
   if (operation.work.duration == never) return;
   // A device owes nobody an order between streams: with a seed, each operation is also late by a random time.
   const Time late = random_ ? static_cast<Time>((*random_)() % 20'000) : 0;
-  const Time duration = operation.work.duration + (operation.counted ? late : 0);
+  const Time duration = operation.work.duration + (operation.submitted ? late : 0);
   if (duration == 0) {
     complete(operation, now_);
   } else {
@@ -132,7 +135,10 @@ void Scheduler::forget(Operation& operation) {
     std::erase_if(running_, [&](const auto& entry) { return entry.second == &operation; });
   operation.state = Operation::State::done;
   ++progress_;
-  if (operation.counted) --operation.stream->pending;
+  if (operation.submitted) {
+    --operation.stream->pending;
+    if (operation.work.fills_queue) --operation.stream->queued;
+  }
   // Those that come before and are still unfinished must not count down this one.
   for (auto& other : operation.after)
     std::erase(other->dependents, &operation);

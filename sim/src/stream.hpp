@@ -15,7 +15,8 @@ struct Stream : Object {
   unsigned long long id = 0;
   std::shared_ptr<Context> green; ///< of cuGreenCtxStreamCreate
   std::shared_ptr<Operation> tail;
-  std::size_t pending = 0;
+  std::size_t pending = 0; ///< submissions that have not completed
+  std::size_t queued = 0;  ///< of these, the ones that take room in the launch queue
   bool held = false;
 
   std::shared_ptr<Capture> capture;

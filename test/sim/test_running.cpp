@@ -1,3 +1,4 @@
+#include "death.hpp"
 #include "fixture.hpp"
 
 #include <atomic>
@@ -76,10 +77,10 @@ TEST_CASE("running: a full launch queue blocks its thread, and creation and dest
       ++submitted;
     }
   });
-  while (submitted < 15)
+  while (submitted < 16)
     std::this_thread::yield();
   std::this_thread::sleep_for(20ms);
-  CHECK(submitted == 15);
+  CHECK(submitted == 16);
   std::thread creator([&] {
     f.cu.context_push(f.context);
     CUevent made = nullptr;
@@ -98,6 +99,43 @@ TEST_CASE("running: a full launch queue blocks its thread, and creation and dest
   creator.join();
   CHECK(created == 1);
   OK(f.cu.stream_synchronize(f.stream));
+}
+
+TEST_CASE("a launch queue is filled by timed records and memory operations, and not by untimed "
+          "records, waits and host functions") {
+  Fixture f({.patience = 0ms, .queue_limit = 8});
+  const CUevent timed = f.event(), untimed = f.event(CU_EVENT_DISABLE_TIMING), never_done = f.event();
+  const CUstream other = f.new_stream();
+  void* pinned = nullptr;
+  OK(f.cu.host_allocate(&pinned, 4, 0));
+  sim::hold(f.stream);
+  sim::hold(other);
+  OK(f.cu.event_record(never_done, other));
+  for (int i = 0; i < 100; ++i) {
+    OK(f.cu.event_record(untimed, f.stream));
+    OK(f.cu.stream_wait(f.stream, never_done, 0));
+    OK(f.cu.host_function(
+        f.stream, [](void*) {}, nullptr));
+  }
+  for (int i = 0; i < 4; ++i) {
+    OK(f.cu.event_record(timed, f.stream));
+    OK(f.cu.write_value_32(f.stream, reinterpret_cast<CUdeviceptr>(pinned), 1, 0));
+  }
+  CHECK(sim::pending(f.stream) == 308);
+  sim::release(other);
+  sim::release(f.stream); // or the next submission would never return
+  OK(f.cu.event_record(timed, f.stream));
+  OK(f.cu.stream_synchronize(f.stream));
+  for (const bool fills : {true, false}) {
+    const Death death = death_of([fills] {
+      Fixture g({.patience = 0ms, .queue_limit = 8});
+      const CUevent e = g.event(fills ? 0 : CU_EVENT_DISABLE_TIMING);
+      sim::hold(g.stream);
+      for (int i = 0; i < 9; ++i)
+        g.cu.event_record(e, g.stream);
+    });
+    CHECK(death.aborted == fills);
+  }
 }
 
 TEST_CASE("running: many threads each with their own event and stream") {

@@ -44,7 +44,9 @@ struct Options {
   std::optional<std::uint64_t> random_order{};
   /// A waiting call that sees no progress for so long prints the wait-for graph and aborts. Zero: at once.
   std::chrono::milliseconds patience{30'000};
-  std::size_t queue_limit = 1020;       ///< Submissions a stream takes before the next one blocks its thread.
+  /// How many kernels, copies, memory operations, timed records and graph launches a stream takes before the
+  /// next submission blocks its thread. Untimed records, waits for events and host functions take no room.
+  std::size_t queue_limit = 1020;
   bool memory_operations_64_bit = true; ///< false: as a device without 64-bit stream memory operations.
 };
 

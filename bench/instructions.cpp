@@ -34,6 +34,7 @@ CUresult current_context(CUcontext* context) { return *context = current, CUDA_S
 CUresult pop_context(CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
 CUresult retain_context(CUcontext* context, CUdevice) { return *context = context_handle, CUDA_SUCCESS; }
 CUresult context_id(CUcontext, unsigned long long* id) { return *id = 1, CUDA_SUCCESS; }
+CUresult stream_context(CUstream, CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
 CUresult create_event(CUevent* event, unsigned) {
   return *event = reinterpret_cast<CUevent>(0xe0), CUDA_SUCCESS;
 }
@@ -49,6 +50,7 @@ CUresult empty_driver(const char* name, void** function, int, cuuint64_t,
   if (is("cuDevicePrimaryCtxRetain"))
     return *function = reinterpret_cast<void*>(retain_context), CUDA_SUCCESS;
   if (is("cuCtxGetId")) return *function = reinterpret_cast<void*>(context_id), CUDA_SUCCESS;
+  if (is("cuStreamGetCtx")) return *function = reinterpret_cast<void*>(stream_context), CUDA_SUCCESS;
   if (is("cuEventCreate")) return *function = reinterpret_cast<void*>(create_event), CUDA_SUCCESS;
 #define CUEVENT_REQUIRED(row, version)                                                                       \
   if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
@@ -167,6 +169,51 @@ constexpr int rounds = 1000;
   }
 }
 
+// What a Context of somebody else's context costs: to make one, to copy it, and an event that finds its own.
+[[gnu::noinline]] void raw_borrow(const DriverTable* table, CUcontext context, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    unsigned long long id = 0;
+    if (table->cuCtxGetId_v12000(context, &id) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_borrow(const Driver& driver, CUcontext context, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    const Context borrowed = Context::borrow(context, driver);
+  }
+}
+
+[[gnu::noinline]] void raw_copy(CUstream stream) {
+  for (int i = 0; i < rounds; ++i)
+    hide(stream);
+}
+[[gnu::noinline]] void cuevent_copy(const Context& context, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    Context copy = context;
+    auto* unknown = &copy;
+    hide(unknown);
+  }
+}
+
+[[gnu::noinline]] void raw_for_stream(const DriverTable* table, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    CUcontext context = nullptr;
+    CUevent event = nullptr;
+    if (table->cuStreamGetCtx_v9020(stream, &context) != CUDA_SUCCESS) std::abort();
+    if (table->cuEventCreate_v2000(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) std::abort();
+    if (table->cuEventDestroy_v4000(event) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_for_stream(const Driver& driver, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    const DriverEvent event = DriverEvent::for_stream(stream, EventFlags::none, driver);
+  }
+}
+
 [[gnu::noinline]] void raw_create_destroy_pushed(const DriverTable* table, CUcontext context,
                                                  CUstream stream) {
   for (int i = 0; i < rounds; ++i) {
@@ -201,6 +248,9 @@ int main() {
   cuevent_elapsed(event, end, stream);
   cuevent_create_destroy(context, stream);
   cuevent_create_destroy_owned(owned, stream);
+  cuevent_borrow(driver, context_handle, stream);
+  cuevent_copy(context, stream);
+  cuevent_for_stream(driver, stream);
   current = nullptr;
   cuevent_create_destroy_pushed(context, stream);
   const long made = allocations - before;
@@ -211,8 +261,11 @@ int main() {
   raw_synchronize(table, event.native_handle(), stream);
   raw_elapsed(table, event.native_handle(), stream);
   raw_create_destroy(table, stream);
+  raw_borrow(table, context_handle, stream);
+  raw_copy(stream);
+  raw_for_stream(table, stream);
   raw_create_destroy_pushed(table, context_handle, stream);
 
-  std::printf("allocations in %d rounds of eight operations: %ld\n", rounds, made);
+  std::printf("allocations in %d rounds of eleven operations: %ld\n", rounds, made);
   return made == 0 ? 0 : 1;
 }

@@ -31,7 +31,10 @@ Context Context::create(int device, const Driver& driver) {
 
 Context Context::borrow(CUcontext context, const Driver& driver) {
   if (context == nullptr) throw InvalidContext("Context::borrow", "the CUcontext to borrow is null");
-  return Context(driver, context);
+  Context borrowed;
+  const CUresult result = try_borrow(borrowed, context, driver);
+  if (result != CUDA_SUCCESS) driver.fail(result, "cuCtxGetId");
+  return borrowed;
 }
 
 Context Context::current(const Driver& driver) {
@@ -68,7 +71,7 @@ CUresult Context::try_own(Context& out, int device, const Driver& driver, Kind k
     if (result == CUDA_SUCCESS) result = pop;
   }
   if (result == CUDA_SUCCESS)
-    out = Context(driver, context, owner.release());
+    out = Context(driver, context, reinterpret_cast<std::intptr_t>(static_cast<Shared*>(owner.release())));
   else
     owner->end(table, context);
   return result;
@@ -86,13 +89,20 @@ CUresult Context::try_current(Context& out, const Driver& driver) noexcept {
   CUcontext context = nullptr;
   const CUresult result = driver.table().cuCtxGetCurrent_v4000(&context);
   if (result != CUDA_SUCCESS) return result;
+  return try_borrow(out, context, driver);
+}
+
+CUresult Context::try_borrow(Context& out, CUcontext context, const Driver& driver) noexcept {
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  out = Context(driver, context);
+  unsigned long long id = 0;
+  const CUresult result = driver.table().cuCtxGetId_v12000(context, &id);
+  if (result != CUDA_SUCCESS) return result;
+  out = Context(driver, context, -static_cast<std::int64_t>(id));
   return CUDA_SUCCESS;
 }
 
 int Context::device() const {
-  if (owner_ != nullptr) return static_cast<const Owner*>(owner_)->device;
+  if (owns()) return static_cast<const Owner*>(shared())->device;
   CUdevice device = 0;
   const ContextGuard guard(*this);
   const CUresult result = driver_.table().cuCtxGetDevice_v2000(&device);
@@ -101,7 +111,7 @@ int Context::device() const {
 }
 
 void Context::end() noexcept {
-  const auto* const owner = static_cast<const Owner*>(owner_);
+  const auto* const owner = static_cast<const Owner*>(shared());
   // The driver may crash on a context that the program has destroyed behind its owner.
   const CUresult lost = owner->kind == Kind::created ? status() : CUDA_SUCCESS;
   if (lost == CUDA_SUCCESS)

@@ -12,6 +12,10 @@ namespace cuevent {
 /// and the last one releases or destroys it. One from borrow() or current() does not: the caller keeps the
 /// context alive for as long as anything here uses it. Empty if default-made or moved from.
 ///
+/// The driver gives the handle of a context that has ended to a later one, for instance to a primary context
+/// that is retained again after a reset. A Context therefore remembers the id of its context, which the driver
+/// never uses twice: it is equal to no later context, and status() says that its own is gone.
+///
 /// Thread-safety: distinct objects may be used from any thread, also copies of one; one object under the
 /// caller's ordering.
 /// Context: the caller's current context is the same after every call as before it.
@@ -27,21 +31,23 @@ public:
   /// A new context of that device, which is not left current. Driver functions: cuCtxCreate, cuCtxDestroy.
   static Context create(int device, const Driver& driver = Driver::instance());
 
-  /// A context that the caller keeps alive. Calls no driver function. Throws InvalidContext for null.
+  /// A context that the caller keeps alive. Throws InvalidContext for null, ContextLost for a context that has
+  /// ended. Driver function: cuCtxGetId.
   static Context borrow(CUcontext context, const Driver& driver = Driver::instance());
 
   /// Borrows the calling thread's current context. Throws InvalidContext if there is none.
-  /// Driver function: cuCtxGetCurrent.
+  /// Driver functions: cuCtxGetCurrent, cuCtxGetId.
   static Context current(const Driver& driver = Driver::instance());
 
-  /// The twins: `out` is assigned on success only.
+  /// The non-throwing overloads: `out` is assigned on success only.
   static CUresult try_primary(Context& out, int device, const Driver& driver) noexcept;
   static CUresult try_create(Context& out, int device, const Driver& driver) noexcept;
+  static CUresult try_borrow(Context& out, CUcontext context, const Driver& driver) noexcept;
   static CUresult try_current(Context& out, const Driver& driver) noexcept;
 
   Context(const Context& other) noexcept
-      : driver_(other.driver_), context_(other.context_), owner_(other.owner_) {
-    if (owner_ != nullptr) __atomic_fetch_add(&owner_->references, 1, __ATOMIC_RELAXED);
+      : driver_(other.driver_), context_(other.context_), identity_(other.identity_) {
+    if (owns()) __atomic_fetch_add(&shared()->references, 1, __ATOMIC_RELAXED);
   }
   Context(Context&& other) noexcept : Context() { swap(other); }
   Context& operator=(Context other) noexcept {
@@ -49,19 +55,27 @@ public:
     return *this;
   }
   ~Context() {
-    if (owner_ != nullptr && __atomic_fetch_sub(&owner_->references, 1, __ATOMIC_ACQ_REL) == 1) end();
+    if (owns() && __atomic_fetch_sub(&shared()->references, 1, __ATOMIC_ACQ_REL) == 1) end();
   }
 
   CUcontext native_handle() const noexcept { return context_; }
   const Driver& driver() const noexcept { return driver_; }
 
-  /// Success while the context exists, CUDA_ERROR_CONTEXT_IS_DESTROYED once it does not, also where the handle
-  /// of a retained primary context stands for a later one after a reset. Driver function: cuCtxGetId.
+  /// The driver's number for the context, which no other context of the process ever has; 0 if empty. No driver
+  /// call.
+  unsigned long long id() const noexcept {
+    return owns() ? shared()->id : static_cast<unsigned long long>(-identity_);
+  }
+
+  /// Success while the context exists, CUDA_ERROR_CONTEXT_IS_DESTROYED once it does not, also when its handle
+  /// belongs to a later context by now. Driver function: cuCtxGetId.
   CUresult status() const noexcept {
-    unsigned long long id;
-    const CUresult result = driver_.table().cuCtxGetId_v12000(context_, &id);
-    if (owner_ == nullptr || result != CUDA_SUCCESS) return result;
-    return owner_->id == id ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    unsigned long long now;
+    const CUresult result = driver_.table().cuCtxGetId_v12000(context_, &now);
+    if (result != CUDA_SUCCESS) return result;
+    // For a borrowed context, identity_ == -now.
+    const bool same = owns() ? shared()->id == now : identity_ + static_cast<std::int64_t>(now) == 0;
+    return same ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
 
   /// The ordinal of the context's device. Driver function: cuCtxGetDevice.
@@ -74,32 +88,36 @@ public:
     CUcontext const context = context_;
     context_ = other.context_;
     other.context_ = context;
-    Shared* const owner = owner_;
-    owner_ = other.owner_;
-    other.owner_ = owner;
+    const std::int64_t identity = identity_;
+    identity_ = other.identity_;
+    other.identity_ = identity;
   }
 
   explicit operator bool() const noexcept { return context_ != nullptr; }
   /// The same context of the same driver, whoever owns it.
   friend bool operator==(const Context& a, const Context& b) noexcept {
-    return a.context_ == b.context_ && a.driver_ == b.driver_;
+    return a.context_ == b.context_ && a.driver_ == b.driver_ && a.id() == b.id();
   }
 
 private:
   enum class Kind : unsigned char { primary, created };
   struct Shared { // by the copies of one that owns
     unsigned references = 1;
-    unsigned long long id = 0; // of the context, as another can come to have its handle
+    unsigned long long id = 0;
   };
   struct [[gnu::visibility("hidden")]] Owner; // a Shared with what its end takes
   static CUresult try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept;
-  Context(const Driver& driver, CUcontext context, Shared* owner = nullptr) noexcept
-      : driver_(driver), context_(context), owner_(owner) {}
+  Context(const Driver& driver, CUcontext context, std::int64_t identity) noexcept
+      : driver_(driver), context_(context), identity_(identity) {}
+  bool owns() const noexcept { return identity_ > 0; }
+  Shared* shared() const noexcept { return reinterpret_cast<Shared*>(identity_); }
   void end() noexcept;
 
   Driver driver_;
   CUcontext context_ = nullptr;
-  Shared* owner_ = nullptr; // null if borrowed
+  // Positive: the address of the Shared. Negative: minus the id of a borrowed context, a copy of which therefore
+  // needs neither memory nor an atomic operation. In one word, as a DriverEvent has at most 40 bytes.
+  std::int64_t identity_ = 0;
 };
 
 /// True for 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which mean a stream of whichever context is

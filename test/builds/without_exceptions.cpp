@@ -52,6 +52,7 @@ void drivers(Driver& driver) {
 
 void contexts(const Driver& driver, Context& primary) {
   EXPECT(CUDA_ERROR_INVALID_CONTEXT, Context::try_current(primary, driver));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, Context::try_borrow(primary, nullptr, driver));
   EXPECT(CUDA_ERROR_INVALID_DEVICE, Context::try_primary(primary, 7, driver));
   EXPECT(CUDA_ERROR_INVALID_HANDLE, Context::try_primary(primary, 0, Driver()));
   EXPECT_TRUE(!primary);

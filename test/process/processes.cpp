@@ -47,8 +47,9 @@ TEST_CASE("a detached thread may poll an event while the process exits", "[exit]
 // Freed memory is overwritten: a driver that is given an event of a dead context reads it.
 TEST_CASE("events of a lost context are closed and destroyed without touching them", "[context]") {
   const auto library = GENERATE("shared", "static");
-  const auto scenario = GENERATE("lost-borrowed-context", "lost-created-context", "lost-primary-context",
-                                 "lost-primary-context-retained-again");
+  const auto scenario =
+      GENERATE("lost-borrowed-context", "lost-created-context", "lost-primary-context",
+               "lost-primary-context-retained-again", "lost-borrowed-primary-context-retained-again");
   check(library, scenario, {"MALLOC_PERTURB_=165"});
 }
 

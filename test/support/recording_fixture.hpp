@@ -36,6 +36,8 @@ private:
 };
 
 struct RecordingFixture {
+  RecordingFixture() { recording.calls(); } // those that made the fixture
+
   RecordingDriver recording;
   cuevent::Driver driver = RecordingDriver::driver();
   cuevent::Context context = cuevent::Context::borrow(context_handle(1), driver);

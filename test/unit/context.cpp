@@ -83,19 +83,41 @@ TEST_CASE_METHOD(Fixture, "the status of a context tells whether it is the one t
   recording.reset_contexts();
   CHECK(primary.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK(Context(primary).status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK(borrowed.status() == CUDA_SUCCESS); // the caller's promise
+  CHECK(borrowed.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK(Context().status() == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_METHOD(Fixture, "a borrowed context makes no driver call and is never released", "[context]") {
+TEST_CASE_METHOD(Fixture, "borrowing a context asks for its id, and never releases it", "[context]") {
   {
     const Context context = Context::borrow(context_handle(1), driver);
     const Context copy = context;
     CHECK(copy.native_handle() == context_handle(1));
     CHECK(copy.driver() == driver);
+    CHECK(copy.id() == context.id());
   }
-  CHECK(recording.calls().empty());
+  CHECK(recording.calls() == Names{"cuCtxGetId"});
   CHECK_THROWS_AS(Context::borrow(nullptr, driver), InvalidContext);
+  Context out;
+  CHECK(Context::try_borrow(out, nullptr, driver) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(Context::try_borrow(out, context_handle(1), Driver()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_FALSE(out);
+  CHECK(Context().id() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a context that has ended cannot be borrowed", "[context]") {
+  recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(Context::borrow(context_handle(1), driver), ContextIsDestroyed);
+}
+
+TEST_CASE_METHOD(Fixture, "a context is equal to no later one that has its handle", "[context]") {
+  const Context before = Context::borrow(context_handle(1), driver);
+  recording.reset_contexts();
+  const Context after = Context::borrow(context_handle(1), driver);
+  CHECK(before.native_handle() == after.native_handle());
+  CHECK(before != after);
+  CHECK(before == Context(before));
+  CHECK(before.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(after.status() == CUDA_SUCCESS);
 }
 
 TEST_CASE_METHOD(Fixture, "current() borrows what is current, and throws InvalidContext where nothing is",
@@ -144,6 +166,7 @@ TEST_CASE_METHOD(Fixture, "a guard on the current context pushes nothing", "[con
 
 TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is never pushed", "[context]") {
   const Context dead = Context::borrow(context_handle(1), driver);
+  recording.calls();
   recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK_THROWS_AS(ContextGuard{dead}, ContextIsDestroyed);
   CUresult result = CUDA_SUCCESS;

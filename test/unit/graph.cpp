@@ -120,6 +120,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event of one driver never reaches the gra
   Graph graph(context);
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   const Context elsewhere = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
+  recording.calls();
   DriverEvent foreign = DriverEvent::borrow(elsewhere, event_handle(1), EventFlags::none);
   const EventRecordNode record(node_handle(0));
   refusal<ContextMismatch>([&] { graph.add_record(foreign); });

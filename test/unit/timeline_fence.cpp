@@ -45,7 +45,11 @@ std::atomic<std::uintptr_t> next_context{0x10000};
 
 struct FenceFixture : RecordingFixture {
   // A context of its own for each test, whose page is therefore new.
-  FenceFixture() { context = Context::borrow(context_handle(next_context += 0x100), driver); }
+  FenceFixture() {
+    borrow_next();
+    recording.calls();
+  }
+  void borrow_next() { context = Context::borrow(context_handle(next_context += 0x100), driver); }
 
   std::uint64_t signal_and_complete(TimelineFence& fence, bool narrow = false) {
     const std::uint64_t ticket = fence.signal();
@@ -360,6 +364,8 @@ TEST_CASE_METHOD(FenceFixture, "memory of a context that is gone is not touched 
     outliving.signal();
     gone = recording.memory_operation().address;
     recording.reset_contexts(); // the handle is another context's from now on, as of a primary context
+    CHECK_THROWS_AS(TimelineFence(context, stream), ContextIsDestroyed);
+    context = Context::borrow(context.native_handle(), driver);
     TimelineFence fence(context, stream);
     recording.calls();
     fence.signal();
@@ -385,7 +391,7 @@ TEST_CASE_METHOD(FenceFixture, "a fence cannot be made in no context", "[fence]"
 TEST_CASE_METHOD(FenceFixture, "whichever call fails, the failure is told and nothing is left behind",
                  "[fence]") {
   fail_each_call([&] {
-    context = Context::borrow(context_handle(next_context += 0x100), driver);
+    borrow_next();
     TimelineFence fence(context, nullptr);
     const std::uint64_t ticket = fence.signal();
     fence.wait(stream, ticket);
@@ -439,7 +445,7 @@ TEST_CASE_METHOD(FenceFixture,
                  "[fence][threads]") {
   const bool narrow = GENERATE(false, true);
   recording.memory_operations_64_bit(!narrow);
-  context = Context::borrow(context_handle(next_context += 0x100), driver);
+  borrow_next();
   TimelineFence fence(context, stream);
   constexpr std::uint64_t signals = 2000;
   const std::uint64_t last = fence.signalled() + signals;

@@ -2,6 +2,7 @@
 #include "scenario.hpp"
 #include "watched_driver.hpp"
 
+#include <cuevent/event_pool.hpp>
 #include <cuevent/retired_events.hpp>
 
 #include <atomic>
@@ -117,13 +118,45 @@ void primary_retained_again() {
   end_all(std::move(events));
 }
 
+/// The same for contexts that are borrowed, each in another way, and for a pool in one.
+void borrowed_primary_retained_again() {
+  const Driver driver = watched_driver();
+  const auto retain = entry<PFN_cuDevicePrimaryCtxRetain_v7000>(driver, "cuDevicePrimaryCtxRetain", 7000);
+  CUcontext handle = nullptr, same = nullptr;
+  CUstream stream = nullptr;
+  retain(&handle, 0);
+  const Context borrowed = Context::borrow(handle, driver);
+  std::vector<DriverEvent> events = events_of(borrowed), of_streams, of_current;
+  EventPool pool(borrowed);
+  pool.reserve(8);
+  {
+    const ContextGuard current(borrowed);
+    of_current = events_of(Context::current(driver));
+    entry<PFN_cuStreamCreate_v2000>(driver, "cuStreamCreate", 2000)(&stream, CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < 8; ++i)
+      of_streams.push_back(DriverEvent::for_stream(stream, EventFlags::none, driver));
+  }
+  entry<PFN_cuDevicePrimaryCtxReset_v11000>(driver, "cuDevicePrimaryCtxReset", 11000)(0);
+  entry<PFN_cuDevicePrimaryCtxRelease_v11000>(driver, "cuDevicePrimaryCtxRelease", 11000)(0);
+  retain(&same, 0);
+  expect(same == handle, "the primary context has its handle again");
+  expect(borrowed.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "the borrowed context is told from the next");
+  expect(Context::borrow(same, driver) != borrowed, "the next context is not equal to the one before");
+  forbid_call("cuEventDestroy");
+  pool = EventPool();
+  of_streams.clear();
+  of_current.clear();
+  end_all(std::move(events));
+}
+
 } // namespace
 
 std::vector<Scenario> lost_context_scenarios() {
   return {{"lost-borrowed-context", borrowed},
           {"lost-created-context", created},
           {"lost-primary-context", primary},
-          {"lost-primary-context-retained-again", primary_retained_again}};
+          {"lost-primary-context-retained-again", primary_retained_again},
+          {"lost-borrowed-primary-context-retained-again", borrowed_primary_retained_again}};
 }
 
 } // namespace process

@@ -78,6 +78,7 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
     capture.invalidated = true;
     refuse(result);
   };
+  if (what->interprocess()) break_with(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (recording.capture) {
     if (!recording.capture->ongoing) break_with(CUDA_ERROR_INVALID_VALUE);
     if (recording.capture.get() != &capture) {

@@ -257,6 +257,7 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
   auto what = event(handle);
   invalidate_captures_of(*home);
   refuse_captured(*what);
+  crash_on_foreign_interprocess_event(*what, *home);
   const auto& operation = what->recording->operation;
   if (!operation || operation->done()) return CUDA_SUCCESS;
   for (auto& context :

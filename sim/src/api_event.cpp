@@ -96,6 +96,13 @@ Work Api::record_work(const std::shared_ptr<Event>& event) const {
   return work;
 }
 
+void Api::crash_on_foreign_interprocess_event(const Event& event, const Context& waiter) {
+  if (event.interprocess() && event.home.context->family() != waiter.family())
+    crash("event #" + std::to_string(event.number) + " was made with CU_EVENT_INTERPROCESS in context #" +
+          std::to_string(event.home.context->number) + ", and context #" + std::to_string(waiter.number) +
+          " waits for it");
+}
+
 void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
   Recording& recording = *event.recording;
   recording.operation = std::move(operation);
@@ -115,7 +122,10 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
   if (!captured) {
     implicit_check(*where);
     refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
-    recorded(*what, enqueue(where, record_work(what), {}));
+    std::vector<std::shared_ptr<Operation>> after;
+    // Of an interprocess event no record overtakes the one before, which may be on another stream.
+    if (what->interprocess() && what->recording->operation) after.push_back(what->recording->operation);
+    recorded(*what, enqueue(where, record_work(what), std::move(after)));
     return CUDA_SUCCESS;
   }
   Recording& recording = *what->recording;
@@ -124,7 +134,7 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
     work.event = what;
     add_captured_node(*where, std::move(work));
   } else {
-    refuse_if((what->flags & CU_EVENT_INTERPROCESS) != 0, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    refuse_if(what->interprocess(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     recorded(*what, nullptr);
     recording.capture = where->capture;
     recording.frontier = where->frontier;
@@ -169,7 +179,7 @@ CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle
   if (!exported->home.alive())
     undefined("exports an event of a dead context: " + computer_.handles.describe(event_handle));
   meet_fault(process_, FaultNews::of_an_event);
-  refuse_if((exported->flags & CU_EVENT_INTERPROCESS) == 0 || exported->imported, CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(!exported->interprocess() || exported->imported, CUDA_ERROR_INVALID_HANDLE);
   computer_.exported_events[exported->handle] = {exported->recording, exported->home.context->device};
   IpcContents contents{};
   std::memcpy(contents.magic, ipc_magic, sizeof ipc_magic);

@@ -221,6 +221,7 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   }
   implicit_check(*who);
   refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
+  crash_on_foreign_interprocess_event(*what, *who->home.context);
   if (!recording.operation || recording.operation->done()) return CUDA_SUCCESS;
   Work work;
   work.text = "wait for event #" + std::to_string(what->number);

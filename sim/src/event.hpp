@@ -22,6 +22,7 @@ struct Event : Object {
   std::shared_ptr<Recording> recording;
 
   bool timed() const { return (flags & CU_EVENT_DISABLE_TIMING) == 0; }
+  bool interprocess() const { return (flags & CU_EVENT_INTERPROCESS) != 0; }
 };
 
 } // namespace cuevent::sim

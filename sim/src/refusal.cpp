@@ -1,5 +1,6 @@
 #include "refusal.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -7,7 +8,7 @@ namespace cuevent::sim {
 
 namespace {
 
-[[noreturn]] void end(const char* verdict, const std::string& report) {
+void print(const char* verdict, const std::string& report) {
   const CallUnderWay call = call_under_way;
   if (call.name != nullptr) {
     std::fprintf(stderr, "cuevent sim: %s: %s\n  in call #%llu of simulated process %d\n  %s\n", call.name,
@@ -16,13 +17,25 @@ namespace {
     std::fprintf(stderr, "cuevent sim: %s\n  %s\n", verdict, report.c_str());
   }
   std::fflush(stderr);
-  std::abort();
 }
 
 } // namespace
 
-void undefined(const std::string& report) { end("undefined on a device", report); }
+void undefined(const std::string& report) {
+  print("undefined on a device", report);
+  std::abort();
+}
 
-void not_modelled(const std::string& what) { end("not modelled", what); }
+void crash(const std::string& report) {
+  print("crashes on a device", report);
+  std::signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would end the process another way
+  std::raise(SIGSEGV);
+  std::abort(); // where the signal is blocked
+}
+
+void not_modelled(const std::string& what) {
+  print("not modelled", what);
+  std::abort();
+}
 
 } // namespace cuevent::sim

@@ -19,6 +19,9 @@ inline void refuse_if(bool refused, CUresult result) {
 /// What is undefined on a device: prints the report, with the call that was under way, and aborts.
 [[noreturn]] void undefined(const std::string& report);
 
+/// What was measured to crash a process on a device: prints the report, and crashes by the same signal.
+[[noreturn]] void crash(const std::string& report);
+
 /// What the simulator does not model: aborts with the name of the call.
 [[noreturn]] void not_modelled(const std::string& what);
 

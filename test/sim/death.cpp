@@ -24,5 +24,6 @@ Death death_of(const std::function<void()>& body) {
   int status = 0;
   waitpid(child, &status, 0);
   death.aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  death.crashed = WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
   return death;
 }

@@ -7,7 +7,8 @@
 /// How a child process ended that did something in our place.
 struct Death {
   bool aborted = false;
-  std::string report; ///< what it said on stderr
+  bool crashed = false; ///< by SIGSEGV
+  std::string report;   ///< what it said on stderr
   bool says(const std::string& text) const { return report.find(text) != std::string::npos; }
 };
 

@@ -1,3 +1,4 @@
+#include "death.hpp"
 #include "fixture.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -302,4 +303,18 @@ TEST_CASE("a process that ended takes its contexts and handles along") {
   CHECK(f.cu.event_query(late) == CUDA_SUCCESS);
   CHECK(other.event_query(e) == CUDA_ERROR_NOT_INITIALIZED);
   OK(other.init(0));
+}
+
+TEST_CASE("a wait for an interprocess event of another context crashes, as on a device") {
+  const Death death = death_of([] {
+    Fixture f;
+    CUevent e = nullptr;
+    CUcontext other = nullptr;
+    f.cu.event_create(&e, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+    f.cu.context_create(&other, 0, 0); // and is current
+    f.cu.stream_wait(nullptr, e, 0);
+  });
+  CHECK(death.crashed);
+  CHECK(death.says("cuStreamWaitEvent: crashes on a device"));
+  CHECK(death.says("was made with CU_EVENT_INTERPROCESS in context #1, and context #2 waits for it"));
 }

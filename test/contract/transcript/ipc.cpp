@@ -1,6 +1,7 @@
 // Events between processes.
 
 #include "child.hpp"
+#include "ipc_handle.hpp"
 
 #include <cstring>
 
@@ -8,30 +9,6 @@ namespace transcript {
 namespace {
 
 constexpr unsigned shared_flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-
-std::string to_hex(const CUipcEventHandle& handle) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (char byte : handle.reserved) {
-    text += digits[(static_cast<unsigned char>(byte) >> 4) & 15];
-    text += digits[static_cast<unsigned char>(byte) & 15];
-  }
-  return text;
-}
-
-CUipcEventHandle from_hex(const std::string& text) {
-  CUipcEventHandle handle{};
-  for (std::size_t i = 0; i < sizeof handle.reserved && 2 * i + 1 < text.size(); ++i) {
-    handle.reserved[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
-  }
-  return handle;
-}
-
-CUipcEventHandle exported(Lab& lab, CUevent event) {
-  CUipcEventHandle handle{};
-  lab.must(lab.cu.IpcGetEventHandle(&handle, event), "cuIpcGetEventHandle");
-  return handle;
-}
 
 // Passes on the lines of the far side until it asks to be answered.
 bool relay(Lab& lab, Child& child) {
@@ -134,7 +111,7 @@ void between_processes(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
   Event event(lab, shared_flags);
-  const CUipcEventHandle handle = exported(lab, event);
+  const CUipcEventHandle handle = handle_of(lab, event);
   Child child(lab, "ipc.importer", {to_hex(handle)});
   const bool importing = relay(lab, child);
   Gate gate(lab, stream);
@@ -163,7 +140,7 @@ void exporter(Lab& lab) {
   Stream stream(lab);
   lab.cu.EventRecord(event, stream);
   lab.cu.StreamSynchronize(stream);
-  std::puts(to_hex(exported(lab, event)).c_str());
+  std::puts(to_hex(handle_of(lab, event)).c_str());
   std::fflush(stdout);
   heard();
   event.release();

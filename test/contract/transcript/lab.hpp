@@ -42,6 +42,7 @@ std::vector<Scenario> capture_scenarios();
 std::vector<Scenario> capture_error_scenarios();
 std::vector<Scenario> graph_scenarios();
 std::vector<Scenario> ipc_scenarios();
+std::vector<Scenario> interprocess_scenarios();
 std::vector<Scenario> lifetime_scenarios();
 std::vector<Scenario> fault_scenarios();
 std::vector<Scenario> green_scenarios();

@@ -181,6 +181,76 @@ void full_queue(Lab& lab) {
   cu.EventDestroy(made);
 }
 
+// What fills the queue of a held stream, by the kind of submission.
+void queue_by_kind(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUfunction nothing = lab.kernel("nothing");
+  Stream other(lab);
+  Event done(lab);
+  Event pending(lab);
+  Event timed(lab, CU_EVENT_DEFAULT);
+  Event untimed(lab);
+  cu.EventRecord(done, other);
+  lab.must(cu.StreamSynchronize(other), "synchronize");
+  unsigned* const word = lab.word();
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, timed), "cuGraphAddEventRecordNode");
+  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  const auto kernel = [&](CUstream stream) {
+    return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  };
+
+  const std::pair<const char*, std::function<CUresult(CUstream)>> kinds[] = {
+      {"kernel", kernel},
+      {"timed_record", [&](CUstream stream) { return cu.EventRecord(timed, stream); }},
+      {"write_value",
+       [&](CUstream stream) { return cu.StreamWriteValue32(stream, Lab::address(word), 1, 0); }},
+      {"graph_launch", [&](CUstream stream) { return cu.GraphLaunch(exec, stream); }},
+      {"wait_and_timed_record",
+       [&](CUstream stream) {
+         const CUresult result = cu.StreamWaitEvent(stream, pending, 0);
+         return result == CUDA_SUCCESS ? cu.EventRecord(timed, stream) : result;
+       }},
+      {"untimed_record", [&](CUstream stream) { return cu.EventRecord(untimed, stream); }},
+      {"wait.done", [&](CUstream stream) { return cu.StreamWaitEvent(stream, done, 0); }},
+      {"wait.pending", [&](CUstream stream) { return cu.StreamWaitEvent(stream, pending, 0); }},
+      {"host_function",
+       [&](CUstream stream) {
+         return cu.LaunchHostFunc(
+             stream, [](void*) {}, nullptr);
+       }},
+  };
+  for (const auto& [name, submit] : kinds) {
+    Stream held(lab);
+    Gate other_gate(lab, other);
+    cu.EventRecord(pending, other);
+    Gate gate(lab, held);
+    std::atomic<int> submitted = 0;
+    Background filler(lab, [&, &call = submit] {
+      CUresult result = CUDA_SUCCESS;
+      for (; submitted < 4096 && result == CUDA_SUCCESS; ++submitted)
+        result = call(held);
+      return result;
+    });
+    int before = -1;
+    while (before != submitted && !filler.returns_within(0ms)) {
+      before = submitted;
+      std::this_thread::sleep_for(300ms);
+    }
+    const bool blocks = !filler.returns_within(0ms);
+    lab.shows(std::string(name) + ".blocks", blocks);
+    if (blocks) lab.shows(std::string(name) + ".after_900_to_1100", submitted > 900 && submitted < 1100);
+    if (blocks) std::fprintf(stderr, "# %s: %d\n", name, submitted.load());
+    gate.open();
+    other_gate.open();
+    lab.is(std::string(name) + ".submissions", filler.join());
+    lab.is(std::string(name) + ".synchronize", cu.StreamSynchronize(held));
+  }
+}
+
 } // namespace
 
 std::vector<Scenario> stream_scenarios() {
@@ -189,7 +259,8 @@ std::vector<Scenario> stream_scenarios() {
           {"stream.legacy", legacy},
           {"stream.per_thread_functions", per_thread_functions},
           {"stream.destroy_default", destroy_default, Place::child},
-          {"stream.full_queue", full_queue, Place::child}};
+          {"stream.full_queue", full_queue, Place::child},
+          {"stream.queue_by_kind", queue_by_kind, Place::child}};
 }
 
 } // namespace transcript

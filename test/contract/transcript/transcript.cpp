@@ -18,8 +18,8 @@ std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all;
   for (const auto& noun :
        {context_scenarios, event_scenarios, elapsed_scenarios, stream_scenarios, launch_scenarios,
-        capture_scenarios, capture_error_scenarios, graph_scenarios, ipc_scenarios, lifetime_scenarios,
-        fault_scenarios, green_scenarios, two_devices_scenarios}) {
+        capture_scenarios, capture_error_scenarios, graph_scenarios, ipc_scenarios, interprocess_scenarios,
+        lifetime_scenarios, fault_scenarios, green_scenarios, two_devices_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -14,10 +14,13 @@ namespace {
 
 bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & flag) == flag; }
 
+/// What is wrong with flags of which the driver knows one at most; null: nothing.
 template <class Flags>
-bool has_unknown_bits(Flags flags) noexcept {
-  constexpr Flags known = Flags::external | Flags::external_in_capture;
-  return (flags | known) != known;
+const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
+  if (flags == (Flags::external | Flags::external_in_capture))
+    return "external and external_in_capture are alternatives: give one of them";
+  const bool known = flags == Flags::none || flags == Flags::external || flags == Flags::external_in_capture;
+  return known ? nullptr : unknown_bits;
 }
 
 [[noreturn]] void fail_empty(const char* call, const char* which = "the event") {
@@ -40,8 +43,8 @@ bool has_unknown_bits(Flags flags) noexcept {
 }
 
 /// "context 0x55d0c0ffee (device 0)"
-std::string name_of(const Context& context) {
-  const auto address = reinterpret_cast<std::uintptr_t>(context.native_handle());
+std::string name_of(const Driver& driver, CUcontext handle) {
+  const auto address = reinterpret_cast<std::uintptr_t>(handle);
   char text[2 + 2 * sizeof address + 1] = "0x";
   std::size_t digits = 0;
   for (std::uintptr_t rest = address; rest != 0; rest >>= 4)
@@ -51,11 +54,38 @@ std::string name_of(const Context& context) {
   text[2 + digits] = '\0';
   std::string name = "context " + std::string(text);
   try {
-    name += " (device " + std::to_string(context.device()) + ")";
+    name += " (device " + std::to_string(Context::borrow(handle, driver).device()) + ")";
   } catch (const DriverError&) {
     name += " (lost)";
   }
   return name;
+}
+std::string name_of(const Context& context) { return name_of(context.driver(), context.native_handle()); }
+
+/// The context of a stream that the driver has just looked at without crashing; null if it does not say.
+CUcontext context_of(const DriverTable& table, CUstream stream) noexcept {
+  CUcontext context = nullptr;
+  return table.cuStreamGetCtx_v9020(stream, &context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+/// Whether an event of `context` can be recorded where `record` records it, which for an interprocess event is
+/// where it can be waited for: in its own context and, on the same device, from primary to green context and
+/// back. CUDA_ERROR_INVALID_HANDLE if not. No other question tells a green context from any other: neither
+/// handle nor id is that of its primary context.
+template <class Record>
+CUresult check_family(const Context& context, const Record& record) noexcept {
+  DriverEvent event;
+  const CUresult result = DriverEvent::try_create(event, context);
+  return result == CUDA_SUCCESS ? record(event) : result;
+}
+
+[[noreturn]] void fail_interprocess(const char* call, const std::string& own, const std::string& other) {
+  throw ContextMismatch(call,
+                        ("the event was made with EventFlags::interprocess in " + own +
+                         ", and was to be waited for in " + other +
+                         ", where the driver would crash the process: have a stream of the event's context "
+                         "wait for it, record an event without that flag there, and wait for that one")
+                            .c_str());
 }
 
 void check_handle(CUevent event, const char* call) {
@@ -121,17 +151,55 @@ CUresult DriverEvent::wait_default(CUstream stream, WaitFlags flags) const noexc
   return on_stream(context_, stream, [&] { return call_wait(stream, flags); });
 }
 
+void DriverEvent::record(const Context& context, CUstream stream, RecordFlags flags) {
+  const CUresult result = try_record(context, stream, flags);
+  if (result == CUDA_SUCCESS) return;
+  const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
+  if (event_ != nullptr) check_context(context, context_, call);
+  if (event_ != nullptr && context != context_)
+    throw ContextMismatch(call, ("the event is of " + name_of(context_) +
+                                 ", and the stream was said to be of " + name_of(context) +
+                                 ": record an event made in that context, and wait() across contexts")
+                                    .c_str());
+  fail_record(result, stream, flags);
+}
+
+CUresult DriverEvent::try_record(const Context& context, CUstream stream, RecordFlags flags) noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return context == context_ ? try_record(stream, flags) : CUDA_ERROR_INVALID_HANDLE;
+}
+
 void DriverEvent::wait(const Context& context, CUstream stream, WaitFlags flags) const {
   const CUresult result = try_wait(context, stream, flags);
   if (result == CUDA_SUCCESS) return;
   if (event_ != nullptr) check_context(context, context_, "cuStreamWaitEvent");
-  fail_wait(result, stream, flags);
+  fail_wait(result, stream, flags, &context);
 }
 
 CUresult DriverEvent::try_wait(const Context& context, CUstream stream, WaitFlags flags) const noexcept {
-  if (event_ == nullptr || context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
   return on_stream(context, stream, [&] { return call_wait(stream, flags); });
+}
+
+CUresult DriverEvent::wait_interprocess(CUstream stream, WaitFlags flags) const noexcept {
+  const auto wait = [&] { return table().cuStreamWaitEvent_v3020(stream, event_, unsigned(flags)); };
+  // With a flag the driver refuses the call or makes a node of it; in a capture it refuses the event. It looks at
+  // the contexts after that, and crashes if they are not of one family.
+  if (flags != WaitFlags::none) return wait();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult result = table().cuStreamIsCapturing_v10000(stream, &status);
+  if (result != CUDA_SUCCESS) return result;
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE) return wait();
+  result = context_.status();
+  if (result != CUDA_SUCCESS) return result;
+  CUcontext context = nullptr;
+  result = table().cuStreamGetCtx_v9020(stream, &context);
+  if (result == CUDA_SUCCESS && context != context_.native_handle())
+    result = check_family(context_, [&](DriverEvent& event) { return event.call_record(stream, {}); });
+  return result == CUDA_SUCCESS ? wait() : result;
 }
 
 CUresult DriverEvent::record_as_captured(CUstream stream) noexcept {
@@ -165,6 +233,8 @@ void DriverEvent::record_context(CUgreenCtx context) {
 }
 
 CUresult DriverEvent::try_record_context(const Context& context) noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
   return table().cuCtxRecordEvent_v12050(context.native_handle(), event_);
 }
@@ -175,20 +245,39 @@ CUresult DriverEvent::try_record_context(CUgreenCtx context) noexcept {
 
 void DriverEvent::wait_context(const Context& context) const {
   const CUresult result = try_wait_context(context);
-  if (result != CUDA_SUCCESS) fail_context(result, "cuCtxWaitEvent", &context);
+  if (result == CUDA_SUCCESS) return;
+  const bool refused = result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess) &&
+                       context && context.driver() == context_.driver();
+  if (refused) fail_interprocess("cuCtxWaitEvent", name_of(context_), name_of(context));
+  fail_context(result, "cuCtxWaitEvent", &context);
 }
 
 void DriverEvent::wait_context(CUgreenCtx context) const {
   const CUresult result = try_wait_context(context);
-  if (result != CUDA_SUCCESS) fail_context(result, "cuGreenCtxWaitEvent", nullptr);
+  if (result == CUDA_SUCCESS) return;
+  if (result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess))
+    fail_interprocess("cuGreenCtxWaitEvent", name_of(context_), "a green context of another");
+  fail_context(result, "cuGreenCtxWaitEvent", nullptr);
 }
 
 CUresult DriverEvent::try_wait_context(const Context& context) const noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  if (has(flags_, EventFlags::interprocess) && context != context_) {
+    const CUresult result =
+        check_family(context_, [&](DriverEvent& event) { return event.try_record_context(context); });
+    if (result != CUDA_SUCCESS) return result;
+  }
   return table().cuCtxWaitEvent_v12050(context.native_handle(), event_);
 }
 
 CUresult DriverEvent::try_wait_context(CUgreenCtx context) const noexcept {
+  if (has(flags_, EventFlags::interprocess)) {
+    const CUresult result =
+        check_family(context_, [&](DriverEvent& event) { return event.try_record_context(context); });
+    if (result != CUDA_SUCCESS) return result;
+  }
   return table().cuGreenCtxWaitEvent_v12040(context, event_);
 }
 
@@ -204,28 +293,21 @@ CUresult DriverEvent::try_query_relaxed() const noexcept {
   return entered == CUDA_SUCCESS ? try_query() : entered;
 }
 
-bool DriverEvent::synchronize_for(std::chrono::nanoseconds timeout) const {
-  const CUresult result = try_synchronize_for(timeout);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
-  return result == CUDA_SUCCESS;
-}
+bool DriverEvent::synchronize_for(TimeLimit timeout) const { return synchronize_until(Deadline(timeout)); }
 
-bool DriverEvent::synchronize_until(std::chrono::steady_clock::time_point deadline) const {
+bool DriverEvent::synchronize_until(Deadline deadline) const {
   const CUresult result = try_synchronize_until(deadline);
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
   return result == CUDA_SUCCESS;
 }
 
-CUresult DriverEvent::try_synchronize_for(std::chrono::nanoseconds timeout) const noexcept {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point now{std::chrono::nanoseconds(table().clock_now())};
-  const bool for_ever = timeout > Clock::time_point::max() - now;
-  return try_synchronize_until(for_ever ? Clock::time_point::max() : now + timeout);
+CUresult DriverEvent::try_synchronize_for(TimeLimit timeout) const noexcept {
+  return try_synchronize_until(Deadline(timeout));
 }
 
-CUresult DriverEvent::try_synchronize_until(std::chrono::steady_clock::time_point deadline) const noexcept {
-  const long long end = std::chrono::nanoseconds(deadline.time_since_epoch()).count();
+CUresult DriverEvent::try_synchronize_until(Deadline deadline) const noexcept {
   const long long start = table().clock_now();
+  const long long end = deadline.at(std::chrono::nanoseconds(start)).count();
   while (true) {
     const CUresult result = try_query_relaxed();
     if (result != CUDA_ERROR_NOT_READY) return result;
@@ -287,33 +369,39 @@ void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flag
   const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
   if (event_ == nullptr) fail_empty(call);
   if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
-    // The driver has just looked at this stream and did not crash, so it may be asked for the stream's
-    // context.
-    CUcontext other = nullptr;
-    if (table().cuStreamGetCtx_v9020(stream, &other) == CUDA_SUCCESS && other != nullptr &&
-        other != context_.native_handle())
+    CUcontext const other = context_of(table(), stream);
+    if (other != nullptr && other != context_.native_handle())
       throw ContextMismatch(
           call, ("the event is of " + name_of(context_) + " and the stream of " +
-                 name_of(Context::borrow(other, context_.driver())) +
+                 name_of(context_.driver(), other) +
                  ": record an event made with DriverEvent::for_stream, and wait() across contexts")
                     .c_str());
   }
   if (result == CUDA_ERROR_ILLEGAL_STATE && flags == RecordFlags::external)
     throw ExternalOutsideCapture(call,
                                  "the stream is not being captured: leave RecordFlags::external out here");
-  if (result == CUDA_ERROR_INVALID_VALUE && has_unknown_bits(flags))
-    throw InvalidValue(call, "RecordFlags has unknown bits");
+  if (const char* const wrong = wrong_with(flags, "RecordFlags has unknown bits");
+      result == CUDA_ERROR_INVALID_VALUE && wrong != nullptr)
+    throw InvalidValue(call, wrong);
   context_.driver().fail(result, call);
 }
 
-void DriverEvent::fail_wait(CUresult result, CUstream, WaitFlags flags) const {
+void DriverEvent::fail_wait(CUresult result, CUstream stream, WaitFlags flags, const Context* context) const {
   const char* const call = "cuStreamWaitEvent";
   if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess)) {
+    if (context == nullptr) context = &context_;
+    CUcontext const other =
+        is_default_stream(stream) ? context->native_handle() : context_of(table(), stream);
+    if (other != nullptr && other != context_.native_handle())
+      fail_interprocess(call, name_of(context_), name_of(context_.driver(), other));
+  }
   if (result == CUDA_ERROR_ILLEGAL_STATE && flags == WaitFlags::external)
     throw ExternalOutsideCapture(call,
                                  "the stream is not being captured: leave WaitFlags::external out here");
   if (result == CUDA_ERROR_INVALID_VALUE) {
-    if (has_unknown_bits(flags)) throw InvalidValue(call, "WaitFlags has unknown bits");
+    if (const char* const wrong = wrong_with(flags, "WaitFlags has unknown bits"))
+      throw InvalidValue(call, wrong);
     fail_recorded_in_capture(call, "the event");
   }
   context_.driver().fail(result, call);

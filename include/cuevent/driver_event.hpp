@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuevent/context.hpp>
+#include <cuevent/time_limit.hpp>
 
 #include <chrono>
 
@@ -15,7 +16,7 @@ struct IpcHandle;
 enum class EventFlags : unsigned {
   none = 0,
   blocking_sync = 1, ///< synchronize() blocks the thread instead of spinning; it wakes about 30 us later
-  interprocess = 4,  ///< may be exported to another process; not together with timing
+  interprocess = 4,  ///< may be exported to another process; not together with timing; see wait()
   timing = 0x100,    ///< may be given to elapsed_time(); a record costs several times as much
   retire = 0x200,    ///< its destructor calls no driver function, but retires it: see retired_events.hpp
 };
@@ -82,8 +83,9 @@ public:
   DriverEvent() noexcept = default;
 
   /// A new event in `context`, which it shares. Driver function: cuEventCreate. Throws InvalidValue for
-  /// timing together with interprocess, ContextLost if the context is destroyed. It waits, for ever if need
-  /// be, while another thread is blocked in a full launch queue of the context.
+  /// timing together with interprocess, and ContextLost for a destroyed context, unless that is still current
+  /// on this thread: what the driver does with one that another thread has destroyed is undefined. It waits,
+  /// for ever if need be, while another thread is blocked in a full launch queue of the context.
   explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none)
       : context_(context), flags_(flags), ownership_(Ownership::owned) {
     if (const CUresult result = create(flags); result != CUDA_SUCCESS) [[unlikely]]
@@ -91,12 +93,13 @@ public:
   }
 
   /// A new event in the context of `stream`, which is borrowed; in the current context for a default stream.
-  /// Driver functions: cuStreamGetCtx or cuCtxGetCurrent, cuEventCreate. Throws InvalidContext if there is
-  /// none.
+  /// Driver functions: cuStreamGetCtx or cuCtxGetCurrent, cuCtxGetId, cuEventCreate. Throws InvalidContext if
+  /// there is none.
   static DriverEvent for_stream(CUstream stream, EventFlags flags = EventFlags::none,
                                 const Driver& driver = Driver::instance());
 
-  /// Takes ownership of `event`, made in `context` with these flags. Throws InvalidHandle for null.
+  /// Takes ownership of `event`, made in `context` with these flags: wait() relies on interprocess being among
+  /// them if the event has it. Throws InvalidHandle for null.
   static DriverEvent from_native_handle(const Context& context, CUevent event, EventFlags flags);
 
   /// An event of another process that exported it: ipc.hpp. The event can be recorded, waited for and asked,
@@ -105,7 +108,8 @@ public:
   /// does once the exporting process has ended is undefined.
   static DriverEvent from_ipc_handle(const Context& context, const IpcHandle& handle);
 
-  /// Refers to `event` and never destroys it: the caller keeps it alive. Throws InvalidHandle for null.
+  /// Refers to `event`, made in `context` with these flags (see from_native_handle), and never destroys it: the
+  /// caller keeps it alive. Throws InvalidHandle for null.
   static DriverEvent borrow(const Context& context, CUevent event, EventFlags flags);
 
   /// The twins of the constructor and of from_ipc_handle(). `out` is assigned on success only.
@@ -142,10 +146,24 @@ public:
     return call_record(stream, flags);
   }
 
+  /// The same, and says whose default stream `stream` means: handle 0 is another stream in each context, and a
+  /// program with several devices may have it for all of them. Any other stream may be given too. Throws
+  /// ContextMismatch for another context than the event's, InvalidContext for an empty one.
+  void record(const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
+  CUresult try_record(const Context& context, CUstream stream,
+                      RecordFlags flags = RecordFlags::none) noexcept;
+
   /// Makes later work of `stream` wait on the device until what this event marks now has completed; returns
   /// at once. No wait if never recorded. Driver function: cuStreamWaitEvent. Throws ExternalOutsideCapture as
   /// record(), RecordedInCapture if the event was last recorded in a capture that has ended,
   /// StreamCaptureIsolation if a captured stream would wait for work outside its capture.
+  ///
+  /// An event with EventFlags::interprocess, also an imported one, can be waited for by streams of its own
+  /// context and of the green contexts of that device: in any other context the driver crashes the process.
+  /// Such a wait is refused before the driver is reached, with ContextMismatch. For this, waits for
+  /// interprocess events ask cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx, and if the context has another
+  /// handle, record an event made for the purpose on the stream, to learn whether it is a green one. Graph
+  /// nodes and WaitFlags::external in a capture have no such limit.
   void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS) [[unlikely]]
       fail_wait(result, stream, flags);
@@ -156,8 +174,8 @@ public:
     return call_wait(stream, flags);
   }
 
-  /// The same for a default stream of another context, which `stream` then means; any other stream may be
-  /// given too. Throws ContextMismatch for a context of another driver, InvalidContext for an empty one.
+  /// The same for a default stream of `context`, which may be another context than the event's; any other stream
+  /// may be given too. Throws ContextMismatch for a context of another driver, InvalidContext for an empty one.
   /// Context: `context` is made current for the call if `stream` is a default one.
   void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
   CUresult try_wait(const Context& context, CUstream stream,
@@ -175,7 +193,8 @@ public:
 
   /// Makes later work of all streams of `context`, those made afterwards included, wait for this event.
   /// Driver functions: cuCtxWaitEvent (CUDA 12.5), cuGreenCtxWaitEvent (12.4). Throws, and during capture, as
-  /// record_context().
+  /// record_context(); ContextMismatch also for an interprocess event and another context, as wait() does, for
+  /// which an event made for the purpose is recorded by record_context() first.
   void wait_context(const Context& context) const;
   void wait_context(CUgreenCtx context) const;
   CUresult try_wait_context(const Context& context) const noexcept;
@@ -207,11 +226,12 @@ public:
 
   /// As synchronize() for at most that long: false if the time is over. It asks at least once, by
   /// query_relaxed(), spinning at first, then yielding, then sleeping for up to a millisecond between
-  /// questions; so it never waits in the driver. The twins return CUDA_ERROR_NOT_READY when the time is over.
-  bool synchronize_for(std::chrono::nanoseconds timeout) const;
-  bool synchronize_until(std::chrono::steady_clock::time_point deadline) const;
-  CUresult try_synchronize_for(std::chrono::nanoseconds timeout) const noexcept;
-  CUresult try_synchronize_until(std::chrono::steady_clock::time_point deadline) const noexcept;
+  /// questions; so it never waits in the driver. Takes any std::chrono::duration, and a time_point of any clock
+  /// (time_limit.hpp). The non-throwing overloads return CUDA_ERROR_NOT_READY when the time is over.
+  bool synchronize_for(TimeLimit timeout) const;
+  bool synchronize_until(Deadline deadline) const;
+  CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
+  CUresult try_synchronize_until(Deadline deadline) const noexcept;
 
   /// The device's time between this event and `end`, negative if `end` was first. Driver function:
   /// cuEventElapsedTime (v2 where the driver has it). Throws TimingDisabled, NeverRecorded, ContextMismatch
@@ -273,10 +293,13 @@ private:
   }
   CUresult call_wait(CUstream stream, WaitFlags flags) const noexcept {
     if (flags == WaitFlags::external_in_capture) return wait_as_captured(stream);
+    if ((flags_ & EventFlags::interprocess) != EventFlags::none) [[unlikely]]
+      return wait_interprocess(stream, flags);
     return table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags));
   }
   CUresult record_as_captured(CUstream stream) noexcept;
   CUresult wait_as_captured(CUstream stream) const noexcept;
+  CUresult wait_interprocess(CUstream stream, WaitFlags flags) const noexcept;
   static constexpr unsigned driver_flags(EventFlags flags) noexcept {
     constexpr EventFlags own = EventFlags::timing | EventFlags::retire;
     const bool timing = (flags & EventFlags::timing) != EventFlags::none;
@@ -284,7 +307,7 @@ private:
   }
   CUresult create(
       EventFlags flags) noexcept { // of a guard, what is needed where the context is current, as it mostly is
-    CUcontext current = nullptr;
+    CUcontext current;
     const CUresult asked = table().cuCtxGetCurrent_v4000(&current);
     if (asked != CUDA_SUCCESS || current != context_.native_handle()) [[unlikely]]
       return create_elsewhere(asked);
@@ -298,7 +321,8 @@ private:
   // Why the driver refused is found out here, after it did.
   [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
   [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags) const;
-  [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags) const;
+  [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags,
+                                         const Context* context = nullptr) const;
   [[noreturn, gnu::cold]] void fail_context(CUresult result, const char* call, const Context* context) const;
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;

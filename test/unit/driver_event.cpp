@@ -114,6 +114,123 @@ TEST_CASE_METHOD(RecordingFixture, "a wait can name another context whose defaul
   CHECK_THROWS_AS(event.wait(other, nullptr), RecordedInCapture);
 }
 
+TEST_CASE_METHOD(RecordingFixture, "a record can name the context whose default stream it means", "[event]") {
+  DriverEvent event(context);
+  const Context other = Context::borrow(context_handle(2), driver);
+  for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    recording.calls();
+    event.record(context, handle);
+    const std::vector<Call> calls = recording.calls_with_contexts();
+    CHECK(std::count(calls.begin(), calls.end(), Call{"cuEventRecord", context_handle(1)}) == 1);
+    CHECK(event.try_record(other, handle) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THAT(refusal<ContextMismatch>([&] { event.record(other, handle); }),
+               ContainsSubstring("context 0xc001 (device 0)") &&
+                   ContainsSubstring("context 0xc002 (device 1)"));
+  }
+  recording.calls();
+  event.record(context, stream, RecordFlags::external);
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuEventRecordWithFlags", nullptr}});
+
+  CHECK_THAT(refusal<InvalidContext>([&] { event.record(Context(), stream); }),
+             ContainsSubstring("Context is empty"));
+  CHECK(event.try_record(Context(), stream) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_THROWS_AS(DriverEvent().record(context, stream), EmptyEvent);
+  const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
+  CHECK_THAT(refusal<ContextMismatch>([&] { event.record(foreign, stream); }),
+             ContainsSubstring("different drivers"));
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_ILLEGAL_STATE);
+  CHECK_THROWS_AS(event.record(context, stream, RecordFlags::external), ExternalOutsideCapture);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for the stream's context first",
+                 "[event][interprocess]") {
+  const DriverEvent event(context, EventFlags::interprocess);
+  recording.calls();
+  recording.stream_context(context_handle(1));
+  event.wait(stream);
+  CHECK(recording.calls() ==
+        Names{"cuStreamIsCapturing", "cuCtxGetId", "cuStreamGetCtx", "cuStreamWaitEvent"});
+  event.wait(stream, WaitFlags::external); // which the driver refuses or captures
+  CHECK(recording.calls() == Names{"cuStreamWaitEvent"});
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  event.wait(stream);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWaitEvent"});
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  recording.reset_contexts(); // the event went with its context, whose handle is a later one's
+  CHECK(event.try_wait(stream) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuCtxGetId"});
+  driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count it
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a stream of another context never waits for an interprocess event",
+                 "[event][interprocess]") {
+  const DriverEvent event(context, EventFlags::interprocess);
+  recording.calls();
+  recording.stream_context(context_handle(2));
+  event.wait(stream); // the record tells that it is a green context of the same device
+  Names calls = recording.calls();
+  CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 1);
+  CHECK(calls.back() == "cuStreamWaitEvent");
+
+  const long events = RecordingDriver::live_events();
+  for (const WaitFlags flags : {WaitFlags::none, WaitFlags::external_in_capture}) {
+    recording.fail_always("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+    recording.calls();
+    CHECK_THAT(refusal<ContextMismatch>([&] { event.wait(stream, flags); }),
+               ContainsSubstring("EventFlags::interprocess") &&
+                   ContainsSubstring("context 0xc001 (device 0)") &&
+                   ContainsSubstring("context 0xc002 (device 1)"));
+    CHECK(event.try_wait(stream, flags) == CUDA_ERROR_INVALID_HANDLE);
+    const Context other = Context::borrow(context_handle(2), driver);
+    CHECK_THAT(refusal<ContextMismatch>([&] { event.wait(other, nullptr, flags); }),
+               ContainsSubstring("context 0xc002 (device 1)"));
+    calls = recording.calls();
+    CHECK(std::count(calls.begin(), calls.end(), "cuStreamWaitEvent") == 0);
+  }
+  CHECK(RecordingDriver::live_events() == events);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "another context never waits for an interprocess event",
+                 "[event][interprocess]") {
+  const DriverEvent event(context, EventFlags::interprocess);
+  const Context other = Context::borrow(context_handle(2), driver);
+  auto* const green = reinterpret_cast<CUgreenCtx>(0x9c);
+  recording.calls();
+  event.wait_context(context);
+  CHECK(recording.calls() == Names{"cuCtxWaitEvent"});
+  event.wait_context(other); // the record tells that it is a green context of the same device
+  CHECK(recording.calls().back() == "cuCtxWaitEvent");
+  event.wait_context(green);
+  CHECK(recording.calls().back() == "cuGreenCtxWaitEvent");
+
+  recording.fail_always("cuCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);
+  recording.fail_always("cuGreenCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<ContextMismatch>([&] { event.wait_context(other); }),
+             ContainsSubstring("context 0xc002 (device 1)"));
+  CHECK_THAT(refusal<ContextMismatch>([&] { event.wait_context(green); }),
+             ContainsSubstring("a green context of another"));
+  CHECK(event.try_wait_context(other) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(event.try_wait_context(green) == CUDA_ERROR_INVALID_HANDLE);
+  const Names calls = recording.calls();
+  CHECK(std::count(calls.begin(), calls.end(), "cuCtxWaitEvent") == 0);
+  CHECK(std::count(calls.begin(), calls.end(), "cuGreenCtxWaitEvent") == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a borrowed event of a context that was reset is left to that context",
+                 "[event]") {
+  HookedErrors hooked;
+  {
+    const DriverEvent event(context);
+    const DriverEvent other(Context::borrow(context_handle(1), driver));
+    recording.reset_contexts();
+    recording.calls();
+  }
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxGetId"}); // and no cuEventDestroy
+  CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count them
+  driver.table().cuEventDestroy_v4000(nullptr);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "timing is asked for: without it the driver's disable bit is set",
                  "[event]") {
   CHECK(DriverEvent(context).flags() == EventFlags::none);
@@ -363,6 +480,10 @@ TEST_CASE_METHOD(RecordingFixture, "a refused record says why, where the event c
   recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(refusal<InvalidValue>([&] { event.record(stream, RecordFlags(64)); }),
              ContainsSubstring("unknown bits"));
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<InvalidValue>(
+                 [&] { event.record(stream, RecordFlags::external | RecordFlags::external_in_capture); }),
+             ContainsSubstring("give one of them"));
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a refused wait says why, where the event can tell", "[event][cause]") {
@@ -373,6 +494,10 @@ TEST_CASE_METHOD(RecordingFixture, "a refused wait says why, where the event can
   refusal<RecordedInCapture>([&] { event.wait(stream); });
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
   refusal<InvalidValue>([&] { event.wait(stream, WaitFlags(64)); });
+  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<InvalidValue>(
+                 [&] { event.wait(stream, WaitFlags::external | WaitFlags::external_in_capture); }),
+             ContainsSubstring("give one of them"));
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   CHECK_THAT(refusal<StreamCaptureIsolation>([&] { event.wait(stream); }),
              ContainsSubstring("WaitFlags::external"));
@@ -449,6 +574,13 @@ TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, the stack is re
       [&] { DriverEvent(context).record(nullptr); },
       [&] { DriverEvent(context).record(CU_STREAM_PER_THREAD, RecordFlags::external); },
       [&] { DriverEvent(context).wait(nullptr); },
+      [&] { DriverEvent(context).record(context, nullptr); },
+      [&] { DriverEvent(context, EventFlags::interprocess).wait(stream); },
+      [&] {
+        recording.stream_context(context_handle(2));
+        DriverEvent(context, EventFlags::interprocess).wait(stream);
+      },
+      [&] { DriverEvent(context, EventFlags::interprocess).wait_context(Context::primary(0, driver)); },
       [&] { DriverEvent(context).query_relaxed(); },
       [&] { DriverEvent(context).synchronize_for(1us); },
       [&] { timed().elapsed_time(timed()); },

@@ -239,10 +239,16 @@ const Driver& Driver::instance() {
 
 Driver::Driver(const std::string& library) : Driver(load(library)) {}
 
-Driver::Driver(GetProcAddress get_proc_address) : table_(make_table(get_proc_address)) {}
+Driver::Driver(GetProcAddress get_proc_address) : table_(nullptr) {
+  if (get_proc_address == nullptr)
+    throw InvalidValue("cuGetProcAddress", "the function to take the entry points from is null");
+  table_ = make_table(get_proc_address);
+}
 
 CUresult Driver::try_load(Driver& out) noexcept { return try_make(out); }
-CUresult Driver::try_load(Driver& out, const char* library) noexcept { return try_make(out, library); }
+CUresult Driver::try_load(Driver& out, const char* library) noexcept {
+  return library != nullptr ? try_make(out, library) : CUDA_ERROR_INVALID_VALUE;
+}
 CUresult Driver::try_load(Driver& out, GetProcAddress get_proc_address) noexcept {
   return try_make(out, get_proc_address);
 }

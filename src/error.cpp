@@ -47,6 +47,22 @@ public:
       return "CUresult " + std::to_string(code) + ": an error that this version of cuevent does not know";
     return std::string(row->name) + " (" + std::to_string(code) + "): " + row->text;
   }
+
+  // For those who compare with std::errc: the codes that mean the same everywhere.
+  std::error_condition default_error_condition(int code) const noexcept override {
+    switch (code) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return std::errc::not_enough_memory;
+    case CUDA_ERROR_INVALID_VALUE:
+      return std::errc::invalid_argument;
+    case CUDA_ERROR_NOT_SUPPORTED:
+      return std::errc::not_supported;
+    case CUDA_ERROR_NOT_PERMITTED:
+      return std::errc::operation_not_permitted;
+    default:
+      return {code, *this};
+    }
+  }
 };
 
 std::string describe(CUresult result, const char* call, const char* advice) {

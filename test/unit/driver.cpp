@@ -135,6 +135,9 @@ TEST_CASE("no library: the refusal names what was sought", "[driver]") {
   CHECK_THAT(refusal<DriverUnavailable>(load), ContainsSubstring("no driver: "));
   Driver driver;
   CHECK(Driver::try_load(driver, "libcuda-that-is-not-there.so.1") == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
+  CHECK(Driver::try_load(driver, static_cast<const char*>(nullptr)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(Driver::try_load(driver, GetProcAddress(nullptr)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK_THROWS_AS(Driver(GetProcAddress(nullptr)), InvalidValue);
   CHECK_FALSE(driver);
 }
 

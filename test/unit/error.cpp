@@ -127,3 +127,12 @@ TEST_CASE("the error hook gets what is reported, and set_error_hook returns the 
   CHECK(set_error_hook(nullptr) == remember);
   CHECK(set_error_hook(before) == before);
 }
+
+TEST_CASE("codes that mean the same everywhere match std::errc", "[error]") {
+  CHECK(make_error_code(CUDA_ERROR_OUT_OF_MEMORY) == std::errc::not_enough_memory);
+  CHECK(make_error_code(CUDA_ERROR_INVALID_VALUE) == std::errc::invalid_argument);
+  CHECK(make_error_code(CUDA_ERROR_NOT_SUPPORTED) == std::errc::not_supported);
+  CHECK(make_error_code(CUDA_ERROR_NOT_PERMITTED) == std::errc::operation_not_permitted);
+  CHECK(make_error_code(CUDA_ERROR_INVALID_HANDLE) != std::errc::invalid_argument);
+  CHECK(OutOfMemory("cuMemAlloc").code() == std::errc::not_enough_memory);
+}

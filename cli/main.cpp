@@ -62,18 +62,24 @@ Examples:
 
   CLI::App* const check_command =
       add("check",
-          "Ask the driver some 3,600 questions and print where its answers are not the recorded ones", R"(
+          "Ask the driver some 3,600 questions and print every answer that differs from the recording", R"(
 The answers were recorded on an NVIDIA H200 with the driver of CUDA 13.0. A difference need not be a fault:
 it tells what code that was written against one driver cannot count on with the other. Exits with 1 if there
 is any. Each scenario runs in a process of its own, some of which are meant to crash.
+
+On the simulated driver it sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL as the scenarios need them,
+unless they are set. The differences that driver is known to have are counted, and do not change the exit code.
 
 Examples:
   cuevent check
   cuevent check --only capture.
   cuevent check --json | jq '.differences[].name')");
-  std::string only;
-  check_command->add_option("--only", only, "Run only the scenarios whose names start so")
+  CheckOptions check_options;
+  check_command
+      ->add_option("--only", check_options.only, "Run only the scenarios whose names start with this")
       ->type_name("PREFIX");
+  check_command->add_flag("--explained", check_options.explained,
+                          "Also list the known differences of the simulated driver, with their reasons");
 
   CLI::App* const trace_command =
       add("trace", "Time a training loop stage by stage, print a table, write a trace and a picture", R"(
@@ -108,7 +114,10 @@ Examples:
   }
   return run([&] {
     if (info_command->parsed()) return info(json);
-    if (check_command->parsed()) return check(only, json);
+    if (check_command->parsed()) {
+      check_options.json = json;
+      return check(check_options);
+    }
     trace_options.json = json;
     return trace(trace_options);
   });

@@ -21,7 +21,8 @@ namespace {
 
 constexpr const char* about_drivers = R"(
 The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
-Exit codes: 0 all is well, 1 something failed, 2 wrong usage, 77 no usable driver or device.)";
+Exit codes: 0 all is well, 1 something failed, 2 wrong usage, 77 no usable driver or device, 130 `trace` was
+interrupted.)";
 
 ExitCode run(const std::function<ExitCode()>& command) {
   try {
@@ -87,18 +88,28 @@ The loop copies a batch in, and runs forward, backward and optimizer kernels on 
 streams of device 0. The trace is in the Chrome trace-event format: open it in https://ui.perfetto.dev. A
 file that cannot be written is an error, but the table is printed and the other file written all the same.
 
+The table is of all steps; the trace has the last 10,000. Ctrl-C ends the loop: the steps that were run are
+written as usual, and the exit code is 130. A second Ctrl-C ends the command at once. With a file named -,
+the table goes to standard error.
+
+On the simulated driver the times are modelled, on its stepped clock, and all outputs say so.
+
 Examples:
   cuevent trace
+  cuevent trace --out - --svg '' | gzip > trace.json.gz
   cuevent trace --steps 1000 --out loop.json --svg ''
   cuevent trace --json | jq '.stages[] | {name, p99_us}')");
   TraceOptions trace_options;
   trace_command->add_option("--steps", trace_options.steps, "Iterations of the loop")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
-  trace_command->add_option("--out", trace_options.trace_file, "The trace; '' writes none")
+  trace_command
+      ->add_option("--out", trace_options.trace_file, "The trace; '' writes none, - to standard output")
       ->capture_default_str()
       ->type_name("FILE");
-  trace_command->add_option("--svg", trace_options.svg_file, "The timeline of the first steps; '' draws none")
+  trace_command
+      ->add_option("--svg", trace_options.svg_file,
+                   "The timeline of some steps; '' draws none, - to standard output")
       ->capture_default_str()
       ->type_name("FILE");
 

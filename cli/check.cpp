@@ -192,7 +192,7 @@ private:
 };
 
 /// What the simulated driver needs for the scenarios. It reads these settings when it is loaded, here and in the
-/// process of each scenario; other drivers know none of them. The machine is the user's if it is named.
+/// process of each scenario; other drivers know none of them. The devices and the kernel that a user has set stay.
 void set_up_simulator() {
   setenv("CUEVENT_SIM_MODE", "running", 1);
   setenv("CUEVENT_SIM_DEVICES", "2", 0);

@@ -88,7 +88,7 @@ The loop copies a batch in, and runs forward, backward and optimizer kernels on 
 streams of device 0. The trace is in the Chrome trace-event format: open it in https://ui.perfetto.dev. A
 file that cannot be written is an error, but the table is printed and the other file written all the same.
 
-The table is of all steps; the trace has the last 10,000. Ctrl-C ends the loop: the steps that were run are
+The table is of all steps; the trace and the picture are of the last ones (--trace-steps). Ctrl-C ends the loop: the steps that were run are
 written as usual, and the exit code is 130. A second Ctrl-C ends the command at once. With a file named -,
 the table goes to standard error.
 
@@ -103,13 +103,16 @@ Examples:
   trace_command->add_option("--steps", trace_options.steps, "Iterations of the loop")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
+  trace_command->add_option("--trace-steps", trace_options.trace_steps, "The last steps, which the trace has")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
   trace_command
       ->add_option("--out", trace_options.trace_file, "The trace; '' writes none, - to standard output")
       ->capture_default_str()
       ->type_name("FILE");
   trace_command
       ->add_option("--svg", trace_options.svg_file,
-                   "The timeline of some steps; '' draws none, - to standard output")
+                   "The timeline of the first steps in the trace; '' draws none, - to standard output")
       ->capture_default_str()
       ->type_name("FILE");
 

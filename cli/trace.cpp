@@ -29,7 +29,6 @@ using Json = nlohmann::ordered_json;
 constexpr int warm_up = 4; // steps: the first launch of a kernel also loads it
 constexpr std::size_t stages_of_step = 4;
 constexpr std::size_t steps_in_picture = 4;
-constexpr int steps_in_trace = 10'000; // 15 MB; the statistics are of all steps
 
 class HostClock {
 public:
@@ -54,8 +53,9 @@ struct Run {
 };
 
 /// Ends early if the user interrupts it.
-Run run_loop(const gpu::Gpu& gpu, int steps, const Interrupt& interrupt) {
-  const int kept = std::min(steps, steps_in_trace);
+Run run_loop(const gpu::Gpu& gpu, const TraceOptions& trace_options, const Interrupt& interrupt) {
+  const int steps = trace_options.steps;
+  const int kept = std::min(steps, trace_options.trace_steps);
   cuevent::StageTimerOptions options;
   options.spans = static_cast<std::size_t>(kept) * stages_of_step;
   training::Model model(gpu, options);
@@ -158,7 +158,7 @@ ExitCode trace(const TraceOptions& options) {
 
   const Interrupt interrupt;
   const gpu::Gpu gpu;
-  const Run run = run_loop(gpu, options.steps, interrupt);
+  const Run run = run_loop(gpu, options, interrupt);
   const Recording& recording = run.recording;
   const bool interrupted = run.steps < options.steps;
   if (interrupted)

@@ -129,7 +129,7 @@ private:
   const Timeline& timeline_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<FlowEnd>> ends_; // by track and slice
   long long first_ = std::numeric_limits<long long>::max();
-  std::string events_; // as text, which takes a tenth of the memory
+  std::string events_; // as text, which takes far less memory
 };
 
 } // namespace

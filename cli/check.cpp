@@ -1,5 +1,7 @@
 #include "check.hpp"
 
+#include "progress.hpp"
+
 #include "transcript.hpp"
 
 #include <cuevent/driver.hpp>
@@ -10,7 +12,6 @@
 #include <cstdlib>
 #include <map>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
 
 namespace cli {
@@ -23,11 +24,19 @@ using Answers = std::map<std::string, std::string, std::less<>>; // by the name 
 constexpr std::string_view recorded_lines[] = {
 #include "recorded_transcript.inc"
 };
+/// `prefix of names: reason`, and comments.
+constexpr std::string_view known_difference_lines[] = {
+#include "known_differences.inc"
+};
 
 /// One run of the transcript, by whichever driver.
 struct Transcript {
   std::vector<std::string> about; // the driver
   Answers answers;
+
+  bool is_of_simulator() const {
+    return !about.empty() && about.front().starts_with("device: cuevent simulated device ");
+  }
 
   void add(std::string_view line) {
     if (line.starts_with("# ")) {
@@ -40,6 +49,13 @@ struct Transcript {
 
 struct Difference {
   std::string name, recorded, here;
+  std::string_view reason{}; // empty: not known
+};
+
+/// Why the simulated driver answers some questions otherwise than a device.
+struct KnownDifference {
+  std::string_view prefix, reason;
+  bool seen = false;
 };
 
 bool is_of(std::string_view name, const std::string& scenario) {
@@ -63,70 +79,131 @@ std::vector<std::string> left_out(const std::vector<std::string>& scenarios, con
   return names;
 }
 
+/// The reasons that hold for this driver: none unless it is the simulated one.
+std::vector<KnownDifference> known_differences(const Transcript& here) {
+  std::vector<KnownDifference> known;
+  if (!here.is_of_simulator()) return known;
+  for (const std::string_view line : known_difference_lines) {
+    const auto colon = line.find(": ");
+    if (!line.starts_with("#") && colon != std::string_view::npos)
+      known.push_back({line.substr(0, colon), line.substr(colon + 2)});
+  }
+  return known;
+}
+
 class Comparison {
 public:
-  Comparison(const Transcript& here, const std::string& only, const std::vector<std::string>& scenarios)
-      : recorded_(recorded()), here_(here), left_out_(cli::left_out(scenarios, here.answers)) {
+  Comparison(const Transcript& here, const CheckOptions& options, const std::vector<std::string>& scenarios)
+      : recorded_(recorded()), here_(here), left_out_(cli::left_out(scenarios, here.answers)),
+        known_(known_differences(here)) {
     for (const auto& [name, answer] : recorded_.answers) {
-      if (!name.starts_with(only) || is_left_out(name)) continue;
+      if (!name.starts_with(options.only) || is_left_out(name)) continue;
       ++compared_;
       const auto other = here_.answers.find(name);
       if (other == here_.answers.end())
-        differences_.push_back({name, answer, "nothing"});
+        add({name, answer, "nothing"});
       else if (other->second != answer)
-        differences_.push_back({name, answer, other->second});
+        add({name, answer, other->second});
     }
     for (const auto& [name, answer] : here_.answers) {
       // A scenario that was recorded together with others has no process of its own to tell of.
       if (!recorded_.answers.contains(name) && !(name.ends_with(".process") && answer == "exited 0"))
-        differences_.push_back({name, "nothing", answer});
+        add({name, "nothing", answer});
     }
+    if (!options.only.empty() || !left_out_.empty()) return; // some reasons had nothing to explain
+    for (const KnownDifference& known : known_)
+      if (!known.seen) outdated_.push_back(std::string(known.prefix));
   }
 
-  bool same() const { return compared_ != 0 && differences_.empty(); }
+  bool same() const { return compared_ != 0 && differences_.empty() && outdated_.empty(); }
 
-  void print() const {
+  void print(bool with_explained) const {
     for (const std::string& line : recorded_.about)
       std::printf("recorded  %s\n", line.c_str());
     for (const std::string& line : here_.about)
       std::printf("here      %s\n", line.c_str());
     std::puts("");
-    for (const Difference& difference : differences_)
-      std::printf("%s\n  recorded  %s\n  here      %s\n", difference.name.c_str(),
-                  difference.recorded.c_str(), difference.here.c_str());
+    if (with_explained) print(explained_);
+    print(differences_);
+    for (const std::string& prefix : outdated_)
+      std::printf("%s\n  listed as a known difference, but the answers are the same\n", prefix.c_str());
     std::printf("%zu answers compared, %zu differ\n", compared_, differences_.size());
+    if (!explained_.empty())
+      std::printf("%zu more differ for known reasons, because this is the simulated driver%s\n",
+                  explained_.size(), with_explained ? "" : ": --explained lists them");
   }
 
   void print_json() const {
-    Json differences = Json::array();
-    for (const Difference& difference : differences_)
-      differences.push_back(
-          {{"name", difference.name}, {"recorded", difference.recorded}, {"here", difference.here}});
     const Json all = {{"recorded", recorded_.about},
                       {"here", here_.about},
                       {"compared", compared_},
                       {"left_out", left_out_},
-                      {"differences", differences}};
+                      {"differences", json_of(differences_)},
+                      {"explained", json_of(explained_)},
+                      {"outdated_reasons", outdated_}};
     std::puts(all.dump(2).c_str());
   }
 
 private:
+  void add(Difference difference) {
+    for (KnownDifference& known : known_) {
+      if (!difference.name.starts_with(known.prefix)) continue;
+      known.seen = true;
+      difference.reason = known.reason;
+      explained_.push_back(std::move(difference));
+      return;
+    }
+    differences_.push_back(std::move(difference));
+  }
+
   bool is_left_out(std::string_view name) const {
     for (const std::string& scenario : left_out_)
       if (is_of(name, scenario)) return true;
     return false;
   }
 
+  static void print(const std::vector<Difference>& differences) {
+    for (const Difference& difference : differences) {
+      std::printf("%s\n  recorded  %s\n  here      %s\n", difference.name.c_str(),
+                  difference.recorded.c_str(), difference.here.c_str());
+      if (!difference.reason.empty())
+        std::printf("  because   %.*s\n", static_cast<int>(difference.reason.size()),
+                    difference.reason.data());
+    }
+  }
+
+  static Json json_of(const std::vector<Difference>& differences) {
+    Json all = Json::array();
+    for (const Difference& difference : differences) {
+      Json one = {{"name", difference.name}, {"recorded", difference.recorded}, {"here", difference.here}};
+      if (!difference.reason.empty()) one["reason"] = difference.reason;
+      all.push_back(std::move(one));
+    }
+    return all;
+  }
+
   const Transcript recorded_;
   const Transcript& here_;
   const std::vector<std::string> left_out_;
-  std::vector<Difference> differences_;
+  std::vector<KnownDifference> known_;
+  std::vector<Difference> differences_, explained_;
+  std::vector<std::string> outdated_; // prefixes of reasons that explain nothing any more
   std::size_t compared_ = 0;
 };
 
+/// What the simulated driver needs for the scenarios. It reads these settings when it is loaded, here and in the
+/// process of each scenario; other drivers know none of them. The devices and the kernel that a user has set stay.
+void set_up_simulator() {
+  setenv("CUEVENT_SIM_MODE", "running", 1);
+  setenv("CUEVENT_SIM_DEVICES", "2", 0);
+  setenv("CUEVENT_SIM_FAULTY_KERNEL", "write_illegal_address", 0);
+}
+
 } // namespace
 
-ExitCode check(const std::string& only, bool json) {
+ExitCode check(const CheckOptions& check_options) {
+  const std::string& only = check_options.only;
+  set_up_simulator();
   cuevent::Driver::instance(); // says in words why there is none
 
   transcript::Options options;
@@ -141,14 +218,15 @@ ExitCode check(const std::string& only, bool json) {
   }
 
   Transcript here;
-  const bool watched = isatty(STDERR_FILENO) == 1; // it can take a minute
-  transcript::run_transcript(options, [&](std::string_view line) {
-    here.add(line);
-    if (watched) std::fprintf(stderr, "\r%zu answers", here.answers.size());
-  });
-  if (watched) std::fputs("\r", stderr);
-  const Comparison comparison(here, only, scenarios);
-  json ? comparison.print_json() : comparison.print();
+  {
+    Progress progress("answers"); // it can take a minute
+    transcript::run_transcript(options, [&](std::string_view line) {
+      here.add(line);
+      progress.show(here.answers.size());
+    });
+  }
+  const Comparison comparison(here, check_options, scenarios);
+  check_options.json ? comparison.print_json() : comparison.print(check_options.explained);
   return comparison.same() ? success : failure;
 }
 

@@ -7,7 +7,12 @@
 
 namespace cli {
 
-/// `only`: the scenarios whose names start so.
-ExitCode check(const std::string& only, bool json);
+struct CheckOptions {
+  std::string only;       // the scenarios whose names start with this
+  bool explained = false; // also list the differences that the simulated driver is known to have
+  bool json = false;
+};
+
+ExitCode check(const CheckOptions& options);
 
 } // namespace cli

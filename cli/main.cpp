@@ -21,7 +21,8 @@ namespace {
 
 constexpr const char* about_drivers = R"(
 The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
-Exit codes: 0 all is well, 1 something failed, 2 wrong usage, 77 no usable driver or device.)";
+Exit codes: 0 all is well, 1 something failed, 2 wrong usage, 77 no usable driver or device, 130 `trace` was
+interrupted.)";
 
 ExitCode run(const std::function<ExitCode()>& command) {
   try {
@@ -62,18 +63,24 @@ Examples:
 
   CLI::App* const check_command =
       add("check",
-          "Ask the driver some 3,600 questions and print where its answers are not the recorded ones", R"(
+          "Ask the driver some 3,600 questions and print every answer that differs from the recording", R"(
 The answers were recorded on an NVIDIA H200 with the driver of CUDA 13.0. A difference need not be a fault:
 it tells what code that was written against one driver cannot count on with the other. Exits with 1 if there
 is any. Each scenario runs in a process of its own, some of which are meant to crash.
+
+On the simulated driver it sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL as the scenarios need them,
+unless they are set. The differences that driver is known to have are counted, and do not change the exit code.
 
 Examples:
   cuevent check
   cuevent check --only capture.
   cuevent check --json | jq '.differences[].name')");
-  std::string only;
-  check_command->add_option("--only", only, "Run only the scenarios whose names start so")
+  CheckOptions check_options;
+  check_command
+      ->add_option("--only", check_options.only, "Run only the scenarios whose names start with this")
       ->type_name("PREFIX");
+  check_command->add_flag("--explained", check_options.explained,
+                          "Also list the known differences of the simulated driver, with their reasons");
 
   CLI::App* const trace_command =
       add("trace", "Time a training loop stage by stage, print a table, write a trace and a picture", R"(
@@ -81,18 +88,31 @@ The loop copies a batch in, and runs forward, backward and optimizer kernels on 
 streams of device 0. The trace is in the Chrome trace-event format: open it in https://ui.perfetto.dev. A
 file that cannot be written is an error, but the table is printed and the other file written all the same.
 
+The table is of all steps; the trace and the picture are of the last ones (--trace-steps). Ctrl-C ends the loop: the steps that were run are
+written as usual, and the exit code is 130. A second Ctrl-C ends the command at once. With a file named -,
+the table goes to standard error.
+
+On the simulated driver the times are modelled, on its stepped clock, and all outputs say so.
+
 Examples:
   cuevent trace
+  cuevent trace --out - --svg '' | gzip > trace.json.gz
   cuevent trace --steps 1000 --out loop.json --svg ''
   cuevent trace --json | jq '.stages[] | {name, p99_us}')");
   TraceOptions trace_options;
   trace_command->add_option("--steps", trace_options.steps, "Iterations of the loop")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
-  trace_command->add_option("--out", trace_options.trace_file, "The trace; '' writes none")
+  trace_command->add_option("--trace-steps", trace_options.trace_steps, "The last steps, which the trace has")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  trace_command
+      ->add_option("--out", trace_options.trace_file, "The trace; '' writes none, - to standard output")
       ->capture_default_str()
       ->type_name("FILE");
-  trace_command->add_option("--svg", trace_options.svg_file, "The timeline of the first steps; '' draws none")
+  trace_command
+      ->add_option("--svg", trace_options.svg_file,
+                   "The timeline of the first steps in the trace; '' draws none, - to standard output")
       ->capture_default_str()
       ->type_name("FILE");
 
@@ -108,7 +128,10 @@ Examples:
   }
   return run([&] {
     if (info_command->parsed()) return info(json);
-    if (check_command->parsed()) return check(only, json);
+    if (check_command->parsed()) {
+      check_options.json = json;
+      return check(check_options);
+    }
     trace_options.json = json;
     return trace(trace_options);
   });

@@ -31,14 +31,23 @@ int create(const std::string& path, int flags, std::string_view content) {
   return error;
 }
 
+/// The file that a path stands for, not a link to it.
+std::string target_of(const std::string& path) {
+  std::error_code failed;
+  // Absolute first: what does not exist yet stays relative otherwise.
+  const auto whole = std::filesystem::absolute(path, failed);
+  if (failed) return path;
+  const auto resolved = std::filesystem::weakly_canonical(whole, failed);
+  return failed ? path : resolved.string();
+}
+
 int write_or_error(const std::string& path, std::string_view content) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return create(path, 0, content); // /dev/stdout, say
 
-  const auto resolved = std::filesystem::weakly_canonical(path, ignored); // the file, not a link to it
-  const std::string target = ignored ? path : resolved.string();
+  const std::string target = target_of(path);
   const std::string part = target + ".part" + std::to_string(getpid());
   int error = create(part, O_EXCL, content);
   if (error == 0 && std::rename(part.c_str(), target.c_str()) != 0) error = errno;
@@ -52,5 +61,7 @@ void write_file(const std::string& path, std::string_view content) {
   if (const int error = write_or_error(path, content); error != 0)
     throw OutputError(path + ": " + std::strerror(error));
 }
+
+bool are_same_file(const std::string& a, const std::string& b) { return target_of(a) == target_of(b); }
 
 } // namespace cli

@@ -16,4 +16,7 @@ struct OutputError : std::runtime_error {
 /// neither. Throws OutputError.
 void write_file(const std::string& path, std::string_view content);
 
+/// Whether write_file would write both paths to one file, however they are spelled.
+bool are_same_file(const std::string& a, const std::string& b);
+
 } // namespace cli

@@ -16,11 +16,12 @@ struct HostSpan {
   cuevent::HostTime begin{}, end{};
 };
 
-/// What a run left behind.
+/// What a run left behind. The report may have the last spans only; its statistics are of all.
 struct Recording {
   std::string title{};  // "Training loop"
   std::string device{}; // its name
   int driver_version = 0;
+  bool simulated = false; // the device: times are modelled
   cuevent::StageReport report{};
   std::vector<HostSpan> host_spans{};
 };

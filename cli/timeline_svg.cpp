@@ -165,7 +165,9 @@ private:
     std::sort(begins.begin(), begins.end());
     if (begins.size() > runs) end_ = begins[runs];
     runs_ = std::min(runs, begins.size());
-    all_runs_ = begins.size();
+    const auto stage = static_cast<std::size_t>(*first->stage);
+    all_runs_ = std::max<std::size_t>(begins.size(), recording_.report.stages[stage].count);
+    first_run_ = all_runs_ - begins.size() + 1;
     // What led to it: the host asked for the stage before it began.
     for (const Track& track : timeline_.tracks)
       for (const Slice& slice : track.slices)
@@ -186,15 +188,16 @@ private:
   }
 
   std::string heading_text() const {
-    return recording_.title + " on " + recording_.device + ": runs 1 to " + std::to_string(runs_) + " of " +
-           std::to_string(all_runs_);
+    return recording_.title + " on " + recording_.device + ": runs " + std::to_string(first_run_) + " to " +
+           std::to_string(first_run_ + runs_ - 1) + " of " + std::to_string(all_runs_);
   }
 
   void heading() {
     const cuevent::StageClock& clock = recording_.report.clock;
     write(margin, 34, "title", escaped(shortened(heading_text(), (width - 2 * margin) * 12 / 16)));
     write(margin, 54, "quiet",
-          "CUDA " + version_text(recording_.driver_version) + "; an empty stage reads " +
+          std::string(recording_.simulated ? "Simulated: all times are modelled. " : "") + "CUDA " +
+              version_text(recording_.driver_version) + "; an empty stage reads " +
               duration_text(clock.empty_stage) + ", the host's clock is known to &#177;" +
               duration_text(clock.uncertainty));
   }
@@ -302,7 +305,7 @@ private:
   const Recording& recording_;
   const Timeline& timeline_;
   DeviceTime begin_{}, end_{};
-  std::size_t runs_ = 0, all_runs_ = 0;
+  std::size_t first_run_ = 1, runs_ = 0, all_runs_ = 0;
   std::vector<Lane> lanes_;
   double bottom_ = 0;
   std::string body_;

@@ -1,7 +1,9 @@
 #include "trace.hpp"
 
 #include "driver_version.hpp"
+#include "interrupt.hpp"
 #include "output_file.hpp"
+#include "progress.hpp"
 #include "timeline.hpp"
 #include "timeline_svg.hpp"
 #include "trace_json.hpp"
@@ -11,8 +13,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <deque>
 #include <functional>
+#include <iterator>
 
 namespace cli {
 
@@ -41,9 +47,17 @@ private:
   const cuevent::Driver driver_;
 };
 
-Recording run_loop(const gpu::Gpu& gpu, int steps) {
+struct Run {
+  int steps = 0; // that were run
+  Recording recording{};
+};
+
+/// Ends early if the user interrupts it.
+Run run_loop(const gpu::Gpu& gpu, const TraceOptions& trace_options, const Interrupt& interrupt) {
+  const int steps = trace_options.steps;
+  const int kept = std::min(steps, trace_options.trace_steps);
   cuevent::StageTimerOptions options;
-  options.spans = static_cast<std::size_t>(steps) * stages_of_step; // the trace is to have them all
+  options.spans = static_cast<std::size_t>(kept) * stages_of_step;
   training::Model model(gpu, options);
   for (int i = 0; i < warm_up; ++i)
     model.step(i);
@@ -51,15 +65,28 @@ Recording run_loop(const gpu::Gpu& gpu, int steps) {
   model.timer().clear();
 
   const HostClock clock(gpu.driver);
-  Recording recording{.title = "Training loop", .device = gpu.name(), .driver_version = gpu.driver.version()};
-  for (int i = 0; i < steps; ++i)
-    recording.host_spans.push_back(clock.time("step " + std::to_string(i), [&] { model.step(i); }));
-  recording.host_spans.push_back(clock.time("collect", [&] { model.timer().collect(); }));
-  recording.report = model.timer().report();
-  return recording;
+  Progress progress("of " + std::to_string(steps) + " steps");
+  std::deque<HostSpan> host_spans;
+  Run run;
+  for (; run.steps < steps && !interrupt; ++run.steps) {
+    progress.show(static_cast<std::size_t>(run.steps));
+    if (host_spans.size() == static_cast<std::size_t>(kept)) host_spans.pop_front();
+    host_spans.push_back(clock.time("step " + std::to_string(run.steps), [&] { model.step(run.steps); }));
+  }
+  host_spans.push_back(clock.time("collect", [&] { model.timer().collect(); }));
+
+  run.recording = {
+      .title = "Training loop",
+      .device = gpu.name(),
+      .driver_version = gpu.driver.version(),
+      .simulated = gpu.simulated(),
+      .report = model.timer().report(),
+      .host_spans = {std::make_move_iterator(host_spans.begin()), std::make_move_iterator(host_spans.end())}};
+  return run;
 }
 
-Json json_of(const Recording& recording, int steps) {
+Json json_of(const Run& run, bool interrupted) {
+  const Recording& recording = run.recording;
   using training::microseconds;
   Json stages = Json::array();
   for (const cuevent::StageStatistics& stage : recording.report.stages)
@@ -76,7 +103,9 @@ Json json_of(const Recording& recording, int steps) {
   const cuevent::StageClock& clock = recording.report.clock;
   return {{"device", recording.device},
           {"driver", version_text(recording.driver_version)},
-          {"steps", steps},
+          {"simulated", recording.simulated},
+          {"steps", run.steps},
+          {"interrupted", interrupted},
           {"stages", stages},
           {"clock",
            {{"empty_stage_us", microseconds(clock.empty_stage)},
@@ -84,9 +113,16 @@ Json json_of(const Recording& recording, int steps) {
             {"uncertainty_us", microseconds(clock.uncertainty)}}}};
 }
 
+/// "-": standard output.
+constexpr const char* standard_output = "-";
+
 /// Writes the file if it has a name, notes in `files` what became of it, and returns false if nothing did.
 bool write(const std::string& path, const std::string& content, Json& files) {
   if (path.empty()) return true;
+  if (path == standard_output) {
+    std::fwrite(content.data(), 1, content.size(), stdout); // main looks for errors
+    return true;
+  }
   try {
     write_file(path, content);
     files.push_back({{"path", path}, {"written", true}});
@@ -98,16 +134,43 @@ bool write(const std::string& path, const std::string& content, Json& files) {
   }
 }
 
+/// What is wrong with the names of the files, or nothing.
+std::string mistake_in(const TraceOptions& options) {
+  const auto file = [](const std::string& path) { return path == standard_output ? "/dev/stdout" : path; };
+  const bool both = !options.trace_file.empty() && !options.svg_file.empty();
+  if (both && are_same_file(file(options.trace_file), file(options.svg_file)))
+    return "--out and --svg name the same file: " + options.svg_file;
+  if (options.json && (options.trace_file == standard_output || options.svg_file == standard_output))
+    return "--json and a file named - would both be written to standard output";
+  return {};
+}
+
 } // namespace
 
 ExitCode trace(const TraceOptions& options) {
+  if (const std::string mistake = mistake_in(options); !mistake.empty()) {
+    std::fprintf(stderr, "cuevent: %s\n", mistake.c_str());
+    return usage;
+  }
+  // The simulated driver reads this when it is loaded; other drivers do not know it. On its stepped clock nothing
+  // of this machine's own time is in the modelled times.
+  setenv("CUEVENT_SIM_MODE", "stepped", 1);
+
+  const Interrupt interrupt;
   const gpu::Gpu gpu;
-  const Recording recording = run_loop(gpu, options.steps);
+  const Run run = run_loop(gpu, options, interrupt);
+  const Recording& recording = run.recording;
+  const bool interrupted = run.steps < options.steps;
+  if (interrupted)
+    std::fprintf(stderr, "cuevent: interrupted after %d of %d steps, which are written\n", run.steps,
+                 options.steps);
+  const bool stdout_is_file = options.trace_file == standard_output || options.svg_file == standard_output;
+  std::FILE* const text = stdout_is_file ? stderr : stdout;
   if (!options.json) {
-    std::printf("%d steps on %s%s\n", options.steps, recording.device.c_str(),
-                gpu.simulated() ? ": no device, so all times are modelled, not measured" : "");
-    training::print(recording.report);
-    std::fflush(stdout); // before anything can go wrong with the files
+    std::fprintf(text, "%d steps on %s%s\n", run.steps, recording.device.c_str(),
+                 recording.simulated ? ": no device, so all times are modelled, not measured" : "");
+    training::print(recording.report, text);
+    std::fflush(text); // before anything can go wrong with the files
   }
 
   const Timeline timeline = timeline_of(recording);
@@ -117,14 +180,16 @@ ExitCode trace(const TraceOptions& options) {
       write(options.svg_file, timeline_svg(recording, timeline, steps_in_picture), files);
 
   if (options.json) {
-    Json all = json_of(recording, options.steps);
+    Json all = json_of(run, interrupted);
     all["files"] = files;
     std::puts(all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   } else {
     for (const Json& file : files)
-      if (file["written"] == true) std::printf("  Written: %s\n", file["path"].get<std::string>().c_str());
+      if (file["written"] == true)
+        std::fprintf(text, "  Written: %s\n", file["path"].get<std::string>().c_str());
   }
-  return trace_written && svg_written ? success : failure;
+  if (!trace_written || !svg_written) return failure;
+  return interrupted ? cli::interrupted : success;
 }
 
 } // namespace cli

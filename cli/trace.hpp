@@ -9,8 +9,9 @@ namespace cli {
 
 struct TraceOptions {
   int steps = 200;
-  std::string trace_file = "trace.json"; // empty: none
-  std::string svg_file = "timeline.svg"; // empty: none
+  int trace_steps = 10'000;              // the last steps, which the trace has; about 700 bytes each
+  std::string trace_file = "trace.json"; // empty: none; "-": standard output
+  std::string svg_file = "timeline.svg"; // empty: none; "-": standard output
   bool json = false;
 };
 

@@ -30,8 +30,9 @@ public:
   }
 
   std::string text() {
-    events_.push_back(named("process_name", "device: " + recording_.device, streams_pid));
-    events_.push_back(named("process_name", "host", host_pid));
+    const char* const note = recording_.simulated ? " (simulated: all times are modelled)" : "";
+    add(named("process_name", "device: " + recording_.device + note, streams_pid));
+    add(named("process_name", "host", host_pid));
     for (std::size_t i = 0; i < timeline_.tracks.size(); ++i) {
       add(named("thread_name", timeline_.tracks[i].name, pid(i)), i);
       add({{"ph", "M"}, {"name", "thread_sort_index"}, {"args", {{"sort_index", i}}}}, i);
@@ -43,18 +44,15 @@ public:
     const Json about = {
         {"title", recording_.title},
         {"device", recording_.device},
+        {"simulated", recording_.simulated},
         {"driver", "CUDA " + version_text(recording_.driver_version)},
         {"host_clock_uncertainty_ns", nanoseconds(clock.uncertainty)},
         {"clock_resolution_ns", clock.resolution.count()},
         {"empty_stage_ns", nanoseconds(clock.empty_stage)},
         {"untraced_waits", recording_.report.untraced_waits},
     };
-    // One event a line, so that the file can be searched, and compared with another.
-    std::string text =
-        "{\"displayTimeUnit\": \"ns\",\n\"otherData\": " + dump(about) + ",\n\"traceEvents\": [";
-    for (std::size_t i = 0; i < events_.size(); ++i)
-      text += (i == 0 ? "\n" : ",\n") + dump(events_[i]);
-    return text + "\n]}\n";
+    return "{\"displayTimeUnit\": \"ns\",\n\"otherData\": " + dump(about) + ",\n\"traceEvents\": [" +
+           events_ + "\n]}\n";
   }
 
 private:
@@ -81,10 +79,12 @@ private:
   static Json named(const char* what, const std::string& name, int process) {
     return {{"ph", "M"}, {"name", what}, {"pid", process}, {"args", {{"name", name}}}};
   }
+  /// One event a line, so that the file can be searched, and compared with another.
+  void add(const Json& event) { events_ += (events_.empty() ? "\n" : ",\n") + dump(event); }
   void add(Json event, std::size_t track) {
     event["pid"] = pid(track);
     event["tid"] = tid(track);
-    events_.push_back(std::move(event));
+    add(event);
   }
   void add(Json event, std::size_t track, long long time) {
     event["ts"] = static_cast<double>(time - first_) / 1000; // microseconds
@@ -129,7 +129,7 @@ private:
   const Timeline& timeline_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<FlowEnd>> ends_; // by track and slice
   long long first_ = std::numeric_limits<long long>::max();
-  std::vector<Json> events_;
+  std::string events_; // as text, which takes far less memory
 };
 
 } // namespace

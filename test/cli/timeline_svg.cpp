@@ -106,6 +106,19 @@ TEST_CASE("The picture of a training loop has its streams, stages and waits, and
         4 + 2 + 1);
 }
 
+TEST_CASE("A picture of the last runs numbers them among all runs") {
+  Recording recording = growing(1, 1, "s");
+  recording.report.stages[0].count = 500; // of which the last one is in the report
+  CHECK_THAT(drawn(recording), ContainsSubstring("runs 500 to 500 of 500"));
+}
+
+TEST_CASE("A picture of simulated times says so") {
+  Recording recording = growing(1, 1, "s");
+  CHECK_THAT(drawn(recording), !ContainsSubstring("imulated"));
+  recording.simulated = true;
+  CHECK_THAT(drawn(recording), ContainsSubstring("Simulated: all times are modelled."));
+}
+
 TEST_CASE("No text of a picture is on another, whatever the lengths") {
   for (const unsigned stages : {1U, 2U, 9U, 20U, 40U})
     for (const unsigned streams : {1U, 3U})

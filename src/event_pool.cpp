@@ -11,7 +11,7 @@ namespace cuevent {
 
 namespace {
 
-/// For the twins: the result that `call` throws.
+/// For the non-throwing overloads: the result that `call` throws.
 template <class Call>
 CUresult result_of(const Call& call) noexcept {
   try {
@@ -28,7 +28,39 @@ CUresult result_of(const Call& call) noexcept {
   throw InvalidContext(call, "the EventPool is empty: it was default-made or moved from");
 }
 
+/// Whether `context` may say whose default stream is meant by a record of an event of `own`.
+CUresult check_context(const Context& context, const Context& own) noexcept {
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return context == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/// The same of a wait for it.
+CUresult check_other_context(const Context& context, const Context& own) noexcept {
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return context.driver() == own.driver() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+[[noreturn]] void fail_context(CUresult result, const char* call) {
+  if (result == CUDA_ERROR_INVALID_CONTEXT)
+    throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  throw ContextMismatch(call, "the events are of the pool's context, and cannot be recorded in another one: "
+                              "make a pool for each context");
+}
+
 } // namespace
+
+void PooledEvent::record(const Context& context, CUstream stream) {
+  if (event_ == nullptr) fail_unrecorded("cuEventRecord");
+  const CUresult result = check_context(context, event_->context());
+  if (result != CUDA_SUCCESS) fail_context(result, "cuEventRecord");
+  record(stream);
+}
+
+CUresult PooledEvent::try_record(const Context& context, CUstream stream) noexcept {
+  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult result = check_context(context, event_->context());
+  return result == CUDA_SUCCESS ? try_record(stream) : result;
+}
 
 void PooledEvent::give_back() noexcept {
   if (exported_) [[unlikely]]
@@ -122,6 +154,33 @@ CUresult EventPool::try_wait_stream(CUstream later, CUstream earlier) noexcept {
   CUresult result = try_acquire(event);
   if (result == CUDA_SUCCESS) result = event.try_record(earlier);
   if (result == CUDA_SUCCESS) result = event.try_wait(later);
+  return result;
+}
+
+void EventPool::wait_stream(const Context& context_of_later, CUstream later,
+                            const Context& context_of_earlier, CUstream earlier) {
+  const char* const call = "EventPool::wait_stream";
+  if (state_ == nullptr) fail_empty_pool(call);
+  CUresult result = check_context(context_of_earlier, state_->context);
+  if (result == CUDA_SUCCESS) result = check_other_context(context_of_later, state_->context);
+  if (result != CUDA_SUCCESS) fail_context(result, call);
+  if (later == earlier && context_of_later == context_of_earlier) return;
+  PooledEvent event = acquire();
+  event.record(earlier);
+  event.wait(context_of_later, later);
+}
+
+CUresult EventPool::try_wait_stream(const Context& context_of_later, CUstream later,
+                                    const Context& context_of_earlier, CUstream earlier) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  CUresult result = check_context(context_of_earlier, state_->context);
+  if (result == CUDA_SUCCESS) result = check_other_context(context_of_later, state_->context);
+  if (result != CUDA_SUCCESS) return result;
+  if (later == earlier && context_of_later == context_of_earlier) return CUDA_SUCCESS;
+  PooledEvent event;
+  result = try_acquire(event);
+  if (result == CUDA_SUCCESS) result = event.try_record(earlier);
+  if (result == CUDA_SUCCESS) result = event.try_wait(context_of_later, later);
   return result;
 }
 

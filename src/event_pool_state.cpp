@@ -5,7 +5,9 @@
 #include <linux/membarrier.h>
 #include <new>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <utility>
 
@@ -13,11 +15,21 @@ namespace cuevent {
 
 namespace {
 
-/// Makes each thread of the process that is running pass a memory barrier. Where the system cannot do it, an event
-/// that is returned at the very moment of the pool's end may stay with its thread until that ends.
-void pass_barriers() noexcept {
+/// Makes each thread of the process that is running pass a memory barrier. False where the system cannot do it.
+bool pass_barriers() noexcept {
   static const bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
-  if (registered) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0);
+  return registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0;
+}
+
+/// A thread has to be stopped in the middle of a few instructions for this to be seen to take any time.
+void wait_until_unused(const EventCache& cache) noexcept {
+  for (int looks = 0; cache.in_use.load(std::memory_order_acquire); ++looks) {
+    constexpr timespec moment{0, 50'000};
+    if (looks < 100)
+      sched_yield();
+    else
+      nanosleep(&moment, nullptr); // so that a thread of lower priority runs too
+  }
 }
 
 /// The pools that have not ended, each at its index. Lives for ever.
@@ -44,17 +56,18 @@ public:
 private:
   Registry() {
     // A child has only the thread that forked: what another held at that moment would stay locked there.
-    const auto unlock = [] { instance().unlock(); };
-    if (pthread_atfork([] { instance().lock(); }, unlock, unlock) != 0) throw std::bad_alloc();
+    if (pthread_atfork([] { instance().lock(); }, [] { instance().unlock(&EventPoolState::unlock); },
+                       [] { instance().unlock(&EventPoolState::unlock_in_child); }) != 0)
+      throw std::bad_alloc();
   }
   void lock() {
     mutex_.lock();
     for (EventPoolState* const pool : pools_)
       if (pool != nullptr) pool->lock();
   }
-  void unlock() {
+  void unlock(void (EventPoolState::*unlock_one)()) {
     for (EventPoolState* const pool : pools_)
-      if (pool != nullptr) pool->unlock();
+      if (pool != nullptr) (pool->*unlock_one)();
     mutex_.unlock();
   }
 
@@ -71,7 +84,8 @@ EventCache* ThreadEventCaches::make(EventPoolState& state) noexcept {
   static thread_local struct AtEnd {
     ~AtEnd() { here.end(); }
   } const at_end;
-  if (ended_) return nullptr;
+  static const bool can_freeze = pass_barriers();
+  if (ended_ || !can_freeze) return nullptr;
   if (state.index >= size_) {
     const std::uint32_t size = std::max(2 * size_, state.index + 1);
     auto** const caches = new (std::nothrow) EventCache*[size]();
@@ -120,7 +134,7 @@ bool EventPoolState::add(EventCache* cache) noexcept {
 }
 
 void EventPoolState::remove(EventCache* cache) noexcept {
-  if (!closed_.load(std::memory_order_acquire)) {
+  {
     const std::lock_guard lock(mutex_);
     if (!closed_) {
       empty_into_reserve(*cache);
@@ -128,21 +142,33 @@ void EventPoolState::remove(EventCache* cache) noexcept {
       std::erase(caches_, cache);
     }
   }
-  retire_left(*cache);
   delete cache;
   drop();
 }
 
-void EventPoolState::retire_left(EventCache& cache) noexcept {
-  for (std::atomic<DriverEvent*>& slot : cache.idle)
-    if (DriverEvent* const event = EventCache::empty(slot)) retire(event);
-  cache.count = 0;
+void EventPoolState::empty_into_reserve(EventCache& cache) noexcept {
+  while (DriverEvent* const event = cache.take())
+    reserve_.push_back(event);
+  rooms_ -= std::exchange(cache.room, 0);
 }
 
-void EventPoolState::empty_into_reserve(EventCache& cache) noexcept {
-  while (!cache.empty())
-    reserve_.push_back(cache.take());
-  rooms_ -= std::exchange(cache.room, 0);
+void EventPoolState::freeze_all() noexcept {
+  if (caches_.empty()) return;
+  for (EventCache* const cache : caches_)
+    cache->frozen.store(true, std::memory_order_relaxed);
+  pass_barriers();
+  for (const EventCache* const cache : caches_)
+    wait_until_unused(*cache);
+}
+
+/// Whatever threads keep goes to the reserve. All are frozen at once, so that no event can move from one that has
+/// not been looked at to one that has.
+void EventPoolState::gather() noexcept {
+  freeze_all();
+  for (EventCache* const cache : caches_) {
+    empty_into_reserve(*cache);
+    cache->frozen.store(false, std::memory_order_release);
+  }
 }
 
 DriverEvent* EventPoolState::take_beyond() {
@@ -150,11 +176,17 @@ DriverEvent* EventPoolState::take_beyond() {
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
   {
     const std::lock_guard lock(mutex_);
+    if (reserve_.empty() && promised_ != 0) {
+      const std::size_t cached = in_caches();
+      if (cached != 0 && on_lease(cached) < promised_) gather();
+    }
     if (!reserve_.empty()) {
       DriverEvent* const event = reserve_.back();
       reserve_.pop_back();
       if (cache != nullptr) {
-        const std::size_t moved = std::min(EventCache::batch, reserve_.size());
+        // Of what was promised to all threads each takes its share, or they would take it from each other in turn.
+        const std::size_t share = promised_ != 0 ? reserve_.size() / caches_.size() : reserve_.size();
+        const std::size_t moved = std::min(EventCache::batch, share);
         if (cache->room < moved) grow(*cache, moved - cache->room);
         for (std::size_t i = 0; i < moved; ++i) {
           cache->put(reserve_.back());
@@ -168,16 +200,20 @@ DriverEvent* EventPoolState::take_beyond() {
   }
   DriverEvent* const event = create();
   const std::lock_guard lock(mutex_);
+  count_created();
   note_high_water();
   return event;
 }
 
-void EventPoolState::give_back_beyond(EventCache* cache, DriverEvent* event) noexcept {
+void EventPoolState::give_back_beyond(DriverEvent* event) noexcept {
   if (closed_.load(std::memory_order_acquire)) return retire(event);
+  EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
   {
     const std::lock_guard lock(mutex_);
     if (!closed_) {
+      // Room that threads have taken and do not use is no reason to lose an event that was promised.
+      if (spare() == 0 && events_ <= promised_ && in_caches() + reserve_.size() < max_idle) gather();
       if (cache != nullptr && cache->full()) {
         const std::size_t most = std::min(EventCache::batch, spare());
         if (cache->room < EventCache::size)
@@ -186,10 +222,7 @@ void EventPoolState::give_back_beyond(EventCache* cache, DriverEvent* event) noe
           for (std::size_t i = 0; i < most; ++i)
             reserve_.push_back(cache->take());
       }
-      if (cache != nullptr && !cache->full()) {
-        cache->put(event);
-        return;
-      }
+      if (cache != nullptr && cache->put(event)) return;
       if (cache == nullptr && spare() > 0) return reserve_.push_back(event);
     }
   }
@@ -204,44 +237,62 @@ void EventPoolState::retire(DriverEvent* event) noexcept {
 DriverEvent* EventPoolState::create() {
   {
     const std::lock_guard lock(mutex_);
-    const std::size_t events = events_.load(std::memory_order_relaxed) + 1;
+    const std::size_t events = events_.load(std::memory_order_relaxed) + creating_ + 1;
     if (events > reserve_.capacity()) reserve_.reserve(2 * events);
-    events_.store(events, std::memory_order_relaxed);
+    ++creating_;
   }
+  DriverEvent* event = nullptr;
   try {
-    auto* const event = new DriverEvent(context, flags);
-    references_.fetch_add(1, std::memory_order_relaxed);
-    created_.fetch_add(1, std::memory_order_relaxed);
-    return event;
+    event = new DriverEvent(context, flags);
   } catch (...) {
-    events_.fetch_sub(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    --creating_;
     throw;
   }
+  references_.fetch_add(1, std::memory_order_relaxed);
+  return event;
+}
+
+void EventPoolState::count_created() noexcept {
+  --creating_;
+  ++created_;
+  events_.fetch_add(1, std::memory_order_relaxed); // forget() comes without the mutex
 }
 
 void EventPoolState::reserve(std::size_t count) {
   if (count > max_idle)
     throw InvalidValue("EventPool::reserve",
                        "the pool keeps fewer idle events: make it with a larger max_idle");
-  if (EventCache* const cache = ThreadEventCaches::here.find(*this)) {
-    const std::lock_guard lock(mutex_);
-    empty_into_reserve(*cache);
-  }
-  const auto has_enough = [this, count] {
-    const std::lock_guard lock(mutex_);
-    return reserve_.size() >= count;
-  };
-  while (!has_enough()) {
-    DriverEvent* const event = create();
-    const std::lock_guard lock(mutex_);
-    reserve_.push_back(event);
+  while (true) {
+    std::size_t missing = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (reserve_.size() < count) gather();
+      promised_ = std::max(promised_, on_lease(in_caches()) + creating_ + count);
+      if (reserve_.size() >= count) return;
+      missing = count - reserve_.size();
+    }
+    for (; missing > 0; --missing)
+      add_to_reserve(create());
   }
 }
 
-void EventPoolState::trim() noexcept {
-  if (EventCache* const cache = ThreadEventCaches::here.find(*this)) {
+void EventPoolState::add_to_reserve(DriverEvent* event) noexcept {
+  {
     const std::lock_guard lock(mutex_);
-    empty_into_reserve(*cache);
+    count_created();
+    if (spare() == 0) gather(); // other threads have taken room meanwhile
+    if (spare() > 0) return reserve_.push_back(event);
+  }
+  retire(event); // and have returned events
+}
+
+void EventPoolState::trim() noexcept {
+  {
+    EventCache* const cache = ThreadEventCaches::here.find(*this);
+    const std::lock_guard lock(mutex_);
+    if (cache != nullptr) empty_into_reserve(*cache);
+    promised_ = 0;
   }
   destroy_reserve();
 }
@@ -268,13 +319,11 @@ void EventPoolState::destroy_reserve() noexcept {
 }
 
 void EventPoolState::close() noexcept {
-  closing_.store(true);
-  pass_barriers();
   {
     const std::lock_guard lock(mutex_);
+    freeze_all(); // for good
     for (EventCache* const cache : caches_)
-      for (std::atomic<DriverEvent*>& slot : cache->idle)
-        if (DriverEvent* const event = EventCache::empty(slot)) reserve_.push_back(event);
+      empty_into_reserve(*cache);
     caches_.clear();
     closed_.store(true, std::memory_order_release);
   }

@@ -16,43 +16,56 @@ namespace cuevent {
 /// What a processor's cache moves.
 inline constexpr std::size_t line_size = 64;
 
-/// The idle events of one pool that one thread keeps. That thread alone uses it, and writes to it, but for the
-/// end of the pool, which empties it. As that cannot run together with an acquire(), but can with the end of a
-/// lease, the one place where the two meet is EventPoolState::give_back().
+/// The idle events of one pool that one thread keeps. That thread uses the cache between begin() and end(), or with
+/// the pool's mutex held. Another thread uses it while the cache is frozen, for which it holds the mutex.
+///
+/// begin() is a store and then a load, with no barrier of the processor between them, which would be a third of the
+/// whole cost. Whoever freezes a cache makes each thread pass one instead: then either the owner sees that the cache
+/// is frozen, or the other thread sees that the cache is in use, and waits for the few instructions until end().
 struct alignas(line_size) EventCache {
   static constexpr std::size_t size = 64, batch = 32; // as EventPool's comment says
 
   explicit EventCache(EventPoolState& pool) noexcept;
 
-  void put(DriverEvent* event) noexcept {
+  bool begin() noexcept {
+    in_use.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!frozen.load(std::memory_order_acquire)) [[likely]]
+      return true;
+    end();
+    return false;
+  }
+  void end() noexcept { in_use.store(false, std::memory_order_release); }
+
+  /// False if there is no room.
+  bool put(DriverEvent* event) noexcept {
     const std::uint32_t at = count.load(std::memory_order_relaxed);
-    idle[at].store(event, std::memory_order_release);
+    if (at == room) [[unlikely]]
+      return false;
+    idle[at] = event;
     count.store(at + 1, std::memory_order_relaxed);
+    return true;
   }
-  DriverEvent* take() noexcept { // there is one
-    const std::uint32_t at = count.load(std::memory_order_relaxed) - 1;
-    count.store(at, std::memory_order_relaxed);
-    DriverEvent* const event = idle[at].load(std::memory_order_relaxed);
-    idle[at].store(nullptr, std::memory_order_relaxed);
-    return event;
+  /// Null if there is none.
+  DriverEvent* take() noexcept {
+    const std::uint32_t at = count.load(std::memory_order_relaxed);
+    if (at == 0) [[unlikely]]
+      return nullptr;
+    count.store(at - 1, std::memory_order_relaxed);
+    return idle[at - 1];
   }
-  bool empty() const noexcept { return count.load(std::memory_order_relaxed) == 0; }
   bool full() const noexcept { return count.load(std::memory_order_relaxed) == room; }
   void count_reused() noexcept {
     reused.store(reused.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// Whichever it is that the slot has, for the end of the pool and for what meets it.
-  static DriverEvent* empty(std::atomic<DriverEvent*>& slot) noexcept {
-    return slot.exchange(nullptr, std::memory_order_acquire);
-  }
-
   const std::uint64_t id;      // the pool's
   EventPoolState* const state; // kept alive by this
   std::uint32_t room = 0;      // of max_idle
-  std::atomic<std::uint32_t> count{0};
+  std::atomic<bool> in_use{false}, frozen{false};
+  std::atomic<std::uint32_t> count{0}; // this and the next may be read by any thread
   std::atomic<std::uint64_t> reused{0};
-  std::array<std::atomic<DriverEvent*>, size> idle{};
+  std::array<DriverEvent*, size> idle{};
 };
 
 /// The caches of a thread, by the index of the pool. An index is used again when its pool has ended, so a cache
@@ -63,7 +76,8 @@ public:
 
   EventCache* find(const EventPoolState& state) const noexcept;
 
-  /// The cache that is found from now on; null if there is no memory, or the thread is at its end.
+  /// The cache that is found from now on; null if there is no memory, if the thread is at its end, and on a system
+  /// where no cache can be frozen.
   EventCache* make(EventPoolState& state) noexcept;
 
 private:
@@ -90,23 +104,24 @@ public:
   /// An idle event that this thread keeps; null if there is none.
   DriverEvent* take() noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
-    if (cache == nullptr || cache->empty()) [[unlikely]]
+    if (cache == nullptr || !cache->begin()) [[unlikely]]
       return nullptr;
-    cache->count_reused();
-    return cache->take();
+    DriverEvent* const event = cache->take();
+    if (event != nullptr) [[likely]]
+      cache->count_reused();
+    cache->end();
+    return event;
   }
-  /// One from the reserve, or a new one.
+  /// One from the reserve, one that another thread keeps if reserve() has promised it, or a new one.
   DriverEvent* take_beyond();
   void give_back(DriverEvent* event) noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
-    if (cache == nullptr || cache->full()) [[unlikely]]
-      return give_back_beyond(cache, event);
-    cache->put(event);
-    // A store and then a load, with no barrier of the processor between them, which would be a third of the
-    // whole cost: close() makes each thread pass one, so that it finds the event, or is seen here, or both.
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (closing_.load(std::memory_order_relaxed)) [[unlikely]]
-      retire_left(*cache);
+    if (cache == nullptr || !cache->begin()) [[unlikely]]
+      return give_back_beyond(event);
+    const bool put = cache->put(event);
+    cache->end();
+    if (!put) [[unlikely]]
+      give_back_beyond(event);
   }
   /// The event will not come back: for collect() to destroy.
   [[gnu::cold]] void retire(DriverEvent* event) noexcept;
@@ -128,12 +143,14 @@ public:
   /// The end of a thread, or of its use of the cache.
   void remove(EventCache* cache) noexcept;
 
-  /// Retires what close() has not found.
-  [[gnu::cold]] void retire_left(EventCache& cache) noexcept;
-
-  /// The mutex, across a fork.
+  /// The mutex, across a fork. What other threads were doing at that moment they do not end in the child.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
+  void unlock_in_child() {
+    for (EventCache* const cache : caches_)
+      cache->end();
+    mutex_.unlock();
+  }
 
 private:
   ~EventPoolState() = default;
@@ -141,15 +158,29 @@ private:
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  void give_back_beyond(EventCache* cache, DriverEvent* event) noexcept;
+  void give_back_beyond(DriverEvent* event) noexcept;
+  /// For count_created() to count.
   DriverEvent* create();
+  void add_to_reserve(DriverEvent* event) noexcept;
   void destroy_reserve() noexcept;
-  void empty_into_reserve(EventCache& cache) noexcept;
 
   // With the mutex held.
-  void note_high_water() noexcept {
-    high_water_ = std::max(high_water_, events_.load(std::memory_order_relaxed) - reserve_.size());
+  void empty_into_reserve(EventCache& cache) noexcept;
+  void count_created() noexcept;
+  void freeze_all() noexcept;
+  void gather() noexcept;
+  std::size_t in_caches() const noexcept {
+    std::size_t count = 0;
+    for (const EventCache* const cache : caches_)
+      count += cache->count.load(std::memory_order_relaxed);
+    return count;
   }
+  /// Of the events that exist, those that are neither in a cache nor in the reserve.
+  std::size_t on_lease(std::size_t cached) const noexcept {
+    const std::size_t events = events_.load(std::memory_order_relaxed), idle = cached + reserve_.size();
+    return events > idle ? events - idle : 0;
+  }
+  void note_high_water() noexcept { high_water_ = std::max(high_water_, on_lease(0)); }
   std::size_t spare() const noexcept {
     const std::size_t taken = rooms_ + reserve_.size();
     return max_idle > taken ? max_idle - taken : 0;
@@ -159,18 +190,18 @@ private:
     rooms_ += by;
   }
 
-  std::atomic<bool> closing_ = false;
-
   // Threads that are content with their caches do not come here.
   alignas(line_size) std::mutex mutex_; // never held in a driver call
   std::vector<DriverEvent*>
       reserve_; // with capacity for all events that exist, so that to return one needs none
   std::vector<EventCache*> caches_;
-  std::size_t rooms_ = 0; // of the caches, together
+  std::size_t rooms_ = 0;    // of the caches, together
+  std::size_t creating_ = 0; // events, by whichever thread
+  std::size_t promised_ = 0; // so many may be on lease before another is made
   std::size_t high_water_ = 0;
   std::uint64_t reused_ = 0;         // beside what is counted in caches
   std::atomic<bool> closed_ = false; // after which the caches are left to their threads
-  std::atomic<std::uint64_t> created_{0};
+  std::uint64_t created_ = 0;
   std::atomic<std::size_t> events_{0};     // that exist
   std::atomic<std::size_t> references_{1}; // of the pool, each event and each cache
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuevent/driver_event.hpp>
+#include <cuevent/time_limit.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@ class [[gnu::visibility("hidden")]] EventPoolState;
 /// Move-only; empty when default-made and after a move or detach().
 ///
 /// A lease starts as never recorded, whatever the event's last user did with it: until its first record(), its
-/// query, wait, synchronize and elapsed_time throw NeverRecorded, and their twins return
+/// query, wait, synchronize and elapsed_time throw NeverRecorded, and their non-throwing overloads return
 /// CUDA_ERROR_INVALID_HANDLE. Those of an empty lease throw EmptyEvent. Otherwise they are DriverEvent's, driver
 /// functions and errors included. What is waited for stays so: a stream that waits for the event goes on to do
 /// that when the lease has ended.
@@ -25,8 +26,9 @@ class [[gnu::visibility("hidden")]] EventPoolState;
 ///
 /// Thread-safety: as DriverEvent: query, wait, synchronize and elapsed_time may run concurrently on one lease;
 /// record, ipc_handle, detach, moves and the end need the caller's ordering.
-/// Context: the event is in the pool's, and keeps an owned one alive. Once it is lost, record and the rest throw
-/// ContextLost; the lease ends silently all the same.
+/// Context: the event is in the pool's, and keeps an owned one alive; an event that is retired keeps it alive until
+/// collect(), which can then end the context. Once it is lost, record and the rest throw ContextLost; the lease ends
+/// silently all the same.
 /// During capture: as DriverEvent. A lease may end in the middle of the capture that it was recorded in: its next
 /// user's record makes it an ordinary event again.
 class PooledEvent {
@@ -65,6 +67,11 @@ public:
     return result;
   }
 
+  /// As record(stream), and says whose default stream is meant. `context` has to be the pool's, whichever the stream
+  /// is: throws ContextMismatch for another one, InvalidContext for an empty one.
+  void record(const Context& context, CUstream stream);
+  CUresult try_record(const Context& context, CUstream stream) noexcept;
+
   /// Says that the event has been recorded by other means, as a launch attribute records it.
   void mark_recorded() noexcept { recorded_ = event_ != nullptr; }
 
@@ -74,6 +81,14 @@ public:
   void wait(CUstream stream) const { recorded_event("cuStreamWaitEvent").wait(stream); }
   CUresult try_wait(CUstream stream) const noexcept {
     return recorded_ ? event_->try_wait(stream) : CUDA_ERROR_INVALID_HANDLE;
+  }
+
+  /// As DriverEvent::wait(context, stream): of a default stream, that of `context`, which may be any.
+  void wait(const Context& context, CUstream stream) const {
+    recorded_event("cuStreamWaitEvent").wait(context, stream);
+  }
+  CUresult try_wait(const Context& context, CUstream stream) const noexcept {
+    return recorded_ ? event_->try_wait(context, stream) : CUDA_ERROR_INVALID_HANDLE;
   }
 
   bool query() const { return recorded_event("cuEventQuery").query(); }
@@ -89,17 +104,20 @@ public:
     return recorded_ ? event_->try_synchronize() : CUDA_ERROR_INVALID_HANDLE;
   }
 
-  bool synchronize_for(std::chrono::nanoseconds timeout) const {
-    return recorded_event("cuEventQuery").synchronize_for(timeout);
+  /// For any duration, and until any clock's time_point: time_limit.hpp.
+  bool synchronize_for(TimeLimit timeout) const {
+    return recorded_event("cuEventQuery").synchronize_for(timeout.nanoseconds());
   }
-  bool synchronize_until(std::chrono::steady_clock::time_point deadline) const {
-    return recorded_event("cuEventQuery").synchronize_until(deadline);
+  bool synchronize_until(Deadline deadline) const {
+    const DriverEvent& event = recorded_event("cuEventQuery");
+    return event.synchronize_until(on_its_clock(event, deadline));
   }
-  CUresult try_synchronize_for(std::chrono::nanoseconds timeout) const noexcept {
-    return recorded_ ? event_->try_synchronize_for(timeout) : CUDA_ERROR_INVALID_HANDLE;
+  CUresult try_synchronize_for(TimeLimit timeout) const noexcept {
+    return recorded_ ? event_->try_synchronize_for(timeout.nanoseconds()) : CUDA_ERROR_INVALID_HANDLE;
   }
-  CUresult try_synchronize_until(std::chrono::steady_clock::time_point deadline) const noexcept {
-    return recorded_ ? event_->try_synchronize_until(deadline) : CUDA_ERROR_INVALID_HANDLE;
+  CUresult try_synchronize_until(Deadline deadline) const noexcept {
+    return recorded_ ? event_->try_synchronize_until(on_its_clock(*event_, deadline))
+                     : CUDA_ERROR_INVALID_HANDLE;
   }
 
   /// The device's time between this event and `end`, of pools with EventFlags::timing.
@@ -144,6 +162,11 @@ private:
       fail_unrecorded(call);
     return *event_;
   }
+  static std::chrono::steady_clock::time_point on_its_clock(const DriverEvent& event,
+                                                            Deadline deadline) noexcept {
+    const std::chrono::nanoseconds now(event.context().driver().table().clock_now());
+    return std::chrono::steady_clock::time_point(deadline.at(now));
+  }
   void assign(const PooledEvent& other) noexcept {
     event_ = other.event_;
     pool_ = other.pool_;
@@ -168,7 +191,7 @@ private:
 /// in the driver. Each thread keeps up to 64 idle events for itself, so that acquiring and returning one is done
 /// without a driver call, an allocation, a lock, or a write to memory that other threads use; behind them is a
 /// reserve which all threads share, and with which they exchange 32 at a time. What a thread keeps goes to the
-/// reserve when the thread ends.
+/// reserve when the thread ends. Threads keep nothing on a Linux before 4.14, which cannot take events from them.
 ///
 /// Thread-safety: any thread, also concurrently; moves, assignment and the end need the caller's ordering with
 /// the members, but not with the leases, which may go on and end at any time, also after the pool.
@@ -181,13 +204,12 @@ public:
   /// An empty pool, which has no context: its members throw InvalidContext.
   EventPool() noexcept = default;
 
-  /// A pool of events of `context`, which it shares, made with `flags`; it starts with none. Of the events that
-  /// are returned it keeps so many that at most `max_idle` are idle, where a thread that has returned events
-  /// counts with the room that it has taken for them, 64 at most. Throws InvalidContext for an empty Context.
-  /// No driver call.
+  /// A pool of events of `context`, which it shares, made with `flags`; it starts with none. It keeps at most
+  /// `max_idle` idle events, and retires what is returned beyond that. Room for up to 64 events that a thread has
+  /// taken for itself counts towards the limit. Throws InvalidContext for an empty Context. No driver call.
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
                      std::size_t max_idle = default_max_idle);
-  /// The twin. `out` is assigned on success only.
+  /// The non-throwing overload. `out` is assigned on success only.
   static CUresult try_create(EventPool& out, const Context& context, EventFlags flags = EventFlags::none,
                              std::size_t max_idle = default_max_idle) noexcept;
 
@@ -206,20 +228,22 @@ public:
   }
 
   /// An idle event, or a new one if this thread and the reserve have none. Driver function then: cuEventCreate,
-  /// which waits, for ever if need be, while another thread is blocked in a full launch queue of the context;
+  /// which waits, indefinitely if need be, while another thread is blocked on a full launch queue of the context;
   /// reserve() beforehand is the way out. Throws then as DriverEvent's constructor.
   PooledEvent acquire();
-  /// The twin. `out` is assigned on success only.
+  /// The non-throwing overload. `out` is assigned on success only.
   CUresult try_acquire(PooledEvent& out) noexcept;
 
-  /// Makes events until the reserve has at least `count`, so that so many can be acquired without making one.
-  /// What this thread keeps goes to the reserve first. Driver function: cuEventCreate. Throws InvalidValue, and
-  /// makes none, if `count` is more than max_idle; what it has made when a creation fails stays.
+  /// Makes events until at least `count` are idle, and promises them to all threads: acquire() makes no event until
+  /// `count` more than now are on lease, whichever threads have them and had them before. Where the reserve is empty
+  /// it takes for that what other threads keep. The promise lasts until trim(); an event that is detached or exported
+  /// leaves it. Driver function: cuEventCreate. Throws InvalidValue, and makes none, if `count` is more than
+  /// max_idle; what it has made when a creation fails stays.
   void reserve(std::size_t count);
   CUresult try_reserve(std::size_t count) noexcept;
 
-  /// Destroys the idle events of the reserve and of this thread; other threads keep theirs, 64 each at most. It
-  /// can wait as the destructor.
+  /// Destroys the idle events of the reserve and of this thread, and ends what reserve() has promised; other threads
+  /// keep theirs, 64 each at most. It can wait as the destructor.
   void trim() noexcept;
 
   /// Makes later work of stream `later` wait on the device for all work that has been submitted to `earlier` so
@@ -230,6 +254,14 @@ public:
   /// StreamCaptureIsolation, and the capture is invalidated.
   void wait_stream(CUstream later, CUstream earlier);
   CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
+
+  /// The same, and says whose default streams are meant. `context_of_earlier` has to be the pool's, whichever the
+  /// stream is, and `context_of_later` may be any: throws ContextMismatch otherwise, InvalidContext for an empty
+  /// one. Nothing is submitted if both the streams and the contexts are the same.
+  void wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
+                   CUstream earlier);
+  CUresult try_wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
+                           CUstream earlier) noexcept;
 
   /// What the pool has done so far. Threads keep their own; what they do meanwhile may be counted or not.
   struct Counters {

@@ -372,6 +372,167 @@ TEST_CASE_METHOD(RecordingFixture, "reserve makes what is missing", "[pool]") {
   CHECK(pool.try_reserve(1) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+namespace {
+
+/// How many events these acquires make, each on its own one of the threads.
+std::uint64_t created_by(EventPool& pool, Worker* workers, const std::vector<std::size_t>& at_each,
+                         std::vector<std::vector<PooledEvent>>& leases) {
+  const std::uint64_t before = pool.counters().created;
+  leases.resize(at_each.size());
+  for (std::size_t w = 0; w < at_each.size(); ++w)
+    workers[w].run([&] {
+      for (std::size_t i = 0; i < at_each[w]; ++i)
+        leases[w].push_back(pool.acquire());
+    });
+  return pool.counters().created - before;
+}
+
+} // namespace
+
+TEST_CASE_METHOD(RecordingFixture, "what is reserved serves any threads, in any shares",
+                 "[pool][reserve][threads]") {
+  const std::vector<std::vector<std::size_t>> shares = {
+      {64}, {1, 63}, {1, 1, 62}, {32, 31, 1}, {10, 10, 10, 34}, {1, 1, 1, 1, 60}, {60, 1, 1, 1, 1}};
+  for (const std::vector<std::size_t>& at_each : shares) {
+    CAPTURE(at_each);
+    EventPool pool(context);
+    Worker workers[5];
+    std::vector<std::vector<PooledEvent>> leases;
+    pool.reserve(64);
+    CHECK(created_by(pool, workers, at_each, leases) == 0);
+    // Also after what was returned has become what the threads keep for themselves, wherever it was returned.
+    for (std::size_t round = 0; round < 5; ++round) {
+      workers[round].run([&] { leases.clear(); });
+      CHECK(created_by(pool, workers, at_each, leases) == 0);
+    }
+    leases.clear();
+    CHECK(pool.counters().idle == 64);
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a reservation is on top of what is on lease",
+                 "[pool][reserve][threads]") {
+  EventPool pool(context);
+  Worker workers[3];
+  auto before = acquire(pool, 40);
+  pool.reserve(64);
+  CHECK(pool.counters().created == 104);
+  std::vector<std::vector<PooledEvent>> leases;
+  CHECK(created_by(pool, workers, {1, 1, 62}, leases) == 0);
+  before.clear();
+  leases.clear();
+  CHECK(created_by(pool, workers, {1, 1, 102}, leases) == 0);
+  PooledEvent beyond = pool.acquire();
+  CHECK(pool.counters().created == 105);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a reservation does not fall below by room that threads have taken",
+                 "[pool][reserve][max_idle][threads]") {
+  EventPool pool(context, EventFlags::none, 64);
+  Worker workers[2];
+  pool.reserve(64);
+  auto leases = acquire(pool, 64);
+  workers[0].run([&] { leases.resize(32); }); // and has taken room for more
+  workers[0].run([&] {
+    for (int i = 0; i < 32; ++i)
+      leases.push_back(pool.acquire());
+  });
+  workers[1].run([&] { leases.clear(); }); // for which there is room only where it is given up
+  CHECK(collect() == 0);
+  CHECK(pool.counters().idle == 64);
+  leases = acquire(pool, 64);
+  CHECK(pool.counters().created == 64);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "reserve counts what threads keep, and never makes more than max_idle",
+                 "[pool][reserve][max_idle]") {
+  EventPool pool(context, EventFlags::none, 64);
+  Worker worker;
+  worker.run([&] { const auto leases = acquire(pool, 64); });
+  CHECK(pool.counters().idle == 64);
+  pool.reserve(64);
+  CHECK(pool.counters().idle == 64);
+  CHECK(pool.counters().created == 64);
+  const auto leases = acquire(pool, 64);
+  CHECK(pool.counters().created == 64);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads return events",
+                 "[pool][reserve][max_idle][threads]") {
+  constexpr std::size_t most = 64;
+  EventPool pool(context, EventFlags::none, most);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> busy;
+  for (int t = 0; t < 3; ++t)
+    busy.emplace_back([&] {
+      while (!stop)
+        acquire(pool, 20);
+    });
+  for (int i = 0; i < 300; ++i) {
+    pool.reserve(most);
+    if (i % 10 == 0) pool.trim();
+    collect();
+  }
+  stop = true;
+  for (std::thread& thread : busy)
+    thread.join();
+  CHECK(pool.counters().idle <= most);
+  collect();
+  CHECK(RecordingDriver::live_events() == events_before + long(pool.counters().idle));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never make an event",
+                 "[pool][reserve][threads]") {
+  constexpr std::size_t threads = 6, at_most = 16;
+  EventPool pool(context);
+  pool.reserve(threads * at_most);
+  std::barrier together(threads);
+  PooledEvent handed_on[threads];
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      for (std::size_t round = 0; round < 500; ++round) {
+        auto leases = acquire(pool, (round * 7 + t) % at_most);
+        handed_on[t] = pool.acquire();
+        leases.clear();
+        if (round % 8 == 0) together.arrive_and_wait();
+        if (round % 8 == 0) handed_on[(t + 1) % threads] = PooledEvent(); // returned elsewhere
+        if (round % 8 == 0) together.arrive_and_wait();
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(pool.counters().created == threads * at_most);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the promise of a reservation ends with trim", "[pool][reserve]") {
+  EventPool pool(context);
+  Worker worker;
+  pool.reserve(40);
+  worker.run([&] { pool.acquire(); }); // and keeps some
+  pool.trim();
+  const std::size_t kept_there = pool.counters().idle;
+  REQUIRE(kept_there > 0);
+  const PooledEvent lease = pool.acquire();
+  CHECK(pool.counters().created == 41);
+  CHECK(pool.counters().idle == kept_there);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "what is detached is not counted, also beside creations on other threads",
+                 "[pool][threads]") {
+  EventPool pool(context);
+  constexpr std::size_t threads = 4;
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&] {
+      for (int i = 0; i < 20'000; ++i)
+        static_cast<void>(pool.acquire().detach());
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(pool.counters().high_water <= threads);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "trim destroys what is idle, but for what other threads keep", "[pool]") {
   EventPool pool(context);
   pool.reserve(200);

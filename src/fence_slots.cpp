@@ -2,6 +2,7 @@
 
 #include "relaxed_mode.hpp"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -21,8 +22,6 @@ constexpr std::uint32_t narrow_begin = 0xffff'ff00;
 /// The counters of one context in a page of pinned memory. That is never freed, for cuMemFreeHost waits until
 /// all streams of the context are idle: the context takes it along.
 struct FencePage {
-  const DriverTable* table;
-  CUcontext context;
   unsigned long long id; // of the context, as another can come to have its handle
   FenceSlot slots[slots_per_page];
   std::unique_ptr<FencePage> next;
@@ -34,7 +33,8 @@ struct FencePage {
   }
 };
 
-/// The pages of all contexts. They live for ever, as fences may outlive every static object.
+/// The pages of all contexts, found by the context's handle: those of contexts that are gone cost the others nothing.
+/// They live forever, as fences may outlive every static object.
 class FencePages {
 public:
   static FencePages& instance() {
@@ -45,12 +45,13 @@ public:
   /// Null if all are taken.
   FenceSlot* take(const DriverTable& table, CUcontext context, unsigned long long id) noexcept {
     const std::lock_guard lock(mutex_);
-    for (std::unique_ptr<FencePage>* each = &first_; *each != nullptr;) {
+    const auto found = pages_.find({&table, context});
+    if (found == pages_.end()) return nullptr;
+    for (std::unique_ptr<FencePage>* each = &found->second; *each != nullptr;) {
       FencePage& page = **each;
-      const bool same_handle = page.table == &table && page.context == context;
-      if (same_handle && page.id == id) {
+      if (page.id == id) {
         if (FenceSlot* const slot = take_of(page)) return slot;
-      } else if (same_handle && !page.in_use()) { // its context is gone, and so is its memory
+      } else if (!page.in_use()) { // its context is gone, and so is its memory
         *each = std::move(page.next);
         continue;
       }
@@ -59,11 +60,23 @@ public:
     return nullptr;
   }
 
-  FenceSlot* add(std::unique_ptr<FencePage> page) noexcept {
+  /// Makes room for pages of the context. False if there is no memory.
+  bool prepare(const DriverTable& table, CUcontext context) noexcept {
     const std::lock_guard lock(mutex_);
-    page->next = std::move(first_);
-    first_ = std::move(page);
-    return take_of(*first_);
+    try {
+      pages_[{&table, context}];
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
+  FenceSlot* add(const DriverTable& table, CUcontext context, std::unique_ptr<FencePage> page) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<FencePage>& first = pages_.find({&table, context})->second;
+    page->next = std::move(first);
+    first = std::move(page);
+    return take_of(*first);
   }
 
 private:
@@ -82,7 +95,7 @@ private:
   }
 
   std::mutex mutex_;
-  std::unique_ptr<FencePage> first_;
+  std::map<std::pair<const DriverTable*, CUcontext>, std::unique_ptr<FencePage>> pages_;
 };
 
 CUresult can_write_64_bits(const DriverTable& table, bool& can) noexcept {
@@ -98,16 +111,16 @@ CUresult can_write_64_bits(const DriverTable& table, bool& can) noexcept {
 }
 
 /// With the page's context current.
-CUresult allocate(FencePage& page) noexcept {
-  RelaxedMode relaxed(*page.table);
+CUresult allocate(const DriverTable& table, FencePage& page) noexcept {
+  RelaxedMode relaxed(table);
   if (const CUresult entered = relaxed.enter(); entered != CUDA_SUCCESS) return entered;
   bool wide = false;
-  CUresult result = can_write_64_bits(*page.table, wide);
+  CUresult result = can_write_64_bits(table, wide);
   if (result != CUDA_SUCCESS) return result;
   // On a system with 64-bit addresses such memory has one address, here and on all devices.
   void* memory = nullptr;
   constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-  result = page.table->cuMemHostAlloc_v2020(&memory, page_bytes, flags);
+  result = table.cuMemHostAlloc_v2020(&memory, page_bytes, flags);
   if (result != CUDA_SUCCESS) return result;
   auto* line = static_cast<std::byte*>(memory);
   for (FenceSlot& slot : page.slots) {
@@ -146,15 +159,15 @@ CUresult take_slot(const Context& context, FenceSlot*& out) noexcept {
   CUresult result = context.status();
   if (result == CUDA_SUCCESS) result = table.cuCtxGetId_v12000(context.native_handle(), &id);
   if (result != CUDA_SUCCESS) return result;
-  FenceSlot* slot = FencePages::instance().take(table, context.native_handle(), id);
+  CUcontext const handle = context.native_handle();
+  FenceSlot* slot = FencePages::instance().take(table, handle, id);
   if (slot == nullptr) {
-    std::unique_ptr<FencePage> page(new (std::nothrow)
-                                        FencePage{&table, context.native_handle(), id, {}, nullptr});
-    if (page == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::unique_ptr<FencePage> page(new (std::nothrow) FencePage{id, {}, nullptr});
+    if (page == nullptr || !FencePages::instance().prepare(table, handle)) return CUDA_ERROR_OUT_OF_MEMORY;
     const ContextGuard guard(context, result);
-    if (result == CUDA_SUCCESS) result = allocate(*page);
+    if (result == CUDA_SUCCESS) result = allocate(table, *page);
     if (result != CUDA_SUCCESS) return result;
-    slot = FencePages::instance().add(std::move(page));
+    slot = FencePages::instance().add(table, handle, std::move(page));
   }
   out = slot;
   return result;

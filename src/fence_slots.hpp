@@ -24,7 +24,7 @@ struct alignas(cache_line) FenceSlot {
   std::atomic<bool> in_use{false};
   /// The newest ticket that was submitted.
   std::atomic<std::uint64_t> signalled{0};
-  /// The id of the per-thread stream that signals.
+  /// The id of the stream that signals, once it has; no_stream for the legacy stream.
   std::atomic<unsigned long long> stream_id{no_stream};
 
   const std::uint64_t* wide() const noexcept { return static_cast<const std::uint64_t*>(counter); }

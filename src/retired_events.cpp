@@ -16,6 +16,8 @@ constinit RetiredList retired_by_program;
 } // namespace
 
 void RetiredList::push(RetiredEvent* retired) noexcept {
+  if (retired->event)
+    size_.fetch_add(1, std::memory_order_relaxed); // a graph that was refused one leaves an empty one
   retired->next = newest_.load(std::memory_order_relaxed);
   while (!newest_.compare_exchange_weak(retired->next, retired, std::memory_order_release)) {
   }
@@ -27,7 +29,7 @@ std::size_t RetiredList::collect() noexcept {
   std::size_t count = 0;
   while (retired != nullptr) {
     RetiredEvent* const next = retired->next;
-    if (retired->event) { // a graph that was refused an event leaves an empty one
+    if (retired->event) {
       ++count;
       const CUresult result = retired->event.try_close();
       if (result != CUDA_SUCCESS) report_error(result, "cuEventDestroy");
@@ -35,6 +37,7 @@ std::size_t RetiredList::collect() noexcept {
     delete retired;
     retired = next;
   }
+  size_.fetch_sub(count, std::memory_order_relaxed);
   return count;
 }
 
@@ -57,6 +60,8 @@ RetireScope::~RetireScope() {
   else
     report_error(CUDA_ERROR_INVALID_VALUE, "RetireScope on another thread");
 }
+
+std::size_t retired_events() noexcept { return retired_by_program.size() + released_by_graphs.size(); }
 
 std::size_t collect() noexcept { return retired_by_program.collect() + released_by_graphs.collect(); }
 

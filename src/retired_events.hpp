@@ -21,8 +21,12 @@ public:
   /// Destroys the events and returns how many there were.
   std::size_t collect() noexcept;
 
+  /// How many there are.
+  std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
+
 private:
   std::atomic<RetiredEvent*> newest_{nullptr};
+  std::atomic<std::size_t> size_{0};
 };
 
 /// What graphs are done with. Apart from what the program has retired, for that may be events which the thread

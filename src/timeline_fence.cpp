@@ -4,7 +4,6 @@
 #include "fence_slots.hpp"
 #include "on_stream.hpp"
 
-#include <limits>
 #include <utility>
 
 namespace cuevent {
@@ -74,7 +73,8 @@ CUresult TimelineFence::try_signal(std::uint64_t& ticket) noexcept {
 
 CUresult TimelineFence::submit_signal(std::uint64_t& ticket) noexcept {
   CUresult result = refuse_capture(table(), stream_);
-  if (result == CUDA_SUCCESS && stream_ == CU_STREAM_PER_THREAD) result = check_thread();
+  unsigned long long id = FenceSlot::no_stream;
+  if (result == CUDA_SUCCESS) result = find_id(id);
   if (result != CUDA_SUCCESS) return result;
   const std::uint64_t next = slot_->signalled.load(std::memory_order_relaxed) + 1;
   // By default the write comes after all that the stream wrote before, as the host and other devices see it.
@@ -85,18 +85,23 @@ CUresult TimelineFence::submit_signal(std::uint64_t& ticket) noexcept {
   else
     result = table().cuStreamWriteValue64_v11070(stream_, address, next, flags);
   if (result != CUDA_SUCCESS) return result;
+  slot_->stream_id.store(id, std::memory_order_relaxed);
   slot_->signalled.store(next, std::memory_order_release);
   ticket = next;
   return result;
 }
 
-CUresult TimelineFence::check_thread() noexcept {
-  unsigned long long id = FenceSlot::no_stream;
-  const CUresult result = table().cuStreamGetId_v12000(stream_, &id); // no stream ever has the id of another
+/// The id of the stream that signals, which no other stream ever has. It is asked for once, but each time of the
+/// per-thread stream, which may be another thread's. The legacy stream needs none: its handle is no later stream's.
+CUresult TimelineFence::find_id(unsigned long long& id) const noexcept {
+  const unsigned long long known = slot_->stream_id.load(std::memory_order_relaxed);
+  id = known;
+  const bool per_thread = stream_ == CU_STREAM_PER_THREAD;
+  if (one_name(stream_) == CU_STREAM_LEGACY || (known != FenceSlot::no_stream && !per_thread))
+    return CUDA_SUCCESS;
+  const CUresult result = table().cuStreamGetId_v12000(stream_, &id);
   if (result != CUDA_SUCCESS) return result;
-  unsigned long long own = FenceSlot::no_stream;
-  const bool first = slot_->stream_id.compare_exchange_strong(own, id, std::memory_order_relaxed);
-  return first || own == id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return known == FenceSlot::no_stream || known == id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 std::uint64_t TimelineFence::completed_narrow() const noexcept { return slot_->completed(); }
@@ -132,14 +137,15 @@ CUresult TimelineFence::submit_wait(CUstream stream, std::uint64_t ticket) const
 
 CUresult TimelineFence::find_own(CUstream stream, bool& own) const noexcept {
   own = one_name(stream) == one_name(stream_);
-  if (!own || stream != CU_STREAM_PER_THREAD) return CUDA_SUCCESS;
+  if (!own || one_name(stream) == CU_STREAM_LEGACY) return CUDA_SUCCESS;
+  // The handle may have become another stream's, and the one per thread is another stream on each thread.
   unsigned long long id = FenceSlot::no_stream;
   const CUresult result = table().cuStreamGetId_v12000(stream, &id);
   own = id == slot_->stream_id.load(std::memory_order_relaxed);
   return result;
 }
 
-bool TimelineFence::wait_for(std::uint64_t ticket, std::chrono::nanoseconds timeout) const {
+bool TimelineFence::wait_for(std::uint64_t ticket, TimeLimit timeout) const {
   const CUresult result = try_wait_for(ticket, timeout);
   if (result == CUDA_SUCCESS) return true;
   if (result == CUDA_ERROR_NOT_READY) return false;
@@ -147,13 +153,12 @@ bool TimelineFence::wait_for(std::uint64_t ticket, std::chrono::nanoseconds time
   context_.driver().fail(result, "cuStreamIsCapturing");
 }
 
-CUresult TimelineFence::try_wait_for(std::uint64_t ticket, std::chrono::nanoseconds timeout) const noexcept {
+CUresult TimelineFence::try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept {
   constexpr long long between_questions = 1'000'000;
   if (reached(ticket)) return CUDA_SUCCESS;
   if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  constexpr long long never = std::numeric_limits<long long>::max();
   const long long start = table().clock_now();
-  const long long end = timeout.count() > never - start ? never : start + timeout.count();
+  const long long end = Deadline(timeout).at(std::chrono::nanoseconds(start)).count();
   for (long long now = start, asked = start;;) {
     if (now >= end || now - asked >= between_questions) {
       const CUresult result = status();
@@ -192,7 +197,7 @@ void TimelineFence::fail_signal(CUresult result) const {
   if (result == CUDA_ERROR_INVALID_HANDLE && stream_ == CU_STREAM_PER_THREAD)
     advice =
         "CU_STREAM_PER_THREAD is another stream on each thread, and the fence is of that of the thread that "
-        "first signalled it: make a fence a thread";
+        "first signalled it: make a fence for each thread";
   if (result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;
   context_.driver().fail(result, call, advice);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cuevent/context.hpp>
+#include <cuevent/time_limit.hpp>
 
-#include <chrono>
 #include <cstdint>
 
 #pragma GCC visibility push(default)
@@ -24,7 +24,7 @@ struct FenceSlot;
 /// is asked seldom, timed, or recorded in a graph.
 ///
 /// A stream handle of a default stream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means that of the fence's
-/// own context. A fence of CU_STREAM_PER_THREAD is for that stream of the first thread that signals it: on
+/// own context. A fence of CU_STREAM_PER_THREAD is for that stream of the first thread whose signal succeeds: on
 /// other threads signal() throws InvalidHandle. What throws has done nothing, and consumes no ticket.
 ///
 /// The counter has a cache line of its own in a page of pinned memory, which is kept for later fences of the
@@ -61,7 +61,7 @@ public:
   ~TimelineFence();
 
   /// Submits the next ticket to the stream. Driver functions: cuStreamIsCapturing, cuStreamWriteValue64 or
-  /// 32. Throws StreamCaptureUnsupported on a stream that is being captured: a replay of the graph would set
+  /// 32, and cuStreamGetId the first time, or each time for CU_STREAM_PER_THREAD. Throws StreamCaptureUnsupported on a stream that is being captured: a replay of the graph would set
   /// the counter back. Record an event with RecordFlags::external there.
   std::uint64_t signal();
   CUresult try_signal(std::uint64_t& ticket) noexcept;
@@ -82,7 +82,8 @@ public:
 
   /// `stream` waits on the device until `ticket` is reached; it may be of any context and device. Does
   /// nothing for the fence's own stream, and for a ticket that is reached. Driver functions:
-  /// cuStreamIsCapturing, cuStreamWaitValue64 or 32. Throws InvalidValue for a ticket that signal() has not
+  /// cuStreamIsCapturing, cuStreamWaitValue64 or 32; cuStreamGetId if the handle is the one of the fence's stream,
+  /// since a later stream can have it. Throws InvalidValue for a ticket that signal() has not
   /// returned yet, since the streams could wait for each other, and StreamCaptureUnsupported on a stream that
   /// is being captured.
   void wait(CUstream stream, std::uint64_t ticket) const;
@@ -90,10 +91,10 @@ public:
 
   /// The host waits for `ticket`, which need not be signalled yet; false: timed out. It spins for 50 us, then
   /// yields and sleeps between looks at the counter, and asks status() every millisecond and once before it
-  /// gives up, so that a fault ends it. Throws what status() returns. The twin returns CUDA_ERROR_NOT_READY
-  /// when the time is over.
-  bool wait_for(std::uint64_t ticket, std::chrono::nanoseconds timeout) const;
-  CUresult try_wait_for(std::uint64_t ticket, std::chrono::nanoseconds timeout) const noexcept;
+  /// gives up, so that a fault ends it. Throws what status() returns. The non-throwing overload returns
+  /// CUDA_ERROR_NOT_READY when the time is over.
+  bool wait_for(std::uint64_t ticket, TimeLimit timeout) const;
+  CUresult try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept;
 
   /// CUDA_SUCCESS as long as the stream can get on, also while it has work to do; the sticky code once the
   /// driver has noticed a fault, which takes it up to 0.3 s. Driver functions: cuCtxGetId,
@@ -114,7 +115,7 @@ private:
   std::uint64_t completed_narrow() const noexcept;
   CUresult submit_signal(std::uint64_t& ticket) noexcept;
   CUresult submit_wait(CUstream stream, std::uint64_t ticket) const noexcept;
-  CUresult check_thread() noexcept;
+  CUresult find_id(unsigned long long& id) const noexcept;
   CUresult find_own(CUstream stream, bool& own) const noexcept;
   [[noreturn, gnu::cold]] void fail_signal(CUresult result) const;
   [[noreturn, gnu::cold]] void fail_wait(CUresult result, std::uint64_t ticket) const;

@@ -19,7 +19,7 @@ struct Thread {
   int failing_call = 0; // counts down; fails when it gets to 0 from 1
   CUresult failing_call_result = CUDA_SUCCESS;
   CUcontext stream_context = context_handle(1);
-  unsigned long long reset_contexts = 0;
+  unsigned long long reset_contexts = 0, reused_streams = 0;
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CUresult end_capture_result = CUDA_SUCCESS;
@@ -137,7 +137,7 @@ CUresult act(cuStreamGetCtx_v9020_tag, CUstream, CUcontext* context) {
 CUresult act(cuStreamGetId_v12000_tag, CUstream stream, unsigned long long* id) {
   // The per-thread stream is another one on each thread.
   *id = stream == CU_STREAM_PER_THREAD ? reinterpret_cast<std::uintptr_t>(&here)
-                                       : reinterpret_cast<std::uintptr_t>(stream);
+                                       : reinterpret_cast<std::uintptr_t>(stream) + here.reused_streams;
   return CUDA_SUCCESS;
 }
 CUresult act(cuStreamCreate_v2000_tag, CUstream* stream, unsigned) {
@@ -346,6 +346,7 @@ void RecordingDriver::fail_nothing() {
 }
 
 void RecordingDriver::reset_contexts() { ++here.reset_contexts; }
+void RecordingDriver::reuse_streams() { ++here.reused_streams; }
 void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }
 void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.capture_status = status; }
 MemoryOperation RecordingDriver::memory_operation() { return here.memory_operation; }

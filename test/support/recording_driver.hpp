@@ -52,6 +52,8 @@ public:
 
   /// From now on the handles of contexts stand for new ones, as that of a primary context does after a reset.
   void reset_contexts();
+  /// From now on the handles of streams stand for new ones, as those of destroyed streams can.
+  void reuse_streams();
 
   /// The context that cuStreamGetCtx names for every stream, and what cuStreamIsCapturing answers.
   void stream_context(CUcontext context);

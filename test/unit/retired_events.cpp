@@ -16,7 +16,7 @@
 using namespace cuevent;
 using namespace test;
 
-static_assert(noexcept(retire(DriverEvent())) && noexcept(collect()));
+static_assert(noexcept(retire(DriverEvent())) && noexcept(collect()) && noexcept(retired_events()));
 static_assert(!std::is_invocable_v<decltype(retire), DriverEvent&>); // an event is given away by name
 static_assert(std::is_same_v<decltype(collect()), std::size_t>);
 
@@ -49,6 +49,40 @@ TEST_CASE_METHOD(RecordingFixture, "a retired event is destroyed by collect and 
                                                              {"cuCtxGetId", nullptr},
                                                              {"cuEventDestroy", nullptr}});
   CHECK(collect() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "retired_events says how many events collect would destroy", "[retired]") {
+  CHECK(retired_events() == 0);
+  retire(DriverEvent(context));
+  retire(DriverEvent());
+  { const DriverEvent event(context, EventFlags::retire); }
+  CHECK(retired_events() == 2);
+  {
+    Graph graph = Graph::borrow(context, graph_handle(1));
+    graph.retain(DriverEvent(context));
+    CHECK(retired_events() == 2); // it is the graph's
+    recording.end_user_objects();
+    CHECK(retired_events() == 3);
+    recording.calls();
+  }
+  CHECK(recording.calls().empty());
+  CHECK(collect() == 3);
+  CHECK(retired_events() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "the last owner of a context may be a retired event, which collect then ends", "[retired]") {
+  const long contexts = RecordingDriver::live_contexts();
+  {
+    const Context owned = Context::create(0, driver);
+    const DriverEvent event(owned, EventFlags::retire);
+  }
+  CHECK(retired_events() == 1);
+  CHECK(RecordingDriver::live_contexts() == contexts + 1);
+  recording.calls();
+  CHECK(collect() == 1);
+  CHECK(recording.calls().back() == "cuCtxDestroy");
+  CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
 TEST_CASE_METHOD(RecordingFixture,

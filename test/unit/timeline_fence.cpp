@@ -86,14 +86,16 @@ TEST_CASE_METHOD(FenceFixture, "a signal asks for a capture and submits the next
   TimelineFence fence(context, stream);
   recording.calls();
   const std::uint64_t ticket = fence.signal();
-  CHECK(recording.calls_with_contexts() ==
-        std::vector<Call>{{"cuStreamIsCapturing", nullptr}, {"cuStreamWriteValue64", nullptr}});
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamIsCapturing", nullptr},
+                                                             {"cuStreamGetId", nullptr},
+                                                             {"cuStreamWriteValue64", nullptr}});
   const MemoryOperation write = recording.memory_operation();
   CHECK(write.stream == stream);
   CHECK(write.value == ticket);
   CHECK(write.address % 64 == 0);
   CHECK(write.flags == CU_STREAM_WRITE_VALUE_DEFAULT);
-  CHECK(fence.signal() == ticket + 1);
+  CHECK(fence.signal() == ticket + 1); // and the next do not ask for the stream's id
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWriteValue64"});
   CHECK(recording.memory_operation().address == write.address);
   CHECK(fence.signalled() == ticket + 1);
 }
@@ -135,12 +137,55 @@ TEST_CASE_METHOD(FenceFixture, "another stream waits for a ticket that is signal
   CHECK(wait.flags == CU_STREAM_WAIT_VALUE_GEQ);
 
   fence.wait(stream, ticket); // its own stream is in order already
-  CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId"});
   fence.wait(stream_handle(2), 0);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
   complete(write, ticket);
   fence.wait(stream_handle(2), ticket);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+}
+
+TEST_CASE_METHOD(FenceFixture, "a later stream with the handle of the fence's stream waits", "[fence]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = fence.signal();
+  const MemoryOperation write = recording.memory_operation();
+  recording.reuse_streams(); // the fence's is destroyed, and another one gets its handle
+  recording.calls();
+  fence.wait(stream, ticket);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId", "cuStreamWaitValue64"});
+  CHECK(recording.memory_operation().stream == stream);
+  CHECK(recording.memory_operation().address == write.address);
+  recording.fail_next("cuStreamGetId", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(fence.try_wait(stream, ticket) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for the stream's id",
+                 "[fence][capture]") {
+  TimelineFence fence(context, stream);
+  const std::uint64_t ticket = fence.signal();
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE); // which that would invalidate
+  recording.calls();
+  CHECK(fence.try_wait(stream, ticket) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  TimelineFence never_signalled(context, stream);
+  recording.calls();
+  std::uint64_t out = 0;
+  CHECK(never_signalled.try_signal(out) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
+}
+
+TEST_CASE_METHOD(FenceFixture, "the legacy stream is known by its handle, and not asked for its id",
+                 "[fence]") {
+  for (CUstream const legacy : {CUstream(nullptr), CU_STREAM_LEGACY}) {
+    TimelineFence fence(context, legacy);
+    recording.calls();
+    const std::uint64_t ticket = fence.signal();
+    fence.wait(nullptr, ticket);
+    fence.wait(CU_STREAM_LEGACY, ticket);
+    for (const std::string_view call : recording.calls()) {
+      CHECK(call != "cuStreamGetId");
+      CHECK(call != "cuStreamWaitValue64");
+    }
+  }
 }
 
 TEST_CASE_METHOD(FenceFixture, "a stream does not wait for a ticket that is yet to come", "[fence]") {
@@ -196,6 +241,19 @@ TEST_CASE_METHOD(FenceFixture, "a fence of the per-thread stream is for the thre
     CHECK(fence.status() == CUDA_SUCCESS);
   }).join();
   CHECK(fence.signal() == ticket + 1);
+}
+
+TEST_CASE_METHOD(FenceFixture, "a signal that fails does not bind a fence of the per-thread stream",
+                 "[fence]") {
+  TimelineFence fence(context, CU_STREAM_PER_THREAD);
+  for (const char* call : {"cuStreamIsCapturing", "cuStreamGetId", "cuStreamWriteValue64"}) {
+    recording.fail_next(call, CUDA_ERROR_INVALID_VALUE);
+    CHECK_THROWS_AS(fence.signal(), InvalidValue);
+  }
+  std::uint64_t ticket = 0;
+  std::thread([&] { ticket = fence.signal(); }).join();
+  CHECK(fence.signalled() == ticket);
+  CHECK_THROWS_AS(fence.signal(), InvalidHandle); // now it is that thread's
 }
 
 TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a stream that is being captured, and do nothing",
@@ -286,6 +344,53 @@ TEST_CASE_METHOD(FenceFixture,
   });
   CHECK(fence.wait_for(next, std::chrono::nanoseconds::max()));
   device.join();
+}
+
+TEST_CASE_METHOD(FenceFixture, "a wait of any length ends when the ticket is reached", "[fence]") {
+  TimelineFence fence(context, stream);
+  const auto reached_later = [&](auto wait) {
+    const std::uint64_t ticket = fence.signal();
+    const MemoryOperation write = recording.memory_operation();
+    std::thread device([&] {
+      std::this_thread::sleep_for(2ms);
+      complete(write, ticket);
+    });
+    CHECK(wait(ticket));
+    device.join();
+  };
+  reached_later(
+      [&](std::uint64_t ticket) { return fence.wait_for(ticket, std::chrono::milliseconds::max()); });
+  reached_later([&](std::uint64_t ticket) { return fence.wait_for(ticket, std::chrono::hours::max()); });
+  reached_later([&](std::uint64_t ticket) { return fence.wait_for(ticket, 60.5s); });
+  reached_later([&](std::uint64_t ticket) {
+    return fence.try_wait_for(ticket, std::chrono::seconds::max()) == CUDA_SUCCESS;
+  });
+  const std::uint64_t never = fence.signal();
+  CHECK_FALSE(fence.wait_for(never, 0.001s));
+  CHECK_FALSE(fence.wait_for(never, -1h));
+  CHECK_FALSE(fence.wait_for(never, std::chrono::hours::min()));
+}
+
+TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down the making of a fence", "[fence]") {
+  using Clock = std::chrono::steady_clock;
+  const auto fastest = [&] {
+    Clock::duration least = 1h;
+    const TimelineFence keeps_the_page(context, stream);
+    for (int i = 0; i < 200; ++i) {
+      const Clock::time_point start = Clock::now();
+      const TimelineFence fence(context, stream);
+      least = std::min(least, Clock::now() - start);
+    }
+    recording.calls();
+    return least;
+  };
+  const Clock::duration alone = fastest();
+  for (int i = 0; i < 3'000; ++i) {
+    const Context passing = Context::borrow(context_handle(next_context += 0x100), driver);
+    const TimelineFence fence(passing, stream);
+    recording.calls();
+  }
+  CHECK(fastest() < 10 * alone + 10us); // a look at each would take longer
 }
 
 TEST_CASE_METHOD(FenceFixture, "an empty fence reaches the driver with nothing", "[fence]") {
@@ -408,7 +513,7 @@ TEST_CASE_METHOD(FenceFixture, "where the device writes 32 bits, tickets have 64
   TimelineFence fence(context, stream);
   recording.calls();
   std::uint64_t ticket = fence.signal();
-  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWriteValue32"});
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId", "cuStreamWriteValue32"});
   fence.wait(stream_handle(2), ticket);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWaitValue32"});
   CHECK(recording.memory_operation().flags == CU_STREAM_WAIT_VALUE_GEQ);

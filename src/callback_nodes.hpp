@@ -21,6 +21,8 @@ struct CallbackNode {
   unsigned long long stream = 0;       // cuStreamGetId
   PooledEvent event;
   void (*run)(void* callback, CUresult result) = nullptr; // and destroys it
+  /// The number of the submission, from 1; 0 if the callback is not there, or has been begun.
+  std::atomic<std::uint64_t> submission{0};
   std::uint32_t index = 0;
   std::atomic<std::uint32_t> next_free{0};
   alignas(std::max_align_t) std::byte callback[CompletionQueue::callback_size];
@@ -61,7 +63,15 @@ public:
                                           std::memory_order_relaxed));
   }
 
-  /// Whether there are so many now, those in use included.
+  /// Calls `each` with every node.
+  template <class Each>
+  void for_each(Each each) noexcept {
+    for (std::uint32_t block = 0; block < most_blocks && nodes_[block] != nullptr; ++block)
+      for (std::uint32_t i = 0; i < size_of(block); ++i)
+        each(nodes_[block][i]);
+  }
+
+  /// Whether there are that many now, those in use included.
   bool reserve(std::size_t count) noexcept {
     const std::lock_guard lock(growing_);
     while (first_of(blocks_) < count)

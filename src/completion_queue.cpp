@@ -5,13 +5,24 @@
 #include "callback_nodes.hpp"
 #include "relaxed_mode.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <new>
+#include <pthread.h>
 #include <utility>
+#include <vector>
 
 namespace cuevent {
+
+namespace {
+
+/// How many forks lie between this process and the one that came to use queues.
+constinit std::atomic<std::uint32_t> forks{0};
+
+} // namespace
 
 /// Submitters push nodes onto the inbox, a stack. The poll under way takes the inbox over, and is then alone with
 /// the nodes: it sorts them by stream, and asks for the first of each.
@@ -25,6 +36,8 @@ public:
   const Context& context() const noexcept { return context_; }
 
   CUresult reserve(std::size_t callbacks) noexcept {
+    if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // and a lock may be held by a thread that is not here
+    if (callbacks > CallbackNodes::most()) return CUDA_ERROR_INVALID_VALUE;
     if (!nodes_.reserve(callbacks)) return CUDA_ERROR_OUT_OF_MEMORY;
     return pool_.try_reserve(callbacks);
   }
@@ -35,10 +48,15 @@ public:
 
   /// Destroys this, or leaves that to the poll under way.
   void end() noexcept {
-    if (phase_.exchange(Phase::ended, std::memory_order_acq_rel) == Phase::idle) finish();
+    const Phase before = phase_.exchange(Phase::ended, std::memory_order_acq_rel);
+    if (before != polling()) finish();
   }
 
   bool ended() const noexcept { return phase_.load(std::memory_order_relaxed) == Phase::ended; }
+
+  /// Has the polls that this thread is in told from those of the threads that are not in the child of a fork. False
+  /// if there is no memory.
+  static bool watch_forks() noexcept;
 
   std::size_t pending() const noexcept {
     const std::size_t returned = returned_.load(std::memory_order_acquire); // first: it follows the other
@@ -46,8 +64,24 @@ public:
   }
 
 private:
-  /// Once ended, whoever was polling then, or else the one who ends it, does the rest.
-  enum class Phase { idle, polling, ended };
+  /// Once ended, whoever was polling then, or else the one who ends it, does the rest. All other values are those of
+  /// polling(). One of an earlier process is of a thread that is not in this one.
+  enum class Phase : std::uint32_t { idle, ended };
+  static Phase polling() noexcept { return Phase{2 + forks.load(std::memory_order_relaxed)}; }
+
+  /// The polls that this thread is in, the innermost first.
+  struct Poll {
+    explicit Poll(State& its) noexcept : state(its), outer(polls) { polls = this; }
+    Poll(const Poll&) = delete;
+    Poll& operator=(const Poll&) = delete;
+    ~Poll() { polls = outer; }
+    State& state;
+    Poll* const outer;
+  };
+  static thread_local constinit Poll* polls [[gnu::tls_model("initial-exec")]];
+
+  bool forked() const noexcept { return process_ != forks.load(std::memory_order_relaxed); }
+  void recover() noexcept;
 
   CUresult submit_in_context(CUstream stream, const Source& source, const char*& call) noexcept;
   void push(CallbackNode& node) noexcept;
@@ -63,11 +97,13 @@ private:
   Context context_;
   EventPool pool_;
   CallbackNodes nodes_;
+  const std::uint32_t process_ = forks.load(std::memory_order_relaxed); // whose driver it is
 
   alignas(64) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest
   std::atomic<std::size_t> submitted_{0};
 
   alignas(64) std::atomic<Phase> phase_{Phase::idle};
+  std::uint32_t recovered_ = process_;   // in which process what is below was last put in order
   std::atomic<std::size_t> returned_{0}; // written by the one who polls
   // The streams with callbacks pending, by their ids: of each the oldest node, linked to that of another stream.
   std::array<CallbackNode*, 64> streams_{};
@@ -119,7 +155,8 @@ CUresult CompletionQueue::State::submit_in_context(CUstream stream, const Source
 }
 
 void CompletionQueue::State::push(CallbackNode& node) noexcept {
-  submitted_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t submission = submitted_.fetch_add(1, std::memory_order_relaxed) + 1;
+  node.submission.store(submission, std::memory_order_release); // last, for recover()
   node.next = inbox_.load(std::memory_order_relaxed);
   while (
       !inbox_.compare_exchange_weak(node.next, &node, std::memory_order_release, std::memory_order_relaxed)) {
@@ -129,21 +166,59 @@ void CompletionQueue::State::push(CallbackNode& node) noexcept {
 std::size_t CompletionQueue::State::poll() noexcept {
   if (pending() == 0) return 0;
   Phase phase = Phase::idle;
-  if (!phase_.compare_exchange_strong(phase, Phase::polling, std::memory_order_acquire)) return 0;
-  const std::size_t count = sweep();
-  phase = Phase::polling;
+  while (!phase_.compare_exchange_strong(phase, polling(), std::memory_order_acquire))
+    if (phase == Phase::ended || phase == polling()) return 0;
+  std::size_t count = 0;
+  {
+    const Poll here(*this);
+    count = sweep();
+  }
+  phase = polling();
   if (!phase_.compare_exchange_strong(phase, Phase::idle, std::memory_order_acq_rel)) finish();
   return count;
 }
 
+thread_local constinit CompletionQueue::State::Poll* CompletionQueue::State::polls = nullptr;
+
+bool CompletionQueue::State::watch_forks() noexcept {
+  static const bool watched = pthread_atfork(nullptr, nullptr, [] {
+                                forks.fetch_add(1, std::memory_order_relaxed);
+                                for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
+                                  if (!poll->state.ended()) poll->state.phase_ = polling();
+                              }) == 0;
+  return watched;
+}
+
+/// In the child of a fork: other threads were anywhere in a submission or a poll, and are not here to go on. Finds
+/// the callbacks that are still to run by looking at all nodes.
+void CompletionQueue::State::recover() noexcept {
+  std::vector<CallbackNode*> left;
+  nodes_.for_each([&](CallbackNode& node) {
+    if (node.submission.load(std::memory_order_relaxed) != 0) left.push_back(&node);
+  });
+  std::sort(left.begin(), left.end(), [](const CallbackNode* a, const CallbackNode* b) {
+    return a->submission.load(std::memory_order_relaxed) < b->submission.load(std::memory_order_relaxed);
+  });
+  inbox_.store(nullptr, std::memory_order_relaxed);
+  streams_ = {};
+  for (CallbackNode* const node : left)
+    append(*node);
+  returned_.store(submitted_.load(std::memory_order_relaxed) - left.size(), std::memory_order_release);
+}
+
 std::size_t CompletionQueue::State::sweep() noexcept {
+  if (recovered_ != forks.load(std::memory_order_relaxed)) [[unlikely]] {
+    recover();
+    recovered_ = forks.load(std::memory_order_relaxed);
+  }
   take_inbox();
   const std::size_t before = returned_.load(std::memory_order_relaxed);
   RelaxedMode relaxed(context_.driver().table());
-  CUresult result = CUDA_SUCCESS;
+  const bool usable = !forked();
+  CUresult result = usable ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
   for (CallbackNode*& bucket : streams_) {
     for (CallbackNode** oldest = &bucket; *oldest != nullptr;) {
-      if (result == CUDA_SUCCESS || !is_sticky(result)) { // once sticky, so it is for all
+      if (usable && (result == CUDA_SUCCESS || !is_sticky(result))) { // once sticky, so it is for all
         result = relaxed.enter();
         if (result == CUDA_SUCCESS) result = (*oldest)->event.try_query();
       }
@@ -199,6 +274,7 @@ CallbackNode& CompletionQueue::State::pop(CallbackNode*& oldest) noexcept {
 
 void CompletionQueue::State::run(CallbackNode& node, CUresult result) noexcept {
   node.event = PooledEvent(); // back in the pool for what the callback submits
+  node.submission.store(0, std::memory_order_relaxed);
   try {
     node.run(node.callback, result);
   } catch (const DriverError& error) {
@@ -227,6 +303,7 @@ CompletionQueue::CompletionQueue(const Context& context) {
 }
 
 CUresult CompletionQueue::try_create(CompletionQueue& out, const Context& context) noexcept {
+  if (!State::watch_forks()) return CUDA_ERROR_OUT_OF_MEMORY;
   EventPool pool; // without a bound, as to destroy an event can take for ever: there are as many as nodes
   const CUresult result = EventPool::try_create(pool, context, EventFlags::none, CallbackNodes::most());
   if (result != CUDA_SUCCESS) return result;
@@ -247,6 +324,12 @@ CUresult CompletionQueue::try_reserve(std::size_t callbacks) noexcept {
   return state_ != nullptr ? state_->reserve(callbacks) : CUDA_ERROR_INVALID_HANDLE;
 }
 
+CUresult CompletionQueue::check(const Context& context) const noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return context == state_->context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult CompletionQueue::submit(CUstream stream, const Source& source, const char*& call) noexcept {
   return state_ != nullptr ? state_->submit(stream, source, call) : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -254,6 +337,15 @@ CUresult CompletionQueue::submit(CUstream stream, const Source& source, const ch
 std::size_t CompletionQueue::poll() noexcept { return state_ != nullptr ? state_->poll() : 0; }
 
 std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr ? state_->pending() : 0; }
+
+void CompletionQueue::fail_context(CUresult result) const {
+  const char* const call = "CompletionQueue::when_complete";
+  if (state_ == nullptr) fail(result, call, nullptr);
+  if (result == CUDA_ERROR_INVALID_CONTEXT)
+    throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  throw ContextMismatch(call,
+                        "the stream is of another context than the queue: make a queue for each context");
+}
 
 void CompletionQueue::fail(CUresult result, const char* call, CUstream stream) const {
   if (state_ == nullptr)

@@ -19,7 +19,9 @@ namespace cuevent {
 /// Each callback runs exactly once, whatever happens, in the order of submission for one stream, and is given
 ///   - CUDA_SUCCESS when its work is complete;
 ///   - the sticky code once the device has faulted or the context is lost: all that are pending get that;
-///   - what else cuEventQuery may answer, as CUDA_ERROR_NOT_INITIALIZED in the child of a fork;
+///   - CUDA_ERROR_NOT_INITIALIZED in the child of a fork, which also runs all that were pending at the fork, except
+///     one that another thread was running then;
+///   - what else cuEventQuery may answer;
 ///   - CUDA_ERROR_NOT_READY at the end of the queue, which waits for nothing: the work may still be under way.
 ///     To let it complete first: while (queue.pending() != 0) queue.poll();
 /// What a callback throws ends there, and the error hook is told: the result of a DriverError, of anything else
@@ -49,7 +51,7 @@ public:
 
   /// A queue for streams of `context`, which it shares, or of its green contexts. Calls no driver function.
   explicit CompletionQueue(const Context& context);
-  /// The twin of the constructor: `out` is assigned on success only.
+  /// The non-throwing overload of the constructor: `out` is assigned on success only.
   static CUresult try_create(CompletionQueue& out, const Context& context) noexcept;
 
   CompletionQueue(CompletionQueue&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
@@ -65,7 +67,8 @@ public:
     if (state_ != nullptr) end();
   }
 
-  /// Makes room for so many callbacks to be pending, events included. Driver function: cuEventCreate.
+  /// Makes room for `callbacks` to be pending, events included: while no more are, submissions by any threads make no
+  /// event. Driver function: cuEventCreate. Throws InvalidValue for more than 2^31 - 64.
   void reserve(std::size_t callbacks);
   CUresult try_reserve(std::size_t callbacks) noexcept;
 
@@ -88,10 +91,27 @@ public:
     return submit(stream, erased.source(), call);
   }
 
+  /// The same, and says whose default stream is meant. `context` has to be the queue's, whichever the stream is:
+  /// throws ContextMismatch for another one, InvalidContext for an empty one.
+  template <class Callback>
+  void when_complete(const Context& context, CUstream stream, Callback&& callback) {
+    if (const CUresult result = check(context); result != CUDA_SUCCESS) [[unlikely]]
+      fail_context(result);
+    when_complete(stream, static_cast<Callback&&>(callback));
+  }
+  template <class Callback>
+  CUresult try_when_complete(const Context& context, CUstream stream, Callback&& callback) noexcept {
+    const CUresult result = check(context);
+    return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback)) : result;
+  }
+
   /// For coroutines: const CUresult result = co_await queue.completion(stream); waits for the work submitted to
   /// `stream` when it is awaited, and goes on inside poll(), with what a callback would be given. Where
   /// try_when_complete() refuses, it goes on at once, with the refusal.
   [[nodiscard("the completion is to be awaited")]] Completion completion(CUstream stream) noexcept;
+  /// The same, and says whose default stream is meant, as when_complete(context, stream, callback).
+  [[nodiscard("the completion is to be awaited")]] Completion completion(const Context& context,
+                                                                         CUstream stream) noexcept;
 
   /// Runs the callbacks whose work is complete, and returns how many; 0 if another poll is under way, which may
   /// be the one that runs the caller. Never waits. A sweep costs one question for each stream that has callbacks
@@ -143,7 +163,9 @@ private:
 
   explicit CompletionQueue(State* state) noexcept : state_(state) {}
 
+  CUresult check(const Context& context) const noexcept;
   CUresult submit(CUstream stream, const Source& source, const char*& call) noexcept;
+  [[noreturn, gnu::cold]] void fail_context(CUresult result) const;
   [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, CUstream stream) const;
   void end() noexcept;
 
@@ -155,8 +177,11 @@ private:
 class CompletionQueue::Completion {
 public:
   Completion(CompletionQueue& queue, CUstream stream) noexcept : queue_(queue), stream_(stream) {}
+  /// One that is not waited for: it goes on at once, with `refused`.
+  Completion(CompletionQueue& queue, CUstream stream, CUresult refused) noexcept
+      : queue_(queue), stream_(stream), result_(refused), refused_(refused != CUDA_SUCCESS) {}
 
-  bool await_ready() const noexcept { return false; }
+  bool await_ready() const noexcept { return refused_; }
   template <class Handle> // std::coroutine_handle<...>, without its header
   bool await_suspend(Handle coroutine) noexcept {
     const CUresult refused = queue_.try_when_complete(stream_, [this, coroutine](CUresult result) {
@@ -173,10 +198,16 @@ private:
   CompletionQueue& queue_;
   CUstream stream_;
   CUresult result_ = CUDA_ERROR_NOT_READY;
+  bool refused_ = false;
 };
 
 inline CompletionQueue::Completion CompletionQueue::completion(CUstream stream) noexcept {
   return {*this, stream};
+}
+
+inline CompletionQueue::Completion CompletionQueue::completion(const Context& context,
+                                                               CUstream stream) noexcept {
+  return {*this, stream, check(context)};
 }
 
 } // namespace cuevent

@@ -58,6 +58,10 @@ TEST_CASE("a forked child is told that it cannot use its parent's driver, and en
   check(library, GENERATE("fork-after-init", "fork-after-init-watched"));
 }
 
+TEST_CASE("in a forked child callbacks run once, although another thread was polling", "[fork]") {
+  check(GENERATE("shared", "static"), "fork-while-polling");
+}
+
 TEST_CASE("who forks before the first call of the driver can use it on both sides", "[fork]") {
   check(GENERATE("shared", "static"), "fork-before-init");
 }

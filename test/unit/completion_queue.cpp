@@ -12,9 +12,12 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
+#include <vector>
 
 using namespace cuevent;
 using namespace test;
@@ -368,6 +371,62 @@ TEST_CASE_METHOD(QueueFixture, "a queue moves with its callbacks", "[queue]") {
   CHECK(results == Results{CUDA_ERROR_NOT_READY, CUDA_SUCCESS});
 }
 
+TEST_CASE_METHOD(QueueFixture, "a default stream may be named with the queue's context, and with no other",
+                 "[queue][context]") {
+  CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, stream_handle(1));
+  const Context other = Context::borrow(context_handle(2), driver);
+  const ContextGuard guard(other);
+  int alive = 0;
+  {
+    Counted callback(alive);
+    recording.calls();
+    for (const Context& current : {other, Context::current(driver)}) {
+      const std::string why =
+          refusal<ContextMismatch>([&] { queue.when_complete(current, any, std::move(callback)); });
+      CHECK(why.find("another context than the queue") != std::string::npos);
+      CHECK(queue.try_when_complete(current, any, std::move(callback)) == CUDA_ERROR_INVALID_HANDLE);
+    }
+    CHECK_THROWS_AS(queue.when_complete(Context(), any, std::move(callback)), InvalidContext);
+    CHECK(queue.try_when_complete(Context(), any, std::move(callback)) == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK_FALSE(callback.moved_from);
+    CHECK(recording.calls() == Names{"cuCtxGetCurrent"}); // of Context::current
+  }
+  queue.when_complete(context, any, note());
+  CHECK(queue.try_when_complete(context, any, note()) == CUDA_SUCCESS);
+  for (const Call& call : recording.calls_with_contexts())
+    if (call.name == "cuEventRecord" && is_default_stream(any))
+      CHECK(call.current == context.native_handle());
+  CHECK(queue.poll() == 2);
+  CHECK(results == Results(2, CUDA_SUCCESS));
+  CompletionQueue empty;
+  CHECK_THROWS_AS(empty.when_complete(context, any, note()), InvalidHandle);
+  CHECK(empty.try_when_complete(context, any, note()) == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions by any threads",
+                 "[queue][reserve][threads]") {
+  queue.reserve(64);
+  const auto submit = [&](int count) {
+    for (int i = 0; i < count; ++i)
+      queue.when_complete(stream, note());
+  };
+  std::thread([&] { // threads that go on, with what they keep
+    submit(1);
+    std::thread([&] {
+      submit(1);
+      std::thread([&] { submit(62); }).join();
+    }).join();
+  })
+      .join();
+  CHECK(RecordingDriver::live_events() == events_before + 64);
+  CHECK(queue.poll() == 64);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a reservation has a limit, which is told before memory is taken", "[queue]") {
+  CHECK_THROWS_AS(queue.reserve(std::size_t{1} << 40), InvalidValue);
+  CHECK(queue.try_reserve(std::size_t{1} << 40) == CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_CASE_METHOD(QueueFixture, "with room reserved, submissions make no event", "[queue]") {
   queue.reserve(200);
   CHECK(RecordingDriver::live_events() == events_before + 200);
@@ -473,6 +532,23 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine whose wait is refused goes on at onc
   CHECK(results.back() == CUDA_ERROR_INVALID_HANDLE);
 }
 
+namespace {
+
+Task await_named(CompletionQueue& queue, const Context& context, CUstream stream, Results& results) {
+  results.push_back(co_await queue.completion(context, stream));
+}
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture, "a coroutine names the context of a default stream", "[queue][coroutine]") {
+  await_named(queue, context, nullptr, results);
+  CHECK(queue.pending() == 1);
+  CHECK(queue.poll() == 1);
+  await_named(queue, Context::borrow(context_handle(2), driver), nullptr, results);
+  await_named(queue, Context(), nullptr, results);
+  CHECK(results == Results{CUDA_SUCCESS, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_CONTEXT});
+}
+
 TEST_CASE_METHOD(QueueFixture, "the end of a queue leaves no coroutine suspended", "[queue][coroutine]") {
   all_pending();
   {
@@ -534,4 +610,93 @@ TEST_CASE_METHOD(RecordingFixture, "threads submit and poll at once, and each ca
       CHECK(of_thread[s].ran == (each + streams - 1 - s) / streams);
       CHECK(of_thread[s].in_order);
     }
+}
+
+namespace {
+
+bool exits_with_0(pid_t child) {
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture,
+                 "in a forked child what was pending runs once and in order, whatever a poll was doing",
+                 "[queue][fork]") {
+  static constexpr std::size_t most = 200'000;
+  std::vector<std::atomic<int>> times(most);
+  std::atomic<std::size_t> submitted{0};
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> last{0}; // that ran, of the one stream
+  std::atomic<int> wrong{0};
+  std::atomic<CUresult> expected{CUDA_SUCCESS};
+  std::thread submitter([&] {
+    for (std::size_t i = 0; i < most && !stop; ++i) {
+      while (queue.pending() > 500 && !stop)
+        std::this_thread::yield();
+      queue.when_complete(stream, [&, i](CUresult result) {
+        if (result != expected || (i != 0 && last.exchange(i) >= i)) ++wrong;
+        ++times[i];
+      });
+      ++submitted;
+      recording.calls();
+    }
+  });
+  std::thread poller([&] {
+    for (int i = 0; !stop; ++i) {
+      if (i % 2 == 0) recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY);
+      queue.poll();
+      recording.calls();
+    }
+  });
+  for (int round = 0; round < 40; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      expected = CUDA_ERROR_NOT_INITIALIZED;
+      if (round % 2 == 0)
+        while (queue.pending() != 0)
+          queue.poll();
+      queue = CompletionQueue();
+      std::size_t missing = 0;
+      for (std::size_t i = 0; i < submitted; ++i) {
+        if (times[i] > 1) _exit(1);
+        missing += times[i] == 0;
+      }
+      if (missing > 1) _exit(2); // the one that was being run
+      _exit(wrong == 0 ? 0 : 3);
+    }
+    CHECK(exits_with_0(child));
+  }
+  stop = true;
+  submitter.join();
+  poller.join();
+  CHECK(wrong == 0);
+  while (queue.pending() != 0)
+    queue.poll();
+}
+
+TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll goes on in the child", "[queue][fork]") {
+  pid_t child = -1;
+  std::size_t nested = 1;
+  queue.when_complete(stream, [&](CUresult) {
+    child = fork();
+    if (child == 0) {
+      alarm(20);
+      nested = queue.poll() + queue.poll();
+    }
+  });
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream_handle(std::size_t(1 + i)), note());
+  const std::size_t count = queue.poll();
+  if (child == 0) {
+    while (queue.pending() != 0)
+      queue.poll();
+    const bool right = nested == 0 && count == 4 && results == Results(3, CUDA_ERROR_NOT_INITIALIZED);
+    _exit(right ? 0 : 1);
+  }
+  CHECK(exits_with_0(child));
+  CHECK(count == 4);
+  CHECK(results == Results(3, CUDA_SUCCESS));
 }

@@ -385,7 +385,7 @@ TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down the mak
     return least;
   };
   const Clock::duration alone = fastest();
-  for (int i = 0; i < 3'000; ++i) {
+  for (int i = 0; i < 6'000; ++i) {
     const Context passing = Context::borrow(context_handle(next_context += 0x100), driver);
     const TimelineFence fence(passing, stream);
     recording.calls();

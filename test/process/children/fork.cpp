@@ -3,11 +3,17 @@
 #include "scenario.hpp"
 #include "watched_driver.hpp"
 
+#include <cuevent/completion_queue.hpp>
+#include <gpu.hpp>
+
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace process {
 
@@ -124,6 +130,48 @@ void fork_after_init_watched() {
   after_init(belongings, forbid_calls);
 }
 
+/// Wherever the poll of the other thread is when the child is made.
+void fork_while_polling() {
+  const gpu::Gpu gpu;
+  const gpu::Stream held = gpu.stream(), moving = gpu.stream();
+  constexpr std::size_t count = 20;
+  CompletionQueue queue(gpu.context);
+  queue.reserve(count + 1);
+  std::vector<std::vector<CUresult>> results(count);
+  std::atomic<bool> stop{false};
+  std::thread poller;
+  {
+    gpu::Gate gate(gpu, held);
+    for (std::vector<CUresult>& its : results)
+      queue.when_complete(held, [&its](CUresult result) { its.push_back(result); });
+    poller = std::thread([&] {
+      while (!stop) {
+        queue.when_complete(moving, [](CUresult) {});
+        queue.poll();
+      }
+    });
+    for (int i = 0; i < 20; ++i)
+      expect(in_child([&] {
+               step("polls in a forked child");
+               if (i % 2 == 0)
+                 while (queue.pending() != 0)
+                   queue.poll();
+               queue = CompletionQueue(); // runs those that no poll has run
+               for (const std::vector<CUresult>& its : results)
+                 expect(its == std::vector{CUDA_ERROR_NOT_INITIALIZED},
+                        "each callback runs once in the child");
+             }) == 0,
+             "the child exits with 0");
+  }
+  step("polls in the parent");
+  stop = true;
+  poller.join();
+  while (queue.pending() != 0)
+    queue.poll();
+  for (const std::vector<CUresult>& its : results)
+    expect(its == std::vector{CUDA_SUCCESS}, "each callback runs once in the parent");
+}
+
 void fork_before_init() {
   const auto use = [] {
     const Context context = Context::primary(0);
@@ -140,6 +188,7 @@ void fork_before_init() {
 std::vector<Scenario> fork_scenarios() {
   return {{"fork-after-init", fork_after_init},
           {"fork-after-init-watched", fork_after_init_watched},
+          {"fork-while-polling", fork_while_polling},
           {"fork-before-init", fork_before_init}};
 }
 

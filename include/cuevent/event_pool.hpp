@@ -88,7 +88,8 @@ public:
     recorded_event("cuStreamWaitEvent").wait(context, stream);
   }
   CUresult try_wait(const Context& context, CUstream stream) const noexcept {
-    return recorded_ ? event_->try_wait(context, stream) : CUDA_ERROR_INVALID_HANDLE;
+    if (!recorded_) return CUDA_ERROR_INVALID_HANDLE;
+    return context ? event_->try_wait(context, stream) : CUDA_ERROR_INVALID_CONTEXT;
   }
 
   bool query() const { return recorded_event("cuEventQuery").query(); }

@@ -178,7 +178,12 @@ void pools(const Context& context, CUstream stream, CUstream other) {
   EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_query());
   EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_ipc_handle(handle)); // not interprocess
   EXPECT(CUDA_SUCCESS, lease.try_record(stream));
+  EXPECT(CUDA_SUCCESS, lease.try_record(context, stream));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, lease.try_record(Context(), stream));
+  EXPECT(CUDA_SUCCESS, lease.try_wait(context, other));
   EXPECT(CUDA_SUCCESS, pool.try_wait_stream(other, stream));
+  EXPECT(CUDA_SUCCESS, pool.try_wait_stream(context, other, context, stream));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pool.try_wait_stream(context, other, Context(), stream));
   EXPECT(CUDA_SUCCESS, end.try_record(other));
   EXPECT(CUDA_SUCCESS, end.try_synchronize());
   EXPECT(CUDA_SUCCESS, lease.try_elapsed_time(time, end));
@@ -233,7 +238,8 @@ void completions(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, queue.try_reserve(2));
   sim::hold(stream);
   EXPECT(CUDA_SUCCESS, queue.try_when_complete(stream, callback));
-  EXPECT(CUDA_SUCCESS, queue.try_when_complete(nullptr, callback));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_when_complete(Context(), nullptr, callback));
+  EXPECT(CUDA_SUCCESS, queue.try_when_complete(context, nullptr, callback));
   while (called == 0)
     queue.poll();
   EXPECT_TRUE(called == 1 && queue.poll() == 0 && queue.pending() == 1);

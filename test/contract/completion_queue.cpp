@@ -167,6 +167,19 @@ TEST_CASE_METHOD(QueueFixture, "Callbacks for default streams, with whichever co
   CHECK(test::context_stack() == std::vector{other.native_handle()});
 }
 
+TEST_CASE_METHOD(QueueFixture, "A default stream of another context is refused by name") {
+  const Context other = Context::create(0, driver);
+  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  CompletionQueue queue(context);
+  const ContextGuard guard(other);
+  CHECK_THROWS_AS(queue.when_complete(other, stream, note()), cuevent::ContextMismatch);
+  CHECK(queue.try_when_complete(other, stream, note()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(queue.pending() == 0);
+  queue.when_complete(context, stream, note());
+  CHECK(drain(queue));
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
 TEST_CASE_METHOD(QueueFixture, "A stream of another context is refused") {
   const Context other = Context::create(0, driver);
   const Stream stream(other);

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@
 using namespace std::chrono_literals;
 using cuevent::CaptureMode;
 using cuevent::Context;
+using cuevent::ContextGuard;
 using cuevent::ContextLost;
 using cuevent::DriverEvent;
 using cuevent::EventFlags;
@@ -113,6 +115,55 @@ TEST_CASE_METHOD(Fixture, "wait_stream goes across contexts") {
   PooledEvent mark = pool_of_later.acquire();
   mark.record(later);
   CHECK(mark.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "wait_stream orders the default streams of two contexts, which it names") {
+  const Context other = Context::create(0, driver);
+  EventPool pool(context), pool_of_other(other);
+  PooledEvent mark = pool_of_other.acquire(), lease = pool.acquire();
+  std::optional<Gate> gate;
+  {
+    const ContextGuard current(context);
+    gate.emplace(CU_STREAM_PER_THREAD);
+  }
+  pool.wait_stream(other, CU_STREAM_PER_THREAD, context, CU_STREAM_PER_THREAD);
+  mark.record(other, CU_STREAM_PER_THREAD);
+  CHECK_FALSE(mark.query());
+  gate->open();
+  CHECK(mark.synchronize_for(1min));
+
+  CHECK_THROWS_AS(pool.wait_stream(context, nullptr, other, nullptr), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(lease.record(other, nullptr), cuevent::ContextMismatch);
+  CHECK(lease.try_record(other, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_FALSE(lease.recorded());
+  const ContextGuard current(other);
+  lease.record(context, nullptr);
+  lease.wait(other, nullptr);
+  CHECK(lease.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "What is reserved serves three threads, of which two keep events") {
+  const Stream stream(context);
+  EventPool pool(context);
+  pool.reserve(64);
+  const auto with_lease = [&](const std::function<void()>& meanwhile) {
+    std::thread([&] {
+      PooledEvent lease = pool.acquire();
+      lease.record(stream);
+      meanwhile();
+    }).join();
+  };
+  with_lease([&] {
+    with_lease([&] {
+      with_lease([&] {
+        std::vector<PooledEvent> rest(61);
+        for (PooledEvent& lease : rest)
+          lease = pool.acquire();
+      });
+    });
+  });
+  CHECK(pool.counters().created == 64);
+  CHECK(pool.counters().idle == 64);
 }
 
 TEST_CASE_METHOD(Fixture, "An event that a capture has recorded is its next user's all the same") {

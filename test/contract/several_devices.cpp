@@ -18,6 +18,7 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 using namespace std::chrono_literals;
@@ -275,4 +276,27 @@ TEST_CASE_METHOD(Fixture,
     CHECK_THROWS_AS(theirs.query(), cuevent::StreamCaptureUnsupported);
     CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
   }
+}
+
+TEST_CASE_METHOD(Fixture, "Handle 0 is the default stream of the device whose context is named") {
+  const Context second = second_device(driver);
+  EventPool pool(context), pool_of_second(second);
+  CompletionQueue queue(context);
+  PooledEvent lease = pool.acquire(), mark = pool_of_second.acquire();
+  CHECK_THROWS_AS(lease.record(second, nullptr), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(queue.when_complete(second, nullptr, [](CUresult) {}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(pool.wait_stream(context, nullptr, second, nullptr), cuevent::ContextMismatch);
+  std::optional<Gate> gate;
+  {
+    const ContextGuard current(context);
+    gate.emplace(nullptr);
+  }
+  pool.wait_stream(second, nullptr, context, nullptr);
+  lease.record(context, nullptr);
+  mark.record(second, nullptr);
+  CHECK_FALSE(lease.query());
+  CHECK_FALSE(mark.query());
+  gate->open();
+  CHECK(mark.synchronize_for(1min));
+  CHECK(lease.query());
 }

@@ -1,5 +1,6 @@
 #include <cuevent/completion_queue.hpp>
 
+#include "overloads.hpp"
 #include "recording_fixture.hpp"
 #include "task.hpp"
 
@@ -420,6 +421,38 @@ TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions by any threads"
       .join();
   CHECK(RecordingDriver::live_events() == events_before + 64);
   CHECK(queue.poll() == 64);
+}
+
+TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what the others throw",
+                 "[queue][overloads]") {
+  const auto check = [&](const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
+    return check_overloads(recording, throwing, trying);
+  };
+  const Context own = context, other = Context::borrow(context_handle(2), driver), none;
+  CompletionQueue empty;
+  queue.reserve(1'000); // more than are submitted, so that each submission makes the same calls
+  for (const Context* each : {&own, &none})
+    check([&] { CompletionQueue{*each}; },
+          [&] {
+            CompletionQueue out;
+            return CompletionQueue::try_create(out, *each);
+          });
+  for (CompletionQueue* each : {&queue, &empty}) {
+    for (const std::size_t count : {std::size_t{2}, std::size_t{1} << 40})
+      check([&] { each->reserve(count); }, [&] { return each->try_reserve(count); });
+    for (const CUstreamCaptureStatus status : {CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE,
+                                               CU_STREAM_CAPTURE_STATUS_INVALIDATED}) {
+      recording.capture_status(status);
+      for (CUstream any : {stream, CUstream(nullptr)}) {
+        check([&] { each->when_complete(any, count_call); },
+              [&] { return each->try_when_complete(any, count_call); });
+        for (const Context* in : {&own, &other, &none})
+          check([&] { each->when_complete(*in, any, count_call); },
+                [&] { return each->try_when_complete(*in, any, count_call); });
+      }
+    }
+    recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  }
 }
 
 TEST_CASE_METHOD(QueueFixture, "a reservation has a limit, which is told before memory is taken", "[queue]") {

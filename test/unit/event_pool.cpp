@@ -4,6 +4,7 @@
 #include <cuevent/ipc.hpp>
 
 #include "allocations.hpp"
+#include "overloads.hpp"
 #include "recording_fixture.hpp"
 
 #include <atomic>
@@ -734,6 +735,178 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream records on the one and makes the
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   CHECK(pool.try_wait_stream(stream_handle(2), stream) == CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   CHECK(pool.counters().idle == 1);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a lease is recorded on a default stream of the pool's context, by name",
+                 "[pool][lease][context]") {
+  EventPool pool(context);
+  const Context other = Context::borrow(context_handle(2), driver);
+  const ContextGuard guard(other);
+  for (CUstream const any : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, stream}) {
+    PooledEvent lease = pool.acquire();
+    recording.calls();
+    CHECK_THROWS_AS(lease.record(other, any), ContextMismatch);
+    CHECK(lease.try_record(other, any) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THROWS_AS(lease.record(Context(), any), InvalidContext);
+    CHECK(lease.try_record(Context(), any) == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK_FALSE(lease.recorded());
+    CHECK(recording.calls().empty());
+    lease.record(context, any);
+    CHECK(lease.try_record(context, any) == CUDA_SUCCESS);
+    CHECK(lease.recorded());
+    for (const Call& call : recording.calls_with_contexts())
+      if (call.name == "cuEventRecord")
+        CHECK(call.current == (any == stream ? other : context).native_handle());
+
+    lease.wait(other, any);
+    lease.wait(context, any);
+    CHECK(lease.try_wait(other, any) == CUDA_SUCCESS);
+    std::vector<CUcontext> in;
+    for (const Call& call : recording.calls_with_contexts())
+      if (call.name == "cuStreamWaitEvent") in.push_back(call.current);
+    CHECK(in.size() == 3);
+    CHECK(in.front() == other.native_handle());
+    CHECK(in[1] == (any == stream ? other : context).native_handle());
+    CHECK_THROWS_AS(lease.wait(Context(), any), InvalidContext);
+  }
+  PooledEvent empty, unrecorded = pool.acquire();
+  CHECK_THROWS_AS(empty.record(context, stream), EmptyEvent);
+  CHECK(empty.try_record(context, stream) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(unrecorded.wait(other, stream), NeverRecorded);
+  CHECK(unrecorded.try_wait(other, stream) == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "wait_stream names the contexts of default streams",
+                 "[pool][wait_stream][context]") {
+  EventPool pool(context);
+  const Context other = Context::borrow(context_handle(2), driver);
+  const Context of_other_driver = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
+  pool.reserve(1);
+  recording.calls();
+  pool.wait_stream(other, nullptr, context, nullptr);
+  CHECK(pool.try_wait_stream(other, nullptr, context, nullptr) == CUDA_SUCCESS);
+  std::vector<Call> orders;
+  for (const Call& call : recording.calls_with_contexts())
+    if (call.name == "cuEventRecord" || call.name == "cuStreamWaitEvent") orders.push_back(call);
+  CHECK(orders == std::vector<Call>{{"cuEventRecord", context.native_handle()},
+                                    {"cuStreamWaitEvent", other.native_handle()},
+                                    {"cuEventRecord", context.native_handle()},
+                                    {"cuStreamWaitEvent", other.native_handle()}});
+  pool.wait_stream(context, nullptr, context, nullptr);
+  CHECK(pool.try_wait_stream(context, stream, context, stream) == CUDA_SUCCESS);
+  CHECK_THROWS_AS(pool.wait_stream(context, stream, other, nullptr), ContextMismatch);
+  CHECK(pool.try_wait_stream(context, stream, other, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(pool.wait_stream(of_other_driver, stream, context, nullptr), ContextMismatch);
+  CHECK(pool.try_wait_stream(of_other_driver, stream, context, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(pool.wait_stream(Context(), stream, context, nullptr), InvalidContext);
+  CHECK(pool.try_wait_stream(Context(), stream, context, nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_THROWS_AS(pool.wait_stream(context, stream, Context(), nullptr), InvalidContext);
+  CHECK(pool.try_wait_stream(context, stream, Context(), nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a lease is waited for, for any duration and until any clock's time",
+                 "[pool][lease]") {
+  EventPool pool(context);
+  PooledEvent lease = pool.acquire();
+  lease.record(stream);
+  using std::chrono::system_clock;
+  CHECK(lease.synchronize_for(std::chrono::hours::max()));
+  CHECK(lease.synchronize_for(1.5s));
+  CHECK(lease.synchronize_until(std::chrono::steady_clock::time_point::max()));
+  CHECK(lease.synchronize_until(system_clock::now() + 1h));
+  recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+  CHECK_FALSE(lease.synchronize_for(0.001s));
+  CHECK_FALSE(lease.synchronize_for(std::chrono::hours::min()));
+  CHECK_FALSE(lease.synchronize_until(system_clock::now() - 1h));
+  CHECK_FALSE(lease.synchronize_until(system_clock::now() + 1ms));
+  CHECK(lease.try_synchronize_until(system_clock::now() + 1ms) == CUDA_ERROR_NOT_READY);
+  CHECK(lease.try_synchronize_for(std::chrono::duration<float, std::milli>(0.5F)) == CUDA_ERROR_NOT_READY);
+
+  // While the work is pending, a wait without an end does not end.
+  for (const auto& wait : std::vector<std::function<CUresult()>>{
+           [&] { return lease.try_synchronize_for(std::chrono::milliseconds::max()); },
+           [&] { return lease.try_synchronize_until(system_clock::time_point::max()); }}) {
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    std::thread([&] { // the stub's answers are this thread's own
+      RecordingDriver here;
+      here.fail_call(1'000, CUDA_ERROR_ILLEGAL_ADDRESS); // ends the wait, which asks 1,000 times before
+      here.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+      result = wait();
+    })
+        .join();
+    CHECK(result == CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
+  recording.fail_nothing();
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "the non-throwing overloads of pools and leases return what the others throw",
+                 "[pool][lease][overloads]") {
+  const Context own = context, other = Context::borrow(context_handle(2), driver), none;
+  const long events = RecordingDriver::live_events();
+  const auto check = [&](const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
+    return check_overloads(recording, throwing, trying);
+  };
+  {
+    EventPool pool(context, EventFlags::none), empty;
+    PooledEvent recorded = EventPool(context).acquire(), unrecorded = EventPool(context).acquire(), no_event;
+    recorded.record(stream);
+
+    for (const Context* each : {&own, &none})
+      check([&] { EventPool{*each}; },
+            [&] {
+              EventPool out;
+              return EventPool::try_create(out, *each);
+            });
+    CHECK(check([&] { EventPool(context).acquire(); },
+                [&] {
+                  PooledEvent out;
+                  EventPool fresh(context);
+                  return fresh.try_acquire(out);
+                }) == CUDA_SUCCESS);
+    for (EventPool* each : {&pool, &empty}) {
+      PooledEvent out;
+      check([&] { each->acquire(); }, [&] { return each->try_acquire(out); });
+      for (const std::size_t count : {std::size_t{2}, EventPool::default_max_idle + 1})
+        check([&] { each->reserve(count); }, [&] { return each->try_reserve(count); });
+      for (CUstream later : {stream, stream_handle(2), CUstream(nullptr)}) {
+        check([&] { each->wait_stream(later, stream); },
+              [&] { return each->try_wait_stream(later, stream); });
+        for (const Context* of_later : {&own, &other, &none})
+          for (const Context* of_earlier : {&own, &other, &none})
+            check([&] { each->wait_stream(*of_later, later, *of_earlier, stream); },
+                  [&] { return each->try_wait_stream(*of_later, later, *of_earlier, stream); });
+      }
+    }
+    for (PooledEvent* each : {&recorded, &unrecorded, &no_event}) {
+      for (CUstream any : {stream, CUstream(nullptr)}) {
+        check([&] { each->wait(any); }, [&] { return each->try_wait(any); });
+        for (const Context* in : {&own, &other, &none})
+          check([&] { each->wait(*in, any); }, [&] { return each->try_wait(*in, any); });
+      }
+      check([&] { each->query(); }, [&] { return each->try_query(); });
+      check([&] { each->query_relaxed(); }, [&] { return each->try_query_relaxed(); });
+      check([&] { each->synchronize(); }, [&] { return each->try_synchronize(); });
+      check([&] { each->synchronize_for(1ns); }, [&] { return each->try_synchronize_for(1ns); });
+      check([&] { each->synchronize_until({}); }, [&] { return each->try_synchronize_until({}); });
+      DriverEvent::Milliseconds time{};
+      for (PooledEvent* end : {&recorded, &unrecorded, &no_event})
+        check([&] { static_cast<void>(each->elapsed_time(*end)); },
+              [&] { return each->try_elapsed_time(time, *end); });
+      IpcHandle handle;
+      check([&] { static_cast<void>(each->ipc_handle()); }, [&] { return each->try_ipc_handle(handle); });
+    }
+    for (PooledEvent* each : {&unrecorded, &no_event}) // from here on the former is recorded
+      for (CUstream any : {stream, CUstream(nullptr)}) {
+        check([&] { each->record(any); }, [&] { return each->try_record(any); });
+        for (const Context* in : {&own, &other, &none})
+          check([&] { each->record(*in, any); }, [&] { return each->try_record(*in, any); });
+      }
+  }
+  collect();
+  for (long left = RecordingDriver::live_events(); left > events; --left)
+    driver.table().cuEventDestroy_v4000(nullptr); // those whose destruction the test has made fail
 }
 
 TEST_CASE_METHOD(RecordingFixture, "where the context is lost, leases say so and the end is silent",

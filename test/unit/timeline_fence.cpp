@@ -1,5 +1,6 @@
 #include <cuevent/timeline_fence.hpp>
 
+#include "overloads.hpp"
 #include "recording_fixture.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
@@ -491,6 +492,40 @@ TEST_CASE_METHOD(FenceFixture, "a fence cannot be made in no context", "[fence]"
   CHECK_FALSE(fence);
   CHECK(TimelineFence::try_create(fence, context, stream) == CUDA_SUCCESS);
   CHECK(fence);
+}
+
+TEST_CASE_METHOD(FenceFixture, "the non-throwing overloads of fences return what the others throw",
+                 "[fence][overloads]") {
+  const auto check = [&](const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
+    return check_overloads(recording, throwing, trying);
+  };
+  const Context own = context, none;
+  for (const Context* each : {&own, &none})
+    check([&] { TimelineFence(*each, stream); },
+          [&] {
+            TimelineFence out;
+            return TimelineFence::try_create(out, *each, stream);
+          });
+  TimelineFence fence(context, stream), of_default(context, nullptr),
+      of_thread(context, CU_STREAM_PER_THREAD), of_other_thread(context, CU_STREAM_PER_THREAD), empty;
+  std::thread([&] { of_other_thread.signal(); }).join();
+  for (const CUstreamCaptureStatus status :
+       {CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE}) {
+    recording.capture_status(status);
+    for (TimelineFence* each : {&fence, &of_default, &of_thread, &of_other_thread, &empty}) {
+      std::uint64_t out = 0;
+      check([&] { each->signal(); }, [&] { return each->try_signal(out); });
+      for (const std::uint64_t ticket : {std::uint64_t{0}, each->signalled(), each->signalled() + 1000}) {
+        for (CUstream any : {stream, stream_handle(2), CUstream(nullptr), CU_STREAM_PER_THREAD})
+          check([&] { each->wait(any, ticket); }, [&] { return each->try_wait(any, ticket); });
+        check(
+            [&] {
+              if (!each->wait_for(ticket, 0s)) throw NotReady("TimelineFence::wait_for");
+            },
+            [&] { return each->try_wait_for(ticket, 0s); });
+      }
+    }
+  }
 }
 
 TEST_CASE_METHOD(FenceFixture, "whichever call fails, the failure is told and nothing is left behind",

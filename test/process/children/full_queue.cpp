@@ -108,6 +108,28 @@ void full_queue() {
     use_pool();
     std::thread(use_pool).join();
     expect(pool.counters().created == 80, "what was reserved is enough");
+    const auto keep_some = [&](auto keep_more) {
+      const PooledEvent first = pool.acquire(); // and the thread keeps others, until those inside have ended
+      keep_more();
+    };
+    const auto in_thread = [](auto run) { std::thread(run).join(); };
+    in_thread([&] {
+      keep_some([&] {
+        in_thread([&] {
+          keep_some([&] {
+            in_thread([&] {
+              const std::vector<PooledEvent> leases = [&] {
+                std::vector<PooledEvent> made;
+                for (int i = 0; i < 78; ++i)
+                  made.push_back(pool.acquire());
+                return made;
+              }();
+            });
+          });
+        });
+      });
+    });
+    expect(pool.counters().created == 80, "what was reserved is enough, also for three threads");
 
     step("the end of events that are retired, beside a full queue");
     retire(std::move(given_away));

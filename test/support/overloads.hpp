@@ -1,0 +1,55 @@
+// That a non-throwing overload returns what the throwing one throws.
+#pragma once
+
+#include "recording_fixture.hpp"
+
+#include <functional>
+#include <new>
+
+namespace test {
+
+/// What `call` throws, as a result.
+inline CUresult thrown_by(const std::function<void()>& call) {
+  try {
+    call();
+    return CUDA_SUCCESS;
+  } catch (const cuevent::DriverError& error) {
+    return error.result();
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+/// Compares the two, also with each of the driver calls of `trying` failing in turn. Both are called many times, and
+/// make the same driver calls each time but the first. Returns the result when no call fails.
+inline CUresult check_overloads(RecordingDriver& recording, const std::function<void()>& throwing,
+                                const std::function<CUresult()>& trying) {
+  const HookedErrors hooked; // of destructors whose calls fail
+  trying();
+  recording.calls();
+  const CUresult result = trying();
+  const Names calls = recording.calls();
+  CHECK(thrown_by(throwing) == result);
+  const std::vector<CUcontext> stack = recording.context_stack();
+  const CUstreamCaptureMode mode = recording.capture_mode();
+  const auto with_failure = [&](std::size_t k, CUresult failure, const std::function<CUresult()>& call) {
+    recording.fail_call(int(k) + 1, failure);
+    const CUresult got = call();
+    recording.fail_nothing();
+    recording.context_stack() = stack; // which the failing call did not put back
+    recording.capture_mode() = mode;
+    return got;
+  };
+  for (std::size_t k = 0; k < calls.size(); ++k)
+    for (const CUresult failure : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_HANDLE,
+                                   CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_ILLEGAL_ADDRESS,
+                                   CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
+      CAPTURE(k, calls[k], failure);
+      const CUresult tried = with_failure(k, failure, trying);
+      CHECK(with_failure(k, failure, [&] { return thrown_by(throwing); }) == tried);
+    }
+  recording.calls();
+  return result;
+}
+
+} // namespace test

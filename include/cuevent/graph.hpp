@@ -58,7 +58,8 @@ public:
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
   /// Destroys an owned graph, and the events that graphs have released so far. Driver functions:
-  /// cuGraphDestroy, cuEventDestroy, which can wait as ~DriverEvent.
+  /// cuGraphDestroy, cuEventDestroy, which can wait as ~DriverEvent. Such an event can be the last owner of its
+  /// context, which then ends with it: retired_events.hpp.
   ~Graph();
 
   /// Adds a node that records, or waits for, `event` once the nodes of `after` are done.
@@ -129,7 +130,8 @@ public:
   GraphExec(GraphExec&& other) noexcept;
   GraphExec& operator=(GraphExec&& other) noexcept;
   /// Destroys an owned exec, the events it was given and those that graphs have released so far. If it was
-  /// given any, the last launch has to have completed. Driver functions: cuGraphExecDestroy, cuEventDestroy.
+  /// given any, the last launch has to have completed. Driver functions: cuGraphExecDestroy, cuEventDestroy. Such an
+  /// event can be the last owner of its context, which then ends with it: retired_events.hpp.
   ~GraphExec();
 
   /// Submits the graph to `stream`. Driver function: cuGraphLaunch.

@@ -278,7 +278,8 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture, "Handle 0 is the default stream of the device whose context is named") {
+TEST_CASE_METHOD(Fixture, "Handle 0 is the default stream of the device whose context is named",
+                 "[devices]") {
   const Context second = second_device(driver);
   EventPool pool(context), pool_of_second(second);
   CompletionQueue queue(context);

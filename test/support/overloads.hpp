@@ -41,9 +41,9 @@ inline CUresult check_overloads(RecordingDriver& recording, const std::function<
     return got;
   };
   for (std::size_t k = 0; k < calls.size(); ++k)
-    for (const CUresult failure : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_HANDLE,
-                                   CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_ILLEGAL_ADDRESS,
-                                   CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
+    for (const CUresult failure :
+         {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_OUT_OF_MEMORY,
+          CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
       CAPTURE(k, calls[k], failure);
       const CUresult tried = with_failure(k, failure, trying);
       CHECK(with_failure(k, failure, [&] { return thrown_by(throwing); }) == tried);

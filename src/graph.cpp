@@ -20,6 +20,14 @@ void check_event(const Context& context, const DriverEvent& event, const char* c
     throw ContextMismatch(call, "the event is of another driver than the graph: make it with the graph's");
 }
 
+void check_not_empty(const Graph& graph, const char* call) {
+  if (!graph) throw InvalidHandle(call, "the graph is empty: it was moved from or released");
+}
+
+void check_not_empty(const GraphExec& exec, const char* call) {
+  if (!exec) throw InvalidHandle(call, "the GraphExec is empty: it was moved from or released");
+}
+
 template <class Handle>
 void check_handle(Handle handle, const char* call) {
   if (handle == nullptr) throw InvalidHandle(call, "the handle is null");
@@ -27,6 +35,23 @@ void check_handle(Handle handle, const char* call) {
 
 constexpr const char* not_of_this_graph = "the event is of another context than the one it replaces, or the "
                                           "node is not an event node of this graph";
+
+template <class Node>
+Node only_node(const Graph& graph, const std::vector<Node>& nodes, const DriverEvent& event,
+               const char* call) {
+  const Node* found = nullptr;
+  for (const Node& node : nodes) {
+    if (graph.event(node) != event.native_handle()) continue;
+    if (found != nullptr)
+      throw InvalidValue(call, "several nodes of the graph have this event: choose one of event_nodes()");
+    found = &node;
+  }
+  if (found == nullptr)
+    throw NotFound(call,
+                   "no node of the graph has this event: a capture makes a node of an external record or "
+                   "wait only, and set_event() may have given the node another event");
+  return *found;
+}
 
 /// The end of a user object, called when the last graph has let go of it: by a thread of the driver, which
 /// must not be called from here.
@@ -70,6 +95,7 @@ Graph::~Graph() {
 
 EventRecordNode Graph::add_record(const DriverEvent& event, std::span<const CUgraphNode> after) {
   const char* const call = "cuGraphAddEventRecordNode";
+  check_not_empty(*this, call);
   check_event(context_, event, call);
   CUgraphNode node = nullptr;
   check(context_,
@@ -85,6 +111,7 @@ EventRecordNode Graph::add_record(const DriverEvent& event, std::initializer_lis
 
 EventWaitNode Graph::add_wait(const DriverEvent& event, std::span<const CUgraphNode> after) {
   const char* const call = "cuGraphAddEventWaitNode";
+  check_not_empty(*this, call);
   check_event(context_, event, call);
   CUgraphNode node = nullptr;
   check(context_,
@@ -99,6 +126,7 @@ EventWaitNode Graph::add_wait(const DriverEvent& event, std::initializer_list<CU
 }
 
 CUevent Graph::event(EventRecordNode node) const {
+  check_not_empty(*this, "cuGraphEventRecordNodeGetEvent");
   CUevent event = nullptr;
   check(context_, table().cuGraphEventRecordNodeGetEvent_v11010(node.native_handle(), &event),
         "cuGraphEventRecordNodeGetEvent");
@@ -106,6 +134,7 @@ CUevent Graph::event(EventRecordNode node) const {
 }
 
 CUevent Graph::event(EventWaitNode node) const {
+  check_not_empty(*this, "cuGraphEventWaitNodeGetEvent");
   CUevent event = nullptr;
   check(context_, table().cuGraphEventWaitNodeGetEvent_v11010(node.native_handle(), &event),
         "cuGraphEventWaitNodeGetEvent");
@@ -114,6 +143,7 @@ CUevent Graph::event(EventWaitNode node) const {
 
 void Graph::set_event(EventRecordNode node, const DriverEvent& event) {
   const char* const call = "cuGraphEventRecordNodeSetEvent";
+  check_not_empty(*this, call);
   check_event(context_, event, call);
   check(context_, table().cuGraphEventRecordNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
         call);
@@ -121,12 +151,14 @@ void Graph::set_event(EventRecordNode node, const DriverEvent& event) {
 
 void Graph::set_event(EventWaitNode node, const DriverEvent& event) {
   const char* const call = "cuGraphEventWaitNodeSetEvent";
+  check_not_empty(*this, call);
   check_event(context_, event, call);
   check(context_, table().cuGraphEventWaitNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
         call);
 }
 
 Graph::EventNodes Graph::event_nodes() const {
+  check_not_empty(*this, "cuGraphGetNodes");
   std::size_t count = 0;
   check(context_, table().cuGraphGetNodes_v10000(graph_, nullptr, &count), "cuGraphGetNodes");
   std::vector<CUgraphNode> nodes(count);
@@ -142,7 +174,22 @@ Graph::EventNodes Graph::event_nodes() const {
   return found;
 }
 
+EventRecordNode Graph::record_node(const DriverEvent& event) const {
+  const char* const call = "Graph::record_node";
+  check_not_empty(*this, call);
+  check_event(context_, event, call);
+  return only_node(*this, event_nodes().records, event, call);
+}
+
+EventWaitNode Graph::wait_node(const DriverEvent& event) const {
+  const char* const call = "Graph::wait_node";
+  check_not_empty(*this, call);
+  check_event(context_, event, call);
+  return only_node(*this, event_nodes().waits, event, call);
+}
+
 void Graph::retain(DriverEvent&& event) {
+  check_not_empty(*this, "cuUserObjectCreate");
   check_event(context_, event, "cuUserObjectCreate");
   auto retired = std::make_unique<RetiredEvent>();
   CUuserObject object = nullptr;
@@ -161,6 +208,7 @@ void Graph::retain(DriverEvent&& event) {
 }
 
 GraphExec Graph::instantiate() const {
+  check_not_empty(*this, "cuGraphInstantiateWithFlags");
   const ContextGuard guard(context_);
   CUgraphExec exec = nullptr;
   check(context_, table().cuGraphInstantiateWithFlags_v11040(&exec, graph_, 0),
@@ -212,6 +260,7 @@ GraphExec::~GraphExec() {
 }
 
 void GraphExec::launch(CUstream stream) {
+  check_not_empty(*this, "cuGraphLaunch");
   if (is_default_stream(stream)) {
     const ContextGuard guard(context_);
     check(context_, table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch");
@@ -222,6 +271,7 @@ void GraphExec::launch(CUstream stream) {
 
 void GraphExec::set_event(EventRecordNode node, const DriverEvent& event) {
   const char* const call = "cuGraphExecEventRecordNodeSetEvent";
+  check_not_empty(*this, call);
   check_event(context_, event, call);
   check(context_,
         table().cuGraphExecEventRecordNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
@@ -230,6 +280,7 @@ void GraphExec::set_event(EventRecordNode node, const DriverEvent& event) {
 
 void GraphExec::set_event(EventWaitNode node, const DriverEvent& event) {
   const char* const call = "cuGraphExecEventWaitNodeSetEvent";
+  check_not_empty(*this, call);
   check_event(context_, event, call);
   check(context_,
         table().cuGraphExecEventWaitNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),

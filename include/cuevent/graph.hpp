@@ -35,7 +35,7 @@ private:
 class GraphExec;
 
 /// A CUgraph, which it destroys unless it borrows it. Move-only; empty after a move or release(), and calls
-/// on an empty one throw.
+/// on an empty one throw InvalidHandle.
 ///
 /// Whoever puts an event into a graph by reference keeps it alive until the graph, and every GraphExec made
 /// from it, is destroyed and their last launch has completed: launching a graph whose event is gone is
@@ -85,6 +85,12 @@ public:
   /// All event nodes; of a captured graph, those that external records and waits have made. In no given
   /// order: event() tells which is which. Driver functions: cuGraphGetNodes, cuGraphNodeGetType.
   EventNodes event_nodes() const;
+
+  /// The node that records, or waits for, `event`, for example to point it at another. Driver
+  /// functions: those of event_nodes(), and of event() for each such node. Throws EmptyEvent,
+  /// NotFound if there is none, InvalidValue if there are several.
+  EventRecordNode record_node(const DriverEvent& event) const;
+  EventWaitNode wait_node(const DriverEvent& event) const;
 
   /// Hands `event` to the graph, which keeps it until the graph and all that is instantiated from it from now
   /// on are destroyed and have run; then the end of another graph or exec, or collect(), destroys it. Not for

@@ -272,3 +272,27 @@ TEST_CASE_METHOD(Fixture,
   CHECK(was_recorded(event));
   CHECK(test::context_stack().empty());
 }
+
+TEST_CASE_METHOD(Fixture, "The node of an event is found, to be pointed at another") {
+  const Stream stream(context);
+  DriverEvent recorded(context, EventFlags::timing), awaited(context), other(context, EventFlags::timing);
+  StreamCapture capture(context, stream);
+  awaited.wait(stream, WaitFlags::external);
+  recorded.record(stream, RecordFlags::external);
+  Graph graph = capture.end();
+  const EventRecordNode node = graph.record_node(recorded);
+  CHECK(graph.event(node) == recorded.native_handle());
+  CHECK(graph.event(graph.wait_node(awaited)) == awaited.native_handle());
+  CHECK_THROWS_AS(graph.record_node(awaited), cuevent::NotFound);
+  CHECK_THROWS_AS(graph.wait_node(recorded), cuevent::NotFound);
+  GraphExec exec = graph.instantiate();
+  exec.set_event(node, std::as_const(other));
+  exec.launch(stream);
+  CHECK(other.synchronize_for(1min));
+  CHECK(was_recorded(other));
+  CHECK_FALSE(was_recorded(recorded));
+  CHECK(graph.record_node(recorded) == node); // the graph is as it was
+
+  graph.add_record(recorded);
+  CHECK_THROWS_AS(graph.record_node(recorded), cuevent::InvalidValue);
+}

@@ -4,8 +4,10 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <functional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 using namespace cuevent;
 using namespace test;
@@ -96,6 +98,32 @@ TEST_CASE_METHOD(RecordingFixture, "event_nodes are those that record and those 
   const Graph::EventNodes found = graph.event_nodes();
   CHECK(found.records == std::vector{EventRecordNode(node_handle(1)), EventRecordNode(node_handle(4))});
   CHECK(found.waits == std::vector{EventWaitNode(node_handle(2))});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the node of an event is found if there is exactly one", "[graph]") {
+  const DriverEvent event = timed(), other = timed();
+  const Graph graph = Graph::borrow(context, graph_handle(1));
+  recording.graph_nodes({CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                         CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_WAIT_EVENT});
+  Graph settable = Graph::borrow(context, graph_handle(1));
+  settable.set_event(EventRecordNode(node_handle(0)), other);
+  settable.set_event(EventRecordNode(node_handle(1)), event);
+  settable.set_event(EventWaitNode(node_handle(2)), event);
+  settable.set_event(EventWaitNode(node_handle(3)), other);
+  CHECK(graph.record_node(event) == EventRecordNode(node_handle(1)));
+  CHECK(graph.wait_node(event) == EventWaitNode(node_handle(2)));
+
+  const DriverEvent absent = timed();
+  CHECK_THAT(refusal<NotFound>([&] { graph.record_node(absent); }), ContainsSubstring("no node"));
+  CHECK_THAT(refusal<NotFound>([&] { graph.wait_node(absent); }), ContainsSubstring("no node"));
+  settable.set_event(EventRecordNode(node_handle(0)), event);
+  settable.set_event(EventWaitNode(node_handle(3)), event);
+  CHECK_THAT(refusal<InvalidValue>([&] { graph.record_node(event); }), ContainsSubstring("several nodes"));
+  CHECK_THAT(refusal<InvalidValue>([&] { graph.wait_node(event); }), ContainsSubstring("several nodes"));
+  recording.calls();
+  refusal<EmptyEvent>([&] { graph.record_node(DriverEvent()); });
+  refusal<EmptyEvent>([&] { graph.wait_node(DriverEvent()); });
+  CHECK(recording.calls().empty());
 }
 
 TEST_CASE_METHOD(RecordingFixture, "an empty event reaches no driver call", "[graph]") {
@@ -236,8 +264,28 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or an exec em
   CHECK(moved.context() == context);
   recording.calls();
   const DriverEvent event = DriverEvent::borrow(context, event_handle(1), EventFlags::none);
-  refusal<InvalidHandle>([&] { graph.add_record(event); });
-  refusal<InvalidContext>([&] { graph.instantiate(); });
+  const EventRecordNode record(node_handle(0));
+  const EventWaitNode wait(node_handle(0));
+  const std::vector<std::function<void()>> uses{[&] { graph.add_record(event); },
+                                                [&] { graph.add_wait(event); },
+                                                [&] { graph.event(record); },
+                                                [&] { graph.event(wait); },
+                                                [&] { graph.set_event(record, event); },
+                                                [&] { graph.set_event(wait, event); },
+                                                [&] { graph.event_nodes(); },
+                                                [&] { graph.record_node(event); },
+                                                [&] { graph.wait_node(event); },
+                                                [&] { graph.retain(DriverEvent()); },
+                                                [&] { graph.instantiate(); }};
+  for (const auto& use : uses)
+    CHECK_THAT(refusal<InvalidHandle>(use), ContainsSubstring("the graph is empty"));
+  GraphExec released = GraphExec::borrow(context, exec_handle(1));
+  released.release();
+  const std::vector<std::function<void()>> launches{
+      [&] { released.launch(stream); }, [&] { released.launch(CU_STREAM_LEGACY); },
+      [&] { released.set_event(record, event); }, [&] { released.set_event(wait, event); }};
+  for (const auto& use : launches)
+    CHECK_THAT(refusal<InvalidHandle>(use), ContainsSubstring("the GraphExec is empty"));
   CHECK(recording.calls().empty());
 
   CHECK(moved.release() == handle);

@@ -32,12 +32,12 @@ void add_to_ring(std::vector<Element>& ring, std::uint64_t& count, const Element
 
 } // namespace
 
-CUresult StageTimer::State::make_room(Track& track, std::size_t boundaries) noexcept {
+CUresult StageTimer::State::make_room(Track& track, std::size_t events, std::size_t records) noexcept {
   std::size_t spans = 0;
-  if (track.free() >= boundaries) [[likely]]
+  if (track.has_room(events, records)) [[likely]]
     return CUDA_SUCCESS;
   CUresult result = read(track, spans);
-  while (track.free() < boundaries) {
+  while (!track.has_room(events, records)) {
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return result;
     if (options.when_full == WhenFull::drop || track.read == track.next) return CUDA_ERROR_NOT_READY;
     result = track.at(track.read).event.try_synchronize_for(patience);
@@ -50,7 +50,7 @@ CUresult StageTimer::State::make_room(Track& track, std::size_t boundaries) noex
 CUresult StageTimer::State::read(Track& track, std::size_t& spans) noexcept {
   for (; track.read != track.next; ++track.read) {
     Boundary& boundary = track.at(track.read);
-    if (boundary.recorded) {
+    if (boundary.recorded != Boundary::Recorded::no) {
       const CUresult result = clock.time_of(boundary.event, boundary.time);
       if (result != CUDA_SUCCESS) return failed_in_clock(result);
       // An event in a graph can be ahead of one before it that was recorded beside the stream, which is late.
@@ -58,6 +58,7 @@ CUresult StageTimer::State::read(Track& track, std::size_t& spans) noexcept {
       if (behind > 0 && behind < lateness) boundary.time = track.latest;
       track.latest = boundary.time;
     }
+    if (boundary.recorded == Boundary::Recorded::by_call) --track.submitted;
     spans += retire(track, boundary);
   }
   return CUDA_SUCCESS;
@@ -68,7 +69,7 @@ std::size_t StageTimer::State::retire(Track& track, Boundary& boundary) noexcept
   if (boundary.change.closes) {
     const Track::Begun begun = track.begun.back();
     track.begun.pop_back();
-    if (boundary.recorded) {
+    if (boundary.recorded != Boundary::Recorded::no) {
       const StageSpan span{.number = begun.number,
                            .stage = begun.stage,
                            .stream = StreamId(&track - tracks.data()),
@@ -91,6 +92,7 @@ std::size_t StageTimer::State::retire(Track& track, Boundary& boundary) noexcept
 }
 
 CUresult StageTimer::State::poll(std::size_t& spans) noexcept {
+  forget_ended_captures();
   if (const CUresult result = clock.keep_up(); result != CUDA_SUCCESS) return failed_in_clock(result);
   for (Track& track : tracks) {
     const CUresult result = read(track, spans);
@@ -108,7 +110,7 @@ CUresult StageTimer::State::collect(std::size_t& spans) noexcept {
     if (busy == tracks.end()) return CUDA_SUCCESS;
     // The last that was recorded; not longer at a time than an anchor of the clock may wait.
     Ticket last = busy->next - 1;
-    while (last != busy->read && !busy->at(last).recorded)
+    while (last != busy->read && busy->at(last).recorded == Boundary::Recorded::no)
       --last;
     const CUresult result = busy->at(last).event.try_synchronize_for(patience);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return failed("cuEventQuery", result);

@@ -23,15 +23,16 @@ CapturedStages::OnTrack& CapturedStages::on(std::uint32_t track) {
 }
 
 CUresult StageTimer::State::track_of(CUstream stream, std::uint32_t& track) {
-  if (last_track_ < tracks.size() && tracks[last_track_].stream.handle == stream) {
-    track = static_cast<std::uint32_t>(last_track_);
-    return CUDA_SUCCESS;
-  }
-  const auto found = std::find_if(tracks.begin(), tracks.end(),
-                                  [&](const Track& each) { return each.stream.handle == stream; });
-  last_track_ = static_cast<std::size_t>(found - tracks.begin());
+  if (last_track_ >= tracks.size() || tracks[last_track_].stream.handle != stream)
+    last_track_ = find_track(stream);
   track = static_cast<std::uint32_t>(last_track_);
-  return found != tracks.end() ? CUDA_SUCCESS : add_track(stream, {}, track);
+  return last_track_ < tracks.size() ? CUDA_SUCCESS : add_track(stream, {}, track);
+}
+
+std::size_t StageTimer::State::find_track(CUstream stream) const noexcept {
+  const auto found = std::find_if(tracks.begin(), tracks.end(),
+                                  [&](const Track& each) { return same_stream(each.stream.handle, stream); });
+  return static_cast<std::size_t>(found - tracks.begin());
 }
 
 CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, std::uint32_t& track) {
@@ -42,7 +43,8 @@ CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, st
       std::count_if(tracks.begin(), tracks.end(), [](const Track& each) { return each.beside != nullptr; }));
   // The per-thread stream is another one on each thread.
   if (used < streams_beside.size() && stream != CU_STREAM_PER_THREAD)
-    added.beside = streams_beside[used].handle();
+    added.permit = SideStreamPermit(context, context_id_, options.streams_beside);
+  if (added.permit) added.beside = streams_beside[used].handle();
   added.ring.resize(options.events_per_stream);
   added.arrows.reserve(most_arrows_to_one);
   CUresult result = CUDA_SUCCESS;
@@ -59,7 +61,7 @@ CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, st
   return CUDA_SUCCESS;
 }
 
-CUresult StageTimer::State::capture_of(CUstream stream, cuuint64_t& capture) noexcept {
+CUresult StageTimer::State::capture_of(CUstream stream, Capturing& capture) noexcept {
   const DriverTable& table = context.driver().table();
   call = "cuCtxPushCurrent"; // by which on_stream may fail
   return on_stream(context, stream, [&] {
@@ -69,17 +71,33 @@ CUresult StageTimer::State::capture_of(CUstream stream, cuuint64_t& capture) noe
     if (status == CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_SUCCESS;
     if (status == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
       return failed("StageTimer", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    result = table.cuStreamGetCaptureInfo_v11030(stream, &status, &capture, nullptr, nullptr, nullptr);
+    result =
+        table.cuStreamGetCaptureInfo_v11030(stream, &status, &capture.id, &capture.graph, nullptr, nullptr);
     return result == CUDA_SUCCESS ? result : failed("cuStreamGetCaptureInfo", result);
   });
 }
 
-CapturedStages& StageTimer::State::captured_in(cuuint64_t capture) {
-  const auto found = std::find_if(captures.begin(), captures.end(),
-                                  [&](const CapturedStages& each) { return each.capture == capture; });
-  return found != captures.end() ? *found
-                                 : captures.emplace_back(CapturedStages{
-                                       .capture = capture, .nodes = {}, .tracks = {}, .arrows = {}});
+CapturedStages* StageTimer::State::captured_in(cuuint64_t capture) noexcept {
+  const auto found = std::find_if(captures.begin(), captures.end(), [&](const CapturedStages& each) {
+    return each.capture == capture && !each.events->ended();
+  });
+  return found != captures.end() ? &*found : nullptr;
+}
+
+CUresult StageTimer::State::begin_captured(Capturing capture) {
+  forget_ended_captures();
+  released_by_graphs.collect(); // the events of abandoned captures, which nothing else may ever end
+  captures.reserve(captures.size() + 1);
+  std::shared_ptr<CaptureEvents> events;
+  const CUresult result = CaptureEvents::attach(events, context.driver().table(), capture.graph, call);
+  if (result == CUDA_SUCCESS)
+    captures.push_back(
+        {.capture = capture.id, .events = std::move(events), .nodes = {}, .tracks = {}, .arrows = {}});
+  return result;
+}
+
+void StageTimer::State::forget_ended_captures() noexcept {
+  std::erase_if(captures, [](const CapturedStages& each) { return each.events->ended(); });
 }
 
 CUresult StageTimer::State::request(CUstream stream, Request what, StageId stage) {
@@ -92,10 +110,10 @@ CUresult StageTimer::State::request(CUstream stream, Request what, StageId stage
 
 CUresult StageTimer::State::change(std::uint32_t index, Request what, StageId stage) {
   Track& track = tracks[index];
-  cuuint64_t capture = 0;
+  Capturing capture;
   CUresult result = capture_of(track.stream.handle, capture);
   if (result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return result;
-  if (capture != 0) return change_captured(index, capture, what, stage);
+  if (capture.id != 0) return change_captured(index, capture, what, stage);
 
   const bool opens = what != Request::close;
   const bool closes = what != Request::open && !track.open.empty();
@@ -117,7 +135,7 @@ CUresult StageTimer::State::change(std::uint32_t index, Request what, StageId st
   }
   bool timed = opens && result == CUDA_SUCCESS;
   if (timed) { // one event for the beginning, and one that is kept for the end
-    const CUresult room = make_room(track, 2);
+    const CUresult room = make_room(track, 2, 2);
     timed = room == CUDA_SUCCESS;
     if (room != CUDA_ERROR_NOT_READY) result = room;
   }
@@ -127,7 +145,8 @@ CUresult StageTimer::State::change(std::uint32_t index, Request what, StageId st
     if (opens) drop(stage);
     return result;
   }
-  if (timed || ended.timed) push(index, {ended.timed, timed ? std::optional(stage) : std::nullopt}, now);
+  if (timed || ended.timed)
+    push(index, {ended.timed, timed ? std::optional(stage) : std::nullopt}, now, Boundary::Recorded::by_call);
   if (!opens) return CUDA_SUCCESS;
   track.open.push_back({stage, timed});
   if (timed) {
@@ -153,56 +172,65 @@ CUresult StageTimer::State::record_boundary(Track& track) noexcept {
 
 void StageTimer::State::lose(std::uint32_t index, bool timed, StageId stage) noexcept {
   if (!timed) return; // and is counted already
-  push(index, {true, std::nullopt}, 0, false);
+  push(index, {true, std::nullopt}, 0, Boundary::Recorded::no);
   drop(stage);
 }
 
-CUresult StageTimer::State::change_captured(std::uint32_t index, cuuint64_t capture, Request what,
+CUresult StageTimer::State::change_captured(std::uint32_t index, Capturing capture, Request what,
                                             StageId stage) {
-  CapturedStages& captured = captured_in(capture);
-  CapturedStages::OnTrack& here = captured.on(index);
+  CapturedStages* captured = captured_in(capture.id);
+  if (what == Request::close && (captured == nullptr || captured->on(index).open.empty()))
+    return failed("StageTimer::close", CUDA_ERROR_ILLEGAL_STATE);
+  CUresult result = CUDA_SUCCESS;
+  if (captured == nullptr) {
+    result = begin_captured(capture);
+    if (result != CUDA_SUCCESS) return result;
+    captured = &captures.back();
+  }
+  CapturedStages::OnTrack& here = captured->on(index);
   const bool opens = what != Request::close;
   const bool closes = what != Request::open && !here.open.empty();
-  if (what == Request::close && !closes) return failed("StageTimer::close", CUDA_ERROR_ILLEGAL_STATE);
   here.open.reserve(here.open.size() + 1);
-  captured.nodes.reserve(captured.nodes.size() + 1);
-  captured.arrows.reserve(captured.arrows.size() + here.arrows.size());
+  captured->nodes.reserve(captured->nodes.size() + 1);
+  captured->arrows.reserve(captured->arrows.size() + here.arrows.size());
 
   DriverEvent event;
-  CUresult result = DriverEvent::try_create(event, context, EventFlags::timing);
+  result = DriverEvent::try_create(event, context, EventFlags::timing);
   if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
+  // The graph owns the event before it refers to it, and may own it without: nobody knows whether
+  // a record that failed has left the graph as it was.
+  event = captured->events->keep(std::move(event));
   // If it fails the stage stays as it was: of a capture that has lost a boundary nothing can be timed.
-  result = capture_boundary(tracks[index], here, event);
+  result = capture_boundary(tracks[index], here, capture.graph, event);
   if (result != CUDA_SUCCESS) return result;
 
   if (closes) here.open.pop_back();
   if (opens) here.open.push_back(stage);
   here.depth = std::max(here.depth, here.open.size());
-  here.last = captured.nodes.size();
+  here.last = captured->nodes.size();
   ++here.nodes;
-  captured.nodes.push_back({.event = std::move(event),
-                            .track = index,
-                            .change = {closes, opens ? std::optional(stage) : std::nullopt}});
+  captured->nodes.push_back({.event = std::move(event),
+                             .track = index,
+                             .change = {closes, opens ? std::optional(stage) : std::nullopt}});
   for (Arrow& arrow : here.arrows) {
     arrow.to = here.last;
-    captured.arrows.push_back(arrow);
+    captured->arrows.push_back(arrow);
   }
   here.arrows.clear();
   return CUDA_SUCCESS;
 }
 
-CUresult StageTimer::State::capture_boundary(const Track& track, CapturedStages::OnTrack& here,
+CUresult StageTimer::State::capture_boundary(const Track& track, CapturedStages::OnTrack& here, CUgraph graph,
                                              DriverEvent& event) {
   const DriverTable& table = context.driver().table();
   CUstream const stream = track.stream.handle;
-  CUgraph graph = nullptr;
   const CUgraphNode* last = nullptr; // what the next work of the stream will come after
   std::size_t count = 0;
   CUresult result = CUDA_SUCCESS;
   if (track.beside != nullptr)
     result = on_stream(context, stream, [&] {
       CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-      return table.cuStreamGetCaptureInfo_v11030(stream, &status, nullptr, &graph, &last, &count);
+      return table.cuStreamGetCaptureInfo_v11030(stream, &status, nullptr, nullptr, &last, &count);
     });
   if (result != CUDA_SUCCESS && result != lossy_query) // nodes alone do not tell it
     return failed("cuStreamGetCaptureInfo", result);
@@ -222,7 +250,8 @@ CUresult StageTimer::State::capture_boundary(const Track& track, CapturedStages:
   return result;
 }
 
-void StageTimer::State::push(std::uint32_t index, Change change, long long host, bool recorded) noexcept {
+void StageTimer::State::push(std::uint32_t index, Change change, long long host,
+                             Boundary::Recorded recorded) noexcept {
   Track& track = tracks[index];
   Boundary& boundary = track.at(track.next);
   boundary.change = change;
@@ -234,19 +263,24 @@ void StageTimer::State::push(std::uint32_t index, Change change, long long host,
     remember(arrow);
   }
   track.arrows.clear();
+  if (recorded == Boundary::Recorded::by_call) ++track.submitted;
   ++track.next;
 }
 
 CUresult StageTimer::State::place_of(CUstream stream, Place& place) {
   CUresult result = track_of(stream, place.track);
   if (result != CUDA_SUCCESS) return result;
-  result = capture_of(stream, place.capture);
+  Capturing capture;
+  result = capture_of(stream, capture);
   if (result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return CUDA_SUCCESS; // the driver will say so
   if (result != CUDA_SUCCESS) return result;
-  if (place.capture != 0)
-    place.after = captured_in(place.capture).on(place.track).last;
-  else if (tracks[place.track].next != 0)
+  place.capture = capture.id;
+  if (capture.id != 0) {
+    CapturedStages* const captured = captured_in(capture.id);
+    if (captured != nullptr) place.after = captured->on(place.track).last;
+  } else if (tracks[place.track].next != 0) {
     place.after = tracks[place.track].next - 1;
+  }
   return CUDA_SUCCESS;
 }
 
@@ -271,10 +305,14 @@ void StageTimer::State::note_wait(const DriverEvent& event, Place place, WaitFla
   if (known && place.capture == 0) place.capture = noted->place.capture; // which the wait has just joined
   known = known && place.capture == noted->place.capture &&
           (place.capture == 0 || flags == WaitFlags::none); // an external one joins nothing
-  std::vector<Arrow>& arrows =
-      place.capture == 0 ? tracks[place.track].arrows : captured_in(place.capture).on(place.track).arrows;
-  if (known && arrows.size() < most_arrows_to_one)
-    arrows.push_back({.from_track = noted->place.track, .from = noted->place.after, .to_track = place.track});
+  std::vector<Arrow>* arrows = &tracks[place.track].arrows;
+  if (known && place.capture != 0) {
+    CapturedStages* const captured = captured_in(place.capture);
+    arrows = captured == nullptr ? nullptr : &captured->on(place.track).arrows; // null: its graph is gone
+  }
+  if (known && arrows != nullptr && arrows->size() < most_arrows_to_one)
+    arrows->push_back(
+        {.from_track = noted->place.track, .from = noted->place.after, .to_track = place.track});
   else
     ++untraced_;
 }

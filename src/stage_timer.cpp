@@ -37,7 +37,8 @@ StageTimer::State::State(const Context& owner, const StageTimerOptions& wanted)
 
 CUresult StageTimer::State::create() {
   if (!has_few_connections()) streams_beside.resize(options.streams_beside);
-  CUresult result = CUDA_SUCCESS;
+  CUresult result = context.driver().table().cuCtxGetId_v12000(context.native_handle(), &context_id_);
+  if (result != CUDA_SUCCESS) return failed("cuCtxGetId", result);
   {
     const ContextGuard guard(context, result);
     if (result != CUDA_SUCCESS) return failed("cuCtxPushCurrent", result);
@@ -45,6 +46,28 @@ CUresult StageTimer::State::create() {
       if (result = stream.create(context); result != CUDA_SUCCESS) return failed("cuStreamCreate", result);
   }
   return failed_in_clock(clock.create(context));
+}
+
+CUresult StageTimer::State::check(const Context& given) const noexcept {
+  if (!given) return CUDA_ERROR_INVALID_CONTEXT;
+  return given == context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult StageTimer::State::check(const DriverEvent& event, CUstream stream) const noexcept {
+  return is_default_stream(stream) && event ? check(event.context()) : CUDA_SUCCESS;
+}
+
+void StageTimer::State::require(const Context& given, const char* function) const {
+  const CUresult result = check(given);
+  if (result == CUDA_ERROR_INVALID_CONTEXT)
+    throw InvalidContext(function, "the Context is empty: take one from Context::primary()");
+  if (result != CUDA_SUCCESS)
+    throw ContextMismatch(function, "the context is not the timer's: make a timer for each context");
+}
+
+void StageTimer::State::give_back_side_streams() noexcept {
+  for (Track& track : tracks)
+    track.permit.give_back();
 }
 
 StageId StageTimer::State::stage(std::string_view name) {
@@ -68,8 +91,14 @@ void StageTimer::State::fail(CUresult result) const {
 
 StageTimer::StageTimer() noexcept = default;
 StageTimer::StageTimer(StageTimer&&) noexcept = default;
-StageTimer& StageTimer::operator=(StageTimer&&) noexcept = default;
-StageTimer::~StageTimer() = default;
+StageTimer& StageTimer::operator=(StageTimer&& other) noexcept {
+  StageTimer taken(std::move(other));
+  state_.swap(taken.state_);
+  return *this;
+}
+StageTimer::~StageTimer() {
+  if (state_ != nullptr) state_->give_back_side_streams(); // a TimedGraph may keep the rest
+}
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
   if (options.events_per_stream < fewest_events)
@@ -87,7 +116,10 @@ CUresult StageTimer::try_create(StageTimer& out, const Context& context,
   return without_exceptions([&] {
     auto state = std::make_shared<State>(context, options);
     const CUresult result = state->create();
-    if (result == CUDA_SUCCESS) out.state_ = std::move(state);
+    if (result != CUDA_SUCCESS) return result;
+    StageTimer made;
+    made.state_ = std::move(state);
+    out = std::move(made);
     return result;
   });
 }
@@ -96,16 +128,19 @@ StageId StageTimer::stage(std::string_view name) { return state().stage(name); }
 
 StreamId StageTimer::add_stream(CUstream stream, std::string_view name) {
   State& here = state();
-  const auto found = std::find_if(here.tracks.begin(), here.tracks.end(),
-                                  [&](const Track& track) { return track.stream.handle == stream; });
-  auto index = static_cast<std::uint32_t>(found - here.tracks.begin());
-  if (found == here.tracks.end()) {
+  auto index = static_cast<std::uint32_t>(here.find_track(stream));
+  if (index == here.tracks.size()) {
     const CUresult result = here.add_track(stream, name, index);
     if (result != CUDA_SUCCESS) here.fail(result);
   } else if (!name.empty()) {
-    found->stream.name = name;
+    here.tracks[index].stream.name = name;
   }
   return StreamId(index);
+}
+
+StreamId StageTimer::add_stream(const Context& context, CUstream stream, std::string_view name) {
+  state().require(context, "StageTimer::add_stream");
+  return add_stream(stream, name);
 }
 
 CUresult StageTimer::try_open(CUstream stream, StageId stage) noexcept {
@@ -121,6 +156,36 @@ CUresult StageTimer::try_close(CUstream stream) noexcept {
 CUresult StageTimer::try_next(CUstream stream, StageId stage) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return without_exceptions([&] { return state_->request(stream, Request::next, stage); });
+}
+
+CUresult StageTimer::try_open(const Context& context, CUstream stream, StageId stage) noexcept {
+  const CUresult result = try_check(context);
+  return result == CUDA_SUCCESS ? try_open(stream, stage) : result;
+}
+
+CUresult StageTimer::try_close(const Context& context, CUstream stream) noexcept {
+  const CUresult result = try_check(context);
+  return result == CUDA_SUCCESS ? try_close(stream) : result;
+}
+
+CUresult StageTimer::try_next(const Context& context, CUstream stream, StageId stage) noexcept {
+  const CUresult result = try_check(context);
+  return result == CUDA_SUCCESS ? try_next(stream, stage) : result;
+}
+
+bool StageTimer::open(const Context& context, CUstream stream, StageId stage) {
+  state().require(context, "StageTimer::open");
+  return open(stream, stage);
+}
+
+void StageTimer::close(const Context& context, CUstream stream) {
+  state().require(context, "StageTimer::close");
+  close(stream);
+}
+
+bool StageTimer::next(const Context& context, CUstream stream, StageId stage) {
+  state().require(context, "StageTimer::next");
+  return next(stream, stage);
 }
 
 bool StageTimer::open(CUstream stream, StageId stage) {
@@ -144,8 +209,12 @@ bool StageTimer::next(CUstream stream, StageId stage) {
 }
 
 void StageTimer::record(DriverEvent& event, CUstream stream, RecordFlags flags) {
+  if (state().check(event, stream) != CUDA_SUCCESS)
+    throw ContextMismatch("StageTimer::record",
+                          "the event is of another context than the timer, whose default stream is meant: "
+                          "make the event in the timer's context");
   Place place;
-  if (const CUresult result = state().place_of(stream, place); result != CUDA_SUCCESS) state_->fail(result);
+  if (const CUresult result = state_->place_of(stream, place); result != CUDA_SUCCESS) state_->fail(result);
   event.record(stream, flags);
   state_->note_record(event, place, flags);
 }
@@ -153,7 +222,7 @@ void StageTimer::record(DriverEvent& event, CUstream stream, RecordFlags flags) 
 void StageTimer::wait(const DriverEvent& event, CUstream stream, WaitFlags flags) {
   Place place;
   if (const CUresult result = state().place_of(stream, place); result != CUDA_SUCCESS) state_->fail(result);
-  event.wait(stream, flags);
+  event.wait(state_->context, stream, flags);
   state_->note_wait(event, place, flags);
 }
 
@@ -161,7 +230,8 @@ CUresult StageTimer::try_record(DriverEvent& event, CUstream stream, RecordFlags
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return without_exceptions([&] {
     Place place;
-    CUresult result = state_->place_of(stream, place);
+    CUresult result = state_->check(event, stream);
+    if (result == CUDA_SUCCESS) result = state_->place_of(stream, place);
     if (result == CUDA_SUCCESS) result = event.try_record(stream, flags);
     if (result == CUDA_SUCCESS) state_->note_record(event, place, flags);
     return result;
@@ -173,10 +243,36 @@ CUresult StageTimer::try_wait(const DriverEvent& event, CUstream stream, WaitFla
   return without_exceptions([&] {
     Place place;
     CUresult result = state_->place_of(stream, place);
-    if (result == CUDA_SUCCESS) result = event.try_wait(stream, flags);
+    if (result == CUDA_SUCCESS) result = event.try_wait(state_->context, stream, flags);
     if (result == CUDA_SUCCESS) state_->note_wait(event, place, flags);
     return result;
   });
+}
+
+void StageTimer::record(DriverEvent& event, const Context& context, CUstream stream, RecordFlags flags) {
+  state().require(context, "StageTimer::record");
+  record(event, stream, flags);
+}
+
+void StageTimer::wait(const DriverEvent& event, const Context& context, CUstream stream, WaitFlags flags) {
+  state().require(context, "StageTimer::wait");
+  wait(event, stream, flags);
+}
+
+CUresult StageTimer::try_record(DriverEvent& event, const Context& context, CUstream stream,
+                                RecordFlags flags) noexcept {
+  const CUresult result = try_check(context);
+  return result == CUDA_SUCCESS ? try_record(event, stream, flags) : result;
+}
+
+CUresult StageTimer::try_wait(const DriverEvent& event, const Context& context, CUstream stream,
+                              WaitFlags flags) noexcept {
+  const CUresult result = try_check(context);
+  return result == CUDA_SUCCESS ? try_wait(event, stream, flags) : result;
+}
+
+CUresult StageTimer::try_check(const Context& context) const noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->check(context);
 }
 
 std::size_t StageTimer::poll() {

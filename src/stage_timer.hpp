@@ -1,8 +1,10 @@
 // What a StageTimer is made of, for itself and its graphs. Inside the library only.
 #pragma once
 
+#include "capture_events.hpp"
 #include "device_clock.hpp"
 #include "duration_histogram.hpp"
+#include "side_stream_budget.hpp"
 
 #include <deque>
 #include <limits>
@@ -23,8 +25,12 @@ struct Change {
 struct Boundary {
   DriverEvent event;
   Change change;
-  bool recorded = false; // if not, the stage that it closes is lost
-  long long host = 0;    // when it was asked for
+  enum class Recorded {
+    no, // the stage that it closes is lost
+    by_call,
+    by_launch, // of a graph
+  } recorded = Recorded::no;
+  long long host = 0; // when it was asked for
   double time = 0;
   std::uint64_t closed = 0, opened = 0; // the numbers of the spans, known once it was read; 0: none
 };
@@ -37,8 +43,19 @@ struct Arrow {
   Ticket to = no_ticket;
 };
 
-/// A stream: its ring of boundaries, and its stack of stages twice, as submitted and as read. A boundary is an
-/// event in the stream, or in one beside it that waits for it: `reached` is what that waits for.
+/// The boundaries of a stream that may be on their way at a time, so that the timer never fills a
+/// launch queue, which holds about 1,020 timed records and other work: see docs/timing.md.
+inline constexpr std::size_t most_in_stream = 256;      // next to the program's own work
+inline constexpr std::size_t most_in_side_stream = 512; // which has no other work
+
+/// 0 and CU_STREAM_LEGACY are one stream.
+inline bool same_stream(CUstream a, CUstream b) noexcept {
+  return a == b || ((a == nullptr || a == CU_STREAM_LEGACY) && (b == nullptr || b == CU_STREAM_LEGACY));
+}
+
+/// A stream: its ring of boundaries, and its stack of stages twice, as submitted and as read. A
+/// boundary is an event in the stream, or in a side stream that waits for it: `reached` is what
+/// the side stream waits for.
 struct Track {
   struct Open {
     StageId stage;
@@ -53,9 +70,11 @@ struct Track {
 
   StageStream stream;
   CUstream beside = nullptr;
+  SideStreamPermit permit; // for `beside`
   DriverEvent reached;
   std::vector<Boundary> ring;
   Ticket next = 0, read = 0; // boundaries from `read` up to `next` are on their way
+  std::size_t submitted = 0; // how many of them are in a launch queue by themselves, not in a graph
   std::vector<Open> open;
   std::size_t timed_open = 0; // each of which has an event of the ring reserved for its end
   std::vector<Begun> begun;
@@ -64,9 +83,12 @@ struct Track {
   std::vector<Arrow> arrows;      // waits whose end is the next boundary
 
   Boundary& at(Ticket ticket) noexcept { return ring[ticket % ring.size()]; }
-  /// Events that are neither on their way nor reserved.
-  std::size_t free() const noexcept {
-    return ring.size() - static_cast<std::size_t>(next - read) - timed_open;
+  /// Whether that many events of the ring are neither on their way nor reserved, and the launch
+  /// queue has room for that many records.
+  bool has_room(std::size_t events, std::size_t records) const noexcept {
+    const std::size_t most = beside == nullptr ? most_in_stream : most_in_side_stream;
+    return ring.size() - static_cast<std::size_t>(next - read) - timed_open >= events &&
+           most - submitted - timed_open >= records;
   }
   /// Memory for one more open stage, so that none is needed later.
   void reserve_depth() {
@@ -80,12 +102,11 @@ struct Track {
 /// What was captured of stages and waits in one capture, in the order of the calls.
 struct CapturedStages {
   struct Node {
-    DriverEvent event; // recorded by the node until a launch points it elsewhere
+    DriverEvent event; // the graph's, recorded by the node until a launch points it elsewhere
     std::uint32_t track;
     Change change;
     EventRecordNode node{nullptr};
     Ticket ticket = no_ticket; // of the present launch
-    bool retained = false;     // the graph has the event, which is borrowed here
   };
   struct OnTrack {
     std::uint32_t track;
@@ -98,11 +119,18 @@ struct CapturedStages {
   };
 
   cuuint64_t capture = 0;
+  std::shared_ptr<CaptureEvents> events; // the graph's; once they have ended nothing here is of use
   std::vector<Node> nodes;
   std::vector<OnTrack> tracks;
   std::vector<Arrow> arrows; // tickets are places in `nodes`
 
   OnTrack& on(std::uint32_t track);
+};
+
+/// The capture that a stream is in.
+struct Capturing {
+  cuuint64_t id = 0; // 0: in none
+  CUgraph graph = nullptr;
 };
 
 /// What is asked of the stages of a stream.
@@ -125,7 +153,17 @@ struct StageTimer::State {
   State(const Context& owner, const StageTimerOptions& wanted);
   CUresult create();
 
+  /// CUDA_SUCCESS if it is the timer's. Said so that a default stream is not mistaken for that of
+  /// another.
+  CUresult check(const Context& given) const noexcept;
+  void require(const Context& given, const char* function) const; // throws instead
+  /// As check(), for an event to be recorded in a stream: a default stream is that of the event's
+  /// context.
+  CUresult check(const DriverEvent& event, CUstream stream) const noexcept;
+
   StageId stage(std::string_view name);
+  /// tracks.size() if the stream has none yet.
+  std::size_t find_track(CUstream stream) const noexcept;
   CUresult track_of(CUstream stream, std::uint32_t& track);
   CUresult add_track(CUstream stream, std::string_view name, std::uint32_t& track);
 
@@ -140,12 +178,12 @@ struct StageTimer::State {
   void note_record(const DriverEvent& event, Place place, RecordFlags flags);
   void note_wait(const DriverEvent& event, Place place, WaitFlags flags); // place: before the wait
 
-  /// Room for so many boundaries, made by reading back or, if that was asked for, by waiting.
+  /// Room as Track::has_room, made by reading back or, if that was asked for, by waiting.
   /// CUDA_ERROR_NOT_READY if there is none.
-  CUresult make_room(Track& track, std::size_t boundaries) noexcept;
+  CUresult make_room(Track& track, std::size_t events, std::size_t records) noexcept;
   /// Takes the next boundary of the track, whose event is being recorded, and with it the waits that end
   /// there.
-  void push(std::uint32_t track, Change change, long long host, bool recorded = true) noexcept;
+  void push(std::uint32_t track, Change change, long long host, Boundary::Recorded recorded) noexcept;
   void remember(const Arrow& arrow) noexcept;
   void drop(StageId stage) noexcept { ++statistics[static_cast<std::size_t>(stage)].dropped; }
   CUresult failed(const char* function, CUresult result) noexcept {
@@ -153,6 +191,10 @@ struct StageTimer::State {
     return result;
   }
   [[noreturn]] void fail(CUresult result) const;
+
+  /// The stages of captures whose graphs are gone.
+  void forget_ended_captures() noexcept;
+  void give_back_side_streams() noexcept;
 
   const Context context;
   const StageTimerOptions options;
@@ -173,15 +215,18 @@ private:
   CUresult failed_in_clock(CUresult result) noexcept { return failed(clock.call(), result); }
   CUresult change(std::uint32_t index, Request request, StageId stage);
   CUresult record_boundary(Track& track) noexcept;
-  CUresult capture_boundary(const Track& track, CapturedStages::OnTrack& here, DriverEvent& event);
-  CUresult change_captured(std::uint32_t index, cuuint64_t capture, Request request, StageId stage);
+  CUresult capture_boundary(const Track& track, CapturedStages::OnTrack& here, CUgraph graph,
+                            DriverEvent& event);
+  CUresult change_captured(std::uint32_t index, Capturing capture, Request request, StageId stage);
   void lose(std::uint32_t index, bool timed, StageId stage) noexcept;
-  CUresult capture_of(CUstream stream, cuuint64_t& capture) noexcept;
-  CapturedStages& captured_in(cuuint64_t capture);
+  CUresult capture_of(CUstream stream, Capturing& capture) noexcept;
+  CapturedStages* captured_in(cuuint64_t capture) noexcept; // null if no stage was
+  CUresult begin_captured(Capturing capture);
   CUresult read(Track& track, std::size_t& spans) noexcept;
   std::size_t retire(Track& track, Boundary& boundary) noexcept;
   void resolve_arrows() noexcept;
 
+  unsigned long long context_id_ = 0;
   std::size_t last_track_ = 0;   // that was asked for
   std::vector<StageSpan> spans_; // rings of what was read
   std::vector<StageWait> waits_;

@@ -26,6 +26,9 @@ TimedGraph::~TimedGraph() = default;
 TimedGraph StageTimer::instantiate(Graph&& graph) {
   const char* const call = "StageTimer::instantiate";
   State& timer = state();
+  if (!graph) throw InvalidHandle(call, "the graph is empty: it was moved from or released");
+  // Later events can have the handles of events that have ended.
+  timer.forget_ended_captures();
   std::unordered_map<CUevent, EventRecordNode> nodes; // by what they record
   for (const EventRecordNode node : graph.event_nodes().records)
     nodes.emplace(graph.event(node), node);
@@ -47,16 +50,11 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
     track.captured_depth = std::max(track.captured_depth, each.depth);
     track.reserve_depth();
   }
-  for (CapturedStages::Node& each : found->nodes) {
+  for (CapturedStages::Node& each : found->nodes)
     each.node = nodes.at(each.event.native_handle());
-    if (each.retained) continue; // by an attempt that failed later
-    DriverEvent borrowed = DriverEvent::borrow(timer.context, each.event.native_handle(), each.event.flags());
-    graph.retain(std::move(each.event));
-    each.event = std::move(borrowed); // for as long as there is the graph or the exec
-    each.retained = true;
-  }
   GraphExec exec = graph.instantiate();
-  auto timed = std::make_unique<TimedGraph::State>(TimedGraph::State{
+  // Where there is no memory for it, nothing has moved: `new` allocates before it initialises.
+  std::unique_ptr<TimedGraph::State> timed(new TimedGraph::State{
       .timer = state_, .captured = std::move(*found), .graph = std::move(graph), .exec = std::move(exec)});
   timer.captures.erase(found);
   return TimedGraph(std::move(timed));
@@ -64,7 +62,7 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
 
 bool TimedGraph::State::make_room() {
   for (const CapturedStages::OnTrack& each : captured.tracks) {
-    const CUresult result = timer->make_room(timer->tracks[each.track], each.nodes);
+    const CUresult result = timer->make_room(timer->tracks[each.track], each.nodes, 0);
     if (result == CUDA_ERROR_NOT_READY) return false;
     if (result != CUDA_SUCCESS) timer->fail(result);
   }
@@ -81,8 +79,18 @@ void TimedGraph::State::launch_untimed(CUstream stream) {
     if (each.change.opens) timer->drop(*each.change.opens);
 }
 
+TimedGraph::State& TimedGraph::state(const char* call) const {
+  if (state_ == nullptr) throw InvalidHandle(call, "the TimedGraph is empty: it was moved from");
+  return *state_;
+}
+
+void TimedGraph::launch(const Context& context, CUstream stream) {
+  state("TimedGraph::launch").timer->require(context, "TimedGraph::launch");
+  launch(stream);
+}
+
 void TimedGraph::launch(CUstream stream) {
-  StageTimer::State& timer = *state_->timer;
+  StageTimer::State& timer = *state("TimedGraph::launch").timer;
   CapturedStages& captured = state_->captured;
   const long long now = timer.clock.host_now();
   if (timer.clock.due(now)) {
@@ -100,7 +108,7 @@ void TimedGraph::launch(CUstream stream) {
   }
   state_->exec.launch(stream);
   for (const CapturedStages::Node& each : captured.nodes)
-    timer.push(each.track, each.change, now);
+    timer.push(each.track, each.change, now, Boundary::Recorded::by_launch);
   for (Arrow arrow : captured.arrows) {
     arrow.from = captured.nodes[arrow.from].ticket;
     arrow.to = captured.nodes[arrow.to].ticket;
@@ -108,7 +116,7 @@ void TimedGraph::launch(CUstream stream) {
   }
 }
 
-const Graph& TimedGraph::graph() const noexcept { return state_->graph; }
-GraphExec& TimedGraph::exec() noexcept { return state_->exec; }
+const Graph& TimedGraph::graph() const { return state("TimedGraph::graph").graph; }
+GraphExec& TimedGraph::exec() { return state("TimedGraph::exec").exec; }
 
 } // namespace cuevent

@@ -82,15 +82,20 @@ struct StageReport {
   StageClock clock;
 };
 
-/// What to do with a stage for which the stream's ring has no event left.
+/// What to do with a stage for which the stream has no room: its ring has no event left, or too
+/// many of its boundaries have not completed. At most 256 boundaries of a stream, or 512 in a side
+/// stream, are on their way at a time, so that the timer never fills a launch queue, which takes
+/// about 1,020 timed records and other work.
 enum class WhenFull {
-  drop, ///< it is not timed, and counted as dropped
+  drop, ///< the stage is not timed, and counted as dropped
   wait, ///< wait until an earlier stage of the stream has completed
 };
 
 struct StageTimerOptions {
-  std::size_t events_per_stream = 1024; ///< its ring; a span takes one or two until it is read back
-  std::size_t spans = 4096;             ///< how many of the last are kept, and as many waits
+  /// The ring of a stream: a span takes one or two events until it is read back, and a launch of a
+  /// TimedGraph one for each of its boundaries.
+  std::size_t events_per_stream = 1024;
+  std::size_t spans = 4096; ///< how many of the last are kept, and as many waits
   WhenFull when_full = WhenFull::drop;
   /// How many streams, the first that the timer is given, get a stream of the timer's beside them. It waits
   /// for each boundary and records the timed event, which disturbs their work half as much as one of their own
@@ -98,13 +103,19 @@ struct StageTimerOptions {
   /// work where they can. But a stream that waits can hold up others that share its connection to the device:
   /// give 0 where a kernel spins until one of another stream runs. It is 0 where CUDA_DEVICE_MAX_CONNECTIONS is
   /// under 8, the driver's own number, and for CU_STREAM_PER_THREAD.
+  ///
+  /// The number is a budget of the context: a stream gets a side stream when it is added, if all
+  /// timers of the context together use fewer than this timer's number at that moment. So of
+  /// timers that ask for 2 and for 4, the first adds none to 2 that are in use, and the second
+  /// adds up to 2 more. A timer gives its side streams back when it is destroyed.
   std::size_t streams_beside = 2;
 };
 
 class StageTimer;
 
-/// A graph in which stages were captured, and which is timed at every launch: StageTimer::instantiate. It
-/// keeps the events of its timer alive, but not its context. Move-only; empty after a move.
+/// A graph in which stages were captured, and which is timed at every launch:
+/// StageTimer::instantiate. It keeps the events of its timer alive, but not its context.
+/// Move-only; empty after a move, and calls on an empty one throw InvalidHandle.
 ///
 /// Thread-safety: under the caller's ordering, together with its timer.
 /// Context: as GraphExec.
@@ -122,23 +133,32 @@ public:
   /// cuGraphLaunch. Throws what they refuse.
   void launch(CUstream stream);
 
+  /// The same on a default stream of `context`. Throws ContextMismatch if that is not the timer's,
+  /// InvalidContext if it is empty.
+  void launch(const Context& context, CUstream stream);
+
   /// The graph, whose nodes name those of the exec.
-  const Graph& graph() const noexcept;
+  const Graph& graph() const;
 
   /// The exec, for other nodes than the timer's. Launch it by launch() only.
-  GraphExec& exec() noexcept;
+  GraphExec& exec();
+
+  explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
   friend class StageTimer;
   struct [[gnu::visibility("hidden")]] State;
   explicit TimedGraph(std::unique_ptr<State> state) noexcept;
+  [[gnu::visibility("hidden")]] State& state(const char* call) const;
   std::unique_ptr<State> state_;
 };
 
-/// Times named stages of the work on streams. Opening and closing a stage records an event, in the stream or
-/// beside it (StageTimerOptions::streams_beside), and returns; the times are read back once there are any, by
-/// poll() or on the way. A loop over it never waits for the device, unless by collect() or WhenFull::wait, and
-/// allocates only when a stream, a stage or a depth of nesting is seen for the first time.
+/// Times named stages of the work on streams. Opening and closing a stage records an event, in the
+/// stream or beside it (StageTimerOptions::streams_beside), and returns; the times are read back
+/// once there are any, by poll() or on the way. A loop over it does not wait for the device,
+/// unless by collect() or WhenFull::wait, or because the program's own work fills a stream's
+/// launch queue. It allocates only when a stream, a stage or a depth of nesting is seen for the
+/// first time.
 ///
 ///     StageTimer timer(context);
 ///     const StageId copy = timer.stage("copy in"), forward = timer.stage("forward");
@@ -150,14 +170,22 @@ private:
 ///     timer.collect();
 ///     for (const StageStatistics& stage : timer.report().stages) ...
 ///
-/// On a stream that is being captured, the same calls put record nodes into the graph. instantiate() makes a
-/// TimedGraph of it, and each launch of that counts as one run of each of its stages. A stage has to be
-/// closed in the capture that it was opened in.
+/// On a stream that is being captured, the same calls put record nodes into the graph.
+/// instantiate() makes a TimedGraph of it, and each launch of that counts as one run of each of
+/// its stages. A stage has to be closed in the capture that it was opened in. The captured graph
+/// owns the events of its nodes from the moment of the capture: whoever ends it may instantiate
+/// and launch it without the timer, also once the timer is destroyed; its stages are then not
+/// timed.
 ///
-/// Each stream has its own stages, which nest, and its own ring of events. A stage that finds the ring full
-/// is not timed, and its close() then only closes it. Streams are of the timer's context; a stream handle of
-/// a default stream means that of it. A handle that the driver gives out again is the same stream to the
-/// timer.
+/// Each stream has its own stages, which nest, and its own ring of events. A stage that finds no
+/// room (WhenFull) is not timed, and its close() then only closes it. Streams are of the timer's
+/// context; a stream handle of a default stream means that of it, and 0 and CU_STREAM_LEGACY are
+/// one stream. A handle that the driver gives out again is the same stream to the timer.
+///
+/// Each member that takes a stream can be given the stream's context before it. That context has
+/// to be the timer's: ContextMismatch otherwise, by the try_ overload CUDA_ERROR_INVALID_HANDLE;
+/// InvalidContext or CUDA_ERROR_INVALID_CONTEXT if it is empty. A program of several devices uses
+/// this for stream handle 0, which is the default stream of every one.
 ///
 /// Each member that submits or asks has a noexcept twin try_..., which returns the CUresult. Any of them may
 /// deliver the fault of earlier device work (DeviceFault), poll() and collect() the first they meet; what was
@@ -191,38 +219,56 @@ public:
   /// Makes the ring of a stream, and names it in reports. Streams that are not added get theirs when first
   /// used. Driver function: cuEventCreate, for the whole ring: it can wait as DriverEvent's constructor.
   StreamId add_stream(CUstream stream, std::string_view name = {});
+  StreamId add_stream(const Context& context, CUstream stream, std::string_view name = {});
 
-  /// Begins a stage, inside those open on the stream. False if it was dropped; the twin then returns
-  /// CUDA_ERROR_NOT_READY. Driver functions: cuStreamIsCapturing, cuEventRecord, for a stream beside also
-  /// cuStreamWaitEvent; in a capture cuStreamGetCaptureInfo, cuEventCreate and cuGraphAddEventRecordNode or
-  /// cuEventRecordWithFlags. Throws ContextMismatch (where a node comes beside captured work the driver takes
-  /// any context), InvalidValue for a stage of another timer, or what the driver refuses; the stage is then not
-  /// open.
+  /// Begins a stage, inside those open on the stream. False if it was dropped; the twin then
+  /// returns CUDA_ERROR_NOT_READY. Driver functions: cuStreamIsCapturing, cuEventRecord, for a
+  /// stream beside also cuStreamWaitEvent; in a capture cuStreamGetCaptureInfo, cuEventCreate and
+  /// cuGraphAddEventRecordNode or cuEventRecordWithFlags, for the first stage of a capture also
+  /// cuUserObjectCreate, cuGraphRetainUserObject and cuEventDestroy of events that earlier graphs
+  /// have released. Throws ContextMismatch (where a node comes beside captured work the driver
+  /// takes any context), InvalidValue for a stage of another timer, or what the driver refuses;
+  /// the stage is then not open.
   bool open(CUstream stream, StageId stage);
+  bool open(const Context& context, CUstream stream, StageId stage);
   CUresult try_open(CUstream stream, StageId stage) noexcept;
+  CUresult try_open(const Context& context, CUstream stream, StageId stage) noexcept;
 
   /// Ends the innermost open stage of the stream. Driver functions as open(). Throws IllegalState if none is
   /// open. If the driver refuses, the stage is closed all the same, and counted as dropped; in a capture it
   /// stays open.
   void close(CUstream stream);
+  void close(const Context& context, CUstream stream);
   CUresult try_close(CUstream stream) noexcept;
+  CUresult try_close(const Context& context, CUstream stream) noexcept;
 
   /// Ends the innermost open stage of the stream, if there is one, and begins another, with one event for
   /// both. Returns and throws as open() and close().
   bool next(CUstream stream, StageId stage);
+  bool next(const Context& context, CUstream stream, StageId stage);
   CUresult try_next(CUstream stream, StageId stage) noexcept;
+  CUresult try_next(const Context& context, CUstream stream, StageId stage) noexcept;
 
-  /// DriverEvent::record and DriverEvent::wait, remembered for the report as an arrow from the stage before
-  /// the record to the stage after the wait. What waits for what never depends on the timer.
+  /// DriverEvent::record and DriverEvent::wait, remembered for the report as an arrow from the
+  /// stage before the record to the stage after the wait. What waits for what never depends on the
+  /// timer. On a default stream record() throws ContextMismatch for an event of another context
+  /// than the timer's.
   void record(DriverEvent& event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(const DriverEvent& event, CUstream stream, WaitFlags flags = WaitFlags::none);
+  void record(DriverEvent& event, const Context& context, CUstream stream,
+              RecordFlags flags = RecordFlags::none);
+  void wait(const DriverEvent& event, const Context& context, CUstream stream,
+            WaitFlags flags = WaitFlags::none);
   CUresult try_record(DriverEvent& event, CUstream stream, RecordFlags flags = RecordFlags::none) noexcept;
   CUresult try_wait(const DriverEvent& event, CUstream stream, WaitFlags flags = WaitFlags::none) noexcept;
+  CUresult try_record(DriverEvent& event, const Context& context, CUstream stream,
+                      RecordFlags flags = RecordFlags::none) noexcept;
+  CUresult try_wait(const DriverEvent& event, const Context& context, CUstream stream,
+                    WaitFlags flags = WaitFlags::none) noexcept;
 
-  /// Makes a graph, captured with stages of this timer, ready to launch, and takes it over; where this throws,
-  /// it stays the caller's. Its record nodes' events are handed to the graph by Graph::retain, so that it can be
-  /// instantiated without the timer too; its stages are then not timed. Driver functions: those of
-  /// Graph::event_nodes, Graph::event, Graph::retain and Graph::instantiate. Throws IllegalState if a stage was
+  /// Makes a graph, captured with stages of this timer, ready to launch, and takes it over. If
+  /// this throws, the graph stays the caller's, who can try again. Driver functions: those of
+  /// Graph::event_nodes, Graph::event and Graph::instantiate. Throws IllegalState if a stage was
   /// not closed in the capture, NotFound if no stage was captured in it.
   TimedGraph instantiate(Graph&& graph);
 
@@ -256,6 +302,7 @@ private:
   friend class TimedGraph;
   struct [[gnu::visibility("hidden")]] State;
   State& state() const;
+  [[gnu::visibility("hidden")]] CUresult try_check(const Context& context) const noexcept;
 
   std::shared_ptr<State> state_;
 };
@@ -270,6 +317,11 @@ public:
   [[nodiscard("an unnamed scope ends at once")]] StageScope(StageTimer& timer, CUstream stream, StageId stage)
       : timer_(timer), stream_(stream) {
     timer.open(stream, stage);
+  }
+  [[nodiscard("an unnamed scope ends at once")]] StageScope(StageTimer& timer, const Context& context,
+                                                            CUstream stream, StageId stage)
+      : timer_(timer), stream_(stream) {
+    timer.open(context, stream, stage);
   }
   StageScope(const StageScope&) = delete;
   StageScope& operator=(const StageScope&) = delete;

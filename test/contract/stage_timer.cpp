@@ -322,8 +322,100 @@ TEST_CASE_METHOD(StageFixture, "Stages on the default streams are those of the t
     work(stream);
     timer.close(stream);
   }
+  timer.open(context, CUstream{}, stage); // 0 and the legacy stream are one
+  timer.close(context, CU_STREAM_LEGACY);
   timer.collect();
-  CHECK(of(timer.report(), stage).count == 3);
+  CHECK(of(timer.report(), stage).count == 4);
+  CHECK(timer.report().streams.size() == 2);
+  CHECK(timer.add_stream(CU_STREAM_LEGACY) == timer.add_stream(CUstream{}));
+}
+
+TEST_CASE_METHOD(StageFixture, "A default stream is the timer's, or the call is refused") {
+  const cuevent::Context other = cuevent::Context::create(0, driver);
+  const Stream held(other);
+  DriverEvent ours(context), theirs(other);
+  StageTimer timer(context, small);
+  const StageId stage = timer.stage("stage");
+  CHECK_THROWS_AS(timer.open(other, CUstream{}, stage), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(timer.record(ours, other, CUstream{}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(timer.record(theirs, CUstream{}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(timer.open(cuevent::Context(), CUstream{}, stage), cuevent::InvalidContext);
+  CHECK(timer.report().streams.empty());
+  {
+    Gate gate(held);
+    theirs.record(held);
+    timer.wait(theirs, context, CU_STREAM_PER_THREAD);
+    timer.record(ours, context, CU_STREAM_PER_THREAD);
+    CHECK_FALSE(ours.query());
+  }
+  CHECK(ours.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(StageFixture, "A timer on a stream that does not move fills no launch queue") {
+  // Of the 1,020 submissions that a stream takes, the program has enough for itself.
+  constexpr int stages = 1'200, own = 700;
+  const Stream stream(context);
+  for (const std::size_t streams_beside : {2, 0}) {
+    CAPTURE(streams_beside);
+    StageTimer timer(context, {.streams_beside = streams_beside});
+    const StageId stage = timer.stage("stage");
+    timer.add_stream(stream);
+    {
+      Gate gate(stream);
+      for (int i = 0; i < stages; ++i) {
+        timer.next(stream, stage);
+        if (i < own) work(stream);
+      }
+      timer.close(stream);
+      CHECK(timer.poll() == 0);
+    }
+    timer.collect();
+    const StageStatistics statistics = of(timer.report(), stage);
+    CHECK(statistics.count > 200);
+    CHECK(statistics.count + statistics.dropped == stages);
+    timer.open(stream, stage); // and there is room again
+    timer.close(stream);
+    timer.collect();
+    CHECK(of(timer.report(), stage).count == statistics.count + 1);
+  }
+}
+
+TEST_CASE_METHOD(StageFixture,
+                 "A graph launched within stages on a stream that does not move fills no queue") {
+  const int events = test::live_handles().events;
+  constexpr int launches = 700;
+  for (const std::size_t streams_beside : {2, 0}) {
+    CAPTURE(streams_beside);
+    const Stream stream(context);
+    StageTimer timer(context, {.streams_beside = streams_beside});
+    const StageId inner = timer.stage("inner"), outer = timer.stage("outer");
+    timer.add_stream(stream);
+    StreamCapture capture(context, stream);
+    timer.open(stream, inner);
+    work(stream);
+    timer.close(stream);
+    TimedGraph timed = timer.instantiate(capture.end());
+    {
+      Gate gate(stream);
+      for (int i = 0; i < launches; ++i) {
+        timer.open(stream, outer);
+        timed.launch(context, stream);
+        timer.close(stream);
+      }
+      CHECK(timer.poll() == 0);
+    }
+    DriverEvent launched(context); // also those that were not timed
+    launched.record(stream);
+    CHECK(launched.synchronize_for(1min));
+    timer.collect();
+    for (const StageId stage : {inner, outer}) {
+      const StageStatistics statistics = of(timer.report(), stage);
+      CHECK(statistics.count > 0);
+      CHECK(statistics.count + statistics.dropped == launches);
+    }
+    check_nesting(timer.report());
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
 TEST_CASE_METHOD(StageFixture, "What cannot be timed is refused") {
@@ -611,6 +703,132 @@ TEST_CASE_METHOD(StageFixture, "Only a whole capture can be instantiated") {
     timed.launch(stream);
     timer.collect();
     CHECK(of(timer.report(), stage).count == 1);
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}
+
+TEST_CASE_METHOD(StageFixture, "Captured stages outlive their timer in a graph that somebody else launches") {
+  const int events = test::live_handles().events;
+  for (const std::size_t streams_beside : {2, 0}) {
+    CAPTURE(streams_beside);
+    const Stream stream(context);
+    std::optional<StageTimer> timer(
+        std::in_place, context,
+        cuevent::StageTimerOptions{.events_per_stream = 8, .streams_beside = streams_beside});
+    StreamCapture capture(context, stream);
+    {
+      const StageScope scope(*timer, stream, timer->stage("stage"));
+      work(stream);
+    }
+    std::optional<Graph> graph(capture.end());
+    const std::vector<cuevent::EventRecordNode> nodes = graph->event_nodes().records;
+    REQUIRE(nodes.size() == 2);
+    std::optional<cuevent::GraphExec> exec(graph->instantiate());
+    timer.reset();
+    const auto end = DriverEvent::borrow(context, graph->event(nodes[1]), cuevent::EventFlags::timing);
+    graph.reset();
+    cuevent::collect();
+    CHECK(test::live_handles().events == events + 2);
+    for (int launch = 0; launch < 2; ++launch) {
+      exec->launch(stream);
+      CHECK(end.synchronize_for(1min));
+    }
+    exec.reset();
+    CHECK(test::collected_down_to(events, cuevent::collect));
+  }
+}
+
+TEST_CASE_METHOD(StageFixture, "Captures that were abandoned leave nothing behind, whatever their end was") {
+  const int events = test::live_handles().events;
+  const Stream stream(context);
+  StageTimer timer(context, small);
+  const StageId stage = timer.stage("stage");
+  DriverEvent outside(context);
+  outside.record(stream);
+  timer.add_stream(stream);
+  const int before = test::live_handles().events;
+  const auto abandon = [&](int way) {
+    if (way == 0) { // the graph is destroyed
+      StreamCapture capture(context, stream);
+      timer.open(stream, stage);
+      timer.close(stream);
+      capture.end();
+    } else if (way == 1) { // the capture is
+      const StreamCapture capture(context, stream);
+      timer.open(stream, stage);
+    } else { // it was invalidated
+      const StreamCapture capture(context, stream, cuevent::CaptureMode::global);
+      timer.open(stream, stage);
+      CHECK(outside.try_query() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+  };
+  for (int i = 0; i < 3'000; ++i)
+    abandon(i % 3);
+  // Those of the last few may still be on their way, as the driver ends them on a thread of its own.
+  CHECK(test::eventually([&] {
+    abandon(1);
+    return test::live_handles().events <= before + 4;
+  }));
+  timer = StageTimer();
+  outside.close();
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}
+
+TEST_CASE_METHOD(StageFixture, "A graph that could not be instantiated can be tried again") {
+  const int events = test::live_handles().events;
+  {
+    const Stream stream(context), other(context);
+    StageTimer timer(context, small);
+    const StageId stage = timer.stage("stage");
+    StreamCapture capture(context, stream);
+    timer.open(stream, stage);
+    work(stream);
+    timer.close(stream);
+    Graph graph = capture.end();
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const StreamCapture in_the_way(context, other);
+      CHECK_THROWS_AS(timer.instantiate(std::move(graph)), cuevent::StreamCaptureUnsupported);
+      REQUIRE(graph); // NOLINT(bugprone-use-after-move)
+    }
+    TimedGraph timed = timer.instantiate(std::move(graph));
+    timed.launch(stream);
+    timer.collect();
+    CHECK(of(timer.report(), stage).count == 1);
+  }
+  CHECK(test::collected_down_to(events, cuevent::collect));
+}
+
+TEST_CASE_METHOD(StageFixture, "A TimedGraph that was moved from is empty and says so") {
+  const int events = test::live_handles().events;
+  {
+    const Stream stream(context);
+    StageTimer timer(context, small);
+    const StageId stage = timer.stage("stage");
+    StreamCapture capture(context, stream);
+    timer.open(stream, stage);
+    timer.close(stream);
+    TimedGraph timed = timer.instantiate(capture.end());
+    CHECK(timed);
+    TimedGraph moved(std::move(timed));
+    CHECK_FALSE(timed); // NOLINT(bugprone-use-after-move)
+    CHECK_THROWS_AS(timed.launch(stream), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(timed.launch(context, stream), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(timed.graph(), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(timed.exec(), cuevent::InvalidHandle);
+    const cuevent::Context other = cuevent::Context::create(0, driver);
+    CHECK_THROWS_AS(moved.launch(other, CUstream{}), cuevent::ContextMismatch);
+    CHECK_THROWS_AS(moved.launch(cuevent::Context(), CUstream{}), cuevent::InvalidContext);
+    timed = std::move(moved);
+    timed.launch(context, CUstream{});
+    timer.collect();
+    CHECK(of(timer.report(), stage).count == 1);
+    TimedGraph emptied(std::move(timed));
+    TimedGraph empty(std::move(timed));
+    emptied = std::move(empty);
+    CHECK_FALSE(emptied);
+    Graph without(context);
+    const Graph taken(std::move(without));
+    CHECK_THROWS_AS(timer.instantiate(std::move(without)), cuevent::InvalidHandle);
   }
   CHECK(test::collected_down_to(events, cuevent::collect));
 }

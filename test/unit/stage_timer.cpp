@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <malloc.h>
+#include <optional>
 #include <random>
 #include <type_traits>
 #include <vector>
@@ -207,7 +210,10 @@ TEST_CASE_METHOD(RecordingFixture,
   std::erase_if(calls, [](std::string_view call) { return call.starts_with("cuCtx"); }); // of the creation
   CHECK(calls.front() == "cuStreamIsCapturing");
   calls.erase(calls.begin());
-  CHECK(calls == boundary);
+  // The graph is made an owner once, before it refers to the first event.
+  Names first_boundary = boundary;
+  first_boundary.insert(first_boundary.begin() + 1, {"cuUserObjectCreate", "cuGraphRetainUserObject"});
+  CHECK(calls == first_boundary);
   if (streams_beside == 0) CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
   if (streams_beside == 1) CHECK(recording.nodes_before() == 1); // what was captured
   timer.close(stream);
@@ -226,8 +232,8 @@ TEST_CASE_METHOD(TimerFixture,
   timer.open(stream, first);
   const Names calls = recording.calls();
   REQUIRE(calls[calls.size() - 2] == "cuStreamGetCaptureInfo");
-  const int asks_for_nodes = static_cast<int>(calls.size()) - 1;
-  const auto lossy_query = static_cast<CUresult>(402); // they are joined by more than plain edges
+  const int asks_for_nodes = static_cast<int>(calls.size()) - 3; // the second boundary needs no user object
+  const auto lossy_query = static_cast<CUresult>(402);           // they are joined by more than plain edges
   recording.fail_call(asks_for_nodes, lossy_query);
   timer.close(stream);
   CHECK(recording.calls().back() == "cuEventRecordWithFlags");
@@ -237,6 +243,154 @@ TEST_CASE_METHOD(TimerFixture,
   CHECK_THROWS_AS(timer.close(stream), OutOfMemory);
   timer.close(stream);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "A graph owns a captured event before it refers to it, or is not given it") {
+  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
+  const StageId stage = timer.stage("stage");
+  timer.add_stream(stream);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  for (const char* const call : {"cuUserObjectCreate", "cuGraphRetainUserObject", "cuEventCreate"}) {
+    CAPTURE(call);
+    recording.calls();
+    recording.fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_THROWS_AS(timer.open(stream, stage), OutOfMemory);
+    const Names calls = recording.calls();
+    CHECK(std::count(calls.begin(), calls.end(), "cuEventRecordWithFlags") == 0);
+    CHECK_THROWS_AS(timer.close(stream), IllegalState);
+  }
+  const long events = RecordingDriver::live_events();
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(timer.open(stream, stage), OutOfMemory);
+  CHECK(RecordingDriver::live_events() == events + 1); // whether the graph refers to it is not known
+  timer.open(stream, stage);
+  timer.close(stream);
+
+  // The timer ends first, and the graph keeps the events.
+  const long of_timer = RecordingDriver::live_events();
+  timer = StageTimer();
+  CHECK(RecordingDriver::live_events() > events_before);
+  CHECK(RecordingDriver::live_events() < of_timer);
+  recording.calls();
+  recording.end_user_objects();
+  CHECK(recording.calls().empty()); // a thread of the driver must not call it
+  CHECK(collect() == 3);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "What was captured is forgotten once its graph is gone") {
+  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
+  const StageId stage = timer.stage("stage");
+  DriverEvent event(context);
+  timer.add_stream(stream);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  const auto capture_and_abandon = [&] {
+    timer.open(stream, stage);
+    timer.record(event, stream);
+    timer.wait(event, stream);
+    recording.end_user_objects();
+    timer.try_record(event, stream); // of a capture without stages nothing is kept
+    recording.calls();
+  };
+  for (int i = 0; i < 10; ++i)
+    capture_and_abandon();
+  const long events = RecordingDriver::live_events();
+  const std::size_t heap = mallinfo2().uordblks; // 0 under a sanitizer
+  for (int i = 0; i < 3'000; ++i)
+    capture_and_abandon();
+  CHECK(RecordingDriver::live_events() == events);
+  CHECK(mallinfo2().uordblks < heap + 100'000);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  timer = StageTimer();
+}
+
+TEST_CASE_METHOD(RecordingFixture, "The timers of a context share its side streams") {
+  int next_stream = 1;
+  const StageTimerOptions options{.events_per_stream = 2};
+  const auto side_streams = [&](StageTimer& timer) { // of four more streams of the timer's
+    int count = 0;
+    for (int i = 0; i < 4; ++i) {
+      CUstream const timed = stream_handle(static_cast<std::uintptr_t>(++next_stream));
+      timer.add_stream(timed);
+      recording.calls();
+      timer.open(timed, timer.stage("stage"));
+      const Names calls = recording.calls();
+      count += static_cast<int>(std::count(calls.begin(), calls.end(), "cuStreamWaitEvent"));
+      timer.close(timed);
+    }
+    return count;
+  };
+  std::optional<StageTimer> first(std::in_place, context, options);
+  StageTimer second(context, options), wider(context, {.events_per_stream = 2, .streams_beside = 3});
+  CHECK(side_streams(*first) == 2);
+  CHECK(side_streams(second) == 0);
+  CHECK(side_streams(wider) == 1); // it asks for three of which two are in use
+
+  const Context other = Context::borrow(context_handle(2), driver);
+  StageTimer elsewhere(other, options);
+  CHECK(side_streams(elsewhere) == 2);
+
+  first.reset();
+  CHECK(side_streams(second) == 1); // one is still in use
+  wider = StageTimer(context, options);
+  CHECK(side_streams(wider) == 1);
+
+  second = StageTimer(context, options); // which gives back one
+  recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(second.add_stream(stream), OutOfMemory); // as does a stream that could not be added
+  CHECK(side_streams(second) == 1);
+
+  recording.reset_contexts(); // the handle is now that of a new context
+  {
+    StageTimer anew(Context::borrow(context.native_handle(), driver), options);
+    CHECK(side_streams(anew) == 2);
+  }
+}
+
+TEST_CASE_METHOD(TimerFixture, "A context that is named has to be the timer's") {
+  const Context other = Context::borrow(context_handle(2), driver), empty;
+  DriverEvent event(context), of_other(other);
+  recording.calls();
+  const auto calls_of = [&](const Context& named) -> std::vector<std::function<void()>> {
+    return {[&] { timer.add_stream(named, CUstream{}); },
+            [&] { timer.open(named, CUstream{}, first); },
+            [&] { timer.next(named, CUstream{}, second); },
+            [&] { timer.close(named, CUstream{}); },
+            [&] { timer.record(event, named, CUstream{}); },
+            [&] { timer.wait(event, named, CUstream{}); },
+            [&] { const StageScope scope(timer, named, CUstream{}, first); }};
+  };
+  const auto results_of = [&](const Context& named) -> std::vector<CUresult> {
+    return {timer.try_open(named, CUstream{}, first), timer.try_next(named, CUstream{}, second),
+            timer.try_close(named, CUstream{}), timer.try_record(event, named, CUstream{}),
+            timer.try_wait(event, named, CUstream{})};
+  };
+  for (const auto& call : calls_of(other))
+    CHECK_THAT(refusal<ContextMismatch>(call), ContainsSubstring("not the timer's"));
+  for (const auto& call : calls_of(empty))
+    CHECK_THAT(refusal<InvalidContext>(call), ContainsSubstring("empty"));
+  CHECK(results_of(other) == std::vector(5, CUDA_ERROR_INVALID_HANDLE));
+  CHECK(results_of(empty) == std::vector(5, CUDA_ERROR_INVALID_CONTEXT));
+  // Without a context a default stream is the timer's, which another context's event cannot be recorded in.
+  for (CUstream const standard : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    CHECK_THAT(refusal<ContextMismatch>([&] { timer.record(of_other, standard); }),
+               ContainsSubstring("another context"));
+    CHECK(timer.try_record(of_other, standard) == CUDA_ERROR_INVALID_HANDLE);
+  }
+  CHECK(recording.calls().empty());
+
+  timer.add_stream(CUstream{});
+  recording.calls();
+  timer.wait(of_other, CUstream{});
+  const std::vector<Call> waits = recording.calls_with_contexts();
+  CHECK(std::count(waits.begin(), waits.end(), Call{"cuStreamWaitEvent", context_handle(1)}) == 1);
+  for (const auto& call : calls_of(context))
+    CHECK_NOTHROW(call());
+  CHECK(results_of(context) == std::vector(5, CUDA_SUCCESS));
+  StageTimer none;
+  CHECK(none.try_open(context, stream, first) == CUDA_ERROR_INVALID_HANDLE);
+  refusal<InvalidHandle>([&] { none.open(context, stream, first); });
 }
 
 TEST_CASE_METHOD(TimerFixture, "Events recorded and waited for through the timer cost one question more") {

@@ -1,71 +1,42 @@
 #include "side_stream_budget.hpp"
 
-#include <algorithm>
-#include <mutex>
-#include <utility>
-#include <vector>
-
 namespace cuevent {
 
 namespace {
 
-struct InUse {
-  Driver driver;
-  CUcontext context;
-  unsigned long long id;
-  std::size_t streams;
-};
+constinit std::atomic<SideStreams*> newest{nullptr};
 
-/// The contexts in which side streams are in use.
-struct Contexts {
-  std::mutex mutex;
-  std::vector<InUse> in_use;
+/// The one of the context in the list from `first` up to `end`, null if there is none.
+SideStreams* find(SideStreams* first, const SideStreams* end, const Context& context, unsigned long long id) {
+  for (; first != end; first = first->next)
+    if (first->context == context.native_handle() && first->id == id && first->driver == context.driver())
+      return first;
+  return nullptr;
+}
 
-  std::vector<InUse>::iterator find(const Driver& driver, CUcontext context, unsigned long long id) {
-    return std::find_if(in_use.begin(), in_use.end(), [&](const InUse& each) {
-      return each.context == context && each.id == id && each.driver == driver;
-    });
+SideStreams& of_context(const Context& context, unsigned long long id) {
+  SideStreams* first = newest.load(std::memory_order_acquire);
+  if (SideStreams* const found = find(first, nullptr, context, id)) return *found;
+  std::unique_ptr<SideStreams> added(new SideStreams{context.driver(), context.native_handle(), id});
+  added->next = first;
+  while (!newest.compare_exchange_weak(first, added.get(), std::memory_order_acq_rel)) {
+    // Others came first, and this context may be among them.
+    if (SideStreams* const found = find(first, added->next, context, id)) return *found;
+    added->next = first;
   }
-};
-
-Contexts& contexts() {
-  static Contexts* const never_destroyed = new Contexts; // a timer may be a static object
-  return *never_destroyed;
+  return *added.release();
 }
 
 } // namespace
 
-SideStreamPermit::SideStreamPermit(const Context& context, unsigned long long id, std::size_t most) {
-  Contexts& all = contexts();
-  const std::scoped_lock lock(all.mutex);
-  auto found = all.find(context.driver(), context.native_handle(), id);
-  if ((found == all.in_use.end() ? 0 : found->streams) >= most) return;
-  if (found == all.in_use.end())
-    found = all.in_use.insert(found, {context.driver(), context.native_handle(), id, 0});
-  ++found->streams;
-  driver_ = context.driver();
-  context_ = context.native_handle();
-  id_ = id;
-}
-
-SideStreamPermit::SideStreamPermit(SideStreamPermit&& other) noexcept
-    : driver_(other.driver_), context_(std::exchange(other.context_, nullptr)), id_(other.id_) {}
-
-SideStreamPermit& SideStreamPermit::operator=(SideStreamPermit&& other) noexcept {
-  SideStreamPermit taken(std::move(other));
-  std::swap(driver_, taken.driver_);
-  std::swap(context_, taken.context_);
-  std::swap(id_, taken.id_);
-  return *this;
-}
-
-void SideStreamPermit::give_back() noexcept {
-  if (context_ == nullptr) return;
-  Contexts& all = contexts();
-  const std::scoped_lock lock(all.mutex);
-  const auto found = all.find(driver_, context_, id_);
-  context_ = nullptr;
-  if (--found->streams == 0) all.in_use.erase(found);
+SideStreamPermit permit_side_stream(const Context& context, unsigned long long id, std::size_t most) {
+  if (most == 0) return nullptr;
+  SideStreams& streams = of_context(context, id);
+  std::size_t in_use = streams.in_use.load(std::memory_order_relaxed);
+  do
+    if (in_use >= most) return nullptr;
+  while (!streams.in_use.compare_exchange_weak(in_use, in_use + 1, std::memory_order_relaxed));
+  return SideStreamPermit(&streams);
 }
 
 } // namespace cuevent

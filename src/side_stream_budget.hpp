@@ -3,27 +3,33 @@
 
 #include <cuevent/context.hpp>
 
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
 namespace cuevent {
 
-/// The right to use one side stream in a context, counted until the object ends. Move-only; empty
-/// if it was not granted. Any thread, under a lock that no driver call is made in.
-class SideStreamPermit {
-public:
-  SideStreamPermit() noexcept = default;
-  /// Granted if fewer than `most` are in use in the context, whoever uses them. `id` is the
-  /// driver's id of the context, as a later context can have its handle.
-  SideStreamPermit(const Context& context, unsigned long long id, std::size_t most);
-  SideStreamPermit(SideStreamPermit&& other) noexcept;
-  SideStreamPermit& operator=(SideStreamPermit&& other) noexcept;
-  ~SideStreamPermit() { give_back(); }
+/// The side streams of one context. There is one of these for each context that ever had a side
+/// stream, and it is never destroyed: so no lock is needed, which a fork could leave locked.
+struct SideStreams {
+  Driver driver;
+  CUcontext context;
+  unsigned long long id; // of the context, as a later context can have its handle
+  std::atomic<std::size_t> in_use{0};
+  SideStreams* next = nullptr;
 
-  void give_back() noexcept;
-  explicit operator bool() const noexcept { return context_ != nullptr; }
-
-private:
-  Driver driver_;
-  CUcontext context_ = nullptr; // null: not granted
-  unsigned long long id_ = 0;
+  struct GiveBack {
+    void operator()(SideStreams* of_context) const noexcept {
+      of_context->in_use.fetch_sub(1, std::memory_order_relaxed);
+    }
+  };
 };
+
+/// The right to use one side stream, given back at its end. Null if it was not granted.
+using SideStreamPermit = std::unique_ptr<SideStreams, SideStreams::GiveBack>;
+
+/// Granted if fewer than `most` side streams are in use in the context, whoever uses them. Any
+/// thread. Throws std::bad_alloc.
+SideStreamPermit permit_side_stream(const Context& context, unsigned long long id, std::size_t most);
 
 } // namespace cuevent

@@ -67,7 +67,7 @@ void StageTimer::State::require(const Context& given, const char* function) cons
 
 void StageTimer::State::give_back_side_streams() noexcept {
   for (Track& track : tracks)
-    track.permit.give_back();
+    track.permit.reset();
 }
 
 StageId StageTimer::State::stage(std::string_view name) {

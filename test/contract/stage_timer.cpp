@@ -353,7 +353,7 @@ TEST_CASE_METHOD(StageFixture, "A default stream is the timer's, or the call is 
 
 TEST_CASE_METHOD(StageFixture, "A timer on a stream that does not move fills no launch queue") {
   // Of the 1,020 submissions that a stream takes, the program has enough for itself.
-  constexpr int stages = 1'200, own = 700;
+  constexpr int stages = 1'200, own = 600;
   const Stream stream(context);
   for (const std::size_t streams_beside : {2, 0}) {
     CAPTURE(streams_beside);
@@ -383,7 +383,7 @@ TEST_CASE_METHOD(StageFixture, "A timer on a stream that does not move fills no 
 TEST_CASE_METHOD(StageFixture,
                  "A graph launched within stages on a stream that does not move fills no queue") {
   const int events = test::live_handles().events;
-  constexpr int launches = 700;
+  constexpr int launches = 600;
   for (const std::size_t streams_beside : {2, 0}) {
     CAPTURE(streams_beside);
     const Stream stream(context);
@@ -708,6 +708,7 @@ TEST_CASE_METHOD(StageFixture, "Only a whole capture can be instantiated") {
 }
 
 TEST_CASE_METHOD(StageFixture, "Captured stages outlive their timer in a graph that somebody else launches") {
+  DriverEvent done(context);
   const int events = test::live_handles().events;
   for (const std::size_t streams_beside : {2, 0}) {
     CAPTURE(streams_beside);
@@ -725,13 +726,16 @@ TEST_CASE_METHOD(StageFixture, "Captured stages outlive their timer in a graph t
     REQUIRE(nodes.size() == 2);
     std::optional<cuevent::GraphExec> exec(graph->instantiate());
     timer.reset();
+    const auto begin = DriverEvent::borrow(context, graph->event(nodes[0]), cuevent::EventFlags::timing);
     const auto end = DriverEvent::borrow(context, graph->event(nodes[1]), cuevent::EventFlags::timing);
     graph.reset();
     cuevent::collect();
     CHECK(test::live_handles().events == events + 2);
     for (int launch = 0; launch < 2; ++launch) {
       exec->launch(stream);
-      CHECK(end.synchronize_for(1min));
+      done.record(stream);
+      CHECK(done.synchronize_for(1min));
+      CHECK(std::abs(begin.elapsed_time(end).count()) > 0);
     }
     exec.reset();
     CHECK(test::collected_down_to(events, cuevent::collect));

@@ -355,7 +355,7 @@ TEST_CASE_METHOD(StageFixture, "A timer on a stream that does not move fills no 
   // Of the 1,020 submissions that a stream takes, the program has enough for itself.
   constexpr int stages = 1'200, own = 600;
   const Stream stream(context);
-  for (const std::size_t streams_beside : {2, 0}) {
+  for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
     CAPTURE(streams_beside);
     StageTimer timer(context, {.streams_beside = streams_beside});
     const StageId stage = timer.stage("stage");
@@ -384,7 +384,7 @@ TEST_CASE_METHOD(StageFixture,
                  "A graph launched within stages on a stream that does not move fills no queue") {
   const int events = test::live_handles().events;
   constexpr int launches = 600;
-  for (const std::size_t streams_beside : {2, 0}) {
+  for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
     CAPTURE(streams_beside);
     const Stream stream(context);
     StageTimer timer(context, {.streams_beside = streams_beside});
@@ -710,7 +710,7 @@ TEST_CASE_METHOD(StageFixture, "Only a whole capture can be instantiated") {
 TEST_CASE_METHOD(StageFixture, "Captured stages outlive their timer in a graph that somebody else launches") {
   DriverEvent done(context);
   const int events = test::live_handles().events;
-  for (const std::size_t streams_beside : {2, 0}) {
+  for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
     CAPTURE(streams_beside);
     const Stream stream(context);
     std::optional<StageTimer> timer(

@@ -192,7 +192,7 @@ private:
 /// in the driver. Each thread keeps up to 64 idle events for itself, so that acquiring and returning one is done
 /// without a driver call, an allocation, a lock, or a write to memory that other threads use; behind them is a
 /// reserve which all threads share, and with which they exchange 32 at a time. What a thread keeps goes to the
-/// reserve when the thread ends. Threads keep nothing on a Linux before 4.14, which cannot take events from them.
+/// reserve when the thread ends. On Linux before 4.14 threads keep nothing, as events could not be taken from them.
 ///
 /// Thread-safety: any thread, also concurrently; moves, assignment and the end need the caller's ordering with
 /// the members, but not with the leases, which may go on and end at any time, also after the pool.
@@ -235,11 +235,11 @@ public:
   /// The non-throwing overload. `out` is assigned on success only.
   CUresult try_acquire(PooledEvent& out) noexcept;
 
-  /// Makes events until at least `count` are idle, and promises them to all threads: acquire() makes no event until
-  /// `count` more than now are on lease, whichever threads have them and had them before. Where the reserve is empty
-  /// it takes for that what other threads keep. The promise lasts until trim(); an event that is detached or exported
-  /// leaves it. Driver function: cuEventCreate. Throws InvalidValue, and makes none, if `count` is more than
-  /// max_idle; what it has made when a creation fails stays.
+  /// Makes events until at least `count` are idle, and promises them to all threads: as long as at most `count` leases
+  /// are added to those that exist now, acquire() makes no event, whichever threads acquire and return them. If the
+  /// reserve is empty, acquire() takes events that other threads keep. The promise ends with trim(), and an event that
+  /// is detached or exported leaves it. Driver function: cuEventCreate. Throws InvalidValue, and makes none, if
+  /// `count` is more than max_idle; what it has made when a creation fails stays.
   void reserve(std::size_t count);
   CUresult try_reserve(std::size_t count) noexcept;
 

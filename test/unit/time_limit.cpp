@@ -36,7 +36,7 @@ struct EarlyClock {
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<EarlyClock>;
-  static constexpr bool is_steady = true;
+  [[maybe_unused]] static constexpr bool is_steady = true;
   static time_point now() noexcept { return time_point(-100s); }
 };
 

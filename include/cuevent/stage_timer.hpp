@@ -97,7 +97,7 @@ struct StageTimerOptions {
   std::size_t events_per_stream = 1024;
   std::size_t spans = 4096; ///< how many of the last are kept, and as many waits
   WhenFull when_full = WhenFull::drop;
-  /// How many streams, the first that the timer is given, get a stream of the timer's beside them. It waits
+  /// How many streams, the first that the timer is given, get a side stream of the timer's. It waits
   /// for each boundary and records the timed event, which disturbs their work half as much as one of their own
   /// would, and has it some microseconds later. In a capture of such a stream the record nodes come beside its
   /// work where they can. But a stream that waits can hold up others that share its connection to the device:
@@ -209,8 +209,8 @@ public:
   StageTimer() noexcept;
   StageTimer(StageTimer&&) noexcept;
   StageTimer& operator=(StageTimer&&) noexcept;
-  /// What has not been read back is lost. Destroys its streams and events, unless a TimedGraph still has them; it
-  /// can wait as ~DriverEvent.
+  /// What has not been read back is lost. Destroys its streams and events, unless a TimedGraph still
+  /// has them; captured events are the graphs' and stay. It can wait as ~DriverEvent.
   ~StageTimer();
 
   /// The stage of that name, always the same for one name.

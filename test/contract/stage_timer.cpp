@@ -760,6 +760,11 @@ TEST_CASE_METHOD(StageFixture, "Captures that were abandoned leave nothing behin
     } else if (way == 1) { // the capture is
       const StreamCapture capture(context, stream);
       timer.open(stream, stage);
+    } else if (way == 2) { // the graph could not be instantiated
+      StreamCapture capture(context, stream);
+      timer.open(stream, stage);
+      Graph half = capture.end();
+      CHECK_THROWS_AS(timer.instantiate(std::move(half)), cuevent::IllegalState);
     } else { // it was invalidated
       const StreamCapture capture(context, stream, cuevent::CaptureMode::global);
       timer.open(stream, stage);
@@ -767,7 +772,7 @@ TEST_CASE_METHOD(StageFixture, "Captures that were abandoned leave nothing behin
     }
   };
   for (int i = 0; i < 3'000; ++i)
-    abandon(i % 3);
+    abandon(i % 4);
   // Those of the last few may still be on their way, as the driver ends them on a thread of its own.
   CHECK(test::eventually([&] {
     abandon(1);

@@ -51,15 +51,15 @@ CUresult check_other_context(const Context& context, const Context& own) noexcep
 
 void PooledEvent::record(const Context& context, CUstream stream) {
   if (event_ == nullptr) fail_unrecorded("cuEventRecord");
-  const CUresult result = check_context(context, event_->context());
-  if (result != CUDA_SUCCESS) fail_context(result, "cuEventRecord");
-  record(stream);
+  event_->record(context, stream);
+  recorded_ = true;
 }
 
 CUresult PooledEvent::try_record(const Context& context, CUstream stream) noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult result = check_context(context, event_->context());
-  return result == CUDA_SUCCESS ? try_record(stream) : result;
+  const CUresult result = event_->try_record(context, stream);
+  if (result == CUDA_SUCCESS) recorded_ = true;
+  return result;
 }
 
 void PooledEvent::give_back() noexcept {

@@ -155,10 +155,9 @@ std::uint64_t FenceSlot::completed() const noexcept {
 
 CUresult take_slot(const Context& context, FenceSlot*& out) noexcept {
   const DriverTable& table = context.driver().table();
-  unsigned long long id = 0;
   CUresult result = context.status();
-  if (result == CUDA_SUCCESS) result = table.cuCtxGetId_v12000(context.native_handle(), &id);
   if (result != CUDA_SUCCESS) return result;
+  const unsigned long long id = context.id();
   CUcontext const handle = context.native_handle();
   FenceSlot* slot = FencePages::instance().take(table, handle, id);
   if (slot == nullptr) {

@@ -7,21 +7,20 @@ namespace {
 constinit std::atomic<SideStreams*> newest{nullptr};
 
 /// The one of the context in the list from `first` up to `end`, null if there is none.
-SideStreams* find(SideStreams* first, const SideStreams* end, const Context& context, unsigned long long id) {
+SideStreams* find(SideStreams* first, const SideStreams* end, const Context& context) {
   for (; first != end; first = first->next)
-    if (first->context == context.native_handle() && first->id == id && first->driver == context.driver())
-      return first;
+    if (first->id == context.id() && first->driver == context.driver()) return first;
   return nullptr;
 }
 
-SideStreams& of_context(const Context& context, unsigned long long id) {
+SideStreams& of_context(const Context& context) {
   SideStreams* first = newest.load(std::memory_order_acquire);
-  if (SideStreams* const found = find(first, nullptr, context, id)) return *found;
-  std::unique_ptr<SideStreams> added(new SideStreams{context.driver(), context.native_handle(), id});
+  if (SideStreams* const found = find(first, nullptr, context)) return *found;
+  std::unique_ptr<SideStreams> added(new SideStreams{context.driver(), context.id()});
   added->next = first;
   while (!newest.compare_exchange_weak(first, added.get(), std::memory_order_acq_rel)) {
     // Others came first, and this context may be among them.
-    if (SideStreams* const found = find(first, added->next, context, id)) return *found;
+    if (SideStreams* const found = find(first, added->next, context)) return *found;
     added->next = first;
   }
   return *added.release();
@@ -29,9 +28,9 @@ SideStreams& of_context(const Context& context, unsigned long long id) {
 
 } // namespace
 
-SideStreamPermit permit_side_stream(const Context& context, unsigned long long id, std::size_t most) {
+SideStreamPermit permit_side_stream(const Context& context, std::size_t most) {
   if (most == 0) return nullptr;
-  SideStreams& streams = of_context(context, id);
+  SideStreams& streams = of_context(context);
   std::size_t in_use = streams.in_use.load(std::memory_order_relaxed);
   do
     if (in_use >= most) return nullptr;

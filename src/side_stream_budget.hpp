@@ -13,8 +13,7 @@ namespace cuevent {
 /// stream, and it is never destroyed: so no lock is needed, which a fork could leave locked.
 struct SideStreams {
   Driver driver;
-  CUcontext context;
-  unsigned long long id; // of the context, as a later context can have its handle
+  unsigned long long id; // of the context
   std::atomic<std::size_t> in_use{0};
   SideStreams* next = nullptr;
 
@@ -30,6 +29,6 @@ using SideStreamPermit = std::unique_ptr<SideStreams, SideStreams::GiveBack>;
 
 /// Granted if fewer than `most` side streams are in use in the context, whoever uses them. Any
 /// thread. Throws std::bad_alloc.
-SideStreamPermit permit_side_stream(const Context& context, unsigned long long id, std::size_t most);
+SideStreamPermit permit_side_stream(const Context& context, std::size_t most);
 
 } // namespace cuevent

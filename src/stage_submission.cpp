@@ -43,7 +43,7 @@ CUresult StageTimer::State::add_track(CUstream stream, std::string_view name, st
       std::count_if(tracks.begin(), tracks.end(), [](const Track& each) { return each.beside != nullptr; }));
   // The per-thread stream is another one on each thread.
   if (used < streams_beside.size() && stream != CU_STREAM_PER_THREAD)
-    added.permit = permit_side_stream(context, context_id_, options.streams_beside);
+    added.permit = permit_side_stream(context, options.streams_beside);
   if (added.permit) added.beside = streams_beside[used].handle();
   added.ring.resize(options.events_per_stream);
   added.arrows.reserve(most_arrows_to_one);

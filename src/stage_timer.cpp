@@ -37,8 +37,7 @@ StageTimer::State::State(const Context& owner, const StageTimerOptions& wanted)
 
 CUresult StageTimer::State::create() {
   if (!has_few_connections()) streams_beside.resize(options.streams_beside);
-  CUresult result = context.driver().table().cuCtxGetId_v12000(context.native_handle(), &context_id_);
-  if (result != CUDA_SUCCESS) return failed("cuCtxGetId", result);
+  CUresult result = CUDA_SUCCESS;
   {
     const ContextGuard guard(context, result);
     if (result != CUDA_SUCCESS) return failed("cuCtxPushCurrent", result);

@@ -226,7 +226,6 @@ private:
   std::size_t retire(Track& track, Boundary& boundary) noexcept;
   void resolve_arrows() noexcept;
 
-  unsigned long long context_id_ = 0;
   std::size_t last_track_ = 0;   // that was asked for
   std::vector<StageSpan> spans_; // rings of what was read
   std::vector<StageWait> waits_;

@@ -88,8 +88,7 @@ public:
     recorded_event("cuStreamWaitEvent").wait(context, stream);
   }
   CUresult try_wait(const Context& context, CUstream stream) const noexcept {
-    if (!recorded_) return CUDA_ERROR_INVALID_HANDLE;
-    return context ? event_->try_wait(context, stream) : CUDA_ERROR_INVALID_CONTEXT;
+    return recorded_ ? event_->try_wait(context, stream) : CUDA_ERROR_INVALID_HANDLE;
   }
 
   bool query() const { return recorded_event("cuEventQuery").query(); }
@@ -107,18 +106,16 @@ public:
 
   /// For any duration, and until any clock's time_point: time_limit.hpp.
   bool synchronize_for(TimeLimit timeout) const {
-    return recorded_event("cuEventQuery").synchronize_for(timeout.nanoseconds());
+    return recorded_event("cuEventQuery").synchronize_for(timeout);
   }
   bool synchronize_until(Deadline deadline) const {
-    const DriverEvent& event = recorded_event("cuEventQuery");
-    return event.synchronize_until(on_its_clock(event, deadline));
+    return recorded_event("cuEventQuery").synchronize_until(deadline);
   }
   CUresult try_synchronize_for(TimeLimit timeout) const noexcept {
-    return recorded_ ? event_->try_synchronize_for(timeout.nanoseconds()) : CUDA_ERROR_INVALID_HANDLE;
+    return recorded_ ? event_->try_synchronize_for(timeout) : CUDA_ERROR_INVALID_HANDLE;
   }
   CUresult try_synchronize_until(Deadline deadline) const noexcept {
-    return recorded_ ? event_->try_synchronize_until(on_its_clock(*event_, deadline))
-                     : CUDA_ERROR_INVALID_HANDLE;
+    return recorded_ ? event_->try_synchronize_until(deadline) : CUDA_ERROR_INVALID_HANDLE;
   }
 
   /// The device's time between this event and `end`, of pools with EventFlags::timing.
@@ -162,11 +159,6 @@ private:
     if (!recorded_) [[unlikely]]
       fail_unrecorded(call);
     return *event_;
-  }
-  static std::chrono::steady_clock::time_point on_its_clock(const DriverEvent& event,
-                                                            Deadline deadline) noexcept {
-    const std::chrono::nanoseconds now(event.context().driver().table().clock_now());
-    return std::chrono::steady_clock::time_point(deadline.at(now));
   }
   void assign(const PooledEvent& other) noexcept {
     event_ = other.event_;

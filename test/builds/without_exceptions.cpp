@@ -102,8 +102,8 @@ void a_pending_event(const Context& context, CUstream stream) {
   DriverEvent event;
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
   sim::hold(stream);
-  EXPECT(CUDA_SUCCESS, event.try_record(stream));
   EXPECT(CUDA_SUCCESS, event.try_record(context, CU_STREAM_PER_THREAD));
+  EXPECT(CUDA_SUCCESS, event.try_record(stream));
   EXPECT(CUDA_ERROR_INVALID_CONTEXT, event.try_record(Context(), stream));
   EXPECT(CUDA_ERROR_ILLEGAL_STATE, event.try_record(stream, RecordFlags::external));
   EXPECT(CUDA_SUCCESS, event.try_wait(CU_STREAM_PER_THREAD));

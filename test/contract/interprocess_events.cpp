@@ -62,7 +62,8 @@ TEST_CASE_METHOD(Fixture, "A stream of its own context waits for an interprocess
   CHECK(consumed.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A stream of another context never waits for an interprocess event", "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "A stream of another context never waits for an interprocess event",
+                 "[interprocess]") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
   DriverEvent event(context, EventFlags::interprocess), theirs(created, EventFlags::interprocess);
@@ -82,8 +83,7 @@ TEST_CASE_METHOD(Fixture, "A stream of another context never waits for an interp
     CHECK_THROWS_AS(event.wait(created, handle), ContextMismatch);
     CHECK(event.try_wait(created, handle) == CUDA_ERROR_INVALID_HANDLE);
   }
-  const DriverEvent borrowed =
-      DriverEvent::borrow(context, event.native_handle(), EventFlags::interprocess);
+  const DriverEvent borrowed = DriverEvent::borrow(context, event.native_handle(), EventFlags::interprocess);
   check_refused(borrowed, other);
   CHECK(event.query());
   CHECK(test::context_stack().empty());
@@ -101,7 +101,8 @@ TEST_CASE_METHOD(Fixture, "A stream of another device never waits for an interpr
                     ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
 }
 
-TEST_CASE_METHOD(Fixture, "What the driver refuses for another reason, it refuses for an interprocess event too",
+TEST_CASE_METHOD(Fixture,
+                 "What the driver refuses for another reason, it refuses for an interprocess event too",
                  "[interprocess]") {
   const Context created = Context::create(0, driver);
   const Stream other(created);
@@ -180,7 +181,8 @@ class Green {
 public:
   Green() {
     const auto resource_of = test::call<PFN_cuDeviceGetDevResource_v12040>("cuDeviceGetDevResource", 12040);
-    const auto describe = test::call<PFN_cuDevResourceGenerateDesc_v12040>("cuDevResourceGenerateDesc", 12040);
+    const auto describe =
+        test::call<PFN_cuDevResourceGenerateDesc_v12040>("cuDevResourceGenerateDesc", 12040);
     const auto create = test::call<PFN_cuGreenCtxCreate_v12040>("cuGreenCtxCreate", 12040);
     const auto context_of = test::call<PFN_cuCtxFromGreenCtx_v12040>("cuCtxFromGreenCtx", 12040);
     const auto make = test::call<PFN_cuGreenCtxStreamCreate_v12050>("cuGreenCtxStreamCreate", 12050);

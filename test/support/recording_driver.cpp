@@ -103,7 +103,7 @@ CUresult act(cuCtxGetDevice_v2000_tag, CUdevice* device) {
   return *device = here.stack.back() == context_handle(2) ? 1 : 0, CUDA_SUCCESS;
 }
 CUresult act(cuCtxGetId_v12000_tag, CUcontext context, unsigned long long* id) {
-  return *id = reinterpret_cast<std::uintptr_t>(context) + here.reset_contexts, CUDA_SUCCESS;
+  return *id = reinterpret_cast<std::uintptr_t>(context) + (here.reset_contexts << 40), CUDA_SUCCESS;
 }
 CUresult act(cuEventCreate_v2000_tag, CUevent* event, unsigned) {
   ++events;

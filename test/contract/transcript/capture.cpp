@@ -179,6 +179,24 @@ CUresult capture_info(Scene& s) {
   return result;
 }
 
+// Hands a user object to the graph under capture, which may have been invalidated since the graph was asked for.
+CUresult retain_on_graph(Scene& s, bool invalidate) {
+  CUstreamCaptureStatus status{};
+  CUgraph graph = nullptr;
+  CUresult result = s.cu.StreamGetCaptureInfo(s.origin, &status, nullptr, &graph, nullptr, nullptr);
+  if (result != CUDA_SUCCESS) return result;
+  static std::atomic<int> destroyed = 0;
+  CUuserObject object = nullptr;
+  result = s.cu.UserObjectCreate(
+      &object, &destroyed, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, 1,
+      CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (result != CUDA_SUCCESS) return result;
+  if (invalidate) s.cu.EventQuery(s.captured);
+  return s.cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+}
+CUresult retain_user_object(Scene& s) { return retain_on_graph(s, false); }
+CUresult retain_once_invalidated(Scene& s) { return retain_on_graph(s, true); }
+
 #if CUDA_VERSION >= 12050
 CUresult ctx_record(Scene& s) { return s.cu.CtxRecordEvent(s.lab.home, s.done); }
 CUresult ctx_wait(Scene& s) { return s.cu.CtxWaitEvent(s.lab.home, s.done); }
@@ -377,6 +395,8 @@ const Probe on_this_thread[] = {
     {"is_capturing", is_capturing},
     {"is_capturing_bystander", is_capturing_bystander},
     {"capture_info", capture_info},
+    {"retain_user_object", retain_user_object},
+    {"retain_user_object.once_invalidated", retain_once_invalidated},
     {"stream_get_ctx", get_ctx},
     {"stream_get_id", get_id},
 #if CUDA_VERSION >= 12050

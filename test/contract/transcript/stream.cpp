@@ -3,6 +3,7 @@
 
 #include "lab.hpp"
 
+#include <memory>
 #include <set>
 
 namespace transcript {
@@ -190,6 +191,8 @@ void queue_by_kind(Lab& lab) {
   Event pending(lab);
   Event timed(lab, CU_EVENT_DEFAULT);
   Event untimed(lab);
+  Event blocking(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+  Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   cu.EventRecord(done, other);
   lab.must(cu.StreamSynchronize(other), "synchronize");
   unsigned* const word = lab.word();
@@ -214,6 +217,12 @@ void queue_by_kind(Lab& lab) {
          const CUresult result = cu.StreamWaitEvent(stream, pending, 0);
          return result == CUDA_SUCCESS ? cu.EventRecord(timed, stream) : result;
        }},
+      {"wait_value",
+       [&](CUstream stream) {
+         return cu.StreamWaitValue32(stream, Lab::address(word), 0, CU_STREAM_WAIT_VALUE_GEQ);
+       }},
+      {"blocking_sync_record", [&](CUstream stream) { return cu.EventRecord(blocking, stream); }},
+      {"interprocess_record", [&](CUstream stream) { return cu.EventRecord(shared, stream); }},
       {"untimed_record", [&](CUstream stream) { return cu.EventRecord(untimed, stream); }},
       {"wait.done", [&](CUstream stream) { return cu.StreamWaitEvent(stream, done, 0); }},
       {"wait.pending", [&](CUstream stream) { return cu.StreamWaitEvent(stream, pending, 0); }},
@@ -251,6 +260,47 @@ void queue_by_kind(Lab& lab) {
   }
 }
 
+// What does not fill a queue, in a stream whose queue timed records have filled.
+void full_of_records(Lab& lab) {
+  const Api& cu = lab.cu;
+  Event timed(lab, CU_EVENT_DEFAULT);
+  Event untimed(lab);
+  Stream held(lab);
+  Gate gate(lab, held);
+  std::atomic<int> submitted = 0;
+  Background filler(lab, [&] {
+    CUresult result = CUDA_SUCCESS;
+    for (; submitted < 4096 && result == CUDA_SUCCESS; ++submitted)
+      result = cu.EventRecord(timed, held);
+    return result;
+  });
+  int before = -1;
+  while (before != submitted && !filler.returns_within(0ms)) {
+    before = submitted;
+    std::this_thread::sleep_for(300ms);
+  }
+  lab.shows("is_full", !filler.returns_within(0ms));
+  const std::pair<const char*, std::function<CUresult()>> calls[] = {
+      {"untimed_record", [&] { return cu.EventRecord(untimed, held); }},
+      {"wait", [&] { return cu.StreamWaitEvent(held, untimed, 0); }},
+      {"host_function",
+       [&] {
+         return cu.LaunchHostFunc(
+             held, [](void*) {}, nullptr);
+       }},
+  };
+  std::vector<std::unique_ptr<Background>> attempts;
+  for (const auto& [name, call] : calls) {
+    attempts.push_back(std::make_unique<Background>(lab, call));
+    lab.shows(std::string(name) + ".returns", attempts.back()->returns_within(1s));
+  }
+  gate.open();
+  for (const auto& attempt : attempts)
+    lab.must(attempt->join(), "submission");
+  lab.is("submissions", filler.join());
+  lab.is("synchronize", cu.StreamSynchronize(held));
+}
+
 } // namespace
 
 std::vector<Scenario> stream_scenarios() {
@@ -260,7 +310,8 @@ std::vector<Scenario> stream_scenarios() {
           {"stream.per_thread_functions", per_thread_functions},
           {"stream.destroy_default", destroy_default, Place::child},
           {"stream.full_queue", full_queue, Place::child},
-          {"stream.queue_by_kind", queue_by_kind, Place::child}};
+          {"stream.queue_by_kind", queue_by_kind, Place::child},
+          {"stream.full_of_records", full_of_records, Place::child}};
 }
 
 } // namespace transcript

@@ -19,7 +19,7 @@ namespace cuevent {
 
 namespace {
 
-/// How many forks lie between this process and the one that came to use queues.
+/// Counts the forks since the first queue was made, so that the number tells a process from its children.
 constinit std::atomic<std::uint32_t> forks{0};
 
 } // namespace
@@ -36,7 +36,7 @@ public:
   const Context& context() const noexcept { return context_; }
 
   CUresult reserve(std::size_t callbacks) noexcept {
-    if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // and a lock may be held by a thread that is not here
+    if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // the lock may be held by a thread of the parent
     if (callbacks > CallbackNodes::most()) return CUDA_ERROR_INVALID_VALUE;
     if (!nodes_.reserve(callbacks)) return CUDA_ERROR_OUT_OF_MEMORY;
     return pool_.try_reserve(callbacks);
@@ -54,8 +54,8 @@ public:
 
   bool ended() const noexcept { return phase_.load(std::memory_order_relaxed) == Phase::ended; }
 
-  /// Has the polls that this thread is in told from those of the threads that are not in the child of a fork. False
-  /// if there is no memory.
+  /// From now on the child of a fork can tell the polls of the thread that forked, which go on, from the polls of other
+  /// threads, which do not. False if there is no memory.
   static bool watch_forks() noexcept;
 
   std::size_t pending() const noexcept {
@@ -65,7 +65,7 @@ public:
 
 private:
   /// Once ended, whoever was polling then, or else the one who ends it, does the rest. All other values are those of
-  /// polling(). One of an earlier process is of a thread that is not in this one.
+  /// polling(), which differ from process to process: that of a parent is of a thread that the child does not have.
   enum class Phase : std::uint32_t { idle, ended };
   static Phase polling() noexcept { return Phase{2 + forks.load(std::memory_order_relaxed)}; }
 
@@ -189,8 +189,8 @@ bool CompletionQueue::State::watch_forks() noexcept {
   return watched;
 }
 
-/// In the child of a fork: other threads were anywhere in a submission or a poll, and are not here to go on. Finds
-/// the callbacks that are still to run by looking at all nodes.
+/// In the child of a fork, where threads that were in the middle of a submission or a poll do not go on. Finds the
+/// callbacks that are still to run by looking at all nodes.
 void CompletionQueue::State::recover() noexcept {
   std::vector<CallbackNode*> left;
   nodes_.for_each([&](CallbackNode& node) {

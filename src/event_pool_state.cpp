@@ -21,7 +21,7 @@ bool pass_barriers() noexcept {
   return registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0;
 }
 
-/// A thread has to be stopped in the middle of a few instructions for this to be seen to take any time.
+/// Takes time only if the owner has been interrupted between begin() and end().
 void wait_until_unused(const EventCache& cache) noexcept {
   for (int looks = 0; cache.in_use.load(std::memory_order_acquire); ++looks) {
     constexpr timespec moment{0, 50'000};
@@ -161,8 +161,8 @@ void EventPoolState::freeze_all() noexcept {
     wait_until_unused(*cache);
 }
 
-/// Whatever threads keep goes to the reserve. All are frozen at once, so that no event can move from one that has
-/// not been looked at to one that has.
+/// Moves to the reserve what threads keep. All caches are frozen at once, so that no event can move from a cache that
+/// has not been emptied yet to one that has.
 void EventPoolState::gather() noexcept {
   freeze_all();
   for (EventCache* const cache : caches_) {
@@ -184,7 +184,7 @@ DriverEvent* EventPoolState::take_beyond() {
       DriverEvent* const event = reserve_.back();
       reserve_.pop_back();
       if (cache != nullptr) {
-        // Of what was promised to all threads each takes its share, or they would take it from each other in turn.
+        // Events that were promised are shared out evenly, or threads would take them from each other again and again.
         const std::size_t share = promised_ != 0 ? reserve_.size() / caches_.size() : reserve_.size();
         const std::size_t moved = std::min(EventCache::batch, share);
         if (cache->room < moved) grow(*cache, moved - cache->room);
@@ -212,7 +212,7 @@ void EventPoolState::give_back_beyond(DriverEvent* event) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (!closed_) {
-      // Room that threads have taken and do not use is no reason to lose an event that was promised.
+      // An event that was promised is kept, also if threads have taken all room and do not use it.
       if (spare() == 0 && events_ <= promised_ && in_caches() + reserve_.size() < max_idle) gather();
       if (cache != nullptr && cache->full()) {
         const std::size_t most = std::min(EventCache::batch, spare());
@@ -281,10 +281,10 @@ void EventPoolState::add_to_reserve(DriverEvent* event) noexcept {
   {
     const std::lock_guard lock(mutex_);
     count_created();
-    if (spare() == 0) gather(); // other threads have taken room meanwhile
+    if (spare() == 0) gather(); // other threads may have taken room meanwhile
     if (spare() > 0) return reserve_.push_back(event);
   }
-  retire(event); // and have returned events
+  retire(event); // other threads have returned as many as may be idle
 }
 
 void EventPoolState::trim() noexcept {

@@ -19,9 +19,9 @@ inline constexpr std::size_t line_size = 64;
 /// The idle events of one pool that one thread keeps. That thread uses the cache between begin() and end(), or with
 /// the pool's mutex held. Another thread uses it while the cache is frozen, for which it holds the mutex.
 ///
-/// begin() is a store and then a load, with no barrier of the processor between them, which would be a third of the
-/// whole cost. Whoever freezes a cache makes each thread pass one instead: then either the owner sees that the cache
-/// is frozen, or the other thread sees that the cache is in use, and waits for the few instructions until end().
+/// begin() is a store and then a load, without a processor's barrier between them, which would be a third of the whole
+/// cost. Instead the thread that freezes a cache makes all threads pass a barrier. Then either the owner sees that the
+/// cache is frozen, or the other thread sees that the cache is in use, and waits for the few instructions until end().
 struct alignas(line_size) EventCache {
   static constexpr std::size_t size = 64, batch = 32; // as EventPool's comment says
 
@@ -143,7 +143,7 @@ public:
   /// The end of a thread, or of its use of the cache.
   void remove(EventCache* cache) noexcept;
 
-  /// The mutex, across a fork. What other threads were doing at that moment they do not end in the child.
+  /// The mutex, across a fork. In the child no other thread comes to the end() of what it was doing.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
   void unlock_in_child() {
@@ -197,7 +197,7 @@ private:
   std::vector<EventCache*> caches_;
   std::size_t rooms_ = 0;    // of the caches, together
   std::size_t creating_ = 0; // events, by whichever thread
-  std::size_t promised_ = 0; // so many may be on lease before another is made
+  std::size_t promised_ = 0; // leases, up to which acquire() makes no event
   std::size_t high_water_ = 0;
   std::uint64_t reused_ = 0;         // beside what is counted in caches
   std::atomic<bool> closed_ = false; // after which the caches are left to their threads

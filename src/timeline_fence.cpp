@@ -91,8 +91,8 @@ CUresult TimelineFence::submit_signal(std::uint64_t& ticket) noexcept {
   return result;
 }
 
-/// The id of the stream that signals, which no other stream ever has. It is asked for once, but each time of the
-/// per-thread stream, which may be another thread's. The legacy stream needs none: its handle is no later stream's.
+/// The id of the stream that signals, which no other stream ever has. It is asked for once, and for the per-thread
+/// stream each time, since that may be another thread's. The legacy stream needs none: no other stream has its handle.
 CUresult TimelineFence::find_id(unsigned long long& id) const noexcept {
   const unsigned long long known = slot_->stream_id.load(std::memory_order_relaxed);
   id = known;

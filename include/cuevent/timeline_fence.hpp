@@ -61,8 +61,9 @@ public:
   ~TimelineFence();
 
   /// Submits the next ticket to the stream. Driver functions: cuStreamIsCapturing, cuStreamWriteValue64 or
-  /// 32, and cuStreamGetId the first time, or each time for CU_STREAM_PER_THREAD. Throws StreamCaptureUnsupported on a stream that is being captured: a replay of the graph would set
-  /// the counter back. Record an event with RecordFlags::external there.
+  /// 32, and cuStreamGetId the first time, or each time for CU_STREAM_PER_THREAD. Throws
+  /// StreamCaptureUnsupported on a stream that is being captured: a replay of the graph would set the counter
+  /// back. Record an event with RecordFlags::external there.
   std::uint64_t signal();
   CUresult try_signal(std::uint64_t& ticket) noexcept;
 

@@ -1,5 +1,7 @@
 #include "capture_events.hpp"
 
+#include <exception>
+#include <optional>
 #include <utility>
 
 namespace cuevent {
@@ -16,6 +18,7 @@ CUresult CaptureEvents::attach(std::shared_ptr<CaptureEvents>& out, const Driver
   static_cast<void>(owner.release()); // the user object's
   result = table.cuGraphRetainUserObject_v11030(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
   call = "cuGraphRetainUserObject";
+  events->object_ = object;
   if (result == CUDA_SUCCESS)
     out = std::move(events);
   else
@@ -30,6 +33,34 @@ DriverEvent CaptureEvents::keep(DriverEvent&& event) {
   kept->event = std::move(event);
   events_.push_back(std::move(kept));
   return borrowed;
+}
+
+GraphExec CaptureEvents::instantiate_apart(Graph& graph) const {
+  const Driver driver = graph.context().driver();
+  const DriverTable& table = driver.table();
+  CUresult result = table.cuUserObjectRetain_v11030(object_, 1);
+  if (result != CUDA_SUCCESS) driver.fail(result, "cuUserObjectRetain");
+  result = table.cuGraphReleaseUserObject_v11030(graph.native_handle(), object_, 1);
+  if (result != CUDA_SUCCESS) {
+    table.cuUserObjectRelease_v11030(object_, 1);
+    driver.fail(result, "cuGraphReleaseUserObject");
+  }
+  std::optional<GraphExec> exec;
+  std::exception_ptr failure;
+  try {
+    exec = graph.instantiate();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  result = table.cuGraphRetainUserObject_v11030(graph.native_handle(), object_, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (result != CUDA_SUCCESS) { // then nothing may stay that refers to the events
+    exec.reset();
+    { const Graph gone(std::move(graph)); }
+    table.cuUserObjectRelease_v11030(object_, 1);
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+  if (result != CUDA_SUCCESS) driver.fail(result, "cuGraphRetainUserObject");
+  return std::move(*exec);
 }
 
 /// Called by a thread of the driver, which must not be called from here.

@@ -52,7 +52,7 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
   }
   for (CapturedStages::Node& each : found->nodes)
     each.node = nodes.at(each.event.native_handle());
-  GraphExec exec = graph.instantiate();
+  GraphExec exec = found->events->instantiate_apart(graph);
   // Where there is no memory for it, nothing has moved: `new` allocates before it initialises.
   std::unique_ptr<TimedGraph::State> timed(new TimedGraph::State{
       .timer = state_, .captured = std::move(*found), .graph = std::move(graph), .exec = std::move(exec)});

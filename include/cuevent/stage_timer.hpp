@@ -267,9 +267,11 @@ public:
                     WaitFlags flags = WaitFlags::none) noexcept;
 
   /// Makes a graph, captured with stages of this timer, ready to launch, and takes it over. If
-  /// this throws, the graph stays the caller's, who can try again. Driver functions: those of
-  /// Graph::event_nodes, Graph::event and Graph::instantiate. Throws IllegalState if a stage was
-  /// not closed in the capture, NotFound if no stage was captured in it.
+  /// this throws, the graph stays the caller's, who can try again; only if the driver also refuses
+  /// cuGraphRetainUserObject on the way back is the graph destroyed. Driver functions: those of
+  /// Graph::event_nodes, Graph::event and Graph::instantiate, cuUserObjectRetain,
+  /// cuGraphReleaseUserObject, cuGraphRetainUserObject. Throws IllegalState if a stage was not closed
+  /// in the capture, NotFound if no stage was captured in it.
   TimedGraph instantiate(Graph&& graph);
 
   /// Reads back what has completed and returns the number of spans. Waits for nothing. Driver function:

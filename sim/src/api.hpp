@@ -95,7 +95,7 @@ private:
   std::shared_ptr<Operation> enqueue(const std::shared_ptr<Stream>&, Work,
                                      std::vector<std::shared_ptr<Operation>> after);
   std::vector<std::shared_ptr<Operation>> predecessors(const Stream&) const;
-  void make_room(const std::shared_ptr<Stream>&);
+  void make_room(const std::shared_ptr<Stream>&, const Work&);
   void wait_for(std::shared_ptr<Operation>, const std::string& what);
   [[noreturn]] void deliver_fault();
 

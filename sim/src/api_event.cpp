@@ -92,7 +92,8 @@ Work Api::record_work(const std::shared_ptr<Event>& event) const {
   work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
   work.text = "record event #" + std::to_string(event->number);
   work.duration = event->timed() ? timing::timed_record : timing::plain_record;
-  work.fills_queue = event->flags != CU_EVENT_DISABLE_TIMING; // other untimed events were not measured
+  if (event->flags == CU_EVENT_DISABLE_TIMING) work.places = 0;
+  if ((event->flags & CU_EVENT_BLOCKING_SYNC) != 0) work.places = places_of_a_notification;
   return work;
 }
 

@@ -130,9 +130,28 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/// One, and one more for each timed record next to other work; but the driver is notified of the end of a launch that
+/// holds user objects.
+std::size_t places_of(const Exec::Body& body) {
+  if (!body.user_objects.empty()) return places_of_a_notification;
+  std::size_t timed = 0;
+  for (const Exec::Step& step : body.steps)
+    if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && step.work.event->timed()) ++timed;
+  const bool others = timed != body.steps.size();
+  return std::max<std::size_t>(1, timed + (others ? 1 : 0));
+}
+
+} // namespace
+
 /// One submission to the stream; inside it, each node after those it depends on.
 void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<Stream>& where) {
-  make_room(where);
+  Work done;
+  done.text = "end of the graph launch";
+  done.owner = body;
+  done.places = places_of(*body);
+  make_room(where, done);
   auto new_operation = [&](Work work) {
     auto operation = std::make_shared<Operation>();
     operation->work = std::move(work);
@@ -160,10 +179,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) recorded(*step.work.event, operation);
     operations.push_back(std::move(operation));
   }
-  Work done;
-  done.text = "end of the graph launch";
-  done.owner = body;
-  auto end = new_operation(done);
+  auto end = new_operation(std::move(done));
   end->submitted = true;
   end->after.push_back(begin);
   for (std::size_t i = 0; i < operations.size(); ++i)

@@ -72,15 +72,16 @@ void Api::deliver_fault() {
   refuse(process_.fault);
 }
 
-/// Nobody has measured whether a full queue also blocks the submissions that take no room in one: here it does.
-void Api::make_room(const std::shared_ptr<Stream>& stream) {
-  if (stream->queued < computer_.options.queue_limit) return;
+/// A full queue also blocks what takes no place in it.
+void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
+  const auto has_room = [&stream, places = work.places, limit = computer_.options.queue_limit] {
+    return stream->queued < limit && stream->queued + places <= std::max(limit, places);
+  };
+  if (has_room()) return;
   Context& home = *stream->home.context;
   ++home.blocked_submitters;
-  computer_.wait_until(lock_, "the launch queue of its stream is full", [&] {
-    return stream->queued < computer_.options.queue_limit || process_.fault != CUDA_SUCCESS ||
-           !stream->home.alive();
-  });
+  computer_.wait_until(lock_, "the launch queue of its stream is full",
+                       [&] { return has_room() || process_.fault != CUDA_SUCCESS || !stream->home.alive(); });
   --home.blocked_submitters;
   computer_.changed.notify_all();
   if (process_.fault != CUDA_SUCCESS) deliver_fault();
@@ -89,7 +90,7 @@ void Api::make_room(const std::shared_ptr<Stream>& stream) {
 
 std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, Work work,
                                         std::vector<std::shared_ptr<Operation>> after) {
-  make_room(stream);
+  make_room(stream, work);
   auto operation = std::make_shared<Operation>();
   operation->work = std::move(work);
   if (process_.fault != CUDA_SUCCESS) { // not yet noticed: it is taken, and comes to nothing
@@ -225,7 +226,7 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   if (!recording.operation || recording.operation->done()) return CUDA_SUCCESS;
   Work work;
   work.text = "wait for event #" + std::to_string(what->number);
-  work.fills_queue = false;
+  work.places = 0;
   enqueue(who, std::move(work), {recording.operation});
   return CUDA_SUCCESS;
 }
@@ -236,7 +237,7 @@ CUresult Api::cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_HOST;
   work.text = "host function";
-  work.fills_queue = false;
+  work.places = 0;
   work.function = function;
   work.data = data;
   submit(where, std::move(work));

@@ -15,6 +15,9 @@ inline constexpr Time never = -1;
 struct Stream;
 struct Event;
 
+/// Of a launch queue, that a submission takes of whose end the driver is notified by an interrupt.
+inline constexpr std::size_t places_of_a_notification = 18;
+
 /// What is to be done, without where and when: a stream operation and a graph node hold the same thing.
 struct Work {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -25,7 +28,7 @@ struct Work {
   CUhostFn function = nullptr;     ///< a host function ends when it returns
   void* data = nullptr;
   std::shared_ptr<Event> event;      ///< of event record and event wait nodes
-  bool fills_queue = true;           ///< submitted to a stream, takes room in its launch queue
+  std::size_t places = 1;            ///< that it takes in the launch queue of the stream it is submitted to
   CUresult fault = CUDA_SUCCESS;     ///< ends with this fault
   std::shared_ptr<const void> owner; ///< kept until the work is done
 };

@@ -33,7 +33,7 @@ void Scheduler::submit(const std::shared_ptr<Operation>& operation) {
     other->dependents.push_back(operation.get());
   if (operation->submitted) {
     ++operation->stream->pending;
-    if (operation->work.fills_queue) ++operation->stream->queued;
+    operation->stream->queued += operation->work.places;
   }
   unfinished_.emplace(operation->number, operation);
   if (operation->unmet == 0) {
@@ -137,7 +137,7 @@ void Scheduler::forget(Operation& operation) {
   ++progress_;
   if (operation.submitted) {
     --operation.stream->pending;
-    if (operation.work.fills_queue) --operation.stream->queued;
+    operation.stream->queued -= operation.work.places;
   }
   // Those that come before and are still unfinished must not count down this one.
   for (auto& other : operation.after)

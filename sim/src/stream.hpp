@@ -16,7 +16,7 @@ struct Stream : Object {
   std::shared_ptr<Context> green; ///< of cuGreenCtxStreamCreate
   std::shared_ptr<Operation> tail;
   std::size_t pending = 0; ///< submissions that have not completed
-  std::size_t queued = 0;  ///< of these, the ones that take room in the launch queue
+  std::size_t queued = 0;  ///< places of the launch queue that they take
   bool held = false;
 
   std::shared_ptr<Capture> capture;

@@ -27,8 +27,9 @@ public:
   ~UserObjectReferences();
 
   void add(const std::shared_ptr<UserObject>&, unsigned count); ///< takes over references that exist
-  bool release(const UserObject&, unsigned count);              ///< false: it does not hold so many
-  void share_from(const UserObjectReferences&);                 ///< one reference of its own to each
+  bool empty() const { return held_.empty(); }
+  bool release(const UserObject&, unsigned count); ///< false: it does not hold so many
+  void share_from(const UserObjectReferences&);    ///< one reference of its own to each
 
 private:
   std::map<const UserObject*, std::pair<std::shared_ptr<UserObject>, unsigned>> held_;

@@ -53,7 +53,8 @@ TEST_CASE_METHOD(OverloadFixture, "the non-throwing overloads of contexts return
           });
 }
 
-TEST_CASE_METHOD(OverloadFixture, "the non-throwing overloads of records and waits return what the others throw",
+TEST_CASE_METHOD(OverloadFixture,
+                 "the non-throwing overloads of records and waits return what the others throw",
                  "[event][overloads]") {
   CHECK(event.try_wait(none, stream) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(event.try_record(none, stream) == CUDA_ERROR_INVALID_CONTEXT);

@@ -351,6 +351,29 @@ void user_objects(Lab& lab) {
     lab.is("in_capture.end", end_capture(lab, capturing));
     lab.shows("in_capture.after_graph", destroyed_by_now(1));
   }
+  {
+    // Taken away from the graph while it is instantiated, and then given back.
+    Graph graph(lab);
+    graph.record(event);
+    destroyed = 0;
+    CUuserObject object = nullptr;
+    cu.UserObjectCreate(
+        &object, &destroyed, [](void* count) { ++*static_cast<std::atomic<int>*>(count); }, 1,
+        CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    lab.is("apart.retain", cu.UserObjectRetain(object, 1));
+    lab.is("apart.release", cu.GraphReleaseUserObject(graph, object, 1));
+    lab.is("apart.release_again", cu.GraphReleaseUserObject(graph, object, 1));
+    CUgraphExec exec = nullptr;
+    lab.is("apart.instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    lab.is("apart.give_back", cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+    lab.is("apart.launch", cu.GraphLaunch(exec, stream));
+    lab.must(cu.StreamSynchronize(stream), "synchronize");
+    lab.shows("apart.destroyed_before_graph", destroyed_by_now(0));
+    lab.is("apart.destroy", graph.destroy());
+    lab.shows("apart.destroyed_with_graph", destroyed_by_now(1));
+    lab.is("apart.destroy_exec", cu.GraphExecDestroy(exec));
+  }
   CUuserObject object = nullptr;
   lab.is("unknown_flags", cu.UserObjectCreate(
                               &object, &destroyed, [](void*) {}, 1, 0));

@@ -190,20 +190,40 @@ void queue_by_kind(Lab& lab) {
   Event done(lab);
   Event pending(lab);
   Event timed(lab, CU_EVENT_DEFAULT);
+  Event timed_end(lab, CU_EVENT_DEFAULT);
   Event untimed(lab);
   Event blocking(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
   Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   cu.EventRecord(done, other);
   lab.must(cu.StreamSynchronize(other), "synchronize");
   unsigned* const word = lab.word();
-  CUgraph graph = nullptr;
-  CUgraphNode node = nullptr;
-  CUgraphExec exec = nullptr;
-  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
-  lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, timed), "cuGraphAddEventRecordNode");
-  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
   const auto kernel = [&](CUstream stream) {
     return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  };
+  const auto record = [&](CUevent event) {
+    return [&cu, event](CUstream stream) {
+      return cu.EventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL);
+    };
+  };
+  Stream capturing(lab);
+  static std::atomic<int> user = 0;
+  const auto captured = [&](std::vector<std::function<CUresult(CUstream)>> work,
+                            bool with_user_object = false) {
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    lab.must(cu.StreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+    for (const auto& submit : work)
+      lab.must(submit(capturing), "captured work");
+    lab.must(cu.StreamEndCapture(capturing, &graph), "end");
+    CUuserObject object = nullptr;
+    if (with_user_object) {
+      lab.must(cu.UserObjectCreate(
+                   &object, &user, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+               "create");
+      lab.must(cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE), "retain");
+    }
+    lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+    return [&cu, exec](CUstream stream) { return cu.GraphLaunch(exec, stream); };
   };
 
   const std::pair<const char*, std::function<CUresult(CUstream)>> kinds[] = {
@@ -211,7 +231,13 @@ void queue_by_kind(Lab& lab) {
       {"timed_record", [&](CUstream stream) { return cu.EventRecord(timed, stream); }},
       {"write_value",
        [&](CUstream stream) { return cu.StreamWriteValue32(stream, Lab::address(word), 1, 0); }},
-      {"graph_launch", [&](CUstream stream) { return cu.GraphLaunch(exec, stream); }},
+      {"launch_of_record", captured({record(timed)})},
+      {"launch_of_kernel", captured({kernel})},
+      {"launch_of_four_kernels", captured({kernel, kernel, kernel, kernel})},
+      {"launch_of_timed_kernel", captured({record(timed), kernel, record(timed_end)})},
+      {"launch_of_kept_kernel", captured({kernel}, true)},
+      {"launch_of_kept_timed_kernel", captured({record(timed), kernel, record(timed_end)}, true)},
+      {"launch_of_marked_kernel", captured({record(untimed), kernel, record(done)})},
       {"wait_and_timed_record",
        [&](CUstream stream) {
          const CUresult result = cu.StreamWaitEvent(stream, pending, 0);
@@ -251,8 +277,7 @@ void queue_by_kind(Lab& lab) {
     }
     const bool blocks = !filler.returns_within(0ms);
     lab.shows(std::string(name) + ".blocks", blocks);
-    if (blocks) lab.shows(std::string(name) + ".after_900_to_1100", submitted > 900 && submitted < 1100);
-    if (blocks) std::fprintf(stderr, "# %s: %d\n", name, submitted.load());
+    if (blocks) lab.shows(std::string(name) + ".after_about", (submitted + 10) / 20 * 20);
     gate.open();
     other_gate.open();
     lab.is(std::string(name) + ".submissions", filler.join());

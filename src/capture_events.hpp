@@ -26,8 +26,8 @@ public:
   DriverEvent keep(DriverEvent&& event);
 
   /// Instantiates `graph`, one that owns these. The exec does not own them, so the graph has to outlive it: each
-  /// launch of an exec that holds a user object takes 18 places in the launch queue of its stream, and costs the
-  /// host 1.7 us more. Driver functions: cuUserObjectRetain, cuGraphReleaseUserObject, those of
+  /// launch of an exec that holds a user object takes much of its stream's launch queue, which 20 to 60 of them
+  /// fill, and costs the host 1.7 us more. Driver functions: cuUserObjectRetain, cuGraphReleaseUserObject, those of
   /// Graph::instantiate, cuGraphRetainUserObject. If the graph cannot get the user object back, the graph is
   /// destroyed.
   GraphExec instantiate_apart(Graph& graph) const;

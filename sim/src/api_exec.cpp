@@ -249,7 +249,8 @@ CUresult Api::cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle
   refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
   auto holder = graph(graph_handle);
   auto object = find<UserObject>(handle, Kind::user_object);
-  refuse_if(!holder->user_objects.release(*object, count), CUDA_ERROR_INVALID_VALUE);
+  if (!holder->user_objects.release(*object, count)) // a device takes the reference of somebody else
+    undefined("takes a user object from a graph that does not hold it");
   computer_.settle(lock_);
   return CUDA_SUCCESS;
 }

@@ -15,7 +15,8 @@ inline constexpr Time never = -1;
 struct Stream;
 struct Event;
 
-/// Of a launch queue, that a submission takes of whose end the driver is notified by an interrupt.
+/// What a submission takes of a launch queue if the driver is notified of its end. On a device 20 to 60 of them fill the
+/// queue; here 56.
 inline constexpr std::size_t places_of_a_notification = 18;
 
 /// What is to be done, without where and when: a stream operation and a graph node hold the same thing.

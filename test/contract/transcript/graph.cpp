@@ -363,7 +363,6 @@ void user_objects(Lab& lab) {
     cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
     lab.is("apart.retain", cu.UserObjectRetain(object, 1));
     lab.is("apart.release", cu.GraphReleaseUserObject(graph, object, 1));
-    lab.is("apart.release_again", cu.GraphReleaseUserObject(graph, object, 1));
     CUgraphExec exec = nullptr;
     lab.is("apart.instantiate", cu.GraphInstantiateWithFlags(&exec, graph, 0));
     lab.is("apart.give_back", cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));

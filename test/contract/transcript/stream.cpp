@@ -277,7 +277,10 @@ void queue_by_kind(Lab& lab) {
     }
     const bool blocks = !filler.returns_within(0ms);
     lab.shows(std::string(name) + ".blocks", blocks);
-    if (blocks) lab.shows(std::string(name) + ".after_about", (submitted + 10) / 20 * 20);
+    // Few are few in each run, but not the same number.
+    if (blocks)
+      lab.shows(std::string(name) + ".after_about",
+                submitted < 100 ? "less than 100" : std::to_string((submitted + 10) / 20 * 20));
     gate.open();
     other_gate.open();
     lab.is(std::string(name) + ".submissions", filler.join());

@@ -1,259 +1,308 @@
-// Events and stream capture: external records inside graphs, and what harms a capture.
-#include "capture.hpp"
+// StreamCapture, CaptureModeGuard, capture_status, and the flag that follows what the stream is doing.
+#include "collected.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
-#include <cuevent/driver_event.hpp>
+#include <cuevent/capture.hpp>
+#include <cuevent/retired_events.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using cuevent::capture_status;
+using cuevent::CaptureMode;
+using cuevent::CaptureModeGuard;
+using cuevent::CaptureStatus;
 using cuevent::DriverEvent;
 using cuevent::EventFlags;
+using cuevent::Graph;
+using cuevent::GraphExec;
 using cuevent::RecordFlags;
+using cuevent::StreamCapture;
 using cuevent::WaitFlags;
-using test::Capture;
+using test::collected_down_to;
 using test::Fixture;
 using test::Gate;
-using test::GraphExec;
+using test::live_handles;
 using test::Stream;
 
 namespace {
 
-constexpr CUstreamCaptureStatus active = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-constexpr CUstreamCaptureStatus invalidated = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-
-CUstreamCaptureMode any_mode() {
-  return GENERATE(CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                  CU_STREAM_CAPTURE_MODE_RELAXED);
+CaptureMode any_mode() {
+  return GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
 }
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "External events are recorded anew, with times, by each launch of the graph") {
-  const Stream stream(context), gated(context);
-  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing), go(context);
-  Capture capture(stream);
-  start.record(stream, RecordFlags::external);
-  end.record(stream, RecordFlags::external);
-  CHECK(start.query_relaxed()); // recorded by no launch yet
-  REQUIRE(capture.end() == CUDA_SUCCESS);
-  const GraphExec graph(context, capture.graph());
-  CHECK(end.query());
-  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NeverRecorded);
+TEST_CASE_METHOD(Fixture, "A StreamCapture captures its stream, and no other, until its end") {
+  const Stream stream(context), other(context);
+  DriverEvent event(context);
+  CHECK(capture_status(context, stream) == CaptureStatus::none);
+  StreamCapture capture(context, stream, any_mode());
+  CHECK(capture_status(context, stream) == CaptureStatus::active);
+  CHECK(capture_status(context, other) == CaptureStatus::none);
+  CHECK(capture_status(context, CU_STREAM_LEGACY) == CaptureStatus::none);
+  CHECK(capture_status(context, CU_STREAM_PER_THREAD) == CaptureStatus::none);
+  event.record(stream, RecordFlags::external);
+  const Graph graph = capture.end();
+  CHECK(capture_status(context, stream) == CaptureStatus::none);
+  CHECK(graph.context() == context);
+  CHECK(graph.event_nodes().records.size() == 1);
+  CHECK(test::context_stack().empty());
+}
 
-  for (int launch = 0; launch < 3; ++launch) {
-    CAPTURE(launch);
-    Gate gate(gated);
-    go.record(gated);
-    go.wait(stream);
-    graph.launch(stream);
-    CHECK_FALSE(end.query());
-    CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NotReady);
-    gate.open();
-    end.synchronize();
+TEST_CASE_METHOD(Fixture, "A StreamCapture has one end") {
+  const Stream stream(context);
+  StreamCapture capture(context, stream);
+  CHECK(capture.end());
+  CHECK_THROWS_AS(capture.end(), cuevent::IllegalState);
+  CHECK_THROWS_WITH(capture.end(), ContainsSubstring("ended already"));
+}
+
+TEST_CASE_METHOD(Fixture, "A thread's default stream can be captured with no context current") {
+  DriverEvent event(context);
+  StreamCapture capture(context, CU_STREAM_PER_THREAD);
+  CHECK(capture_status(context, CU_STREAM_PER_THREAD) == CaptureStatus::active);
+  event.record(CU_STREAM_PER_THREAD, RecordFlags::external_in_capture);
+  CHECK(capture.end().event_nodes().records.size() == 1);
+  CHECK(capture_status(context, CU_STREAM_PER_THREAD) == CaptureStatus::none);
+}
+
+TEST_CASE_METHOD(Fixture, "The legacy stream cannot be captured, and the error says which streams can") {
+  CHECK_THROWS_AS(StreamCapture(context, CU_STREAM_LEGACY), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_WITH(StreamCapture(context, CU_STREAM_LEGACY), ContainsSubstring("CU_STREAM_NON_BLOCKING"));
+  CHECK(capture_status(context, CU_STREAM_LEGACY) == CaptureStatus::none);
+}
+
+TEST_CASE_METHOD(Fixture, "A second capture of a stream is refused and leaves the first as it is") {
+  const Stream stream(context);
+  StreamCapture first(context, stream, any_mode());
+  CHECK_THROWS_AS(StreamCapture(context, stream), cuevent::IllegalState);
+  CHECK_THROWS_WITH(StreamCapture(context, stream), ContainsSubstring("being captured already"));
+  CHECK(capture_status(context, stream) == CaptureStatus::active);
+  CHECK(first.end());
+}
+
+TEST_CASE_METHOD(Fixture, "An abandoned capture leaves stream and thread usable, whatever became of it") {
+  const Stream stream(context), branch(context);
+  DriverEvent event(context), fork(context);
+  const CaptureMode mode = any_mode();
+  {
+    const StreamCapture abandoned(context, stream, mode);
+    SECTION("active") { event.record(stream, RecordFlags::external); }
+    SECTION("invalidated") {
+      event.record(stream);
+      CHECK_THROWS_AS(event.query_relaxed(), cuevent::CapturedEvent);
+      CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
+    }
+    SECTION("unjoined") {
+      fork.record(stream);
+      fork.wait(branch);
+      event.record(branch, RecordFlags::external);
+      CHECK(capture_status(context, branch) == CaptureStatus::active);
+    }
+  }
+  CHECK(capture_status(context, stream) == CaptureStatus::none);
+  CHECK(capture_status(context, branch) == CaptureStatus::none);
+  event.record(stream);
+  event.synchronize(); // would be refused if the thread were capturing still
+  StreamCapture again(context, stream, mode);
+  CHECK(again.end());
+  CHECK(take_reports().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "The error that unwinds a capture is the one that arrives") {
+  const Stream stream(context), other(context);
+  DriverEvent outside(context);
+  outside.record(other);
+  const auto capture_with_an_error = [&] {
+    const StreamCapture capture(context, stream);
+    outside.wait(stream);
+  };
+  CHECK_THROWS_AS(capture_with_an_error(), cuevent::StreamCaptureIsolation);
+  CHECK(take_reports().empty());
+  CHECK(capture_status(context, stream) == CaptureStatus::none);
+  outside.synchronize();
+}
+
+TEST_CASE_METHOD(Fixture, "A capture that is abandoned on another thread is over, and reported") {
+  const Stream stream(context);
+  std::optional<StreamCapture> capture;
+  capture.emplace(context, stream, CaptureMode::global);
+  std::thread([&] { capture.reset(); }).join();
+  CHECK(take_reports() == std::vector<std::string>{"cuStreamEndCapture 908"});
+  CHECK(capture_status(context, stream) == CaptureStatus::none);
+  capture.emplace(context, stream, CaptureMode::global);
+  CHECK(capture->end());
+}
+
+TEST_CASE_METHOD(Fixture, "An event given to a capture lives as long as the graph and its execs") {
+  const Stream stream(context);
+  const int before = live_handles().events;
+  {
+    StreamCapture capture(context, stream);
+    const DriverEvent start = capture.record(DriverEvent(context, EventFlags::timing), stream);
+    DriverEvent given(context, EventFlags::timing);
+    CUevent const handle = given.native_handle();
+    const DriverEvent end = capture.record(std::move(given), stream);
+    CHECK(end.native_handle() == handle);
+    CHECK(end.flags() == EventFlags::timing);
+    CHECK(live_handles().events == before + 2);
+
+    std::optional<Graph> graph(capture.end());
+    GraphExec exec = graph->instantiate();
+    graph.reset();
+    CHECK(live_handles().events == before + 2);
+    exec.launch(stream);
+    CHECK(end.synchronize_for(1min));
     CHECK(start.elapsed_time(end).count() > 0);
   }
+  CHECK(collected_down_to(before, cuevent::collect));
 }
 
-TEST_CASE_METHOD(Fixture, "A captured external wait holds every launch of the graph back") {
-  const Stream stream(context), gated(context);
-  DriverEvent outside(context), end(context);
-  outside.record(gated);
-  Capture capture(stream);
-  outside.wait(stream, WaitFlags::external);
-  CHECK(capture.status() == active);
-  REQUIRE(capture.end() == CUDA_SUCCESS);
-  const GraphExec graph(context, capture.graph());
-
-  for (int launch = 0; launch < 2; ++launch) {
-    Gate gate(gated);
-    outside.record(gated);
-    graph.launch(stream);
-    end.record(stream);
-    CHECK_FALSE(end.query());
-    gate.open();
-    end.synchronize();
-  }
-}
-
-TEST_CASE_METHOD(Fixture, "Plain records and waits fork a capture to another stream and join it back") {
-  const Stream origin(context), branch(context);
-  DriverEvent fork(context), join(context), in_branch(context, EventFlags::timing);
-  Capture capture(origin);
-  fork.record(origin);
-  fork.wait(branch);
-  in_branch.record(branch, RecordFlags::external); // the branch does some work
-  join.record(branch);
-  join.wait(origin);
-  REQUIRE(capture.end() == CUDA_SUCCESS);
-  const GraphExec graph(context, capture.graph());
-  graph.launch(origin);
-  in_branch.synchronize();
-  CHECK(in_branch.elapsed_time(in_branch).count() == 0); // it was recorded
-}
-
-TEST_CASE_METHOD(Fixture, "An external record is no join") {
-  const Stream origin(context), branch(context);
-  DriverEvent fork(context), external(context);
-  Capture capture(origin);
-  fork.record(origin);
-  fork.wait(branch);
-  external.record(branch, RecordFlags::external);
-  external.wait(origin, WaitFlags::external);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-}
-
-TEST_CASE_METHOD(Fixture, "An event recorded in a capture marks no work, during the capture and after it") {
+TEST_CASE_METHOD(Fixture, "An event given to a capture that comes to nothing is destroyed with the capture") {
   const Stream stream(context);
-  DriverEvent event(context, EventFlags::timing);
+  const int before = live_handles().events;
   {
-    Capture capture(stream, any_mode());
-    event.record(stream);
-    CHECK(capture.status() == active);
-    REQUIRE(capture.end() == CUDA_SUCCESS);
+    StreamCapture capture(context, stream);
+    capture.record(DriverEvent(context), stream);
+    CHECK(live_handles().events == before + 1);
+    SECTION("abandoned") {}
+    SECTION("ended by an error") {
+      DriverEvent inside(context);
+      inside.record(stream);
+      CHECK_THROWS_AS(inside.query_relaxed(), cuevent::CapturedEvent);
+      CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+    }
   }
-  CHECK_THROWS_AS(event.query(), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.query_relaxed(), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.synchronize(), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.synchronize_for(1s), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.wait(stream), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::RecordedInCapture);
-
-  event.record(stream); // outside: that heals it
-  event.synchronize();
-  CHECK(event.query());
-  CHECK(event.elapsed_time(event).count() == 0);
+  CHECK(live_handles().events == before);
 }
 
-TEST_CASE_METHOD(Fixture, "To ask for an event of a capture that is active invalidates the capture") {
-  const Stream stream(context);
+TEST_CASE_METHOD(Fixture, "An event that a capture refuses stays the caller's") {
+  const Stream stream(context), other(context);
   DriverEvent event(context);
-  Capture capture(stream, any_mode());
-  event.record(stream);
-  const int way = GENERATE(0, 1, 2, 3);
-  CAPTURE(way);
-  switch (way) {
-  case 0:
-    CHECK_THROWS_AS(event.query(), cuevent::CapturedEvent);
-    break;
-  case 1:
-    CHECK_THROWS_AS(event.query_relaxed(), cuevent::CapturedEvent);
-    break;
-  case 2:
-    CHECK_THROWS_AS(event.synchronize(), cuevent::CapturedEvent);
-    break;
-  case 3:
-    CHECK_THROWS_AS(event.synchronize_for(1s), cuevent::CapturedEvent);
-    break;
-  }
-  CHECK(capture.status() == invalidated);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  StreamCapture capture(context, stream);
+  CHECK_THROWS_AS(capture.record(std::move(event), other), cuevent::ExternalOutsideCapture);
+  CHECK(event); // NOLINT(bugprone-use-after-move): it was not moved from
+  CHECK_THROWS_AS(capture.record(DriverEvent(), stream), cuevent::EmptyEvent);
+  CHECK(capture_status(context, stream) == CaptureStatus::active);
+  CHECK(capture.end().event_nodes().records.empty());
+}
 
-  Capture again(stream); // stream and thread can go on
-  CHECK(again.end() == CUDA_SUCCESS);
+TEST_CASE_METHOD(Fixture, "external_in_capture is external in a captured stream and plain in any other") {
+  const Stream stream(context), other(context);
+  DriverEvent event(context, EventFlags::timing), waited(context);
+  waited.record(other);
+  StreamCapture capture(context, stream, any_mode());
+  event.record(stream, RecordFlags::external_in_capture);
+  waited.wait(stream, WaitFlags::external_in_capture);
+  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded); // recorded by no launch yet
+  event.record(other, RecordFlags::external_in_capture);              // that one is not captured
+  waited.wait(other, WaitFlags::external_in_capture);
+  CHECK(capture_status(context, stream) == CaptureStatus::active);
+  CHECK(capture_status(context, other) == CaptureStatus::none);
+  const Graph graph = capture.end();
+  const Graph::EventNodes nodes = graph.event_nodes();
+  REQUIRE(nodes.records.size() == 1);
+  REQUIRE(nodes.waits.size() == 1);
+  CHECK(graph.event(nodes.records[0]) == event.native_handle());
+  CHECK(graph.event(nodes.waits[0]) == waited.native_handle());
+  CHECK(event.synchronize_for(1min));
+  CHECK(event.elapsed_time(event).count() == 0); // recorded on the other stream
+}
+
+TEST_CASE_METHOD(Fixture, "external_in_capture outside a capture orders streams as the plain calls do") {
+  const Stream producer(context), stream(context);
+  CUstream const consumer =
+      GENERATE_REF(CUstream(stream), CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, CUstream(nullptr));
+  CAPTURE(consumer);
+  DriverEvent produced(context), consumed(context);
+  Gate gate(producer);
+  CHECK(produced.try_record(producer, RecordFlags::external_in_capture) == CUDA_SUCCESS);
+  CHECK(produced.try_wait(consumer, WaitFlags::external_in_capture) == CUDA_SUCCESS);
+  consumed.record(consumer, RecordFlags::external_in_capture);
+  CHECK_FALSE(consumed.query());
+  gate.open();
+  CHECK(consumed.synchronize_for(1min));
+  CHECK(produced.query());
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "A plain query of an outside event invalidates this thread's capture unless it is relaxed") {
+                 "Where a stream does not say if it is captured, external_in_capture records nothing") {
+  const Stream blocking(context, CU_STREAM_DEFAULT);
+  DriverEvent event(context, EventFlags::timing);
+  CUstream const legacy = GENERATE(CU_STREAM_LEGACY, CUstream(nullptr));
+  StreamCapture capture(context, blocking, any_mode());
+  CHECK_THROWS_AS(capture_status(context, legacy), cuevent::StreamCaptureImplicit);
+  CHECK_THROWS_AS(event.record(legacy, RecordFlags::external_in_capture), cuevent::StreamCaptureImplicit);
+  CHECK_THROWS_AS(event.wait(legacy, WaitFlags::external_in_capture), cuevent::StreamCaptureImplicit);
+  CHECK_THROWS_WITH(event.record(legacy, RecordFlags::external_in_capture),
+                    ContainsSubstring("CU_STREAM_NON_BLOCKING"));
+  CHECK(event.try_record(legacy, RecordFlags::external_in_capture) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK(capture_status(context, blocking) == CaptureStatus::active);
+  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded);
+  const Graph::EventNodes nodes = capture.end().event_nodes();
+  CHECK(nodes.records.empty());
+  CHECK(nodes.waits.empty());
+  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded);
+}
+
+TEST_CASE_METHOD(Fixture, "A capture mode guard sets the thread's mode for a scope, also within another") {
+  const CUstreamCaptureMode before = test::capture_mode();
+  {
+    const CaptureModeGuard relaxed(driver);
+    CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
+    {
+      const CaptureModeGuard per_thread(driver, CaptureMode::per_thread);
+      CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+      const CaptureModeGuard global(driver, CaptureMode::global);
+      CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+    }
+    CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
+    std::thread([before] { CHECK(test::capture_mode() == before); }).join(); // another thread has its own
+  }
+  CHECK(test::capture_mode() == before);
+  CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "Under a relaxed guard plain questions and instantiation harm no capture") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
-  const CUstreamCaptureMode mode = any_mode();
-  const bool synchronizes = GENERATE(false, true);
-  CAPTURE(mode, synchronizes);
-  Capture capture(stream, mode);
-  const CUresult result = synchronizes ? outside.try_synchronize() : outside.try_query();
-  if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
-    CHECK((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY));
-    CHECK(capture.end() == CUDA_SUCCESS);
-  } else {
-    CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  const Graph empty(context);
+  StreamCapture capture(context, stream, any_mode());
+  {
+    const CaptureModeGuard relaxed(driver);
+    outside.synchronize();
+    CHECK(outside.query());
+    CHECK(empty.instantiate());
   }
+  CHECK(capture_status(context, stream) == CaptureStatus::active);
+  CHECK(capture.end());
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "Relaxed questions about outside events harm no capture and restore the thread's mode") {
-  const Stream stream(context), other(context);
-  DriverEvent pending(context), complete(context);
-  complete.record(other);
-  complete.synchronize();
-  const Gate gate(other);
-  pending.record(other);
-
-  Capture capture(stream, any_mode());
-  const CUstreamCaptureMode mode = test::capture_mode();
-  const auto ask = [&] {
-    CHECK_FALSE(pending.query_relaxed());
-    CHECK_FALSE(pending.synchronize_for(2ms));
-    CHECK(complete.query_relaxed());
-    CHECK(complete.synchronize_for(1s));
-  };
-  SECTION("on the capturing thread") { ask(); }
-  SECTION("on another thread") { std::thread(ask).join(); }
-  CHECK(test::capture_mode() == mode);
-  CHECK(capture.status() == active);
-  CHECK(capture.end() == CUDA_SUCCESS);
-}
-
-TEST_CASE_METHOD(Fixture, "Another thread's plain query invalidates a global capture") {
-  const Stream stream(context), other(context);
-  DriverEvent outside(context);
-  outside.record(other);
-  outside.synchronize();
-  Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  CUresult result = CUDA_SUCCESS;
-  std::thread([&] { result = outside.try_query(); }).join();
-  CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-}
-
-TEST_CASE_METHOD(Fixture, "Creation, destruction and elapsed time harm no capture") {
-  const Stream stream(context), other(context);
-  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
-  start.record(other);
-  end.record(other);
-  end.synchronize();
-  Capture capture(stream, any_mode());
-  { const DriverEvent made(context); }
-  CHECK(start.elapsed_time(end).count() > 0);
-  CHECK(capture.status() == active);
-  CHECK(capture.end() == CUDA_SUCCESS);
-}
-
-TEST_CASE_METHOD(Fixture, "A plain wait in a capture for an event recorded outside it is refused") {
-  const Stream stream(context), other(context);
-  DriverEvent outside(context);
-  outside.record(other);
-  Capture capture(stream, any_mode());
-  CHECK_THROWS_AS(outside.wait(stream), cuevent::StreamCaptureIsolation);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-}
-
-TEST_CASE_METHOD(Fixture,
-                 "A record on the legacy stream beside a global capture of a blocking stream is refused") {
-  const Stream stream(context, CU_STREAM_DEFAULT);
-  DriverEvent event(context);
-  Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), cuevent::StreamCaptureImplicit);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-}
-
-TEST_CASE_METHOD(Fixture,
-                 "An event of an active capture can be recorded outside and leaves the capture unharmed") {
-  const Stream stream(context), other(context);
-  DriverEvent event(context);
-  Capture capture(stream);
-  event.record(stream);
-  event.record(other);
-  CHECK(event.synchronize_for(10s));
-  CHECK(capture.status() == active);
-  CHECK(capture.end() == CUDA_SUCCESS);
-  CHECK(event.query());
+                 "A capture mode guard that ends on another thread undoes nothing, and is reported") {
+  CUstreamCaptureMode before = test::capture_mode();
+  std::optional<CaptureModeGuard> guard;
+  guard.emplace(driver);
+  std::thread([&] {
+    guard.reset();
+    CHECK(test::capture_mode() == before);
+  }).join();
+  CHECK(take_reports() == std::vector<std::string>{"cuThreadExchangeStreamCaptureMode 908"});
+  CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
+  CHECK(driver.table().cuThreadExchangeStreamCaptureMode_v10010(&before) == CUDA_SUCCESS);
 }

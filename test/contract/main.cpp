@@ -4,7 +4,7 @@
 // to fail in turn.
 // Without a real driver it says what is missing, and exits with 77, which means skipped.
 #include "driver_under_test.hpp"
-#include "sweep.hpp"
+#include "fault_sweep.hpp"
 
 #include <cuevent/sim.hpp>
 

@@ -18,7 +18,7 @@ class Gate {
 public:
   /// A default stream has to be that of the current context.
   explicit Gate(CUstream stream) {
-    auto copy = std::make_unique<State>(opened_);
+    auto copy = std::make_unique<std::shared_ptr<State>>(state_);
     REQUIRE(call<PFN_cuLaunchHostFunc_v10000>("cuLaunchHostFunc", 10000)(stream, pass, copy.get()) ==
             CUDA_SUCCESS);
     static_cast<void>(copy.release()); // the host function's now
@@ -27,19 +27,28 @@ public:
   Gate& operator=(const Gate&) = delete;
   ~Gate() { open(); }
 
+  /// If the stream has come to the gate, it is past it afterwards: on a busy machine the host function may get no
+  /// processor for long, while time on a virtual clock passes quickly.
   void open() noexcept {
-    opened_->store(true);
-    opened_->notify_all();
+    state_->opened.store(true);
+    state_->opened.notify_all();
+    if (state_->entered.load()) state_->passed.wait(false);
   }
 
 private:
-  using State = std::shared_ptr<std::atomic<bool>>; // the host function may outlive the gate
-  static void CUDA_CB pass(void* state) {
-    const std::unique_ptr<State> opened(static_cast<State*>(state));
-    (*opened)->wait(false);
+  struct State { // the host function may outlive the gate
+    std::atomic<bool> entered = false, opened = false, passed = false;
+  };
+  static void CUDA_CB pass(void* owner) {
+    const std::unique_ptr<std::shared_ptr<State>> owned(static_cast<std::shared_ptr<State>*>(owner));
+    State& state = **owned;
+    state.entered.store(true);
+    state.opened.wait(false);
+    state.passed.store(true);
+    state.passed.notify_all();
   }
 
-  State opened_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 } // namespace test

@@ -1,7 +1,7 @@
 #include <cuevent/capture.hpp>
 
-#include "on_stream.hpp"
-#include "this_thread.hpp"
+#include "core/on_stream.hpp"
+#include "core/this_thread.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "event_pool_state.hpp"
+#include "scheduling/event_pool_state.hpp"
 
 #include <cuevent/retired_events.hpp>
 

@@ -1,4 +1,4 @@
-#include "capture_events.hpp"
+#include "graphs/capture_events.hpp"
 
 #include <exception>
 #include <optional>

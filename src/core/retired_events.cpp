@@ -1,6 +1,6 @@
-#include "retired_events.hpp"
+#include "core/retired_events.hpp"
 
-#include "this_thread.hpp"
+#include "core/this_thread.hpp"
 
 #include <new>
 

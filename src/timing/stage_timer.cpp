@@ -1,4 +1,4 @@
-#include "stage_timer.hpp"
+#include "timing/stage_timer.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #include <cuevent/context.hpp>
 
-#include "this_thread.hpp"
+#include "core/this_thread.hpp"
 
 #include <memory>
 #include <new>

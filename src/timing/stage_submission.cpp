@@ -1,7 +1,7 @@
 // What a StageTimer does when it is asked to: stages, waits and the events between them, into streams and
 // captures.
-#include "on_stream.hpp"
-#include "stage_timer.hpp"
+#include "core/on_stream.hpp"
+#include "timing/stage_timer.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "side_stream_budget.hpp"
+#include "timing/side_stream_budget.hpp"
 
 namespace cuevent {
 

@@ -1,6 +1,6 @@
 #include <cuevent/event_pool.hpp>
 
-#include "event_pool_state.hpp"
+#include "scheduling/event_pool_state.hpp"
 
 #include <cuevent/ipc.hpp>
 

@@ -1,6 +1,6 @@
 #include <cuevent/graph.hpp>
 
-#include "retired_events.hpp"
+#include "core/retired_events.hpp"
 
 #include <memory>
 #include <utility>

@@ -2,8 +2,8 @@
 
 #include <cuevent/event_pool.hpp>
 
-#include "callback_nodes.hpp"
-#include "relaxed_mode.hpp"
+#include "core/relaxed_mode.hpp"
+#include "scheduling/callback_nodes.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include <cuevent/timeline_fence.hpp>
 
-#include "between_polls.hpp"
-#include "fence_slots.hpp"
-#include "on_stream.hpp"
+#include "core/between_polls.hpp"
+#include "core/on_stream.hpp"
+#include "scheduling/fence_slots.hpp"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // The device's clock, as events tell it. Inside the library only.
 #pragma once
 
-#include "timer_stream.hpp"
+#include "timing/timer_stream.hpp"
 
 #include <cuevent/stage_timer.hpp>
 

@@ -1,10 +1,10 @@
 // What a StageTimer is made of, for itself and its graphs. Inside the library only.
 #pragma once
 
-#include "capture_events.hpp"
-#include "device_clock.hpp"
-#include "duration_histogram.hpp"
-#include "side_stream_budget.hpp"
+#include "graphs/capture_events.hpp"
+#include "timing/device_clock.hpp"
+#include "timing/duration_histogram.hpp"
+#include "timing/side_stream_budget.hpp"
 
 #include <deque>
 #include <limits>

@@ -1,7 +1,7 @@
 // The events of a graph that is being captured. Inside the library only.
 #pragma once
 
-#include "retired_events.hpp"
+#include "core/retired_events.hpp"
 
 #include <cuevent/graph.hpp>
 

@@ -1,6 +1,6 @@
 #include <cuevent/stage_timer.hpp>
 
-#include "../../src/duration_histogram.hpp"
+#include "../../../src/timing/duration_histogram.hpp"
 #include "recording_fixture.hpp"
 
 #include <catch2/generators/catch_generators.hpp>

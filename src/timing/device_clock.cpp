@@ -1,4 +1,4 @@
-#include "device_clock.hpp"
+#include "timing/device_clock.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
-#include "fence_slots.hpp"
+#include "scheduling/fence_slots.hpp"
 
-#include "relaxed_mode.hpp"
+#include "core/relaxed_mode.hpp"
 
 #include <map>
 #include <memory>

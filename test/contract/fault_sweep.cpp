@@ -1,4 +1,4 @@
-#include "sweep.hpp"
+#include "fault_sweep.hpp"
 
 #include "faults.hpp"
 #include "fixture.hpp"

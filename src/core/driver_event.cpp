@@ -1,9 +1,9 @@
 #include <cuevent/driver_event.hpp>
 
-#include "between_polls.hpp"
-#include "on_stream.hpp"
-#include "relaxed_mode.hpp"
-#include "retired_events.hpp"
+#include "core/between_polls.hpp"
+#include "core/on_stream.hpp"
+#include "core/relaxed_mode.hpp"
+#include "core/retired_events.hpp"
 
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
 // What a StageTimer learns when events have completed, and what it makes of it.
-#include "stage_timer.hpp"
+#include "timing/stage_timer.hpp"
 
 #include <algorithm>
 #include <unordered_set>

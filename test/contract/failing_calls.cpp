@@ -1,7 +1,7 @@
 // What a call that fails leaves behind: each member, with each of its driver calls failing, is as documented.
 // The tests plan faults of their own, so no sweep goes over them.
-#include "faults.hpp"
 #include "collected.hpp"
+#include "faults.hpp"
 #include "fixture.hpp"
 #include "stream.hpp"
 

@@ -1,0 +1,259 @@
+// Events and stream capture: external records inside graphs, and what harms a capture.
+#include "capture.hpp"
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/driver_event.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <chrono>
+#include <thread>
+
+using namespace std::chrono_literals;
+using cuevent::DriverEvent;
+using cuevent::EventFlags;
+using cuevent::RecordFlags;
+using cuevent::WaitFlags;
+using test::Capture;
+using test::Fixture;
+using test::Gate;
+using test::GraphExec;
+using test::Stream;
+
+namespace {
+
+constexpr CUstreamCaptureStatus active = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+constexpr CUstreamCaptureStatus invalidated = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+
+CUstreamCaptureMode any_mode() {
+  return GENERATE(CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                  CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "External events are recorded anew, with times, by each launch of the graph") {
+  const Stream stream(context), gated(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing), go(context);
+  Capture capture(stream);
+  start.record(stream, RecordFlags::external);
+  end.record(stream, RecordFlags::external);
+  CHECK(start.query_relaxed()); // recorded by no launch yet
+  REQUIRE(capture.end() == CUDA_SUCCESS);
+  const GraphExec graph(context, capture.graph());
+  CHECK(end.query());
+  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NeverRecorded);
+
+  for (int launch = 0; launch < 3; ++launch) {
+    CAPTURE(launch);
+    Gate gate(gated);
+    go.record(gated);
+    go.wait(stream);
+    graph.launch(stream);
+    CHECK_FALSE(end.query());
+    CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NotReady);
+    gate.open();
+    end.synchronize();
+    CHECK(start.elapsed_time(end).count() > 0);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A captured external wait holds every launch of the graph back") {
+  const Stream stream(context), gated(context);
+  DriverEvent outside(context), end(context);
+  outside.record(gated);
+  Capture capture(stream);
+  outside.wait(stream, WaitFlags::external);
+  CHECK(capture.status() == active);
+  REQUIRE(capture.end() == CUDA_SUCCESS);
+  const GraphExec graph(context, capture.graph());
+
+  for (int launch = 0; launch < 2; ++launch) {
+    Gate gate(gated);
+    outside.record(gated);
+    graph.launch(stream);
+    end.record(stream);
+    CHECK_FALSE(end.query());
+    gate.open();
+    end.synchronize();
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "Plain records and waits fork a capture to another stream and join it back") {
+  const Stream origin(context), branch(context);
+  DriverEvent fork(context), join(context), in_branch(context, EventFlags::timing);
+  Capture capture(origin);
+  fork.record(origin);
+  fork.wait(branch);
+  in_branch.record(branch, RecordFlags::external); // the branch does some work
+  join.record(branch);
+  join.wait(origin);
+  REQUIRE(capture.end() == CUDA_SUCCESS);
+  const GraphExec graph(context, capture.graph());
+  graph.launch(origin);
+  in_branch.synchronize();
+  CHECK(in_branch.elapsed_time(in_branch).count() == 0); // it was recorded
+}
+
+TEST_CASE_METHOD(Fixture, "An external record is no join") {
+  const Stream origin(context), branch(context);
+  DriverEvent fork(context), external(context);
+  Capture capture(origin);
+  fork.record(origin);
+  fork.wait(branch);
+  external.record(branch, RecordFlags::external);
+  external.wait(origin, WaitFlags::external);
+  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+}
+
+TEST_CASE_METHOD(Fixture, "An event recorded in a capture marks no work, during the capture and after it") {
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::timing);
+  {
+    Capture capture(stream, any_mode());
+    event.record(stream);
+    CHECK(capture.status() == active);
+    REQUIRE(capture.end() == CUDA_SUCCESS);
+  }
+  CHECK_THROWS_AS(event.query(), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.query_relaxed(), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.synchronize(), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.synchronize_for(1s), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.wait(stream), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::RecordedInCapture);
+
+  event.record(stream); // outside: that heals it
+  event.synchronize();
+  CHECK(event.query());
+  CHECK(event.elapsed_time(event).count() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "To ask for an event of a capture that is active invalidates the capture") {
+  const Stream stream(context);
+  DriverEvent event(context);
+  Capture capture(stream, any_mode());
+  event.record(stream);
+  const int way = GENERATE(0, 1, 2, 3);
+  CAPTURE(way);
+  switch (way) {
+  case 0:
+    CHECK_THROWS_AS(event.query(), cuevent::CapturedEvent);
+    break;
+  case 1:
+    CHECK_THROWS_AS(event.query_relaxed(), cuevent::CapturedEvent);
+    break;
+  case 2:
+    CHECK_THROWS_AS(event.synchronize(), cuevent::CapturedEvent);
+    break;
+  case 3:
+    CHECK_THROWS_AS(event.synchronize_for(1s), cuevent::CapturedEvent);
+    break;
+  }
+  CHECK(capture.status() == invalidated);
+  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+  Capture again(stream); // stream and thread can go on
+  CHECK(again.end() == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A plain query of an outside event invalidates this thread's capture unless it is relaxed") {
+  const Stream stream(context), other(context);
+  DriverEvent outside(context);
+  outside.record(other);
+  const CUstreamCaptureMode mode = any_mode();
+  const bool synchronizes = GENERATE(false, true);
+  CAPTURE(mode, synchronizes);
+  Capture capture(stream, mode);
+  const CUresult result = synchronizes ? outside.try_synchronize() : outside.try_query();
+  if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
+    CHECK((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY));
+    CHECK(capture.end() == CUDA_SUCCESS);
+  } else {
+    CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "Relaxed questions about outside events harm no capture and restore the thread's mode") {
+  const Stream stream(context), other(context);
+  DriverEvent pending(context), complete(context);
+  complete.record(other);
+  complete.synchronize();
+  const Gate gate(other);
+  pending.record(other);
+
+  Capture capture(stream, any_mode());
+  const CUstreamCaptureMode mode = test::capture_mode();
+  const auto ask = [&] {
+    CHECK_FALSE(pending.query_relaxed());
+    CHECK_FALSE(pending.synchronize_for(2ms));
+    CHECK(complete.query_relaxed());
+    CHECK(complete.synchronize_for(1s));
+  };
+  SECTION("on the capturing thread") { ask(); }
+  SECTION("on another thread") { std::thread(ask).join(); }
+  CHECK(test::capture_mode() == mode);
+  CHECK(capture.status() == active);
+  CHECK(capture.end() == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(Fixture, "Another thread's plain query invalidates a global capture") {
+  const Stream stream(context), other(context);
+  DriverEvent outside(context);
+  outside.record(other);
+  outside.synchronize();
+  Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CUresult result = CUDA_SUCCESS;
+  std::thread([&] { result = outside.try_query(); }).join();
+  CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST_CASE_METHOD(Fixture, "Creation, destruction and elapsed time harm no capture") {
+  const Stream stream(context), other(context);
+  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
+  start.record(other);
+  end.record(other);
+  end.synchronize();
+  Capture capture(stream, any_mode());
+  { const DriverEvent made(context); }
+  CHECK(start.elapsed_time(end).count() > 0);
+  CHECK(capture.status() == active);
+  CHECK(capture.end() == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(Fixture, "A plain wait in a capture for an event recorded outside it is refused") {
+  const Stream stream(context), other(context);
+  DriverEvent outside(context);
+  outside.record(other);
+  Capture capture(stream, any_mode());
+  CHECK_THROWS_AS(outside.wait(stream), cuevent::StreamCaptureIsolation);
+  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "A record on the legacy stream beside a global capture of a blocking stream is refused") {
+  const Stream stream(context, CU_STREAM_DEFAULT);
+  DriverEvent event(context);
+  Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), cuevent::StreamCaptureImplicit);
+  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "An event of an active capture can be recorded outside and leaves the capture unharmed") {
+  const Stream stream(context), other(context);
+  DriverEvent event(context);
+  Capture capture(stream);
+  event.record(stream);
+  event.record(other);
+  CHECK(event.synchronize_for(10s));
+  CHECK(capture.status() == active);
+  CHECK(capture.end() == CUDA_SUCCESS);
+  CHECK(event.query());
+}

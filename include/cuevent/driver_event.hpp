@@ -310,10 +310,10 @@ private:
     CUcontext current;
     const CUresult asked = table().cuCtxGetCurrent_v4000(&current);
     if (asked != CUDA_SUCCESS || current != context_.native_handle()) [[unlikely]]
-      return create_elsewhere(asked);
+      return create_slow(asked);
     return table().cuEventCreate_v2000(&event_, driver_flags(flags));
   }
-  CUresult create_elsewhere(CUresult asked) noexcept;
+  CUresult create_slow(CUresult asked) noexcept;
   void destroy() noexcept;
   CUresult record_default(CUstream stream, RecordFlags flags) noexcept;
   CUresult wait_default(CUstream stream, WaitFlags flags) const noexcept;

@@ -281,7 +281,7 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
-  PooledEvent acquire_beyond();
+  PooledEvent acquire_slow();
   void close() noexcept;
 
   EventPoolState* state_ = nullptr; // lives on for as long as a lease or a thread's cache needs it

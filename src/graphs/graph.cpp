@@ -1,5 +1,6 @@
 #include <cuevent/graph.hpp>
 
+#include "core/on_stream.hpp"
 #include "core/retired_events.hpp"
 
 #include <memory>
@@ -261,12 +262,10 @@ GraphExec::~GraphExec() {
 
 void GraphExec::launch(CUstream stream) {
   check_not_empty(*this, "cuGraphLaunch");
-  if (is_default_stream(stream)) {
-    const ContextGuard guard(context_);
-    check(context_, table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch");
-  } else {
-    check(context_, table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch");
-  }
+  const Status status = on_stream(context_, stream, [&] {
+    return Status{table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch"};
+  });
+  check(context_, status.result, status.call);
 }
 
 void GraphExec::set_event(EventRecordNode node, const DriverEvent& event) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The command `cuevent`.
 
 #include "check.hpp"

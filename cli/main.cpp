@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The command `cuevent`.
 
 #include "check.hpp"
@@ -7,6 +8,7 @@
 #include "transcript.hpp"
 
 #include <cuevent/error.hpp>
+#include <cuevent/version.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -14,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <string>
 
 namespace cli {
 
@@ -41,7 +44,9 @@ ExitCode run(const std::function<ExitCode()>& command) {
 int main(int argc, char** argv) {
   CLI::App app("What the events of the CUDA driver API do on this machine.", "cuevent");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "cuevent " CUEVENT_VERSION);
+  app.set_version_flag("--version", "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
+                                        std::to_string(CUEVENT_VERSION_MINOR) + "." +
+                                        std::to_string(CUEVENT_VERSION_PATCH));
   app.footer(about_drivers);
 
   bool json = false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several GPUs compute in chunks and sum each chunk over all of them with NCCL: on a stream of its own, so that the sums
 // of finished chunks are made while the next ones are computed. DriverEvents alone order the two streams; the host submits
 // all steps and waits for nothing. The stage timer says how much of the summing was hidden, against the same work done in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Work on streams as coroutines: `co_await queue.completion(stream)` goes on when the stream has done what it was
 // given, inside a poll() of the queue. One thread runs all of them.
 #include "gpu.hpp"

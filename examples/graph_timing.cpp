@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where does the time of a graph go? A fork and join over three streams is captured once, with an external
 // event before and after each branch. The graph is instantiated once and launched a hundred times, each
 // launch with fresh events, so that none waits until the times of the one before have been read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two processes that take turns on one GPU. Each waits on the device for the other's event, and neither waits
 // on the host: what goes through the pipes is only "I have recorded".
 #include "gpu.hpp"

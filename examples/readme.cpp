@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long does the device take to fill 1 GiB of its memory?
 #include <cstdio>
 #include <cuevent/driver_event.hpp>

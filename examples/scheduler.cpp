@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A scheduler of a task graph: one thread, four streams, and no wait. A Cholesky factorisation by tiles is some
 // hundred tasks, each of which can start when those that it depends on are complete. A completion queue tells
 // when: the callback of a task counts down its successors, and starts those that have nothing left to wait for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where does the time of a training loop go? Four stages over two streams: the next batch is copied in while
 // the present one is computed with, into the other of two buffers. The loop is timed stage by stage, and
 // never waits for the device.

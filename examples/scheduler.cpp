@@ -78,9 +78,9 @@ private:
   std::vector<std::vector<std::size_t>> last_writer_{tiles, std::vector<std::size_t>(tiles, nobody)};
 };
 
-/// Measures when the host could first see the end of each task. Each stream writes the number of its completed
-/// tasks to a word of pinned memory, and a separate thread reads these words. Only the measurement needs this,
-/// not the scheduler.
+/// Measures when the host could first see the end of each task. Each stream writes the number of its
+/// completed tasks to a word of pinned memory, and a separate thread reads these words. Only the measurement
+/// needs this, not the scheduler.
 class Observer {
 public:
   Observer(const gpu::Gpu& gpu, std::size_t tasks) : gpu_(gpu) {
@@ -158,8 +158,8 @@ public:
     return time;
   }
 
-  /// The sorted times, in microseconds, from when the host could see the end of a task until its callback ran;
-  /// 0 if the callback ran before the observer saw the end.
+  /// The sorted times, in microseconds, from when the host could see the end of a task until its callback
+  /// ran; 0 if the callback ran before the observer saw the end.
   std::vector<double> latencies() const {
     using Microseconds = std::chrono::duration<double, std::micro>;
     std::vector<double> all;

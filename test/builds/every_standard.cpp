@@ -66,7 +66,8 @@ bool record(cuevent::DriverEvent& event, CUstream stream) {
   event.record(stream);
   event.wait(stream);
   event.synchronize();
-  return event.query() && event == event && !(event != event);
+  const auto same = cuevent::DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
+  return event.query() && event == same && !(event != same);
 }
 
 float elapsed(const cuevent::DriverEvent& begin, const cuevent::DriverEvent& end) {

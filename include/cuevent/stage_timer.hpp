@@ -143,7 +143,7 @@ public:
   /// The exec, for other nodes than the timer's. Launch it by launch() only.
   GraphExec& exec();
 
-  explicit operator bool() const noexcept { return state_ != nullptr; }
+  explicit operator bool() const noexcept { return static_cast<bool>(state_); }
 
 private:
   friend class StageTimer;
@@ -298,7 +298,7 @@ public:
   void clear() noexcept;
 
   const Context& context() const;
-  explicit operator bool() const noexcept { return state_ != nullptr; }
+  explicit operator bool() const noexcept { return static_cast<bool>(state_); }
 
 private:
   friend class TimedGraph;
@@ -316,12 +316,11 @@ private:
 /// During capture: as StageTimer::open.
 class StageScope {
 public:
-  [[nodiscard("an unnamed scope ends at once")]] StageScope(StageTimer& timer, CUstream stream, StageId stage)
+  [[nodiscard]] StageScope(StageTimer& timer, CUstream stream, StageId stage)
       : timer_(timer), stream_(stream) {
     timer.open(stream, stage);
   }
-  [[nodiscard("an unnamed scope ends at once")]] StageScope(StageTimer& timer, const Context& context,
-                                                            CUstream stream, StageId stage)
+  [[nodiscard]] StageScope(StageTimer& timer, const Context& context, CUstream stream, StageId stage)
       : timer_(timer), stream_(stream) {
     timer.open(context, stream, stage);
   }
@@ -329,7 +328,7 @@ public:
   StageScope& operator=(const StageScope&) = delete;
   /// What fails goes to the error hook.
   ~StageScope() {
-    if (const CUresult result = timer_.try_close(stream_); result != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult result = timer_.try_close(stream_); result != CUDA_SUCCESS)
       report_error(result, "StageTimer::close");
   }
 

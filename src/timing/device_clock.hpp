@@ -1,6 +1,7 @@
 // The device's clock, as events tell it. Inside the library only.
 #pragma once
 
+#include "core/status.hpp"
 #include "timing/timer_stream.hpp"
 
 #include <cuevent/stage_timer.hpp>
@@ -17,30 +18,28 @@ namespace cuevent {
 /// rounds by 3 ns, and each anchor from the one before.
 class DeviceClock {
 public:
-  /// Makes the stream and the events, and calibrates. If it fails, call() is the driver function that did.
-  CUresult create(const Context& context) noexcept;
+  /// Makes the stream and the events, and calibrates.
+  Status create(const Context& context) noexcept;
 
   DeviceClock() noexcept = default;
   DeviceClock(const DeviceClock&) = delete;
   DeviceClock& operator=(const DeviceClock&) = delete;
 
   /// The time of an event, CUDA_ERROR_NOT_READY while there is none.
-  CUresult time_of(const DriverEvent& event, double& time) noexcept;
+  Status time_of(const DriverEvent& event, double& time) noexcept;
 
   /// Whether a new anchor is due at this time of the host.
   bool due(long long now) const noexcept { return now - anchored_ >= anchor_distance; }
   /// Sees to the anchors. Waits for nothing.
-  CUresult keep_up() noexcept;
+  Status keep_up() noexcept;
 
   /// Finds the host's time at the device's time zero, the resolution, and what an empty stage reads. It waits
   /// for the clock's own events.
-  CUresult calibrate() noexcept;
+  Status calibrate() noexcept;
 
   const StageClock& reading() const noexcept { return reading_; }
 
   long long host_now() const noexcept { return table().clock_now(); }
-  /// The driver function that failed last.
-  const char* call() const noexcept { return call_; }
 
 private:
   static constexpr long long anchor_distance = 100'000'000;
@@ -51,20 +50,16 @@ private:
   };
 
   const DriverTable& table() const noexcept { return context_.driver().table(); }
-  CUresult failed(const char* call, CUresult result) noexcept {
-    call_ = call;
-    return result;
-  }
-  CUresult record(DriverEvent& event) noexcept;
-  CUresult wait_for(const DriverEvent& event) noexcept;
-  CUresult elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept;
+  Status record(DriverEvent& event) noexcept;
+  Status wait_for(const DriverEvent& event) noexcept;
+  Status elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept;
   void rounded(double nanoseconds) noexcept; // a time that was measured over this distance
   std::size_t next_anchor() const noexcept { return (newest_ + 1) % anchors_.size(); }
   const Anchor& nearest_to(double time) const noexcept;
-  CUresult drop_anchor() noexcept;
-  CUresult take_anchor() noexcept;
-  CUresult align(long long& resolution) noexcept;
-  CUresult probe(long long& resolution) noexcept;
+  Status drop_anchor() noexcept;
+  Status take_anchor() noexcept;
+  Status align(long long& resolution) noexcept;
+  Status probe(long long& resolution) noexcept;
 
   Context context_;
   TimerStream stream_;
@@ -75,7 +70,6 @@ private:
   long long anchored_ = 0;  // when the last was recorded, on the host's clock
   std::array<DriverEvent, 9> probes_;
   StageClock reading_;
-  const char* call_ = "";
 };
 
 } // namespace cuevent

@@ -10,7 +10,8 @@ namespace cuevent {
 
 namespace {
 
-constexpr auto lossy_query = static_cast<CUresult>(402); // CUDA_ERROR_LOSSY_QUERY, which older headers lack
+// CUDA_ERROR_LOSSY_QUERY, which older headers lack.
+constexpr auto lossy_query = static_cast<CUresult>(402);
 
 } // namespace
 
@@ -65,8 +66,8 @@ Status BoundaryRecorder::capture(DriverEvent& event, CUgraph graph, CUgraphNode&
     previous = nullptr;
     return {event.try_record(stream_, RecordFlags::external), "cuEventRecordWithFlags"};
   }
-  // A record in the stream would hold up the next work. This node depends on what the next work depends
-  // on, and on the record before it, and nothing depends on this node.
+  // A record in the stream would hold up the next work. This node depends on what the next work
+  // depends on, and on the record before it, and nothing depends on this node.
   std::vector<CUgraphNode> after(last, last + count);
   if (previous != nullptr) after.push_back(previous);
   CUgraphNode node = nullptr;

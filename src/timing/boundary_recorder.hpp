@@ -29,15 +29,16 @@ public:
   /// With a side stream if there is a permit for it.
   BoundaryRecorder(CUstream stream, CUstream side_stream, SideStreamPermit permit) noexcept;
 
-  /// In the current context, which has to be `context`. Driver function: cuEventCreate, for a side
+  /// In the current context, which must be `context`. Driver function: cuEventCreate, for a side
   /// stream.
   Status create(const Context& context) noexcept;
 
   /// Driver functions: cuEventRecord, for a side stream also cuStreamWaitEvent.
   Status record(DriverEvent& event) noexcept;
 
-  /// Adds a node that records the event to the capture that the stream is in. `previous` is the last
-  /// such node of the stream, unless later work of the capture comes after it; null if there is none.
+  /// Adds a node that records the event to the capture that the stream is in. `previous` is the
+  /// last such node of the stream, unless later work of the capture comes after it; null if there
+  /// is none.
   /// Driver functions: cuGraphAddEventRecordNode with a side stream if possible, else
   /// cuEventRecordWithFlags.
   Status capture(DriverEvent& event, CUgraph graph, CUgraphNode& previous) const;

@@ -49,7 +49,7 @@ inline constexpr std::size_t most_in_side_stream = 512; // no other work
 /// The class has more members than most, because all counts change with push() and pop().
 class BoundaryRing {
 public:
-  /// In the current context, which has to be `context`. Driver function: cuEventCreate.
+  /// In the current context, which must be `context`. Driver function: cuEventCreate.
   Status create(const Context& context, std::size_t events, std::size_t most_submitted);
 
   /// Whether the ring has that many free events, and the launch queue room for that many records.

@@ -28,10 +28,11 @@ Status CapturedStages::change(std::uint32_t stream, const BoundaryRecorder& reco
   DriverEvent event;
   const CUresult result = DriverEvent::try_create(event, context, EventFlags::timing);
   if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
-  // The graph owns the event before the graph refers to it. A record that failed may have left a node
-  // in the graph, so the graph keeps the event then too.
+  // The graph owns the event before the graph refers to it. A record that failed may have left a
+  // node in the graph, so the graph keeps the event then too.
   event = events->keep(std::move(event));
-  // If the record fails, the stage stays as it was: without one of its boundaries a capture cannot be timed.
+  // If the record fails, the stage stays as it was: without one of its boundaries a capture cannot
+  // be timed.
   if (const Status status = recorder.capture(event, graph, here.last_record); !status) return status;
 
   if (change.closes) here.open.pop_back();
@@ -53,7 +54,8 @@ CapturedStages* Captures::find(cuuint64_t capture) noexcept {
 
 Status Captures::begin(const DriverTable& table, Capturing capture, CapturedStages*& begun) {
   forget_ended();
-  released_by_graphs.collect(); // the events of abandoned captures, which nothing else may ever destroy
+  // The events of abandoned captures: perhaps nothing else ever destroys them.
+  released_by_graphs.collect();
   captures_.reserve(captures_.size() + 1);
   std::shared_ptr<CaptureEvents> events;
   const char* call = "";

@@ -10,7 +10,7 @@ namespace cuevent {
 /// The stages and waits of one capture, in the order of the calls.
 struct CapturedStages {
   struct Node {
-    DriverEvent event; // owned by the graph, and recorded by the node until a launch sets another one
+    DriverEvent event; // owned by the graph, and recorded until a launch sets another one
     std::uint32_t stream;
     Change change;
     EventRecordNode node{nullptr};
@@ -46,8 +46,8 @@ public:
   /// Null if no stage was captured in it.
   CapturedStages* find(cuuint64_t capture) noexcept;
 
-  /// Adds a capture, and destroys the events of captures that were abandoned. Driver functions: those of
-  /// CaptureEvents::attach, cuEventDestroy.
+  /// Adds a capture, and destroys the events of captures that were abandoned. Driver functions:
+  /// those of CaptureEvents::attach, cuEventDestroy.
   Status begin(const DriverTable& table, Capturing capture, CapturedStages*& begun);
 
   /// The stages of a whole graph, all closed. Their nodes are known from here on. Throws NotFound,

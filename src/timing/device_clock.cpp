@@ -35,7 +35,8 @@ Status DeviceClock::record(DriverEvent& event) noexcept {
 }
 
 Status DeviceClock::wait_for(const DriverEvent& event) noexcept {
-  // It comes at once, and a capture of this thread must not notice: so neither sleep nor cuEventSynchronize.
+  // The event completes at once. Neither a sleep nor cuEventSynchronize, which would invalidate a
+  // capture of this thread.
   CUresult result;
   do
     result = event.try_query_relaxed();
@@ -109,7 +110,7 @@ Status DeviceClock::keep_up() noexcept {
 
 Status DeviceClock::calibrate() noexcept {
   Status status;
-  const auto take = [&] { // the one that is on its way
+  const auto take = [&] { // the anchor that is on its way
     if (status) status = wait_for(anchors_[next_anchor()].event);
     if (status) status = take_anchor();
   };
@@ -124,8 +125,9 @@ Status DeviceClock::calibrate() noexcept {
 }
 
 Status DeviceClock::align(long long& resolution) noexcept {
-  // An event happens after it is asked for and before it is seen to have completed, which bounds the distance
-  // between the two clocks from both sides. All rounds together bound it closer than any of them.
+  // An event happens after the host requests it and before the host sees that it has completed. So
+  // each round bounds the distance between the two clocks from both sides. All rounds together give
+  // closer bounds than any single round.
   constexpr int rounds = 32;
   struct Bounds {
     double low, high;
@@ -135,7 +137,7 @@ Status DeviceClock::align(long long& resolution) noexcept {
   Bounds all{-infinity, infinity}, narrowest{-infinity, infinity};
   const double anchor_time = anchors_[newest_].time;
   const long long start = host_now();
-  double distance = 0; // from the newest anchor, which was a moment ago
+  double distance = 0; // from the newest anchor, which is recent
   for (int i = 0; i < rounds; ++i) {
     const long long before = host_now() - start;
     Status status = record(probes_[0]);
@@ -149,7 +151,7 @@ Status DeviceClock::align(long long& resolution) noexcept {
     all = {std::max(all.low, bounds.low), std::min(all.high, bounds.high)};
     if (bounds.width() < narrowest.width()) narrowest = bounds;
   }
-  if (all.low > all.high) all = narrowest; // one of the clocks was set in between
+  if (all.low > all.high) all = narrowest; // one of the clocks was set meanwhile
   reading_.epoch = HostTime(std::chrono::nanoseconds(start + std::llround(all.low + all.width() / 2)));
   reading_.uncertainty = DeviceTime(all.width() / 2);
   reading_.calibrated_at = DeviceTime(anchor_time + distance);

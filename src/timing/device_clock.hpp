@@ -1,4 +1,4 @@
-// The device's clock, as events tell it. Inside the library only.
+// The device's clock, read through events. Inside the library only.
 #pragma once
 
 #include "core/status.hpp"
@@ -10,12 +10,16 @@
 
 namespace cuevent {
 
-/// When events happened, in nanoseconds of double precision since the clock was made.
+/// The times of events, in nanoseconds since the clock was made.
 ///
-/// The driver gives times between two events as a float of milliseconds, which after 4 s is rounded by 0.12
-/// us, and after a minute by 2. So there are anchors: events of known time, one every 100 ms, on a stream of
-/// the clock's own, where nothing holds them up. An event is measured from the nearest of the last few, which
-/// rounds by 3 ns, and each anchor from the one before.
+/// The driver gives the time between two events as a float of milliseconds. The float rounds 4 s by
+/// 0.12 us and a minute by 2 us. So the clock records anchors: events of known time, one every 100
+/// ms, on a stream of the clock's own, where nothing holds them up. Each event is measured from the
+/// nearest of the last anchors, which rounds by 3 ns. Each anchor is measured from the anchor
+/// before it.
+///
+/// The class has more members than most, because anchors and calibration share the stream and the
+/// way to record, wait for and measure events.
 class DeviceClock {
 public:
   /// Makes the stream and the events, and calibrates.
@@ -25,16 +29,16 @@ public:
   DeviceClock(const DeviceClock&) = delete;
   DeviceClock& operator=(const DeviceClock&) = delete;
 
-  /// The time of an event, CUDA_ERROR_NOT_READY while there is none.
+  /// The time of an event. CUDA_ERROR_NOT_READY until the event has completed.
   Status time_of(const DriverEvent& event, double& time) noexcept;
 
   /// Whether a new anchor is due at this time of the host.
   bool due(long long now) const noexcept { return now - anchored_ >= anchor_distance; }
-  /// Sees to the anchors. Waits for nothing.
+  /// Reads and records anchors when they are due. Does not wait.
   Status keep_up() noexcept;
 
-  /// Finds the host's time at the device's time zero, the resolution, and what an empty stage reads. It waits
-  /// for the clock's own events.
+  /// Measures the host's time at device time zero, the resolution, and an empty stage. Waits for
+  /// the clock's own events.
   Status calibrate() noexcept;
 
   const StageClock& reading() const noexcept { return reading_; }
@@ -42,7 +46,7 @@ public:
   long long host_now() const noexcept { return table().clock_now(); }
 
 private:
-  static constexpr long long anchor_distance = 100'000'000;
+  static constexpr long long anchor_distance = 100'000'000; // ns
 
   struct Anchor {
     DriverEvent event;
@@ -53,7 +57,7 @@ private:
   Status record(DriverEvent& event) noexcept;
   Status wait_for(const DriverEvent& event) noexcept;
   Status elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept;
-  void rounded(double nanoseconds) noexcept; // a time that was measured over this distance
+  void rounded(double nanoseconds) noexcept; // notes a measurement over this distance
   std::size_t next_anchor() const noexcept { return (newest_ + 1) % anchors_.size(); }
   const Anchor& nearest_to(double time) const noexcept;
   Status drop_anchor() noexcept;
@@ -64,10 +68,10 @@ private:
   Context context_;
   TimerStream stream_;
   std::array<Anchor, 64> anchors_;
-  std::size_t newest_ = 0;  // whose time is known
-  std::size_t known_ = 0;   // how many of them, up to the newest
-  bool on_its_way_ = false; // the one after the newest is recorded
-  long long anchored_ = 0;  // when the last was recorded, on the host's clock
+  std::size_t newest_ = 0;  // the newest anchor with a known time
+  std::size_t known_ = 0;   // the number of anchors with a known time, up to the newest
+  bool on_its_way_ = false; // the anchor after the newest is recorded
+  long long anchored_ = 0;  // when the last anchor was recorded, on the host's clock
   std::array<DriverEvent, 9> probes_;
   StageClock reading_;
 };

@@ -17,7 +17,8 @@ Status StageRings::read(std::uint32_t index, std::size_t& spans) noexcept {
     Boundary& boundary = stream.ring.at(stream.ring.read());
     if (boundary.recorded != Boundary::Recorded::no) {
       if (const Status status = clock_.time_of(boundary.event, boundary.time); !status) return status;
-      // A record in a side stream is late, so an event of a graph can come before an earlier boundary.
+      // A record in a side stream is late, so an event of a graph can come before an earlier
+      // boundary.
       const double behind = stream.latest - boundary.time;
       if (behind > 0 && behind < most_late) boundary.time = stream.latest;
       stream.latest = boundary.time;

@@ -7,8 +7,8 @@ namespace cuevent {
 
 namespace {
 
-/// A stream that waits can hold up the streams with which it shares a connection. The driver's default is
-/// eight connections.
+/// A stream that waits can hold up the streams with which it shares a connection. The driver's
+/// default is eight connections.
 bool has_few_connections() noexcept {
   const char* const connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && std::atoi(connections) < 8;

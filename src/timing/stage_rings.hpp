@@ -1,4 +1,5 @@
-// The timed streams of a context, from the request of a boundary to its span. Inside the library only.
+// The timed streams of a context, from the request of a boundary to its span. Inside the library
+// only.
 #pragma once
 
 #include "timing/boundary_recorder.hpp"
@@ -38,8 +39,8 @@ struct TimedStream {
 };
 
 /// The rings of a timer's streams, and the clock that reads them. A boundary that has been pushed
-/// onto a ring is read once its event has completed, and becomes part of the log. The timer owns this
-/// object together with its TimedGraphs.
+/// onto a ring is read once its event has completed, and becomes part of the log. The timer owns
+/// this object together with its TimedGraphs.
 ///
 /// The class has more functions than most, because reading a ring needs all of its parts: streams,
 /// clock, log and trace. The decisions are made in the parts.
@@ -62,8 +63,8 @@ public:
   Status add(CUstream handle, std::string_view name, std::uint32_t& stream);
   Status find_or_add(CUstream handle, std::uint32_t& stream);
 
-  /// Makes room for as many boundaries as BoundaryRing::has_room says: by reading, and by waiting if
-  /// the options say so. CUDA_ERROR_NOT_READY if there is no room.
+  /// Makes room for as many boundaries as BoundaryRing::has_room says: by reading, and by waiting
+  /// if the options say so. CUDA_ERROR_NOT_READY if there is no room.
   Status make_room(std::uint32_t stream, std::size_t events, std::size_t records) noexcept;
   /// The next boundary of the stream, whose event has been recorded.
   void push(std::uint32_t stream, Change change, long long host, Boundary::Recorded recorded) noexcept;

@@ -82,7 +82,8 @@ Status StageTimer::State::point_of(CUstream handle, StreamPoint& point) {
   if (!status) return status;
   Capturing capture;
   status = capture_of(rings->context(), handle, capture);
-  if (status.result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return {}; // the driver will refuse the call
+  // The driver will refuse the call.
+  if (status.result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return {};
   if (!status) return status;
   point.capture = capture.id;
   if (capture.id != 0) {
@@ -105,7 +106,8 @@ void StageTimer::State::note_wait(const DriverEvent& event, StreamPoint before_w
   const std::optional<TracedWait> wait =
       trace.waited(event.native_handle(), before_wait, flags == WaitFlags::none);
   if (wait && wait->capture == 0) return trace.add_to_stream(*wait);
-  CapturedStages* const captured = wait ? captures.find(wait->capture) : nullptr; // null: the graph is gone
+  // Null also if the graph is gone.
+  CapturedStages* const captured = wait ? captures.find(wait->capture) : nullptr;
   if (captured == nullptr || !captured->on(wait->to_stream).waits.add(*wait)) trace.miss();
 }
 

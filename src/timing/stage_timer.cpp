@@ -46,7 +46,8 @@ void check(const Context& context, Status status) {
     fail(context, status);
 }
 
-/// Whether the event can be recorded in the stream: in a default stream only an event of its context.
+/// Whether the event can be recorded in the stream: in a default stream only an event of its
+/// context.
 bool can_record(const Context& own, const DriverEvent& event, CUstream stream) noexcept {
   return !is_default_stream(stream) || !event || check_context(own, event.context()) == CUDA_SUCCESS;
 }

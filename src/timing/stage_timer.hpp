@@ -22,7 +22,8 @@ void require_own_context(const Context& own, const Context& given, const char* f
 /// Throws what a failed Status of a timer stands for.
 [[noreturn]] void fail(const Context& own, Status status);
 
-/// Turns requests into boundaries: on the ring of a stream, or in the capture that the stream is in.
+/// Turns requests into boundaries: on the ring of a stream, or in the capture that the stream is
+/// in.
 struct StageTimer::State {
   State(const Context& context, const StageTimerOptions& options)
       : rings(std::make_shared<StageRings>(context, options)) {}

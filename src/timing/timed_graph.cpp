@@ -7,7 +7,7 @@ namespace cuevent {
 struct TimedGraph::State {
   std::shared_ptr<StageRings> rings; // before the exec, which refers to their events
   CapturedStages captured;
-  Graph graph; // its nodes name the nodes of the exec, and the driver forgets the names when it is destroyed
+  Graph graph; // its nodes name the nodes of the exec, as long as it exists
   GraphExec exec;
   bool events_are_own = true; // the nodes record the events of the capture, which nobody reads
 

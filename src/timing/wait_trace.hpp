@@ -51,12 +51,12 @@ private:
   std::size_t count_ = 0;
 };
 
-/// Follows events from record to wait, and answers what a stream waits for. It knows what it is told
-/// and calls no driver function. Streams are numbers from 0.
+/// Follows events from record to wait, and answers what a stream waits for. It knows what it is
+/// told and calls no driver function. Streams are numbers from 0.
 ///
-/// A wait is followed from waited() until its stream reaches the next boundary, and from there until
-/// settle() finds that nobody needs the wait any more. The class has more functions than most, because
-/// a wait comes from a stream or from a captured graph.
+/// A wait is followed from waited() until its stream reaches the next boundary, and from there
+/// until settle() finds that nobody needs the wait any more. The class has more functions than
+/// most, because a wait comes from a stream or from a captured graph.
 class WaitTrace {
 public:
   /// Follows at most that many waits between boundaries, and the last 64 recorded events.
@@ -68,17 +68,17 @@ public:
   /// `event` was recorded at that point. A point without a boundary before it marks nothing.
   void recorded(CUevent event, StreamPoint at);
 
-  /// The stream at that point was made to wait for `event`. If the record is known, returns the wait,
-  /// which the caller gives to add_to_stream() or keeps for its capture. `joins` is false for a wait
-  /// that does not join the stream to a capture.
+  /// The stream at that point was made to wait for `event`. If the record is known, returns the
+  /// wait, which the caller gives to add_to_stream() or keeps for its capture. `joins` is false for
+  /// a wait that does not join the stream to a capture.
   std::optional<TracedWait> waited(CUevent event, StreamPoint at, bool joins) const noexcept;
 
   void add_to_stream(const TracedWait& wait) noexcept;
   void add(const TracedWait& wait) noexcept; // with both boundaries
   void reach(std::uint32_t stream, Ticket boundary) noexcept;
 
-  /// Asks `settled` about each wait between two boundaries, and forgets the waits for which the answer
-  /// is true.
+  /// Asks `settled` about each wait between two boundaries, and forgets the waits for which the
+  /// answer is true.
   template <class Settled>
   void settle(const Settled& settled) {
     waits_.erase(std::remove_if(waits_.begin(), waits_.end(), settled), waits_.end());

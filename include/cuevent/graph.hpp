@@ -106,7 +106,7 @@ public:
   /// Graph or GraphExec, destroys it. Do not use it for an event that goes to
   /// GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject. Throws
   /// EmptyEvent. If this throws, the caller still owns `event`. A launch of an exec that keeps
-  /// events costs the host about 1.7 us more (NVIDIA H200, 2026-11-21), and takes more room in the
+  /// events costs the host about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more room in the
   /// launch queue: docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
 

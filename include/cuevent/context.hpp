@@ -146,10 +146,10 @@ inline bool is_default_stream(CUstream stream) noexcept {
 /// During capture: harmless.
 class ContextGuard {
 public:
-  /// Driver functions: cuCtxGetCurrent; if the context is not current also cuCtxGetId,
-  /// cuCtxPushCurrent and cuCtxPopCurrent. Throws InvalidContext for an empty Context,
-  /// ContextIsDestroyed for one that is gone, or the error of cuCtxPushCurrent. A destroyed
-  /// context is never pushed, because that can end the process.
+  /// Makes `context` current. A destroyed context is never pushed, because that can end the
+  /// process. Driver functions: cuCtxGetCurrent; also cuCtxGetId and cuCtxPushCurrent if `context`
+  /// is not current yet. Throws InvalidContext for an empty Context, ContextIsDestroyed for one
+  /// that is gone, or the error of cuCtxPushCurrent.
   [[nodiscard("an unnamed guard pops at once")]] explicit ContextGuard(const Context& context)
       : driver_(context.driver()) {
     if (const CUresult result = enter(context); result != CUDA_SUCCESS) [[unlikely]]
@@ -165,8 +165,8 @@ public:
 
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
-  /// Restores the previous context. On another thread, or while something else is current, it
-  /// undoes nothing and reports to the error hook.
+  /// Restores the previous context. On another thread, or if another context is current by then,
+  /// it undoes nothing and reports to the error hook. Driver function: cuCtxPopCurrent.
   ~ContextGuard() {
     if (pushed_ != nullptr) [[unlikely]]
       pop();

@@ -8,8 +8,8 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// Which calls invalidate a capture: the driver's CU_STREAM_CAPTURE_MODE_*. The driver calls them
-/// unsafe; cuEventQuery is one.
+/// Which unsafe calls, such as cuEventQuery, invalidate a capture. The driver's
+/// CU_STREAM_CAPTURE_MODE_*.
 enum class CaptureMode {
   global,     ///< unsafe calls on any thread that is not in relaxed mode
   per_thread, ///< unsafe calls on the capturing thread
@@ -40,10 +40,10 @@ CaptureStatus capture_status(const Context& context, CUstream stream);
 ///
 /// Thread-safety: belongs to the thread that made it and must not live across a co_await.
 /// Context: needs none and changes none.
-/// During capture: made for this.
+/// During capture: harmless. Protects captures from the calls of this thread.
 class CaptureModeGuard {
 public:
-  /// Driver function: cuThreadExchangeStreamCaptureMode.
+  /// Sets the thread's mode. Driver function: cuThreadExchangeStreamCaptureMode.
   [[nodiscard]] explicit CaptureModeGuard(const Driver& driver, CaptureMode mode = CaptureMode::relaxed);
   CaptureModeGuard(const CaptureModeGuard&) = delete;
   CaptureModeGuard& operator=(const CaptureModeGuard&) = delete;
@@ -80,9 +80,9 @@ public:
   StreamCapture& operator=(const StreamCapture&) = delete;
 
   /// Ends a capture that was not ended, including an invalidated one, and drops what was captured.
-  /// The stream and the thread can capture again afterwards. Errors of the capture are not
-  /// reported, because they would hide the error that is unwinding. Driver functions:
-  /// cuStreamEndCapture, cuGraphDestroy.
+  /// The stream and the thread can capture again afterwards. Never throws, so that an exception
+  /// that is unwinding reaches the caller. If the capture cannot be ended, the error hook is told.
+  /// Driver functions: cuStreamEndCapture, cuGraphDestroy.
   ~StreamCapture();
 
   /// Records `event` externally on `stream` and hands it to the graph that end() makes, as

@@ -23,8 +23,8 @@
 namespace cuevent {
 
 /// Runs a callback once the work submitted to a stream so far has completed. Use it for host code
-/// that follows device work. It has no thread: callbacks run inside poll(), on the thread that
-/// polls.
+/// that follows device work. The queue has no thread: callbacks run inside poll(), on the thread
+/// that polls.
 ///
 ///     CompletionQueue queue(context);
 ///     queue.when_complete(stream, [](CUresult result) { assert(result == CUDA_SUCCESS); });
@@ -33,7 +33,7 @@ namespace cuevent {
 /// Thread-safety: any thread, concurrently. The caller orders moves and destruction. A callback
 /// may destroy the queue.
 /// Context: acts in the queue's context. Callbacks see the current context of the polling thread.
-/// During capture: a submission for a capturing stream is refused. Nothing harms a capture.
+/// During capture: a submission for a capturing stream is refused. No member harms a capture.
 class CompletionQueue {
 public:
   /// The largest size of a callback, in bytes.

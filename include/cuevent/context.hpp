@@ -147,10 +147,10 @@ inline bool is_default_stream(CUstream stream) noexcept {
 /// During capture: harmless.
 class ContextGuard {
 public:
-  /// Driver functions: cuCtxGetCurrent; if the context is not current also cuCtxGetId,
-  /// cuCtxPushCurrent and cuCtxPopCurrent. Throws InvalidContext for an empty Context,
-  /// ContextIsDestroyed for one that is gone, or the error of cuCtxPushCurrent. A destroyed
-  /// context is never pushed, because that can end the process.
+  /// Makes `context` current. A destroyed context is never pushed, because that can end the
+  /// process. Driver functions: cuCtxGetCurrent; also cuCtxGetId and cuCtxPushCurrent if `context`
+  /// is not current yet. Throws InvalidContext for an empty Context, ContextIsDestroyed for one
+  /// that is gone, or the error of cuCtxPushCurrent.
   [[nodiscard]] explicit ContextGuard(const Context& context) : driver_(context.driver()) {
     if (const CUresult result = enter(context); result != CUDA_SUCCESS) fail(context, result);
   }
@@ -162,8 +162,8 @@ public:
 
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
-  /// Restores the previous context. On another thread, or while something else is current, it
-  /// undoes nothing and reports to the error hook.
+  /// Restores the previous context. On another thread, or if another context is current by then,
+  /// it undoes nothing and reports to the error hook. Driver function: cuCtxPopCurrent.
   ~ContextGuard() {
     // __builtin_expect, here and in the other headers, as [[unlikely]] is C++20.
     if (__builtin_expect(pushed_ != nullptr, false)) pop();

@@ -5,7 +5,7 @@
 ///   CUDA_API_PER_THREAD_DEFAULT_STREAM. Pass CU_STREAM_PER_THREAD for the per-thread stream.
 /// - In a forked child the driver is unusable. Every function of its table returns
 ///   CUDA_ERROR_NOT_INITIALIZED, members throw NotInitialized, and destructors do nothing.
-/// - After exit begins, and before the driver unloads, every function returns
+/// - Once the process exits, and before the driver unloads, every function returns
 ///   CUDA_ERROR_DEINITIALIZED.
 /// - Objects of one driver never call the functions of another driver.
 #pragma once

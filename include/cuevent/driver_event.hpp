@@ -8,8 +8,8 @@
 /// - A `try_` member is a non-throwing overload. It returns the CUresult of the driver.
 /// - A default stream handle (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means a stream of the
 ///   event's own context.
-/// - Any member can throw DeviceFault: the driver reports the failure of earlier device work in
-///   whichever call comes next.
+/// - Any member can throw DeviceFault, because the driver reports failures of earlier device work
+///   in later calls.
 /// - An event keeps an owned context alive. A borrowed context must outlive the event:
 ///   docs/lifetime.md.
 #pragma once
@@ -218,7 +218,7 @@ public:
   /// Makes later work on all streams of `context` wait for this event, including streams created
   /// later. Driver functions: cuCtxWaitEvent (CUDA 12.5), cuGreenCtxWaitEvent (12.4). Throws
   /// NotSupported if the driver is older, ContextMismatch for an interprocess event and another
-  /// context. For that check, record_context() first records a temporary event.
+  /// context. To check that, the call first records a temporary event in `context`.
   /// During capture: as record_context().
   void wait_context(const Context& context) const;
   void wait_context(CUgreenCtx context) const;

@@ -54,8 +54,8 @@ std::error_code make_error_code(CUresult result) noexcept;
 /// During capture: harmless; no driver call.
 class DriverError : public std::system_error {
 public:
-  /// `call` names the driver function. The string must stay valid as long as the process. `advice`
-  /// says what to do. It replaces the default advice if not null.
+  /// `call` names the driver function. The string must stay valid until the process ends.
+  /// `advice` says what to do. It replaces the default advice if not null.
   DriverError(CUresult result, const char* call, const char* advice = nullptr);
   DriverError(const DriverError&) noexcept = default;
   DriverError& operator=(const DriverError&) noexcept = default;
@@ -210,7 +210,7 @@ using ErrorHook = void (*)(CUresult result, const char* call) noexcept;
 
 /// Installs `hook` and returns the previous one. Null restores the default hook, which prints one
 /// line to stderr. The default hook is silent for three groups of results:
-/// - Results of teardown: CUDA_ERROR_DEINITIALIZED and CUDA_ERROR_CONTEXT_IS_DESTROYED.
+/// - Results of the kind context_lost, which are normal during teardown.
 /// - CUDA_ERROR_NOT_INITIALIZED, the result in a forked child.
 /// - Device faults, because every other call of the process reports them.
 ///

@@ -7,7 +7,7 @@
 ///   return CUDA_ERROR_INVALID_HANDLE.
 /// - It has no external records or waits, because the graph would outlive the lease. Use
 ///   PooledEvent::detach() for an event that must outlive the lease.
-/// - When its context is lost, its members throw ContextLost, but it still ends silently.
+/// - When its context is lost, its members throw ContextLost, but its destructor is silent.
 ///
 /// How a pool keeps events:
 /// - Each thread caches up to 64 idle events. With a cached event, acquiring and returning need no
@@ -37,7 +37,8 @@ class [[gnu::visibility("hidden")]] EventPoolState;
 ///
 /// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one lease. The
 /// caller orders all other members.
-/// Context: as DriverEvent, in the pool's context. A retired event keeps an owned context alive.
+/// Context: as DriverEvent, in the pool's context. A retired event keeps an owned context alive
+/// until collect().
 /// During capture: as DriverEvent. A lease may end inside the capture that recorded it.
 class PooledEvent {
 public:
@@ -55,14 +56,16 @@ public:
     return *this;
   }
 
-  /// Returns the event. The call never waits in the driver. An event is retired instead, for
-  /// collect() to destroy, if the pool has `max_idle` idle events, if the pool has ended, or after
-  /// ipc_handle(): retired_events.hpp. No driver call.
+  /// Returns the event to the pool. Never waits in the driver. No driver call.
+  /// The event is retired instead, for collect() to destroy (retired_events.hpp), in three cases:
+  /// - The pool already has `max_idle` idle events.
+  /// - The pool has ended.
+  /// - ipc_handle() was called.
   ~PooledEvent() {
     if (event_ != nullptr) give_back();
   }
 
-  /// Driver function: cuEventRecord. As DriverEvent::record().
+  /// As DriverEvent::record(stream). Driver function: cuEventRecord.
   void record(CUstream stream) {
     if (event_ == nullptr) fail_unrecorded("cuEventRecord");
     event_->record(stream);
@@ -88,6 +91,7 @@ public:
   /// Whether this lease has recorded the event. No driver call.
   bool recorded() const noexcept { return recorded_; }
 
+  /// As DriverEvent::wait(stream). Driver function: cuStreamWaitEvent.
   void wait(CUstream stream) const { recorded_event("cuStreamWaitEvent").wait(stream); }
   CUresult try_wait(CUstream stream) const noexcept {
     return recorded_ ? event_->try_wait(stream) : CUDA_ERROR_INVALID_HANDLE;
@@ -102,14 +106,18 @@ public:
     return recorded_ ? event_->try_wait(context, stream) : CUDA_ERROR_INVALID_HANDLE;
   }
 
+  /// As DriverEvent::query(). Driver function: cuEventQuery.
   bool query() const { return recorded_event("cuEventQuery").query(); }
   CUresult try_query() const noexcept { return recorded_ ? event_->try_query() : CUDA_ERROR_INVALID_HANDLE; }
 
+  /// As DriverEvent::query_relaxed(). Driver functions: cuThreadExchangeStreamCaptureMode twice,
+  /// cuEventQuery.
   bool query_relaxed() const { return recorded_event("cuEventQuery").query_relaxed(); }
   CUresult try_query_relaxed() const noexcept {
     return recorded_ ? event_->try_query_relaxed() : CUDA_ERROR_INVALID_HANDLE;
   }
 
+  /// As DriverEvent::synchronize(). Driver function: cuEventSynchronize.
   void synchronize() const { recorded_event("cuEventSynchronize").synchronize(); }
   CUresult try_synchronize() const noexcept {
     return recorded_ ? event_->try_synchronize() : CUDA_ERROR_INVALID_HANDLE;
@@ -289,7 +297,7 @@ public:
     /// caches, which hold up to 64 events each.
     std::size_t high_water = 0;
   };
-  /// No driver call.
+  /// The counters of this pool. No driver call.
   Counters counters() const noexcept;
 
   /// The pool's context, empty for an empty pool. No driver call.

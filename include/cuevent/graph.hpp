@@ -44,9 +44,9 @@ class GraphExec;
 ///     graph.retain(std::move(event)); // the graph keeps it alive
 ///
 /// Thread-safety: the caller orders all members, as for the driver's graphs.
-/// Context: made current for instantiate() only.
-/// During capture: only instantiate() is refused; it invalidates the capture unless the thread is
-/// in relaxed mode.
+/// Context: the graph's context is made current for instantiate() only.
+/// During capture: instantiate() is refused and invalidates the capture, unless the thread is in
+/// relaxed mode. All other members are harmless.
 class Graph {
 public:
   /// Creates an empty graph. Driver function: cuGraphCreate.
@@ -101,13 +101,13 @@ public:
   EventRecordNode record_node(const DriverEvent& event) const;
   EventWaitNode wait_node(const DriverEvent& event) const;
 
-  /// Makes the graph keep `event`. The event stays alive until the graph, and every exec made from
-  /// it afterwards, has been destroyed and has run. Then collect(), or the destructor of another
-  /// Graph or GraphExec, destroys it. Do not use it for an event that goes to
-  /// GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject. Throws
-  /// EmptyEvent. If this throws, the caller still owns `event`. A launch of an exec that keeps
-  /// events costs the host about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more room in the
-  /// launch queue: docs/threads-that-must-not-hang.md.
+  /// Makes the graph keep `event`. The event lives until the graph and every exec made from it
+  /// afterwards are destroyed, and their launches have completed. Then collect(), or the
+  /// destructor of another Graph or GraphExec, destroys the event. Do not retain an event that
+  /// goes to GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
+  /// Throws EmptyEvent. If this throws, the caller still owns `event`. A launch of an exec that
+  /// keeps events costs the host about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more room
+  /// in the launch queue: docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
 
   /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags.
@@ -139,8 +139,8 @@ private:
 ///     exec.launch(stream);
 ///
 /// Thread-safety: the caller orders all members.
-/// Context: made current only for a launch() on a default stream, which means a stream of the
-/// graph's context.
+/// Context: a default stream means one of the graph's context, which is made current for its
+/// launch() only.
 /// During capture: a launch into a capturing stream is refused and invalidates the capture.
 /// set_event() is harmless.
 class GraphExec {

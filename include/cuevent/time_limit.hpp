@@ -19,7 +19,7 @@ namespace cuevent {
 /// During capture: harmless; no driver call.
 class TimeLimit {
 public:
-  /// Zero.
+  /// A limit of zero.
   constexpr TimeLimit() noexcept = default;
   /// A duration that does not fit 64 bits of nanoseconds (292 years) means forever. A negative
   /// duration and NaN mean zero.
@@ -74,7 +74,7 @@ private:
 /// During capture: harmless; no driver call.
 class Deadline {
 public:
-  /// Has already passed.
+  /// A deadline that has already passed.
   constexpr Deadline() noexcept = default;
   /// As far away as `timeout`, counted from the start of the wait.
   explicit constexpr Deadline(TimeLimit timeout) noexcept : count_(timeout.count_), from_(From::the_call) {}

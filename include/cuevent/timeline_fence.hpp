@@ -1,7 +1,7 @@
 /// \file
 /// \brief TimelineFence: the progress of a stream as a number that costs one load to read.
 ///
-/// Facts about tickets and streams:
+/// Tickets, streams and contexts:
 /// - A ticket is reached once the stream has completed all work submitted before the signal. When
 ///   a ticket is reached, so are all earlier ones.
 /// - Host memory that this work wrote is visible to a thread that saw the ticket reached.
@@ -37,10 +37,11 @@ struct FenceSlot;
 /// Thread-safety: members may run concurrently. The caller orders signal() with other signals, and
 /// orders assignment and moves with all members.
 /// Context: acts in the fence's context and leaves the caller's current context unchanged.
-/// During capture: signal() and wait() refuse a capturing stream. Nothing harms a capture.
+/// During capture: signal() and wait() refuse a capturing stream. No member harms a capture.
 class TimelineFence {
 public:
-  /// An empty fence. A fence is also empty after a move. signal(), wait() and wait_for() throw InvalidHandle.
+  /// An empty fence. A fence is also empty after a move. signal(), wait() and wait_for() throw
+  /// InvalidHandle, and status() returns CUDA_ERROR_INVALID_HANDLE.
   TimelineFence() noexcept = default;
 
   /// A fence for `stream`, which belongs to `context`. The fence shares the context. Driver
@@ -56,8 +57,8 @@ public:
     return *this;
   }
 
-  /// Makes no driver call, except to end a context whose last owner this is. The counter is reused
-  /// once all its tickets are reached. Streams that wait for a ticket keep waiting for it.
+  /// Makes no driver call, unless this fence is the last owner of its context. The counter is
+  /// reused once all its tickets are reached. Streams that wait for a ticket keep waiting for it.
   ~TimelineFence();
 
   /// Submits the next ticket to the stream and returns it. What a signal costs: docs/choosing.md.

@@ -104,12 +104,13 @@ TEST_CASE("an unknown code is thrown as a DriverError that names its number", "[
 
 TEST_CASE("what() names the call, the code, its number, the text and the advice", "[error]") {
   CHECK(std::string(InvalidHandle("cuEventRecord").what()) ==
-        "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): a handle is null, is not of this context, or does "
-        "not serve "
-        "this call");
-  CHECK(std::string(NotReady("cuEventElapsedTime").what()) ==
-        "cuEventElapsedTime: CUDA_ERROR_NOT_READY (600): the work has not completed yet; ask again later, or "
-        "synchronize first");
+        "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): a handle is null, belongs to another context, or is "
+        "wrong "
+        "for this call");
+  CHECK(
+      std::string(NotReady("cuEventElapsedTime").what()) ==
+      "cuEventElapsedTime: CUDA_ERROR_NOT_READY (600): the work has not completed yet; query again later, or "
+      "synchronize first");
   CHECK_THAT(InvalidHandle("cuEventRecord", "do this").what(), Catch::Matchers::EndsWith("; do this"));
 }
 

@@ -39,8 +39,7 @@ CaptureStatus capture_status(const Context& context, CUstream stream);
 /// During capture: this is what it is for.
 class CaptureModeGuard {
 public:
-  [[nodiscard("an unnamed guard ends at once")]] explicit CaptureModeGuard(
-      const Driver& driver, CaptureMode mode = CaptureMode::relaxed);
+  [[nodiscard]] explicit CaptureModeGuard(const Driver& driver, CaptureMode mode = CaptureMode::relaxed);
   CaptureModeGuard(const CaptureModeGuard&) = delete;
   CaptureModeGuard& operator=(const CaptureModeGuard&) = delete;
   ~CaptureModeGuard();
@@ -62,8 +61,8 @@ class StreamCapture {
 public:
   /// Driver function: cuStreamBeginCapture. Throws StreamCaptureUnsupported for the legacy stream,
   /// IllegalState if the stream is being captured.
-  [[nodiscard("an unnamed capture is abandoned at once")]] explicit StreamCapture(
-      const Context& context, CUstream stream, CaptureMode mode = CaptureMode::per_thread);
+  [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
+                                       CaptureMode mode = CaptureMode::per_thread);
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
 

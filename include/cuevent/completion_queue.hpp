@@ -81,7 +81,7 @@ public:
   void when_complete(CUstream stream, Callback&& callback) {
     Erased<Callback> erased{static_cast<Callback&&>(callback)};
     const char* call = nullptr;
-    if (const CUresult result = submit(stream, erased.source(), call); result != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult result = submit(stream, erased.source(), call); result != CUDA_SUCCESS)
       fail(result, call, stream);
   }
   template <class Callback>
@@ -95,8 +95,7 @@ public:
   /// throws ContextMismatch for another one, InvalidContext for an empty one.
   template <class Callback>
   void when_complete(const Context& context, CUstream stream, Callback&& callback) {
-    if (const CUresult result = check(context); result != CUDA_SUCCESS) [[unlikely]]
-      fail_context(result);
+    if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
     when_complete(stream, static_cast<Callback&&>(callback));
   }
   template <class Callback>
@@ -108,10 +107,9 @@ public:
   /// For coroutines: const CUresult result = co_await queue.completion(stream); waits for the work submitted to
   /// `stream` when it is awaited, and goes on inside poll(), with what a callback would be given. Where
   /// try_when_complete() refuses, it goes on at once, with the refusal.
-  [[nodiscard("the completion is to be awaited")]] Completion completion(CUstream stream) noexcept;
+  [[nodiscard]] Completion completion(CUstream stream) noexcept;
   /// The same, and says whose default stream is meant, as when_complete(context, stream, callback).
-  [[nodiscard("the completion is to be awaited")]] Completion completion(const Context& context,
-                                                                         CUstream stream) noexcept;
+  [[nodiscard]] Completion completion(const Context& context, CUstream stream) noexcept;
 
   /// Runs the callbacks whose work is complete, and returns how many; 0 if another poll is under way, which may
   /// be the one that runs the caller. Never waits. A sweep costs one question for each stream that has callbacks

@@ -98,6 +98,7 @@ public:
   friend bool operator==(const Context& a, const Context& b) noexcept {
     return a.context_ == b.context_ && a.driver_ == b.driver_ && a.id() == b.id();
   }
+  friend bool operator!=(const Context& a, const Context& b) noexcept { return !(a == b); }
 
 private:
   enum class Kind : unsigned char { primary, created };
@@ -137,32 +138,27 @@ inline bool is_default_stream(CUstream stream) noexcept {
 class ContextGuard {
 public:
   /// Throws InvalidContext for an empty Context, ContextIsDestroyed, or what cuCtxPushCurrent refuses.
-  [[nodiscard("an unnamed guard pops at once")]] explicit ContextGuard(const Context& context)
-      : driver_(context.driver()) {
-    if (const CUresult result = enter(context); result != CUDA_SUCCESS) [[unlikely]]
-      fail(context, result);
+  [[nodiscard]] explicit ContextGuard(const Context& context) : driver_(context.driver()) {
+    if (const CUresult result = enter(context); result != CUDA_SUCCESS) fail(context, result);
   }
 
   /// The twin that does not throw: `result` tells whether the context is current.
-  [[nodiscard("an unnamed guard pops at once")]] ContextGuard(const Context& context,
-                                                              CUresult& result) noexcept
-      : driver_(context.driver()) {
+  [[nodiscard]] ContextGuard(const Context& context, CUresult& result) noexcept : driver_(context.driver()) {
     result = enter(context);
   }
 
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
   ~ContextGuard() {
-    if (pushed_ != nullptr) [[unlikely]]
-      pop();
+    // __builtin_expect, here and in the other headers, as [[unlikely]] is C++20.
+    if (__builtin_expect(pushed_ != nullptr, false)) pop();
   }
 
 private:
   CUresult enter(const Context& context) noexcept {
     CUcontext current = nullptr;
     const CUresult result = driver_.table().cuCtxGetCurrent_v4000(&current);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-      return context ? result : CUDA_ERROR_INVALID_CONTEXT;
+    if (__builtin_expect(result != CUDA_SUCCESS, false)) return context ? result : CUDA_ERROR_INVALID_CONTEXT;
     return current == context.native_handle() ? CUDA_SUCCESS : push(context);
   }
   CUresult push(const Context& context) noexcept;

@@ -1,10 +1,10 @@
 // Graphs: events as nodes of CUDA graphs, read back, re-pointed and kept alive.
 #pragma once
 
+#include <cuevent/array_view.hpp>
 #include <cuevent/driver_event.hpp>
 
 #include <initializer_list>
-#include <span>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -15,7 +15,8 @@ class EventRecordNode {
 public:
   explicit EventRecordNode(CUgraphNode node) noexcept : node_(node) {}
   CUgraphNode native_handle() const noexcept { return node_; }
-  friend bool operator==(const EventRecordNode&, const EventRecordNode&) = default;
+  friend bool operator==(EventRecordNode a, EventRecordNode b) noexcept { return a.node_ == b.node_; }
+  friend bool operator!=(EventRecordNode a, EventRecordNode b) noexcept { return !(a == b); }
 
 private:
   CUgraphNode node_;
@@ -26,7 +27,8 @@ class EventWaitNode {
 public:
   explicit EventWaitNode(CUgraphNode node) noexcept : node_(node) {}
   CUgraphNode native_handle() const noexcept { return node_; }
-  friend bool operator==(const EventWaitNode&, const EventWaitNode&) = default;
+  friend bool operator==(EventWaitNode a, EventWaitNode b) noexcept { return a.node_ == b.node_; }
+  friend bool operator!=(EventWaitNode a, EventWaitNode b) noexcept { return !(a == b); }
 
 private:
   CUgraphNode node_;
@@ -64,9 +66,9 @@ public:
 
   /// Adds a node that records, or waits for, `event` once the nodes of `after` are done.
   /// Driver functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws EmptyEvent.
-  EventRecordNode add_record(const DriverEvent& event, std::span<const CUgraphNode> after = {});
+  EventRecordNode add_record(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
   EventRecordNode add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
-  EventWaitNode add_wait(const DriverEvent& event, std::span<const CUgraphNode> after = {});
+  EventWaitNode add_wait(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
   EventWaitNode add_wait(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
 
   /// The event of a node. Driver functions: cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent.
@@ -155,10 +157,8 @@ public:
   /// The same, and keeps the event. Returns the one that it kept for this node before, empty if none: it has
   /// to outlive the launches that it was used by, and has their times. If this throws, the event stays the
   /// caller's.
-  [[nodiscard("the event before may still be in use by a launch")]] DriverEvent
-  set_event(EventRecordNode node, DriverEvent&& event);
-  [[nodiscard("the event before may still be in use by a launch")]] DriverEvent
-  set_event(EventWaitNode node, DriverEvent&& event);
+  [[nodiscard]] DriverEvent set_event(EventRecordNode node, DriverEvent&& event);
+  [[nodiscard]] DriverEvent set_event(EventWaitNode node, DriverEvent&& event);
 
   /// Gives the handle away undestroyed, and with it the events it kept; empty afterwards.
   CUgraphExec release() noexcept;

@@ -73,8 +73,7 @@ public:
 
   /// The newest ticket that is reached. It never falls. No driver function.
   std::uint64_t completed() const noexcept {
-    if (narrow_) [[unlikely]]
-      return completed_narrow();
+    if (__builtin_expect(narrow_, false)) return completed_narrow();
     return __atomic_load_n(counter_, __ATOMIC_ACQUIRE);
   }
 

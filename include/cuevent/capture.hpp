@@ -1,4 +1,4 @@
-// Stream capture: begin and end it, ask for it, and stay out of the way of another's.
+// StreamCapture: captures a stream into a graph. CaptureModeGuard: protects other captures.
 #pragma once
 
 #include <cuevent/graph.hpp>
@@ -8,40 +8,47 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// Which calls a capture forbids, and to whom: CU_STREAM_CAPTURE_MODE_*.
+/// Which calls invalidate a capture: the driver's CU_STREAM_CAPTURE_MODE_*. The driver calls them
+/// unsafe; cuEventQuery is one.
 enum class CaptureMode {
-  global,     ///< unsafe calls of every thread, but those in relaxed mode themselves, invalidate the capture
-  per_thread, ///< those of the thread that captures
+  global,     ///< unsafe calls on any thread that is not in relaxed mode
+  per_thread, ///< unsafe calls on the capturing thread
   relaxed,    ///< none
 };
 
-/// CU_STREAM_CAPTURE_STATUS_*.
+/// The driver's CU_STREAM_CAPTURE_STATUS_*.
 enum class CaptureStatus {
   none,
   active,
-  invalidated, ///< an error ended it; what is left to do is to end() or destroy the StreamCapture
+  invalidated, ///< an error broke it: call end() or destroy the StreamCapture
 };
 
-/// Whether `stream` is being captured: the one given, of `context` if it is a default stream. Driver
-/// function: cuStreamIsCapturing. Throws StreamCaptureImplicit for the legacy stream beside a capture of a
-/// blocking stream.
+/// Whether `stream` is being captured. `context` says whose default stream is meant. Driver
+/// function: cuStreamIsCapturing. Throws StreamCaptureImplicit for the legacy stream while a
+/// blocking stream of its context is being captured.
 /// Thread-safety: any thread.
-/// Context: as DriverEvent's members.
-/// During capture: harmless, also where it throws.
+/// Context: acts in `context` and leaves the caller's current context unchanged.
+/// During capture: harmless, even if it throws.
 CaptureStatus capture_status(const Context& context, CUstream stream);
 
-/// The calling thread in another capture mode for a scope; in relaxed mode, which is the default, its calls
-/// harm no capture but one that they are part of. Driver function: cuThreadExchangeStreamCaptureMode.
+/// Puts the calling thread into another capture mode for a scope. In relaxed mode, the default,
+/// its calls invalidate no capture except one that they are part of.
 ///
-/// Thread-safety: belongs to the thread that made it, and must not live across a co_await; one destroyed on
-/// another thread reports to the error hook and undoes nothing.
-/// Context: needs and changes none; makes none active.
-/// During capture: this is what it is for.
+///     event.record(stream); // outside any capture
+///     const CaptureModeGuard relaxed(driver);
+///     event.synchronize(); // harms no capture of any thread
+///
+/// Thread-safety: belongs to the thread that made it and must not live across a co_await.
+/// Context: needs none and changes none.
+/// During capture: made for this.
 class CaptureModeGuard {
 public:
+  /// Driver function: cuThreadExchangeStreamCaptureMode.
   [[nodiscard]] explicit CaptureModeGuard(const Driver& driver, CaptureMode mode = CaptureMode::relaxed);
   CaptureModeGuard(const CaptureModeGuard&) = delete;
   CaptureModeGuard& operator=(const CaptureModeGuard&) = delete;
+  /// Restores the previous mode. On another thread it undoes nothing and reports to the error
+  /// hook. Driver function: cuThreadExchangeStreamCaptureMode.
   ~CaptureModeGuard();
 
 private:
@@ -50,35 +57,44 @@ private:
   const void* thread_;
 };
 
-/// A capture of a stream, from its making until end() or its destructor, which abandons it.
+/// Captures a stream from its construction until end(). The destructor abandons a capture that was
+/// not ended.
 ///
-/// Thread-safety: unless it is relaxed, made, ended and destroyed on one thread; other threads may submit
-/// to the stream.
-/// Context: a default stream (CU_STREAM_PER_THREAD; the legacy one cannot be captured) is that of
-/// `context`.
-/// During capture: begins one; a second capture of the stream is refused and leaves the first as it is.
+///     StreamCapture capture(context, stream);
+///     submit(stream); // becomes part of the graph and does not run
+///     const Graph graph = capture.end();
+///
+/// Thread-safety: construct, end and destroy on one thread, unless the capture is relaxed. Other
+/// threads may submit to the stream.
+/// Context: acts in `context` and leaves the caller's current context unchanged.
+/// During capture: begins one. A second capture of the stream is refused, and the first one goes
+/// on.
 class StreamCapture {
 public:
-  /// Driver function: cuStreamBeginCapture. Throws StreamCaptureUnsupported for the legacy stream,
-  /// IllegalState if the stream is being captured.
+  /// Begins the capture. CU_STREAM_PER_THREAD means that stream of `context`. Driver function:
+  /// cuStreamBeginCapture. Throws StreamCaptureUnsupported for the legacy stream, IllegalState if
+  /// the stream is already being captured.
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
                                        CaptureMode mode = CaptureMode::per_thread);
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
 
-  /// Ends a capture that has not been ended, also an invalidated one, and drops what was captured, so that
-  /// the stream and the thread can capture again. Throws nothing: where an error is unwinding, that error is
-  /// the one to see. Driver functions: cuStreamEndCapture, cuGraphDestroy.
+  /// Ends a capture that was not ended, including an invalidated one, and drops what was captured.
+  /// The stream and the thread can capture again afterwards. Errors of the capture are not
+  /// reported, because they would hide the error that is unwinding. Driver functions:
+  /// cuStreamEndCapture, cuGraphDestroy.
   ~StreamCapture();
 
-  /// Records `event` externally on `stream`, which is part of this capture, and hands it to the graph that
-  /// end() makes, as Graph::retain does. Returns a borrowed event, valid as long as the graph or an exec of
-  /// it. If this throws, the event stays the caller's. Driver function: cuEventRecordWithFlags.
+  /// Records `event` externally on `stream` and hands it to the graph that end() makes, as
+  /// Graph::retain does. `stream` must be part of this capture. Returns a borrowed event that is
+  /// valid as long as the graph or an exec made from it. If this throws, the caller still owns
+  /// `event`. Driver function: cuEventRecordWithFlags. Throws as DriverEvent::record().
   DriverEvent record(DriverEvent&& event, CUstream stream);
 
-  /// Ends the capture. Driver function: cuStreamEndCapture. Throws StreamCaptureInvalidated,
-  /// StreamCaptureUnjoined or another CaptureError; the capture is over in any case, and stream and thread
-  /// can capture again; but where the context of a default stream cannot be made current, all is as before.
+  /// Ends the capture and returns its graph. Driver function: cuStreamEndCapture. Throws
+  /// StreamCaptureInvalidated, StreamCaptureUnjoined or another CaptureError. The capture is over
+  /// even if this throws, and the stream and the thread can capture again. There is one exception:
+  /// if the context of a default stream cannot be made current, nothing changes.
   Graph end();
 
 private:
@@ -87,7 +103,7 @@ private:
   Context context_;
   CUstream stream_;
   bool active_ = true;
-  std::vector<DriverEvent> kept_; // until there is a graph to keep them
+  std::vector<DriverEvent> kept_; // kept here until there is a graph to keep them
 };
 
 } // namespace cuevent

@@ -1,4 +1,15 @@
-// CompletionQueue: callbacks for the work of streams, run by whoever polls once the work has completed.
+/// \file
+/// \brief CompletionQueue: runs callbacks for completed stream work, inside poll().
+///
+/// Each callback runs exactly once, in order of submission per stream. It receives one of these
+/// results:
+/// - CUDA_SUCCESS: its work has completed.
+/// - A sticky code: the device has faulted or the context is lost. All pending callbacks receive
+///   it.
+/// - CUDA_ERROR_NOT_INITIALIZED: the process is a forked child. Every callback that was pending at
+///   the fork receives it, except one that another thread was running.
+/// - CUDA_ERROR_NOT_READY: the queue was destroyed, and the work may still be pending.
+/// - Any other result of cuEventQuery.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -11,47 +22,33 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// Runs a callback when the work that a stream has been given so far is complete. It has no thread: the
-/// callbacks run inside poll(), on the thread that calls it, so somebody has to. Stands on EventPool: behind
-/// each callback is an untimed event, recorded where it was submitted; poll() asks only for the oldest of each
-/// stream.
+/// Runs a callback once the work submitted to a stream so far has completed. Use it for host code
+/// that follows device work. It has no thread: callbacks run inside poll(), on the thread that
+/// polls.
 ///
-/// Each callback runs exactly once, whatever happens, in the order of submission for one stream, and is given
-///   - CUDA_SUCCESS when its work is complete;
-///   - the sticky code once the device has faulted or the context is lost: all that are pending get that;
-///   - CUDA_ERROR_NOT_INITIALIZED in the child of a fork, which also runs all that were pending at the fork, except
-///     one that another thread was running then;
-///   - what else cuEventQuery may answer;
-///   - CUDA_ERROR_NOT_READY at the end of the queue, which waits for nothing: the work may still be under way.
-///     To let it complete first: while (queue.pending() != 0) queue.poll();
-/// What a callback throws ends there, and the error hook is told: the result of a DriverError, of anything else
-/// CUDA_ERROR_UNKNOWN. Callbacks may submit again, also to this queue; when that is being destroyed, it refuses.
+///     CompletionQueue queue(context);
+///     queue.when_complete(stream, [](CUresult result) { assert(result == CUDA_SUCCESS); });
+///     while (queue.pending() != 0) queue.poll();
 ///
-/// A callback is anything that can be called with a CUresult and moved without throwing, of up to 48 bytes; so
-/// a lambda that holds a reference to what it works on. It and its event are kept in places that are used
-/// again: once there are enough of them, a submission allocates nothing, and calls no driver function but those
-/// named below. Empty if default-made or moved from: it refuses with CUDA_ERROR_INVALID_HANDLE, and poll() finds
-/// nothing.
-///
-/// Thread-safety: when_complete, completion, reserve, pending and poll from any thread, without locks but where
-/// memory is allocated; moves and destruction need the caller's ordering. A callback may destroy the queue: the
-/// poll that runs it then does what is left to do.
-/// Context: acts in that of the queue, which a default stream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) is of
-/// too, and leaves the caller's current context as it was. Callbacks find that of the thread that polls.
-/// During capture: a submission for a capturing stream is refused, and the capture unharmed; other submissions
-/// and poll() harm no capture. Callbacks run in the capture mode of the thread that polls.
+/// Thread-safety: any thread, concurrently. The caller orders moves and destruction. A callback
+/// may destroy the queue.
+/// Context: acts in the queue's context. Callbacks see the current context of the polling thread.
+/// During capture: a submission for a capturing stream is refused. Nothing harms a capture.
 class CompletionQueue {
 public:
-  /// The largest callback.
+  /// The largest size of a callback, in bytes.
   static constexpr std::size_t callback_size = 48;
 
   class Completion;
 
+  /// An empty queue. A queue is also empty after a move. It refuses submissions with
+  /// CUDA_ERROR_INVALID_HANDLE, and its poll() returns 0.
   CompletionQueue() noexcept = default;
 
-  /// A queue for streams of `context`, which it shares, or of its green contexts. Calls no driver function.
+  /// A queue for streams of `context` and of its green contexts. The queue shares `context`. No
+  /// driver call.
   explicit CompletionQueue(const Context& context);
-  /// The non-throwing overload of the constructor: `out` is assigned on success only.
+  /// The non-throwing overload of the constructor. `out` is assigned on success only.
   static CUresult try_create(CompletionQueue& out, const Context& context) noexcept;
 
   CompletionQueue(CompletionQueue&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
@@ -61,22 +58,36 @@ public:
     return *this;
   }
 
-  /// Polls once more, and then runs the callbacks that are still pending, with CUDA_ERROR_NOT_READY.
+  /// Polls once more, then runs the callbacks that are still pending with CUDA_ERROR_NOT_READY.
+  /// The call does not wait for their work, and callbacks can no longer submit to this queue.
   /// Driver functions: those of poll(), cuEventDestroy.
   ~CompletionQueue() {
     if (state_ != nullptr) end();
   }
 
-  /// Makes room for `callbacks` to be pending, events included: while no more are, submissions by any threads make no
-  /// event. Driver function: cuEventCreate. Throws InvalidValue for more than 2^31 - 64.
+  /// Makes room, including events, for `callbacks` pending callbacks. Up to that number,
+  /// submissions create no event, regardless of the thread. Driver function: cuEventCreate. Throws
+  /// InvalidValue for more than 2^31 - 64.
   void reserve(std::size_t callbacks);
   CUresult try_reserve(std::size_t callbacks) noexcept;
 
-  /// Has `callback` run, by poll(), once the work submitted to `stream` so far is complete. A callback that is
-  /// refused is neither moved from nor run. Driver functions: cuStreamIsCapturing, cuStreamGetId, cuEventRecord;
-  /// cuEventCreate where no event is idle. Throws StreamCaptureUnsupported for a capturing stream,
-  /// StreamCaptureInvalidated for one whose capture is invalidated, ContextMismatch for a stream of another
-  /// context.
+  /// Runs `callback` inside poll() once the work submitted to `stream` so far has completed. A
+  /// default stream means one of the queue's context. With room available, the call allocates no
+  /// memory. If the call fails, `callback` is neither moved from nor run. Driver functions:
+  /// cuStreamIsCapturing, cuStreamGetId, cuEventRecord, and cuEventCreate if no event is idle.
+  ///
+  /// Requirements for `callback`:
+  /// - It can be called with a CUresult.
+  /// - It can be moved without throwing.
+  /// - Its size is at most 48 bytes. A larger one can hold a pointer to its data.
+  ///
+  /// A callback may submit again, also to this queue. An exception from a callback goes to the
+  /// error hook: with its result if it is a DriverError, else as CUDA_ERROR_UNKNOWN.
+  ///
+  /// Throws:
+  /// - StreamCaptureUnsupported for a capturing stream.
+  /// - StreamCaptureInvalidated for a stream whose capture is invalidated.
+  /// - ContextMismatch for a stream of another context.
   template <class Callback>
   void when_complete(CUstream stream, Callback&& callback) {
     Erased<Callback> erased{static_cast<Callback&&>(callback)};
@@ -91,8 +102,9 @@ public:
     return submit(stream, erased.source(), call);
   }
 
-  /// The same, and says whose default stream is meant. `context` has to be the queue's, whichever the stream is:
-  /// throws ContextMismatch for another one, InvalidContext for an empty one.
+  /// As when_complete(stream, callback). `context` says whose default stream is meant. It must be
+  /// the queue's context, even if `stream` is not a default stream. Throws ContextMismatch for
+  /// another context, InvalidContext for an empty one.
   template <class Callback>
   void when_complete(const Context& context, CUstream stream, Callback&& callback) {
     if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
@@ -104,20 +116,23 @@ public:
     return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback)) : result;
   }
 
-  /// For coroutines: const CUresult result = co_await queue.completion(stream); waits for the work submitted to
-  /// `stream` when it is awaited, and goes on inside poll(), with what a callback would be given. Where
-  /// try_when_complete() refuses, it goes on at once, with the refusal.
+  /// For coroutines: const CUresult result = co_await queue.completion(stream). The await waits
+  /// for the work submitted to `stream` so far. The coroutine resumes inside poll() with the
+  /// result that a callback would receive. If try_when_complete() fails, the coroutine resumes at
+  /// once with that result.
   [[nodiscard]] Completion completion(CUstream stream) noexcept;
-  /// The same, and says whose default stream is meant, as when_complete(context, stream, callback).
+  /// As completion(stream). `context` says whose default stream is meant, as for
+  /// when_complete(context, stream, callback).
   [[nodiscard]] Completion completion(const Context& context, CUstream stream) noexcept;
 
-  /// Runs the callbacks whose work is complete, and returns how many; 0 if another poll is under way, which may
-  /// be the one that runs the caller. Never waits. A sweep costs one question for each stream that has callbacks
-  /// pending, and one for each callback that it runs. Driver functions: cuEventQuery,
+  /// Runs the callbacks whose work has completed, and returns their number. Never waits. Returns 0
+  /// if another poll is running, including one that runs the caller. A poll makes one query for
+  /// each stream with pending callbacks, and one for each callback that it runs. Callbacks run in
+  /// the capture mode of the polling thread. Driver functions: cuEventQuery,
   /// cuThreadExchangeStreamCaptureMode.
   std::size_t poll() noexcept;
 
-  /// The callbacks submitted that have not returned yet.
+  /// The number of submitted callbacks that have not returned yet. No driver call.
   std::size_t pending() const noexcept;
 
   explicit operator bool() const noexcept { return state_ != nullptr; }
@@ -125,14 +140,14 @@ public:
 private:
   class [[gnu::visibility("hidden")]] State;
 
-  /// A callback on its way to where it is kept.
+  /// A callback on its way to its storage.
   struct Source {
     void* from;
     void (*move)(void* to, void* from) noexcept;
-    void (*run)(void* callback, CUresult result); // and destroys it
+    void (*run)(void* callback, CUresult result); // also destroys the callback
   };
 
-  /// A callback as the caller gave it, without its type.
+  /// The caller's callback without its type.
   template <class Callback>
   struct Erased {
     using Kept = std::decay_t<Callback>;
@@ -170,23 +185,27 @@ private:
   State* state_ = nullptr;
 };
 
-/// What co_await waits for. The queue must stay where it is until it is awaited, and may be moved afterwards.
-/// Thread-safety, context, and during capture: as CompletionQueue::when_complete.
+/// The awaitable that CompletionQueue::completion() returns. The queue must not move before the
+/// await, and may move afterwards.
+/// Thread-safety: as CompletionQueue::when_complete.
+/// Context: as CompletionQueue::when_complete.
+/// During capture: as CompletionQueue::when_complete.
 class CompletionQueue::Completion {
 public:
   Completion(CompletionQueue& queue, CUstream stream) noexcept : queue_(queue), stream_(stream) {}
-  /// One that is not waited for: it goes on at once, with `refused`.
+  /// A completion that was refused. The coroutine does not wait and receives `refused`.
   Completion(CompletionQueue& queue, CUstream stream, CUresult refused) noexcept
       : queue_(queue), stream_(stream), result_(refused), refused_(refused != CUDA_SUCCESS) {}
 
   bool await_ready() const noexcept { return refused_; }
-  template <class Handle> // std::coroutine_handle<...>, without its header
+  template <class Handle> // std::coroutine_handle<...>, without including <coroutine>
   bool await_suspend(Handle coroutine) noexcept {
     const CUresult refused = queue_.try_when_complete(stream_, [this, coroutine](CUresult result) {
       result_ = result;
       coroutine.resume();
     });
-    if (refused == CUDA_SUCCESS) return true; // and the coroutine, this with it, may have gone on elsewhere
+    // From here on the coroutine may have resumed elsewhere and destroyed this object.
+    if (refused == CUDA_SUCCESS) return true;
     result_ = refused;
     return false;
   }

@@ -1,4 +1,4 @@
-// Contexts: who owns one, and making one current for a scope.
+// Context: a CUcontext, owned or borrowed. ContextGuard: makes a context current for a scope.
 #pragma once
 
 #include <cuevent/driver.hpp>
@@ -8,38 +8,42 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// A CUcontext and the driver it belongs to. A Context from primary() or create() owns: copies share it,
-/// and the last one releases or destroys it. One from borrow() or current() does not: the caller keeps the
-/// context alive for as long as anything here uses it. Empty if default-made or moved from.
+/// A CUcontext and its driver. Every event, graph, pool and fence belongs to one. primary() and
+/// create() own the context: the last copy releases or destroys it. borrow() and current() do not
+/// own it.
 ///
-/// The driver gives the handle of a context that has ended to a later one, for instance to a primary context
-/// that is retained again after a reset. A Context therefore remembers the id of its context, which the driver
-/// never uses twice: it is equal to no later context, and status() says that its own is gone.
+///     const Context first = Context::primary(0, driver);
+///     DriverEvent done(first);
+///     done.record(CU_STREAM_PER_THREAD);
 ///
-/// Thread-safety: distinct objects may be used from any thread, also copies of one; one object under the
-/// caller's ordering.
-/// Context: the caller's current context is the same after every call as before it.
-/// During capture: making, copying and dropping a Context harms no capture.
+/// Thread-safety: distinct objects may be used on any thread, including copies of one Context. The
+/// caller orders uses of one object.
+/// Context: leaves the caller's current context unchanged.
+/// During capture: harmless.
 class Context {
 public:
+  /// An empty Context. A Context is also empty after a move. No driver call.
   Context() noexcept = default;
 
-  /// The primary context of the device of that ordinal, retained until the last copy is gone.
-  /// Driver functions: cuDeviceGet, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease.
+  /// The primary context of the device with ordinal `device`, retained until the last copy is
+  /// gone. Driver functions: cuDeviceGet, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease.
+  /// Throws InvalidDevice if there is no such device.
   static Context primary(int device, const Driver& driver = Driver::instance());
 
-  /// A new context of that device, which is not left current. Driver functions: cuCtxCreate, cuCtxDestroy.
+  /// Creates a context on the device with ordinal `device`, without leaving it current. The last
+  /// copy destroys the context. Driver functions: cuCtxCreate, cuCtxDestroy. Throws InvalidDevice
+  /// if there is no such device.
   static Context create(int device, const Driver& driver = Driver::instance());
 
-  /// A context that the caller keeps alive. Throws InvalidContext for null, ContextLost for a context that has
-  /// ended. Driver function: cuCtxGetId.
+  /// Refers to a context that the caller keeps alive. Driver function: cuCtxGetId. Throws
+  /// InvalidContext for null, ContextLost for a context that has ended.
   static Context borrow(CUcontext context, const Driver& driver = Driver::instance());
 
-  /// Borrows the calling thread's current context. Throws InvalidContext if there is none.
-  /// Driver functions: cuCtxGetCurrent, cuCtxGetId.
+  /// Borrows the calling thread's current context. Driver functions: cuCtxGetCurrent, cuCtxGetId.
+  /// Throws InvalidContext if no context is current.
   static Context current(const Driver& driver = Driver::instance());
 
-  /// The non-throwing overloads: `out` is assigned on success only.
+  /// Non-throwing overloads. `out` is assigned on success only.
   static CUresult try_primary(Context& out, int device, const Driver& driver) noexcept;
   static CUresult try_create(Context& out, int device, const Driver& driver) noexcept;
   static CUresult try_borrow(Context& out, CUcontext context, const Driver& driver) noexcept;
@@ -61,14 +65,15 @@ public:
   CUcontext native_handle() const noexcept { return context_; }
   const Driver& driver() const noexcept { return driver_; }
 
-  /// The driver's number for the context, which no other context of the process ever has; 0 if empty. No driver
-  /// call.
+  /// The driver's id of the context. The driver never reuses an id within a process, but it reuses
+  /// handles, for instance when a primary context is retained again after a reset. Returns 0 if
+  /// empty. No driver call.
   unsigned long long id() const noexcept {
     return owns() ? shared()->id : static_cast<unsigned long long>(-identity_);
   }
 
-  /// Success while the context exists, CUDA_ERROR_CONTEXT_IS_DESTROYED once it does not, also when its handle
-  /// belongs to a later context by now. Driver function: cuCtxGetId.
+  /// Returns CUDA_SUCCESS while the context exists, and CUDA_ERROR_CONTEXT_IS_DESTROYED once it is
+  /// gone, even if a later context has the same handle. Driver function: cuCtxGetId.
   CUresult status() const noexcept {
     unsigned long long now;
     const CUresult result = driver_.table().cuCtxGetId_v12000(context_, &now);
@@ -78,7 +83,8 @@ public:
     return same ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
 
-  /// The ordinal of the context's device. Driver function: cuCtxGetDevice.
+  /// The ordinal of the context's device. Driver function: cuCtxGetDevice. Throws ContextLost if
+  /// the context is gone, InvalidContext if empty.
   int device() const;
 
   void swap(Context& other) noexcept {
@@ -94,7 +100,8 @@ public:
   }
 
   explicit operator bool() const noexcept { return context_ != nullptr; }
-  /// The same context of the same driver, whoever owns it.
+  /// True if both refer to the same context of the same driver, regardless of who owns it. A later
+  /// context that has the same handle is not equal.
   friend bool operator==(const Context& a, const Context& b) noexcept {
     return a.context_ == b.context_ && a.driver_ == b.driver_ && a.id() == b.id();
   }
@@ -102,11 +109,11 @@ public:
 
 private:
   enum class Kind : unsigned char { primary, created };
-  struct Shared { // by the copies of one that owns
+  struct Shared { // one for all copies of an owning Context
     unsigned references = 1;
     unsigned long long id = 0;
   };
-  struct [[gnu::visibility("hidden")]] Owner; // a Shared with what its end takes
+  struct [[gnu::visibility("hidden")]] Owner; // a Shared, and what is needed to end the context
   static CUresult try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept;
   Context(const Driver& driver, CUcontext context, std::int64_t identity) noexcept
       : driver_(driver), context_(context), identity_(identity) {}
@@ -116,39 +123,47 @@ private:
 
   Driver driver_;
   CUcontext context_ = nullptr;
-  // Positive: the address of the Shared. Negative: minus the id of a borrowed context, a copy of which therefore
-  // needs neither memory nor an atomic operation. In one word, as a DriverEvent has at most 40 bytes.
+  // Positive: the address of the Shared. Negative: minus the id of a borrowed context, so that
+  // copying a borrowed Context needs neither memory nor an atomic operation. It is one word
+  // because a DriverEvent has at most 40 bytes.
   std::int64_t identity_ = 0;
 };
 
-/// True for 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which mean a stream of whichever context is
-/// current.
+/// True for 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. These handles mean a stream of whichever
+/// context is current. No driver call.
 inline bool is_default_stream(CUstream stream) noexcept {
   return reinterpret_cast<std::uintptr_t>(stream) <= 2;
 }
 
-/// Makes a context current on the calling thread until the end of the scope; where it is current already,
-/// does nothing. A context that the driver knows to be destroyed is never pushed: that can end the process.
-/// Driver functions: cuCtxGetCurrent, and if need be cuCtxGetId, cuCtxPushCurrent, cuCtxPopCurrent.
+/// Makes a context current on the calling thread for a scope. Use it around driver calls of your
+/// own. It does nothing if the context is already current.
 ///
-/// Thread-safety: belongs to the thread that made it, and must not live across a co_await. One destroyed on
-/// another thread, or when something else is current, reports to the error hook and undoes nothing.
-/// Context: this is what changes it. It is not kept alive: the Context outlives the guard.
+///     CUcontext now = nullptr;
+///     const ContextGuard current(context);
+///     driver.table().cuCtxGetCurrent_v4000(&now); // the handle of `context`
+///
+/// Thread-safety: belongs to the thread that made it and must not live across a co_await.
+/// Context: changes the current context. The Context must outlive the guard.
 /// During capture: harmless.
 class ContextGuard {
 public:
-  /// Throws InvalidContext for an empty Context, ContextIsDestroyed, or what cuCtxPushCurrent refuses.
+  /// Driver functions: cuCtxGetCurrent; if the context is not current also cuCtxGetId,
+  /// cuCtxPushCurrent and cuCtxPopCurrent. Throws InvalidContext for an empty Context,
+  /// ContextIsDestroyed for one that is gone, or the error of cuCtxPushCurrent. A destroyed
+  /// context is never pushed, because that can end the process.
   [[nodiscard]] explicit ContextGuard(const Context& context) : driver_(context.driver()) {
     if (const CUresult result = enter(context); result != CUDA_SUCCESS) fail(context, result);
   }
 
-  /// The twin that does not throw: `result` tells whether the context is current.
+  /// The non-throwing overload. The context is current if `result` is CUDA_SUCCESS.
   [[nodiscard]] ContextGuard(const Context& context, CUresult& result) noexcept : driver_(context.driver()) {
     result = enter(context);
   }
 
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
+  /// Restores the previous context. On another thread, or while something else is current, it
+  /// undoes nothing and reports to the error hook.
   ~ContextGuard() {
     // __builtin_expect, here and in the other headers, as [[unlikely]] is C++20.
     if (__builtin_expect(pushed_ != nullptr, false)) pop();

@@ -1,4 +1,13 @@
-// The driver: a table of functions, resolved once, never linked.
+/// \file
+/// \brief Driver: a table of driver functions that is resolved once and never linked.
+///
+/// - Stream handle 0 always means the legacy stream, even in a file compiled with
+///   CUDA_API_PER_THREAD_DEFAULT_STREAM. Pass CU_STREAM_PER_THREAD for the per-thread stream.
+/// - In a forked child the driver is unusable. Every function of its table returns
+///   CUDA_ERROR_NOT_INITIALIZED, members throw NotInitialized, and destructors do nothing.
+/// - After exit begins, and before the driver unloads, every function returns
+///   CUDA_ERROR_DEINITIALIZED.
+/// - Objects of one driver never call the functions of another driver.
 #pragma once
 
 #include <cuevent/error.hpp>
@@ -8,7 +17,7 @@
 
 #include <string>
 
-// What older headers lack.
+// Declarations that older CUDA headers lack.
 #if CUDA_VERSION < 12040
 using CUgreenCtx = struct CUgreenCtx_st*;
 using PFN_cuGreenCtxRecordEvent_v12040 = CUresult(CUDAAPI*)(CUgreenCtx, CUevent);
@@ -25,11 +34,12 @@ using PFN_cuEventElapsedTime_v12080 = PFN_cuEventElapsedTime_v2000;
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// The signature of cuGetProcAddress_v2: any source of driver entry points.
+/// The signature of cuGetProcAddress_v2: a source of driver entry points.
 using GetProcAddress = PFN_cuGetProcAddress_v12000;
 
-/// A function of a driver's table. When the process exits or forks it is replaced by one that only returns an
-/// error, while other threads may be calling it: so it is read atomically, which costs nothing.
+/// One function of a driver's table. When the process exits or forks, the function is replaced by
+/// one that only returns an error. Other threads may be calling it at that moment, so the pointer
+/// is read atomically, at no extra cost.
 template <class Function>
 class EntryPoint {
 public:
@@ -44,18 +54,22 @@ private:
   Function function_;
 };
 
-/// One pointer per driver function, each named by the CUDA version of its signature:
-/// table.cuEventQuery_v2000(event).
+/// One pointer per driver function, named after the CUDA version of its signature. Use it for
+/// calls that cuevent does not wrap.
 ///
-/// Once the process exits and before the driver itself unloads, every function returns
-/// CUDA_ERROR_DEINITIALIZED; in the child of a fork, whose driver is not usable, CUDA_ERROR_NOT_INITIALIZED.
-/// Thread-safety: any thread. Context and capture: as each driver function.
+///     const DriverTable& table = driver.table();
+///     CUcontext current = nullptr;
+///     table.cuCtxGetCurrent_v4000(&current);
+///
+/// Thread-safety: any thread.
+/// Context: as the driver function.
+/// During capture: as the driver function.
 struct DriverTable {
-  int version = 0; ///< cuDriverGetVersion: 13000 is CUDA 13.0
+  int version = 0; ///< from cuDriverGetVersion: 13000 is CUDA 13.0
   EntryPoint<GetProcAddress> get_proc_address;
-  /// Nanoseconds of std::chrono::steady_clock, or of a simulated driver's clock.
+  /// The time in nanoseconds of std::chrono::steady_clock, or of the clock of a simulated driver.
   EntryPoint<long long (*)()> clock_now;
-  /// Sleeps by that clock.
+  /// Sleeps for `nanoseconds` on that clock.
   EntryPoint<void (*)(long long nanoseconds)> pause;
 #define CUEVENT_REQUIRED(name, version) EntryPoint<PFN_##name##_v##version> name##_v##version;
 #define CUEVENT_OPTIONAL(name, version) EntryPoint<PFN_##name##_v##version> name##_v##version;
@@ -75,26 +89,32 @@ struct DriverTable {
   friend bool operator!=(const DriverTable& a, const DriverTable& b) noexcept { return !(a == b); }
 };
 
-/// A cheap handle to the table of one driver. Tables are made once and kept for the life of the process: a
-/// driver is never unloaded. Handles of one driver never reach another driver's functions. In the child of a
-/// fork every call throws NotInitialized, and what is destroyed there is destroyed silently.
+/// A cheap handle to the function table of one driver. Most programs use Driver::instance(). Pass
+/// another Driver to use a simulated one. A driver is never unloaded, so its table lives as long
+/// as the process.
 ///
-/// Stream handle 0 means the legacy stream here, also in a file compiled with
-/// CUDA_API_PER_THREAD_DEFAULT_STREAM; pass CU_STREAM_PER_THREAD for the per-thread one.
+///     assert(driver.version() >= 12000); // CUDA 12.0
+///     const Context first = Context::primary(0, driver);
+///     const DriverEvent made(first);
 ///
-/// Thread-safety: any thread; a Driver object is assigned under the caller's ordering.
-/// Context: needs and changes none.
+/// Thread-safety: any thread. The caller orders assignments to one Driver object.
+/// Context: needs none and changes none.
 /// During capture: harmless.
 class Driver {
 public:
-  /// No driver: every function of its table returns CUDA_ERROR_INVALID_HANDLE.
+  /// No driver. Every function of its table returns CUDA_ERROR_INVALID_HANDLE.
   Driver() noexcept : table_(&none_) {}
 
-  /// The driver of this machine: libcuda.so.1, or the library that the environment variable CUEVENT_DRIVER
-  /// names (it is ignored in setuid and setgid programs). Loaded at the first call; a failed call is tried
-  /// again by the next. Throws DriverUnavailable, and says which: no library (SharedObjectInitFailed), the
-  /// toolkit's link stub (StubLibrary), a driver older than CUDA 12.0 (CallRequiresNewerDriver), no device
-  /// (NoDevice), or another failure of cuInit with its code.
+  /// The driver of this machine: libcuda.so.1, or the library named by the environment variable
+  /// CUEVENT_DRIVER, which setuid and setgid programs ignore. Loaded by the first call. If a call
+  /// fails, the next call tries again. Driver functions: cuGetProcAddress, cuInit,
+  /// cuDriverGetVersion.
+  /// Throws a DriverUnavailable:
+  /// - SharedObjectInitFailed if there is no library.
+  /// - StubLibrary if the library is the toolkit's link stub.
+  /// - CallRequiresNewerDriver if the driver is older than CUDA 12.0.
+  /// - NoDevice if the driver sees no device.
+  /// - Any other failure of cuInit, with its code.
   static const Driver& instance();
 
   /// Loads `library`, a file name as for dlopen. Throws as instance().
@@ -103,26 +123,29 @@ public:
   /// Takes the entry points from `get_proc_address` and calls cuInit. Throws as instance().
   explicit Driver(GetProcAddress get_proc_address);
 
-  /// The twins of the three above. `out` is assigned on success only.
+  /// Non-throwing overloads of instance() and of the two constructors. `out` is assigned on
+  /// success only.
   static CUresult try_load(Driver& out) noexcept;
   static CUresult try_load(Driver& out, const char* library) noexcept;
   static CUresult try_load(Driver& out, GetProcAddress get_proc_address) noexcept;
 
-  /// The CUDA version of the driver: 13000 is 13.0. 0 for no driver.
+  /// The CUDA version of the driver: 13000 is CUDA 13.0. Returns 0 for no driver. No driver call.
   int version() const noexcept { return table_->version; }
 
   const DriverTable& table() const noexcept { return *table_; }
 
-  /// Any other entry point of the same driver, with the signature of `Function`, as it was in CUDA `version`:
-  /// entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000). Driver function: cuGetProcAddress.
-  /// Throws NotSupported, naming the version it needs, if the driver is older, and NotFound for an unknown
-  /// name.
+  /// Finds another entry point of the same driver: the function `name` as it was in CUDA
+  /// `version`. `Function` is its signature, as in
+  /// entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000). Driver function:
+  /// cuGetProcAddress. Throws NotSupported if the driver is too old, with the version that is
+  /// needed, and NotFound if the name is unknown.
   template <class Function>
   Function entry_point(const char* name, int version) const {
     return reinterpret_cast<Function>(find_entry_point(name, version));
   }
 
-  /// Throws the exception for `result` of `call`. Where the entry is missing from an older driver, says so.
+  /// Throws the exception for `result` of the driver function `call`. If the driver is too old to
+  /// have that function, the text says so. `advice`, if not null, replaces the default advice.
   [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, const char* advice = nullptr) const;
 
   explicit operator bool() const noexcept { return table_ != &none_; }

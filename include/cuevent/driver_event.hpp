@@ -1,4 +1,17 @@
-// DriverEvent: a CUevent with an owner, bound to its context.
+/// \file
+/// \brief DriverEvent: a CUevent that is owned or borrowed, bound to its context.
+///
+/// Rules for all members:
+/// - An empty event never reaches the driver. Its members throw EmptyEvent, and their non-throwing
+///   overloads return CUDA_ERROR_INVALID_HANDLE.
+/// - A member that throws has done nothing, and the event is unchanged.
+/// - A `try_` member is a non-throwing overload. It returns the CUresult of the driver.
+/// - A default stream handle (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means a stream of the
+///   event's own context.
+/// - Any member can throw DeviceFault: the driver reports the failure of earlier device work in
+///   whichever call comes next.
+/// - An event keeps an owned context alive. A borrowed context must outlive the event:
+///   docs/lifetime.md.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -11,14 +24,14 @@ namespace cuevent {
 
 struct IpcHandle;
 
-/// How an event is made, and ends. The driver's CU_EVENT_* bits, but that timing is asked for and not asked
-/// away; retire is not the driver's.
+/// How an event is made and how it ends. These are the driver's CU_EVENT_* bits, with two
+/// differences: timing is opt-in, and `retire` belongs to cuevent.
 enum class EventFlags : unsigned {
   none = 0,
-  blocking_sync = 1, ///< synchronize() blocks the thread instead of spinning; it wakes about 30 us later
-  interprocess = 4,  ///< may be exported to another process; not together with timing; see wait()
-  timing = 0x100,    ///< may be given to elapsed_time(); a record costs several times as much
-  retire = 0x200,    ///< its destructor calls no driver function, but retires it: see retired_events.hpp
+  blocking_sync = 1, ///< synchronize() blocks the thread instead of spinning, and wakes later
+  interprocess = 4,  ///< can be exported to another process; excludes timing; see wait()
+  timing = 0x100,    ///< elapsed_time() works; a record costs several times as much
+  retire = 0x200,    ///< the destructor retires the event: retired_events.hpp
 };
 constexpr EventFlags operator|(EventFlags a, EventFlags b) noexcept {
   return EventFlags(unsigned(a) | unsigned(b));
@@ -27,13 +40,15 @@ constexpr EventFlags operator&(EventFlags a, EventFlags b) noexcept {
   return EventFlags(unsigned(a) & unsigned(b));
 }
 
-/// How an event is recorded: CU_EVENT_RECORD_*, and a choice between them.
+/// How an event is recorded: the driver's CU_EVENT_RECORD_* bits, and `external_in_capture`, which
+/// belongs to cuevent.
 enum class RecordFlags : unsigned {
   none = 0,
-  external =
-      1, ///< in a captured stream: a node that records at each launch of the graph, and no fork or join
-  external_in_capture =
-      0x100, ///< external if the stream is being captured, else none; asks cuStreamIsCapturing
+  /// In a captured stream: adds a node that records at each launch of the graph. Does not fork or
+  /// join the capture.
+  external = 1,
+  /// external if the stream is being captured, else none. Driver function: cuStreamIsCapturing.
+  external_in_capture = 0x100,
 };
 constexpr RecordFlags operator|(RecordFlags a, RecordFlags b) noexcept {
   return RecordFlags(unsigned(a) | unsigned(b));
@@ -42,12 +57,15 @@ constexpr RecordFlags operator&(RecordFlags a, RecordFlags b) noexcept {
   return RecordFlags(unsigned(a) & unsigned(b));
 }
 
-/// How a stream waits for an event: CU_EVENT_WAIT_*, and a choice between them.
+/// How a stream waits for an event: the driver's CU_EVENT_WAIT_* bits, and `external_in_capture`,
+/// which belongs to cuevent.
 enum class WaitFlags : unsigned {
   none = 0,
-  external = 1, ///< in a captured stream: a node that waits at each launch of the graph, and no fork or join
-  external_in_capture =
-      0x100, ///< external if the stream is being captured, else none; asks cuStreamIsCapturing
+  /// In a captured stream: adds a node that waits at each launch of the graph. Does not fork or
+  /// join the capture.
+  external = 1,
+  /// external if the stream is being captured, else none. Driver function: cuStreamIsCapturing.
+  external_in_capture = 0x100,
 };
 constexpr WaitFlags operator|(WaitFlags a, WaitFlags b) noexcept {
   return WaitFlags(unsigned(a) | unsigned(b));
@@ -56,62 +74,63 @@ constexpr WaitFlags operator&(WaitFlags a, WaitFlags b) noexcept {
   return WaitFlags(unsigned(a) & unsigned(b));
 }
 
-/// An event of the driver, which it destroys unless it borrows it. Move-only; empty when default-made and
-/// after a move, close() or release(). An empty event never reaches the driver: its members throw
-/// EmptyEvent, their twins return CUDA_ERROR_INVALID_HANDLE.
+/// A CUevent that this object owns or borrows. Use it to order streams, to wait on the host and to
+/// time device work. Move-only.
 ///
-/// A stream handle of a default stream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means that of the
-/// event's own context. Each member has a noexcept twin try_..., which returns the CUresult and throws
-/// nothing. A member that throws has done nothing, and the event is as it was. Any member may deliver the
-/// fault of earlier device work (DeviceFault).
+///     DriverEvent done(context);
+///     done.record(stream);
+///     done.synchronize();
 ///
-/// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one event; record,
-/// close, release, assignment and moves need the caller's ordering.
-/// Context: each member acts in the event's context and leaves the caller's current context as it was. An
-/// event keeps an owned context alive; a borrowed one has to outlive all use of the event, and a primary one
-/// must not be reset under it: the driver then mostly answers CUDA_ERROR_CONTEXT_IS_DESTROYED (ContextLost),
-/// but reads freed memory for it, and was seen to crash. Destroying and closing an event stay safe: they ask
-/// for the context first, and leave the event to a context that is gone.
-/// During capture: creation, destruction and elapsed_time harm no capture. record() and wait() on a
-/// capturing stream become part of the capture. query() and synchronize() invalidate a capture that this
-/// thread began unless it is relaxed, and any other thread's global capture; query_relaxed() and
-/// synchronize_for() only one that the event was recorded into.
+/// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one event. The
+/// caller orders all other members.
+/// Context: acts in the event's context and leaves the caller's current context unchanged.
+/// During capture: record() and wait() join the capture. query(), synchronize(), record_context()
+/// and wait_context() can invalidate captures: docs/events-and-capture.md.
 class DriverEvent {
 public:
   using Milliseconds = std::chrono::duration<float, std::milli>;
 
+  /// An empty event. An event is also empty after a move, close() or release(). No driver call.
   DriverEvent() noexcept = default;
 
-  /// A new event in `context`, which it shares. Driver function: cuEventCreate. Throws InvalidValue for
-  /// timing together with interprocess, and ContextLost for a destroyed context, unless that is still current
-  /// on this thread: what the driver does with one that another thread has destroyed is undefined. It waits,
-  /// for ever if need be, while another thread is blocked in a full launch queue of the context.
+  /// Creates an event in `context`. The event shares the context. Driver function: cuEventCreate.
+  /// The call waits, indefinitely if necessary, while another thread is blocked on a full launch
+  /// queue of the context.
+  /// Throws:
+  /// - InvalidValue for timing together with interprocess.
+  /// - ContextLost if the context is destroyed. (If another thread destroyed it while it is
+  ///   current on this thread, the driver's behaviour is undefined.)
+  /// - InvalidContext if `context` is empty.
   explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none)
       : context_(context), flags_(flags), ownership_(Ownership::owned) {
     if (const CUresult result = create(flags); result != CUDA_SUCCESS) fail_create(result, context, flags);
   }
 
-  /// A new event in the context of `stream`, which is borrowed; in the current context for a default stream.
-  /// Driver functions: cuStreamGetCtx or cuCtxGetCurrent, cuCtxGetId, cuEventCreate. Throws InvalidContext if
-  /// there is none.
+  /// Creates an event in the context of `stream`, or in the current context if `stream` is a
+  /// default stream. The event borrows that context. Driver functions: cuStreamGetCtx or
+  /// cuCtxGetCurrent, cuCtxGetId, cuEventCreate. Throws InvalidContext if no context is current.
   static DriverEvent for_stream(CUstream stream, EventFlags flags = EventFlags::none,
                                 const Driver& driver = Driver::instance());
 
-  /// Takes ownership of `event`, made in `context` with these flags: wait() relies on interprocess being among
-  /// them if the event has it. Throws InvalidHandle for null.
+  /// Takes ownership of `event`, which was made in `context` with `flags`. The flags must include
+  /// interprocess if the event has that flag, because wait() relies on it. No driver call. Throws
+  /// InvalidHandle for null.
   static DriverEvent from_native_handle(const Context& context, CUevent event, EventFlags flags);
 
-  /// An event of another process that exported it: ipc.hpp. The event can be recorded, waited for and asked,
-  /// but has no timing and cannot be exported again. Driver function: cuIpcOpenEventHandle. Throws
-  /// InvalidContext in the process that exported it, MapFailed for bytes that are no handle. What the event
-  /// does once the exporting process has ended is undefined.
+  /// Opens an event that another process exported: see ipc.hpp. The event can be recorded, waited
+  /// for and queried. It has no timing and cannot be exported again. Its behaviour is undefined
+  /// once the exporting process has ended. Driver function: cuIpcOpenEventHandle. Throws
+  /// InvalidContext in the process that exported the event, MapFailed if the bytes are not a
+  /// handle.
   static DriverEvent from_ipc_handle(const Context& context, const IpcHandle& handle);
 
-  /// Refers to `event`, made in `context` with these flags (see from_native_handle), and never destroys it: the
-  /// caller keeps it alive. Throws InvalidHandle for null.
+  /// Refers to `event` without owning it. The caller keeps the event alive. `context` and `flags`
+  /// must be those the event was made with, as for from_native_handle(). No driver call. Throws
+  /// InvalidHandle for null.
   static DriverEvent borrow(const Context& context, CUevent event, EventFlags flags);
 
-  /// The twins of the constructor and of from_ipc_handle(). `out` is assigned on success only.
+  /// Non-throwing overloads of the constructor and of from_ipc_handle(). `out` is assigned on
+  /// success only.
   static CUresult try_create(DriverEvent& out, const Context& context,
                              EventFlags flags = EventFlags::none) noexcept;
   static CUresult try_from_ipc_handle(DriverEvent& out, const Context& context,
@@ -124,17 +143,18 @@ public:
     return *this;
   }
 
-  /// Destroys an owned event, also one that is pending. Driver functions: cuCtxGetId, cuEventDestroy. What
-  /// fails goes to the error hook; where the context is gone, so is the event. It waits, for ever if need be,
-  /// while another thread is blocked in a full launch queue of the context: EventFlags::retire, RetireScope
-  /// and retire() are the ways out.
+  /// Destroys an owned event, even while the event is pending. Driver functions: cuCtxGetId,
+  /// cuEventDestroy. Errors go to the error hook. If the context is gone, the event is already
+  /// gone too, and nothing is reported. The call waits, indefinitely if necessary, while another
+  /// thread is blocked on a full launch queue of the context. To avoid that wait, use
+  /// EventFlags::retire, RetireScope or retire().
   ~DriverEvent() {
     if (ownership_ == Ownership::owned) destroy();
   }
 
-  /// Marks the work submitted to `stream` so far. Driver functions: cuEventRecord, cuEventRecordWithFlags.
-  /// Throws ContextMismatch if the stream is of another context, ExternalOutsideCapture for an external
-  /// record on a stream that is not being captured.
+  /// Marks the work submitted to `stream` so far. Driver functions: cuEventRecord,
+  /// cuEventRecordWithFlags. Throws ContextMismatch if the stream belongs to another context,
+  /// ExternalOutsideCapture for an external record on a stream that is not being captured.
   void record(CUstream stream, RecordFlags flags = RecordFlags::none) {
     if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS)
       fail_record(result, stream, flags);
@@ -144,24 +164,29 @@ public:
     return call_record(stream, flags);
   }
 
-  /// The same, and says whose default stream `stream` means: handle 0 is another stream in each context, and a
-  /// program with several devices may have it for all of them. Any other stream may be given too. Throws
-  /// ContextMismatch for another context than the event's, InvalidContext for an empty one.
+  /// As record(stream, flags). `context` says whose default stream is meant: handle 0 is a
+  /// different stream in each context. Streams that are not default streams are accepted too.
+  /// Throws ContextMismatch if `context` is not the event's context, InvalidContext if `context`
+  /// is empty.
   void record(const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
   CUresult try_record(const Context& context, CUstream stream,
                       RecordFlags flags = RecordFlags::none) noexcept;
 
-  /// Makes later work of `stream` wait on the device until what this event marks now has completed; returns
-  /// at once. No wait if never recorded. Driver function: cuStreamWaitEvent. Throws ExternalOutsideCapture as
-  /// record(), RecordedInCapture if the event was last recorded in a capture that has ended,
-  /// StreamCaptureIsolation if a captured stream would wait for work outside its capture.
+  /// Makes later work on `stream` wait on the device for the work that this event marks now.
+  /// Returns at once. Waiting for an event that was never recorded has no effect. Driver function:
+  /// cuStreamWaitEvent.
+  /// Throws:
+  /// - ExternalOutsideCapture for an external wait on a stream that is not being captured.
+  /// - RecordedInCapture if the event was last recorded in a capture that has ended.
+  /// - StreamCaptureIsolation if a captured stream would wait for work outside its capture.
+  /// - ContextMismatch for an interprocess event and a stream of another context.
   ///
-  /// An event with EventFlags::interprocess, also an imported one, can be waited for by streams of its own
-  /// context and of the green contexts of that device: in any other context the driver crashes the process.
-  /// Such a wait is refused before the driver is reached, with ContextMismatch. For this, waits for
-  /// interprocess events ask cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx, and if the context has another
-  /// handle, record an event made for the purpose on the stream, to learn whether it is a green one. Graph
-  /// nodes and WaitFlags::external in a capture have no such limit.
+  /// An interprocess event, including an imported one, can be waited for only in its own context
+  /// and in green contexts of the same device. In any other context the driver would crash the
+  /// process, so the wait is refused before it reaches the driver. To decide, the wait calls
+  /// cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If the context handles differ, the wait
+  /// also records a temporary event on the stream, which tells whether the stream's context is a
+  /// green one. Graph nodes, and WaitFlags::external in a capture, do not have this limit.
   void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
@@ -171,34 +196,38 @@ public:
     return call_wait(stream, flags);
   }
 
-  /// The same for a default stream of `context`, which may be another context than the event's; any other stream
-  /// may be given too. Throws ContextMismatch for a context of another driver, InvalidContext for an empty one.
-  /// Context: `context` is made current for the call if `stream` is a default one.
+  /// As wait(stream, flags). `context` says whose default stream is meant, and may be a different
+  /// context from the event's. Streams that are not default streams are accepted too. Throws
+  /// ContextMismatch if `context` belongs to another driver, InvalidContext if it is empty.
+  /// Context: `context` is made current for the call if `stream` is a default stream.
   void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
   CUresult try_wait(const Context& context, CUstream stream,
                     WaitFlags flags = WaitFlags::none) const noexcept;
 
-  /// Marks the work submitted to all streams of `context`, which has to be the event's, or of a green
-  /// context of it, so far. Driver functions: cuCtxRecordEvent (CUDA 12.5), cuGreenCtxRecordEvent (12.4).
-  /// Throws NotSupported on an older driver, ContextMismatch.
-  /// During capture: if any stream of the context is being captured, throws StreamCaptureUnsupported, and
-  /// every such capture is invalidated, whatever its mode and thread.
+  /// Marks the work submitted so far to all streams of `context`. `context` must be the event's
+  /// context, or a green context that belongs to it. Driver functions: cuCtxRecordEvent (CUDA
+  /// 12.5), cuGreenCtxRecordEvent (12.4). Throws NotSupported if the driver is older,
+  /// ContextMismatch for another context.
+  /// During capture: if any stream of the context is being captured, throws
+  /// StreamCaptureUnsupported and invalidates every such capture, regardless of mode and thread.
   void record_context(const Context& context);
   void record_context(CUgreenCtx context);
   CUresult try_record_context(const Context& context) noexcept;
   CUresult try_record_context(CUgreenCtx context) noexcept;
 
-  /// Makes later work of all streams of `context`, those made afterwards included, wait for this event.
-  /// Driver functions: cuCtxWaitEvent (CUDA 12.5), cuGreenCtxWaitEvent (12.4). Throws, and during capture, as
-  /// record_context(); ContextMismatch also for an interprocess event and another context, as wait() does, for
-  /// which an event made for the purpose is recorded by record_context() first.
+  /// Makes later work on all streams of `context` wait for this event, including streams created
+  /// later. Driver functions: cuCtxWaitEvent (CUDA 12.5), cuGreenCtxWaitEvent (12.4). Throws
+  /// NotSupported if the driver is older, ContextMismatch for an interprocess event and another
+  /// context. For that check, record_context() first records a temporary event.
+  /// During capture: as record_context().
   void wait_context(const Context& context) const;
   void wait_context(CUgreenCtx context) const;
   CUresult try_wait_context(const Context& context) const noexcept;
   CUresult try_wait_context(CUgreenCtx context) const noexcept;
 
-  /// True once the marked work has completed, or if never recorded; false while it has not. Driver function:
-  /// cuEventQuery. Throws RecordedInCapture or CapturedEvent if it was last recorded in a capture.
+  /// Returns true if the marked work has completed or the event was never recorded, false while
+  /// the work is pending. Driver function: cuEventQuery. Throws RecordedInCapture or CapturedEvent
+  /// if the event was last recorded in a capture.
   bool query() const {
     const CUresult result = try_query();
     if (result == CUDA_SUCCESS) return true;
@@ -207,32 +236,36 @@ public:
   }
   CUresult try_query() const noexcept { return table().cuEventQuery_v2000(event_); }
 
-  /// As query(), in relaxed capture mode: harms no capture but one that this event was recorded into.
-  /// Driver functions: cuThreadExchangeStreamCaptureMode twice, cuEventQuery.
+  /// As query(), in relaxed capture mode. It invalidates no capture except one that this event was
+  /// recorded into. Driver functions: cuThreadExchangeStreamCaptureMode twice, cuEventQuery.
   bool query_relaxed() const;
   CUresult try_query_relaxed() const noexcept;
 
-  /// Waits on the host until the marked work has completed. Driver function: cuEventSynchronize. Throws as
-  /// query().
+  /// Waits on the host until the marked work has completed. Driver function: cuEventSynchronize.
+  /// Throws as query().
   void synchronize() const {
     if (const CUresult result = try_synchronize(); result != CUDA_SUCCESS)
       fail_query(result, "cuEventSynchronize");
   }
   CUresult try_synchronize() const noexcept { return table().cuEventSynchronize_v2000(event_); }
 
-  /// As synchronize() for at most that long: false if the time is over. It asks at least once, by
-  /// query_relaxed(), spinning at first, then yielding, then sleeping for up to a millisecond between
-  /// questions; so it never waits in the driver. Takes any std::chrono::duration, and a time_point of any clock
-  /// (time_limit.hpp). The non-throwing overloads return CUDA_ERROR_NOT_READY when the time is over.
+  /// As synchronize(), up to the timeout or deadline. Returns false if the time ran out. Takes any
+  /// std::chrono::duration, or a time_point of any clock: time_limit.hpp. The call never waits in
+  /// the driver: it polls with query_relaxed(), at least once. Its backoff spins, then yields,
+  /// then sleeps for up to 1 ms between polls. The non-throwing overloads return
+  /// CUDA_ERROR_NOT_READY if the time ran out.
   bool synchronize_for(TimeLimit timeout) const;
   bool synchronize_until(Deadline deadline) const;
   CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
   CUresult try_synchronize_until(Deadline deadline) const noexcept;
 
-  /// The device's time between this event and `end`, negative if `end` was first. Driver function:
-  /// cuEventElapsedTime (v2 where the driver has it). Throws TimingDisabled, NeverRecorded, ContextMismatch
-  /// or RecordedInCapture, which say of which event, CapturedEvent if that capture is still active, and
-  /// NotReady if either has not completed.
+  /// The device time in milliseconds from this event to `end`. Negative if `end` came first.
+  /// Driver function: cuEventElapsedTime (version 2 if the driver has it).
+  /// Throws:
+  /// - TimingDisabled, NeverRecorded or RecordedInCapture. The text says which event is meant.
+  /// - ContextMismatch if the events belong to different contexts or drivers.
+  /// - CapturedEvent if an event was last recorded in a capture that is still active.
+  /// - NotReady if either event has not completed.
   Milliseconds elapsed_time(const DriverEvent& end) const {
     Milliseconds time;
     if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)
@@ -247,19 +280,21 @@ public:
     return result;
   }
 
-  /// Destroys an owned event now; throws what the destructor would report. The event is empty afterwards in
-  /// any case. Driver functions: cuCtxGetId, cuEventDestroy. It can wait as the destructor does, and retires
-  /// nothing. Throws ContextIsDestroyed if the context is gone, and the event with it.
+  /// Destroys an owned event now. The event is empty afterwards, even if this throws. Driver
+  /// functions: cuCtxGetId, cuEventDestroy. Throws what the destructor would report, and
+  /// ContextIsDestroyed if the context, and therefore the event, is already gone. The call can
+  /// wait as the destructor does, and never retires the event.
   void close();
   CUresult try_close() noexcept;
 
-  /// The event as other processes can open it: ipc.hpp. It must have been made with EventFlags::interprocess,
-  /// and exist for as long as they use it. Driver function: cuIpcGetEventHandle. Throws InvalidHandle for an
-  /// event that is not interprocess or is itself imported.
+  /// Exports the event for other processes: ipc.hpp. The event must have EventFlags::interprocess,
+  /// and must exist for as long as other processes use it. Driver function: cuIpcGetEventHandle.
+  /// Throws InvalidHandle if the event is not interprocess or is itself imported.
   IpcHandle ipc_handle() const;
   CUresult try_ipc_handle(IpcHandle& out) const noexcept;
 
-  /// Gives the handle away undestroyed, null if empty; the event is empty afterwards.
+  /// Gives up the handle without destroying it. Returns null for an empty event. The event is
+  /// empty afterwards, and the caller owns the handle if this object did. No driver call.
   CUevent release() noexcept;
 
   CUevent native_handle() const noexcept { return event_; }
@@ -270,14 +305,14 @@ public:
   friend void swap(DriverEvent& a, DriverEvent& b) noexcept { a.swap(b); }
 
   explicit operator bool() const noexcept { return event_ != nullptr; }
-  /// The same event of the same driver, whoever owns it.
+  /// True if both refer to the same event of the same driver, regardless of who owns it.
   friend bool operator==(const DriverEvent& a, const DriverEvent& b) noexcept {
     return a.event_ == b.event_ && &a.table() == &b.table();
   }
   friend bool operator!=(const DriverEvent& a, const DriverEvent& b) noexcept { return !(a == b); }
 
 private:
-  enum class Ownership : unsigned { borrowed, owned }; // an empty event owns nothing
+  enum class Ownership : unsigned { borrowed, owned }; // an empty event is borrowed
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
       : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
 
@@ -301,8 +336,8 @@ private:
     const bool timing = (flags & EventFlags::timing) != EventFlags::none;
     return (unsigned(flags) & ~unsigned(own)) | (timing ? 0U : unsigned{CU_EVENT_DISABLE_TIMING});
   }
-  CUresult create(
-      EventFlags flags) noexcept { // of a guard, what is needed where the context is current, as it mostly is
+  // The part of a ContextGuard that is needed if the context is already current, as it usually is.
+  CUresult create(EventFlags flags) noexcept {
     CUcontext current;
     const CUresult asked = table().cuCtxGetCurrent_v4000(&current);
     if (__builtin_expect(asked != CUDA_SUCCESS || current != context_.native_handle(), false))
@@ -314,7 +349,7 @@ private:
   CUresult record_default(CUstream stream, RecordFlags flags) noexcept;
   CUresult wait_default(CUstream stream, WaitFlags flags) const noexcept;
 
-  // Why the driver refused is found out here, after it did.
+  // Called only after a failure, to find out why the driver refused.
   [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
   [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags) const;
   [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags,
@@ -323,7 +358,7 @@ private:
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;
 
-  Context context_; // empty in an empty event, whose calls therefore end in the table of no driver
+  Context context_; // empty in an empty event, so that its calls use the table of no driver
   CUevent event_ = nullptr;
   EventFlags flags_ = EventFlags::none;
   Ownership ownership_ = Ownership::borrowed;

@@ -1,4 +1,4 @@
-// Errors: every CUresult as a typed exception, and as a std::error_code for those who want no exceptions.
+// Errors: every CUresult as a typed exception or as a std::error_code.
 #pragma once
 
 #include <cuda.h>
@@ -9,60 +9,70 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// What a CUresult means for the caller. Each kind but success and other is also a base class of exceptions.
+/// What a CUresult means for the caller. Each kind except success, not_ready and other is also a
+/// base class of exceptions.
 enum class ErrorKind {
   success,
-  not_ready,          ///< the work has not completed; no error where the question was "ready?"
-  usage,              ///< the call was wrong: mend the program
-  unsupported,        ///< this driver or device cannot do it
+  not_ready,          ///< the work has not completed; not an error if the question was "ready?"
+  usage,              ///< the call was wrong: fix the program
+  unsupported,        ///< this driver or device does not support the call
   capture,            ///< a rule of stream capture was broken
   context_lost,       ///< the context, or the driver itself, is gone
   out_of_resources,   ///< memory or another resource ran out
-  device_fault,       ///< work on the device failed: the process can do no more CUDA work
+  device_fault,       ///< device work failed: the process must restart to use CUDA
   driver_unavailable, ///< there is no usable driver or device
-  other,              ///< none of these, or a code that this version does not know
+  other,              ///< none of these, or a code that cuevent does not know
 };
 
-/// The kind of `result`; `other` for a code that the table does not know.
+/// The kind of `result`. Returns `other` for an unknown code.
 /// Thread-safety: any thread.
 ErrorKind kind_of(CUresult result) noexcept;
 
-/// True if the context, or the process, is lost with this result, so that every later call would fail too.
+/// True if `result` means that the context or the process is lost, so that every later call fails
+/// too.
 /// Thread-safety: any thread.
 bool is_sticky(CUresult result) noexcept;
 
-/// The category of driver results. Its messages, such as "CUDA_ERROR_INVALID_HANDLE (400): ...", are kept
-/// here: they need no driver, and name the number of a code that the table does not know.
+/// The category of driver results. Its messages read "CUDA_ERROR_INVALID_HANDLE (400): ...". They
+/// do not need a driver, and an unknown code is shown by its number.
 /// Thread-safety: any thread.
 const std::error_category& driver_category() noexcept;
 
-/// `result` in driver_category().
+/// `result` as an error code of driver_category().
 /// Thread-safety: any thread.
 std::error_code make_error_code(CUresult result) noexcept;
 
-/// The base of all exceptions here. what() reads "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): <text>;
-/// <advice>".
-/// Thread-safety: as std::exception; copying one cannot throw.
+/// The base class of all exceptions of cuevent. Catch this one to handle any failure, or a derived
+/// class to handle one kind or one code.
+///
+///     try { event.synchronize(); }
+///     catch (const DeviceFault&) { std::terminate(); } // no later CUDA call can succeed
+///     catch (const DriverError& error) { std::puts(error.what()); }
+///
+/// Thread-safety: as std::exception. Copies do not throw.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
 class DriverError : public std::system_error {
 public:
-  /// `call` is the driver function, a string that lives for ever; `advice` (what to do) replaces the table's
-  /// if not null.
+  /// `call` names the driver function. The string must stay valid as long as the process. `advice`
+  /// says what to do. It replaces the default advice if not null.
   DriverError(CUresult result, const char* call, const char* advice = nullptr);
   DriverError(const DriverError&) noexcept = default;
   DriverError& operator=(const DriverError&) noexcept = default;
-  ~DriverError()
-      override; // here and below in the library, so that the headers need neither exceptions nor RTTI
+  // Out of line, here and below, so that the headers need neither exceptions nor RTTI.
+  ~DriverError() override;
 
   CUresult result() const noexcept { return static_cast<CUresult>(code().value()); }
   const char* call() const noexcept { return call_; }
+  /// Reads "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): <text>; <advice>".
   const char* what() const noexcept override { return text_.what(); }
 
 private:
   const char* call_;
-  std::runtime_error text_; // a shared string, so that copies do not throw
+  std::runtime_error text_; // shares its string, so that copies do not throw
 };
 
-/// \name One class a kind
+/// \name One class per kind
 /// @{
 class UsageError : public DriverError {
 public:
@@ -101,7 +111,8 @@ public:
 };
 /// @}
 
-/// The base class of the exceptions of a kind. not_ready has one code only, so NotReady is its row's class.
+/// The base class of the exceptions of one kind. The kind not_ready has only one code, so NotReady
+/// derives from DriverError.
 template <ErrorKind>
 struct ErrorBase {
   using type = DriverError;
@@ -135,7 +146,7 @@ struct ErrorBase<ErrorKind::driver_unavailable> {
   using type = DriverUnavailable;
 };
 
-/// \name One class a code: a row of errors.inc, such as InvalidHandle for CUDA_ERROR_INVALID_HANDLE
+/// \name One class per code, from errors.inc: InvalidHandle for CUDA_ERROR_INVALID_HANDLE
 /// @{
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
   class Class : public ErrorBase<ErrorKind::kind>::type {                                                    \
@@ -147,10 +158,11 @@ struct ErrorBase<ErrorKind::driver_unavailable> {
 #undef CUEVENT_ERROR
 /// @}
 
-/// \name The cause, where the library can tell why the driver refused
+/// \name One class per cause, if the library can tell why the driver refused
 /// @{
 
-/// The event is empty: never created, moved from, closed or released. The driver was not called.
+/// The event is empty: it was never created, or it was moved from, closed or released. The driver
+/// was not called.
 class EmptyEvent : public InvalidHandle {
 public:
   using InvalidHandle::InvalidHandle;
@@ -168,13 +180,13 @@ public:
   using InvalidHandle::InvalidHandle;
   ~NeverRecorded() override;
 };
-/// The event and the stream, or the two events, are of different contexts.
+/// The event and the stream, or the two events, belong to different contexts.
 class ContextMismatch : public InvalidHandle {
 public:
   using InvalidHandle::InvalidHandle;
   ~ContextMismatch() override;
 };
-/// The event was last recorded inside a stream capture, so it stands for no work that could be waited for.
+/// The event was last recorded in a stream capture, so it marks no work to wait for.
 class RecordedInCapture : public InvalidValue {
 public:
   using InvalidValue::InvalidValue;
@@ -188,20 +200,24 @@ public:
 };
 /// @}
 
-/// Throws the exception of `result`: its row's class, or a plain DriverError for a code that the table does
-/// not know.
+/// Throws the exception for `result`: the class of its code, or a DriverError for an unknown code.
+/// `call` and `advice` are as for DriverError.
 [[noreturn, gnu::cold]] void throw_error(CUresult result, const char* call, const char* advice = nullptr);
 
-/// Receives what a destructor could not do. It may be called from any thread, and must not throw.
+/// Receives errors that a destructor could not throw. It may be called on any thread and must not
+/// throw.
 using ErrorHook = void (*)(CUresult result, const char* call) noexcept;
 
-/// Installs `hook` and returns the one before; null brings back the default, which prints one line on
-/// stderr and is silent for the results of teardown (deinitialised, context destroyed, not initialised as in
-/// a forked child) and of a device fault, which every other call of the process reports.
+/// Installs `hook` and returns the previous one. Null restores the default hook, which prints one
+/// line to stderr. The default hook is silent for three groups of results:
+/// - Results of teardown: CUDA_ERROR_DEINITIALIZED and CUDA_ERROR_CONTEXT_IS_DESTROYED.
+/// - CUDA_ERROR_NOT_INITIALIZED, the result in a forked child.
+/// - Device faults, because every other call of the process reports them.
+///
 /// Thread-safety: any thread.
 ErrorHook set_error_hook(ErrorHook hook) noexcept;
 
-/// Hands `result` to the hook. For destructors.
+/// Passes `result` of the driver function `call` to the hook. For destructors.
 /// Thread-safety: any thread.
 [[gnu::cold]] void report_error(CUresult result, const char* call) noexcept;
 

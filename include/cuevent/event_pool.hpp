@@ -1,4 +1,20 @@
-// Events that are used again: a pool of them, and leases that return themselves.
+/// \file
+/// \brief EventPool: reuses events. PooledEvent: a lease that returns its event to the pool.
+///
+/// How a lease differs from a DriverEvent:
+/// - It starts as never recorded, regardless of the event's last user. Until its first record(),
+///   query, wait, synchronize and elapsed_time throw NeverRecorded. Their non-throwing overloads
+///   return CUDA_ERROR_INVALID_HANDLE.
+/// - It has no external records or waits, because the graph would outlive the lease. Use
+///   PooledEvent::detach() for an event that must outlive the lease.
+/// - When its context is lost, its members throw ContextLost, but it still ends silently.
+///
+/// How a pool keeps events:
+/// - Each thread caches up to 64 idle events. With a cached event, acquiring and returning need no
+///   driver call, no allocation and no lock, and write no memory that other threads use.
+/// - All threads share a reserve, and exchange 32 events at a time with it.
+/// - When a thread ends, its cache goes to the reserve.
+/// - On Linux before 4.14, threads cache no events.
 #pragma once
 
 #include <cuevent/driver_event.hpp>
@@ -12,29 +28,22 @@ namespace cuevent {
 
 class [[gnu::visibility("hidden")]] EventPoolState;
 
-/// An event on lease from an EventPool, to which it returns when this is destroyed, on whichever thread.
-/// Move-only; empty when default-made and after a move or detach().
+/// An event on lease from an EventPool. The destructor returns it, on any thread. Move-only; empty
+/// when default-constructed and after a move or detach().
 ///
-/// A lease starts as never recorded, whatever the event's last user did with it: until its first record(), its
-/// query, wait, synchronize and elapsed_time throw NeverRecorded, and their non-throwing overloads return
-/// CUDA_ERROR_INVALID_HANDLE. Those of an empty lease throw EmptyEvent. Otherwise they are DriverEvent's, driver
-/// functions and errors included. What is waited for stays so: a stream that waits for the event goes on to do
-/// that when the lease has ended.
+///     PooledEvent done = pool.acquire();
+///     done.record(stream);
+///     done.wait(other); // `other` keeps waiting after the lease has ended
 ///
-/// There are no external records and waits: their graph would refer to the event after its return. A graph, and
-/// whatever else is to have the event for longer than the lease, gets it by detach().
-///
-/// Thread-safety: as DriverEvent: query, wait, synchronize and elapsed_time may run concurrently on one lease;
-/// record, ipc_handle, detach, moves and the end need the caller's ordering.
-/// Context: the event is in the pool's, and keeps an owned one alive; an event that is retired keeps it alive until
-/// collect(), which can then end the context. Once it is lost, record and the rest throw ContextLost; the lease ends
-/// silently all the same.
-/// During capture: as DriverEvent. A lease may end in the middle of the capture that it was recorded in: its next
-/// user's record makes it an ordinary event again.
+/// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one lease. The
+/// caller orders all other members.
+/// Context: as DriverEvent, in the pool's context. A retired event keeps an owned context alive.
+/// During capture: as DriverEvent. A lease may end inside the capture that recorded it.
 class PooledEvent {
 public:
   using Milliseconds = DriverEvent::Milliseconds;
 
+  /// An empty lease. Its members throw EmptyEvent.
   PooledEvent() noexcept = default;
   PooledEvent(PooledEvent&& other) noexcept {
     assign(other);
@@ -46,13 +55,14 @@ public:
     return *this;
   }
 
-  /// Gives the event back. It never waits in the driver: beyond the pool's max_idle, after the pool's end and
-  /// after ipc_handle() the event is retired, for collect() to destroy (retired_events.hpp), and otherwise
-  /// no driver function is called.
+  /// Returns the event. The call never waits in the driver. An event is retired instead, for
+  /// collect() to destroy, if the pool has `max_idle` idle events, if the pool has ended, or after
+  /// ipc_handle(): retired_events.hpp. No driver call.
   ~PooledEvent() {
     if (event_ != nullptr) give_back();
   }
 
+  /// Driver function: cuEventRecord. As DriverEvent::record().
   void record(CUstream stream) {
     if (event_ == nullptr) fail_unrecorded("cuEventRecord");
     event_->record(stream);
@@ -65,15 +75,17 @@ public:
     return result;
   }
 
-  /// As record(stream), and says whose default stream is meant. `context` has to be the pool's, whichever the stream
-  /// is: throws ContextMismatch for another one, InvalidContext for an empty one.
+  /// As record(stream). `context` says whose default stream is meant. It must be the pool's
+  /// context, even if `stream` is not a default stream. Throws ContextMismatch for another
+  /// context, InvalidContext for an empty one.
   void record(const Context& context, CUstream stream);
   CUresult try_record(const Context& context, CUstream stream) noexcept;
 
-  /// Says that the event has been recorded by other means, as a launch attribute records it.
+  /// Tells the lease that its event was recorded by other means, for example by a launch
+  /// attribute. No driver call.
   void mark_recorded() noexcept { recorded_ = event_ != nullptr; }
 
-  /// Whether this lease has recorded the event.
+  /// Whether this lease has recorded the event. No driver call.
   bool recorded() const noexcept { return recorded_; }
 
   void wait(CUstream stream) const { recorded_event("cuStreamWaitEvent").wait(stream); }
@@ -81,7 +93,8 @@ public:
     return recorded_ ? event_->try_wait(stream) : CUDA_ERROR_INVALID_HANDLE;
   }
 
-  /// As DriverEvent::wait(context, stream): of a default stream, that of `context`, which may be any.
+  /// As DriverEvent::wait(context, stream). `context` says whose default stream is meant, and may
+  /// be any context.
   void wait(const Context& context, CUstream stream) const {
     recorded_event("cuStreamWaitEvent").wait(context, stream);
   }
@@ -102,7 +115,8 @@ public:
     return recorded_ ? event_->try_synchronize() : CUDA_ERROR_INVALID_HANDLE;
   }
 
-  /// For any duration, and until any clock's time_point: time_limit.hpp.
+  /// As DriverEvent::synchronize_for() and synchronize_until(): takes any duration, or a
+  /// time_point of any clock.
   bool synchronize_for(TimeLimit timeout) const {
     return recorded_event("cuEventQuery").synchronize_for(timeout);
   }
@@ -116,7 +130,8 @@ public:
     return recorded_ ? event_->try_synchronize_until(deadline) : CUDA_ERROR_INVALID_HANDLE;
   }
 
-  /// The device's time between this event and `end`, of pools with EventFlags::timing.
+  /// The device time in milliseconds from this event to `end`. The pool must have
+  /// EventFlags::timing. Driver function: cuEventElapsedTime.
   Milliseconds elapsed_time(const PooledEvent& end) const {
     return recorded_event("cuEventElapsedTime").elapsed_time(end.recorded_event("cuEventElapsedTime"));
   }
@@ -125,18 +140,20 @@ public:
                                       : CUDA_ERROR_INVALID_HANDLE;
   }
 
-  /// The event as other processes can open it, of a pool with EventFlags::interprocess: ipc.hpp. As they may use
-  /// it for ever, it does not return to the pool; it lasts as long as the lease, or as what detach() returns.
-  /// Before the first record() they see what its last user recorded. Driver function: cuIpcGetEventHandle.
+  /// Exports the event for other processes: ipc.hpp. The pool must have EventFlags::interprocess.
+  /// Other processes may use the event indefinitely, so it does not return to the pool. It lives
+  /// as long as the lease, or as the event that detach() returns. Before the first record(), other
+  /// processes see what the event's last user recorded. Driver function: cuIpcGetEventHandle.
   IpcHandle ipc_handle();
   CUresult try_ipc_handle(IpcHandle& out) noexcept;
 
-  /// Takes the event out of the pool: it is the caller's, and never comes back. The lease is empty afterwards.
-  /// For a graph: graph.retain(std::move(lease).detach()). No driver call.
+  /// Takes the event out of the pool for good. The caller owns it, and the lease is empty
+  /// afterwards. To give it to a graph: graph.retain(std::move(lease).detach()). No driver call.
   DriverEvent detach() && noexcept;
 
-  /// The event itself, for what only reads its handle or context; an empty one if the lease is empty. Before the
-  /// first record it marks what its last user recorded, and may still be pending for them or refuse to be asked.
+  /// The event itself, to read its handle or context. Returns an empty event for an empty lease.
+  /// Before the first record() the event still marks the work of its last user: it may be pending,
+  /// and a query may throw. No driver call.
   const DriverEvent& event() const noexcept { return event_ != nullptr ? *event_ : none(); }
 
   void swap(PooledEvent& other) noexcept {
@@ -172,31 +189,33 @@ private:
   [[noreturn, gnu::cold]] void fail_unrecorded(const char* call) const;
 
   DriverEvent* event_ = nullptr;
-  EventPoolState* pool_ = nullptr; // kept by the event
-  bool recorded_ = false;          // by this lease, which is then not empty
+  EventPoolState* pool_ = nullptr; // kept alive by the event
+  bool recorded_ = false;          // true only if the lease is not empty
   bool exported_ = false;
 };
 
-/// Events of one context and one kind, kept for use again, as to make and to destroy one waits for other threads
-/// in the driver. Each thread keeps up to 64 idle events for itself, so that acquiring and returning one is done
-/// without a driver call, an allocation, a lock, or a write to memory that other threads use; behind them is a
-/// reserve which all threads share, and with which they exchange 32 at a time. What a thread keeps goes to the
-/// reserve when the thread ends. On Linux before 4.14 threads keep nothing, as events could not be taken from them.
+/// Keeps the events of one context and kind for reuse. Use it for events that live briefly:
+/// creating and destroying an event can wait for other threads in the driver.
 ///
-/// Thread-safety: any thread, also concurrently; moves, assignment and the end need the caller's ordering with
-/// the members, but not with the leases, which may go on and end at any time, also after the pool.
-/// Context: members act in the pool's, and leave the caller's current context as it was.
-/// During capture: harmless, but for wait_stream(), which becomes part of the capture.
+///     EventPool pool(context);
+///     PooledEvent done = pool.acquire();
+///     done.record(stream);
+///
+/// Thread-safety: any thread, concurrently. The caller orders moves, assignment and destruction
+/// with the members. Leases may end at any time, even after the pool.
+/// Context: acts in the pool's context and leaves the caller's current context unchanged.
+/// During capture: harmless, except for wait_stream(), which joins the capture.
 class EventPool {
 public:
   static constexpr std::size_t default_max_idle = 65'536;
 
-  /// An empty pool, which has no context: its members throw InvalidContext.
+  /// An empty pool without a context. Its members throw InvalidContext.
   EventPool() noexcept = default;
 
-  /// A pool of events of `context`, which it shares, made with `flags`; it starts with none. It keeps at most
-  /// `max_idle` idle events, and retires what is returned beyond that. Room for up to 64 events that a thread has
-  /// taken for itself counts towards the limit. Throws InvalidContext for an empty Context. No driver call.
+  /// A pool of events of `context`, which are made with `flags`. The pool shares the context and
+  /// starts with no events. It keeps at most `max_idle` idle events and retires events that are
+  /// returned beyond that. Each thread's cache room, up to 64 events, counts towards the limit. No
+  /// driver call. Throws InvalidContext for an empty Context.
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
                      std::size_t max_idle = default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
@@ -210,60 +229,70 @@ public:
     return *this;
   }
 
-  /// Destroys all idle events, those that other threads keep included; those on lease are retired when they
-  /// return. It can wait as ~DriverEvent does, unless they were made with EventFlags::retire or a RetireScope
-  /// exists. Where the context is lost it does nothing, silently.
+  /// Destroys all idle events, including those cached by other threads. Events on lease are
+  /// retired when they return. The call can wait as ~DriverEvent does, unless the events have
+  /// EventFlags::retire or a RetireScope exists. If the context is lost, the call does nothing.
+  /// Driver functions: cuCtxGetId, cuEventDestroy.
   ~EventPool() {
     if (state_ != nullptr) close();
   }
 
-  /// An idle event, or a new one if this thread and the reserve have none. Driver function then: cuEventCreate,
-  /// which waits, indefinitely if need be, while another thread is blocked on a full launch queue of the context;
-  /// reserve() beforehand is the way out. Throws then as DriverEvent's constructor.
+  /// Returns an idle event, or a new one if neither this thread nor the reserve has one. Driver
+  /// function for a new event: cuEventCreate. Creating an event waits, indefinitely if necessary,
+  /// while another thread is blocked on a full launch queue of the context. To avoid that wait,
+  /// call reserve() beforehand. Throws as the constructor of DriverEvent.
   PooledEvent acquire();
   /// The non-throwing overload. `out` is assigned on success only.
   CUresult try_acquire(PooledEvent& out) noexcept;
 
-  /// Makes events until at least `count` are idle, and promises them to all threads: as long as at most `count` leases
-  /// are added to those that exist now, acquire() makes no event, whichever threads acquire and return them. If the
-  /// reserve is empty, acquire() takes events that other threads keep. The promise ends with trim(), and an event that
-  /// is detached or exported leaves it. Driver function: cuEventCreate. Throws InvalidValue, and makes none, if
-  /// `count` is more than max_idle; what it has made when a creation fails stays.
+  /// Creates events until at least `count` are idle, and reserves them for all threads. As long as
+  /// the number of leases grows by at most `count`, acquire() creates no event, regardless of
+  /// which threads acquire and return. If the reserve is empty, acquire() takes events from the
+  /// caches of other threads. The reservation ends with trim(). An event that is detached or
+  /// exported leaves the reservation. Driver function: cuEventCreate. Throws InvalidValue, and
+  /// creates nothing, if `count` is more than `max_idle`. If a creation fails, the events created
+  /// before it stay.
   void reserve(std::size_t count);
   CUresult try_reserve(std::size_t count) noexcept;
 
-  /// Destroys the idle events of the reserve and of this thread, and ends what reserve() has promised; other threads
-  /// keep theirs, 64 each at most. It can wait as the destructor.
+  /// Destroys the idle events of the reserve and of this thread, and ends the reservation. Other
+  /// threads keep their caches of up to 64 events each. The call can wait as the destructor does.
+  /// Driver functions: cuCtxGetId, cuEventDestroy.
   void trim() noexcept;
 
-  /// Makes later work of stream `later` wait on the device for all work that has been submitted to `earlier` so
-  /// far; returns at once. `earlier` is of the pool's context; a default stream is that of this context. Nothing
-  /// at all if both are the same handle. Driver functions: cuEventRecord, cuStreamWaitEvent, and those of
-  /// acquire(). Throws as acquire(), DriverEvent::record() and wait().
-  /// During capture: if `earlier` is being captured, `later` joins the capture; if only `later` is, throws
-  /// StreamCaptureIsolation, and the capture is invalidated.
+  /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
+  /// Returns at once. `earlier` must belong to the pool's context. A default stream handle means a
+  /// stream of the pool's context. Does nothing if both handles are equal. Driver functions:
+  /// cuEventRecord, cuStreamWaitEvent, and those of acquire(). Throws as acquire(),
+  /// DriverEvent::record() and DriverEvent::wait().
+  /// During capture: if `earlier` is being captured, `later` joins the capture. If only `later` is
+  /// being captured, throws StreamCaptureIsolation and invalidates the capture.
   void wait_stream(CUstream later, CUstream earlier);
   CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
 
-  /// The same, and says whose default streams are meant. `context_of_earlier` has to be the pool's, whichever the
-  /// stream is, and `context_of_later` may be any: throws ContextMismatch otherwise, InvalidContext for an empty
-  /// one. Nothing is submitted if both the streams and the contexts are the same.
+  /// As wait_stream(later, earlier). The contexts say whose default streams are meant.
+  /// `context_of_earlier` must be the pool's context, and `context_of_later` may be any. Does
+  /// nothing if the streams and the contexts are equal. Throws ContextMismatch for another
+  /// context, InvalidContext for an empty one.
   void wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
                    CUstream earlier);
   CUresult try_wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
                            CUstream earlier) noexcept;
 
-  /// What the pool has done so far. Threads keep their own; what they do meanwhile may be counted or not.
+  /// What the pool has done so far. Operations of other threads that run during the call may or
+  /// may not be counted.
   struct Counters {
-    std::uint64_t created = 0; ///< events made
-    std::uint64_t reused = 0;  ///< acquired that were idle
-    std::size_t idle = 0;      ///< now, in the reserve and kept by threads
-    /// The most events outside of the reserve at once: those on lease, and what threads kept then (up to 64 each).
+    std::uint64_t created = 0; ///< events created
+    std::uint64_t reused = 0;  ///< idle events that were acquired
+    std::size_t idle = 0;      ///< idle now, in the reserve and the thread caches
+    /// The most events outside the reserve at any one time: events on lease plus the thread
+    /// caches, which hold up to 64 events each.
     std::size_t high_water = 0;
   };
+  /// No driver call.
   Counters counters() const noexcept;
 
-  /// Empty for an empty pool.
+  /// The pool's context, empty for an empty pool. No driver call.
   Context context() const noexcept;
   EventFlags flags() const noexcept;
   std::size_t max_idle() const noexcept;
@@ -281,7 +310,7 @@ private:
   PooledEvent acquire_slow();
   void close() noexcept;
 
-  EventPoolState* state_ = nullptr; // lives on for as long as a lease or a thread's cache needs it
+  EventPoolState* state_ = nullptr; // outlives the pool while a lease or a thread's cache needs it
 };
 
 } // namespace cuevent

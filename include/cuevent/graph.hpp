@@ -1,4 +1,4 @@
-// Graphs: events as nodes of CUDA graphs, read back, re-pointed and kept alive.
+// Graph and GraphExec: event nodes in CUDA graphs, and the events that graphs keep alive.
 #pragma once
 
 #include <cuevent/array_view.hpp>
@@ -10,7 +10,7 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// A node of a graph that records an event at each launch.
+/// A graph node that records an event at each launch. The graph owns the node.
 class EventRecordNode {
 public:
   explicit EventRecordNode(CUgraphNode node) noexcept : node_(node) {}
@@ -22,7 +22,7 @@ private:
   CUgraphNode node_;
 };
 
-/// A node of a graph that waits for an event at each launch.
+/// A graph node that waits for an event at each launch. The graph owns the node.
 class EventWaitNode {
 public:
   explicit EventWaitNode(CUgraphNode node) noexcept : node_(node) {}
@@ -36,47 +36,53 @@ private:
 
 class GraphExec;
 
-/// A CUgraph, which it destroys unless it borrows it. Move-only; empty after a move or release(), and calls
-/// on an empty one throw InvalidHandle.
+/// A CUgraph that this object owns or borrows. Use it to put events into graphs and to keep them
+/// alive. Move-only; members of an empty graph throw InvalidHandle.
 ///
-/// Whoever puts an event into a graph by reference keeps it alive until the graph, and every GraphExec made
-/// from it, is destroyed and their last launch has completed: launching a graph whose event is gone is
-/// undefined, and was seen to hang. retain() hands that duty to the graph.
+///     Graph graph(context);
+///     graph.add_record(event);        // each launch records the event
+///     graph.retain(std::move(event)); // the graph keeps it alive
 ///
-/// Thread-safety: under the caller's ordering, as the driver's graphs are.
-/// Context: the graph's own, made current for instantiate() alone.
-/// During capture: building a graph harms no capture; instantiate() is refused, and invalidates it, unless
-/// the thread's capture mode is relaxed.
+/// Thread-safety: the caller orders all members, as for the driver's graphs.
+/// Context: made current for instantiate() only.
+/// During capture: only instantiate() is refused; it invalidates the capture unless the thread is
+/// in relaxed mode.
 class Graph {
 public:
-  /// An empty graph. Driver function: cuGraphCreate.
+  /// Creates an empty graph. Driver function: cuGraphCreate.
   explicit Graph(const Context& context);
 
-  /// Takes ownership of `graph`. Throws InvalidHandle for null.
+  /// Takes ownership of `graph`. No driver call. Throws InvalidHandle for null.
   static Graph from_native_handle(const Context& context, CUgraph graph);
-  /// Refers to `graph`, and never destroys it. Throws InvalidHandle for null.
+  /// Refers to `graph` without owning it. The caller keeps the graph alive. No driver call. Throws
+  /// InvalidHandle for null.
   static Graph borrow(const Context& context, CUgraph graph);
 
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
   /// Destroys an owned graph, and the events that graphs have released so far. Driver functions:
-  /// cuGraphDestroy, cuEventDestroy, which can wait as ~DriverEvent. Such an event can be the last owner of its
-  /// context, which then ends with it: retired_events.hpp.
+  /// cuGraphDestroy, cuEventDestroy. Errors go to the error hook. The call can wait as
+  /// ~DriverEvent does. An event can be the last owner of its context, and then the context ends
+  /// too: retired_events.hpp.
   ~Graph();
 
-  /// Adds a node that records, or waits for, `event` once the nodes of `after` are done.
-  /// Driver functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws EmptyEvent.
+  /// Adds a node that records `event`, or waits for it, after the nodes in `after` have completed.
+  /// `event` must outlive the graph, every GraphExec made from it and their last launch. Otherwise
+  /// a launch is undefined, and can hang. Call retain() to make the graph keep `event`. Driver
+  /// functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws EmptyEvent.
   EventRecordNode add_record(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
   EventRecordNode add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
   EventWaitNode add_wait(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
   EventWaitNode add_wait(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
 
-  /// The event of a node. Driver functions: cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent.
+  /// The event of a node. The caller does not own it. Driver functions:
+  /// cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent.
   CUevent event(EventRecordNode node) const;
   CUevent event(EventWaitNode node) const;
 
-  /// Points a node at another event, here and in what is instantiated from now on; no GraphExec changes.
-  /// Driver functions: cuGraphEventRecordNodeSetEvent, cuGraphEventWaitNodeSetEvent. Throws EmptyEvent.
+  /// Points a node at another event, in this graph and in execs that are instantiated later.
+  /// Existing execs do not change. Driver functions: cuGraphEventRecordNodeSetEvent,
+  /// cuGraphEventWaitNodeSetEvent. Throws EmptyEvent.
   void set_event(EventRecordNode node, const DriverEvent& event);
   void set_event(EventWaitNode node, const DriverEvent& event);
 
@@ -84,27 +90,31 @@ public:
     std::vector<EventRecordNode> records;
     std::vector<EventWaitNode> waits;
   };
-  /// All event nodes; of a captured graph, those that external records and waits have made. In no given
-  /// order: event() tells which is which. Driver functions: cuGraphGetNodes, cuGraphNodeGetType.
+  /// All event nodes, in unspecified order. In a captured graph these are the external records and
+  /// waits. event() returns the event of a node. Driver functions: cuGraphGetNodes,
+  /// cuGraphNodeGetType.
   EventNodes event_nodes() const;
 
-  /// The node that records, or waits for, `event`, for example to point it at another. Driver
-  /// functions: those of event_nodes(), and of event() for each such node. Throws EmptyEvent,
-  /// NotFound if there is none, InvalidValue if there are several.
+  /// The node that records `event` or waits for it. Driver functions: those of event_nodes(), and
+  /// those of event() for each such node. Throws EmptyEvent, NotFound if there is no such node,
+  /// InvalidValue if there are several.
   EventRecordNode record_node(const DriverEvent& event) const;
   EventWaitNode wait_node(const DriverEvent& event) const;
 
-  /// Hands `event` to the graph, which keeps it until the graph and all that is instantiated from it from now
-  /// on are destroyed and have run; then the end of another graph or exec, or collect(), destroys it. Not for
-  /// an event given to GraphExec::set_event. A launch of an exec that keeps something costs the host 1.7 us
-  /// more, and 20 to 60 such launches fill the launch queue of a stream, in place of 1,020. Driver functions:
-  /// cuUserObjectCreate, cuGraphRetainUserObject. Throws EmptyEvent; the event then stays the caller's.
+  /// Makes the graph keep `event`. The event stays alive until the graph, and every exec made from
+  /// it afterwards, has been destroyed and has run. Then collect(), or the destructor of another
+  /// Graph or GraphExec, destroys it. Do not use it for an event that goes to
+  /// GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject. Throws
+  /// EmptyEvent. If this throws, the caller still owns `event`. A launch of an exec that keeps
+  /// events costs the host about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more room in the
+  /// launch queue: docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
 
-  /// Driver function: cuGraphInstantiateWithFlags.
+  /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags.
   GraphExec instantiate() const;
 
-  /// Gives the handle away undestroyed; the graph is empty afterwards.
+  /// Gives up the handle without destroying it. The graph is empty afterwards, and the caller owns
+  /// the handle if this object did. No driver call.
   CUgraph release() noexcept;
 
   CUgraph native_handle() const noexcept { return graph_; }
@@ -121,46 +131,54 @@ private:
   bool owned_ = false;
 };
 
-/// A graph that can be launched: a CUgraphExec, which it destroys unless it borrows it. Move-only, empty as
-/// Graph.
+/// A CUgraphExec that this object owns or borrows: a graph that can be launched. Move-only;
+/// members of an empty exec throw InvalidHandle.
 ///
-/// Thread-safety: under the caller's ordering.
-/// Context: launch() on a default stream means that of the graph's context, which is made current for it;
-/// nothing else needs one.
-/// During capture: set_event() is harmless; a launch into a captured stream is refused and invalidates the
-/// capture.
+///     GraphExec exec = graph.instantiate();
+///     exec.launch(stream);
+///     exec.launch(stream);
+///
+/// Thread-safety: the caller orders all members.
+/// Context: made current only for a launch() on a default stream, which means a stream of the
+/// graph's context.
+/// During capture: a launch into a capturing stream is refused and invalidates the capture.
+/// set_event() is harmless.
 class GraphExec {
 public:
-  /// Takes ownership of `exec`. Throws InvalidHandle for null.
+  /// Takes ownership of `exec`. No driver call. Throws InvalidHandle for null.
   static GraphExec from_native_handle(const Context& context, CUgraphExec exec);
-  /// Refers to `exec`, and never destroys it. Throws InvalidHandle for null.
+  /// Refers to `exec` without owning it. The caller keeps the exec alive. No driver call. Throws
+  /// InvalidHandle for null.
   static GraphExec borrow(const Context& context, CUgraphExec exec);
 
   GraphExec(GraphExec&& other) noexcept;
   GraphExec& operator=(GraphExec&& other) noexcept;
-  /// Destroys an owned exec, the events it was given and those that graphs have released so far. If it was
-  /// given any, the last launch has to have completed. Driver functions: cuGraphExecDestroy, cuEventDestroy. Such an
-  /// event can be the last owner of its context, which then ends with it: retired_events.hpp.
+  /// Destroys an owned exec, the events it keeps, and the events that graphs have released so far.
+  /// If the exec keeps events, its last launch must have completed. Driver functions:
+  /// cuGraphExecDestroy, cuEventDestroy. Errors go to the error hook. An event can be the last
+  /// owner of its context, and then the context ends too: retired_events.hpp.
   ~GraphExec();
 
   /// Submits the graph to `stream`. Driver function: cuGraphLaunch.
   void launch(CUstream stream);
 
-  /// Points a node at another event, from the next launch on; the graph does not change. `node` is one of the
-  /// graph that this was instantiated from. The caller keeps the event alive until the node has another and
-  /// the last launch with it has completed. Driver functions: cuGraphExecEventRecordNodeSetEvent,
-  /// cuGraphExecEventWaitNodeSetEvent. Throws EmptyEvent; InvalidValue for an event of another context or a
-  /// node of another graph.
+  /// Points a node at another event from the next launch on. The graph does not change. `node`
+  /// must be a node of the graph that this exec was made from. The caller keeps `event` alive
+  /// until the node has another event and the last launch with `event` has completed. Driver
+  /// functions: cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventWaitNodeSetEvent. Throws
+  /// EmptyEvent, and InvalidValue for an event of another context or a node of another graph.
   void set_event(EventRecordNode node, const DriverEvent& event);
   void set_event(EventWaitNode node, const DriverEvent& event);
 
-  /// The same, and keeps the event. Returns the one that it kept for this node before, empty if none: it has
-  /// to outlive the launches that it was used by, and has their times. If this throws, the event stays the
-  /// caller's.
+  /// As set_event(node, const DriverEvent&), and keeps `event`. Returns the event that this exec
+  /// kept for the node before, or an empty event. The returned event holds the times of earlier
+  /// launches, and must outlive the launches that use it. If this throws, the caller still owns
+  /// `event`.
   [[nodiscard]] DriverEvent set_event(EventRecordNode node, DriverEvent&& event);
   [[nodiscard]] DriverEvent set_event(EventWaitNode node, DriverEvent&& event);
 
-  /// Gives the handle away undestroyed, and with it the events it kept; empty afterwards.
+  /// Gives up the handle, and the events that the exec keeps, without destroying them. The exec is
+  /// empty afterwards, and the caller owns the handle if this object did. No driver call.
   CUgraphExec release() noexcept;
 
   CUgraphExec native_handle() const noexcept { return exec_; }

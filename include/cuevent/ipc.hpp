@@ -1,4 +1,4 @@
-// Events across processes: a handle to send, and to open at the other end.
+// IpcHandle: an event handle to send to another process.
 #pragma once
 
 #include <cuevent/driver_event.hpp>
@@ -12,21 +12,27 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// What DriverEvent::ipc_handle() exports and DriverEvent::from_ipc_handle() opens in another process on the
-/// same machine: 64 bytes to copy, compare, write to a pipe or print. It owns nothing: the exporting process
-/// keeps the event.
+/// The handle of an interprocess event: 64 bytes to copy, compare, print or send to another
+/// process on the same machine. It owns nothing. The exporting process keeps the event alive.
 ///
-/// Thread-safety: a plain value. Context, and during capture: harmless; no driver call.
+///     const DriverEvent exported(context, EventFlags::interprocess);
+///     const std::string text = exported.ipc_handle().to_string(); // send this
+///     assert(IpcHandle::parse(text) == exported.ipc_handle()); // for from_ipc_handle()
+///
+/// Thread-safety: a plain value.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
 struct IpcHandle {
   std::array<std::byte, CU_IPC_HANDLE_SIZE> bytes{};
 
   /// The bytes as 128 hexadecimal digits.
   std::string to_string() const;
 
-  /// The handle that to_string() printed. Throws InvalidValue, saying what is wrong, for another length or
-  /// a character that is no hexadecimal digit.
+  /// Parses the text that to_string() returned. Throws InvalidValue if the length is wrong or a
+  /// character is not a hexadecimal digit. The text says which.
   static IpcHandle parse(std::string_view text);
-  /// The twin: CUDA_ERROR_INVALID_VALUE. `out` is assigned on success only.
+  /// The non-throwing overload. Returns CUDA_ERROR_INVALID_VALUE instead. `out` is assigned on
+  /// success only.
   static CUresult try_parse(IpcHandle& out, std::string_view text) noexcept;
 
   friend constexpr bool operator==(const IpcHandle& a, const IpcHandle& b) noexcept {

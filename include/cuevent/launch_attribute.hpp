@@ -1,4 +1,4 @@
-// Launch attributes: events that a kernel launch itself records.
+// Launch attributes: events that a kernel launch records.
 #pragma once
 
 #include <cuevent/driver_event.hpp>
@@ -8,23 +8,25 @@ namespace cuevent {
 
 /// When a launch records its programmatic event.
 enum class EventTrigger {
-  program,     ///< once every block has triggered it (griddepcontrol.launch_dependents) or ended
-  block_start, ///< once every block has started
+  program,     ///< when every block has triggered it (griddepcontrol.launch_dependents) or ended
+  block_start, ///< when every block has started
 };
 
-/// The attribute of cuLaunchKernelEx by which the launch records `event` at that point. In a captured
-/// stream the event forks the capture, as a plain record does. The event outlives the launch. Driver
-/// attribute: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. Throws EmptyEvent, and NotSupported for an event made
-/// with timing or interprocess, which the driver would refuse without saying why.
+/// An attribute for cuLaunchKernelEx. The launch records `event` at the point that `trigger`
+/// names. In a captured stream the event forks the capture, as a plain record does. The event must
+/// outlive the launch and belong to the stream's context. Driver attribute:
+/// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. No driver call. Throws EmptyEvent, and NotSupported for
+/// an event with timing or interprocess.
 /// Thread-safety: any thread.
-/// Context: calls no driver function; the launch wants an event of the stream's context.
+/// Context: needs none and changes none.
 /// During capture: harmless.
 CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trigger = EventTrigger::program);
 
-/// The attribute by which the launch records `event` once all its blocks have begun to run. Otherwise as
-/// programmatic_event(), but blocking_sync is refused too, and everything where the driver is older than CUDA
-/// 12.3.
-/// Driver attribute: CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT (CUDA 12.3).
+/// An attribute for cuLaunchKernelEx. The launch records `event` once all its blocks have begun to
+/// run. Otherwise as programmatic_event(). Driver attribute:
+/// CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT (CUDA 12.3). Throws EmptyEvent, NotSupported for an
+/// event with timing, interprocess or blocking_sync, and NotSupported if the driver is older than
+/// CUDA 12.3.
 CUlaunchAttribute launch_completion_event(const DriverEvent& event);
 
 } // namespace cuevent

@@ -1,10 +1,15 @@
-// Retired events: set aside where they could not be destroyed, and destroyed later.
-//
-// A retired event keeps its context alive if its Context owns. The last of them can so be the last owner, and then
-// collect(), or the end of a Graph or GraphExec, ends the context: cuCtxDestroy or cuDevicePrimaryCtxRelease, on the
-// thread that calls it. To end a context at a time of your choice, call collect() before you drop your Context. Events
-// are retired by retire(), by EventFlags::retire and RetireScope, by an EventPool (what is returned beyond max_idle,
-// after ipc_handle(), or after the pool's end), and by graphs for what they kept.
+/// \file
+/// \brief Retired events: set aside now, destroyed later by collect().
+///
+/// Events are retired by:
+/// - retire(), EventFlags::retire and RetireScope.
+/// - An EventPool: events that are returned beyond `max_idle`, after ipc_handle() or after the end
+///   of the pool.
+/// - Graphs: events that a graph kept.
+///
+/// A retired event keeps an owned context alive. If it is the last owner, destroying it also ends
+/// the context, with cuCtxDestroy or cuDevicePrimaryCtxRelease. To choose when a context ends,
+/// call collect() before you drop your last Context.
 #pragma once
 
 #include <cuevent/driver_event.hpp>
@@ -14,16 +19,25 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// Sets `event` aside for collect() to destroy; makes no driver call. For a thread that must not wait in
-/// the driver: cuEventDestroy does while another thread is blocked in a full launch queue of the context.
-/// Thread-safety: any thread. Context, and during capture: harmless. Where there is no memory to remember
-/// it by, the event is leaked, and the error hook told so.
+/// Sets `event` aside for collect() to destroy. Use it on threads that must not wait in the
+/// driver: cuEventDestroy waits while another thread is blocked on a full launch queue of the
+/// context. No driver call. If there is no memory to remember the event, the event leaks and the
+/// error hook is told.
+/// Thread-safety: any thread.
+/// Context: needs none and changes none.
+/// During capture: harmless.
 void retire(DriverEvent&& event) noexcept;
 
-/// While one exists, the events that are destroyed on this thread are retired. Scopes nest. To have a single
-/// event retired wherever it is destroyed, make it with EventFlags::retire.
-/// Thread-safety: belongs to the thread that made it, and must not live across a co_await.
-/// Context, and during capture: harmless; no driver call.
+/// Retires every event that this thread destroys while the scope exists. Use it around code that
+/// must not wait in the driver. Scopes nest. For a single event, use EventFlags::retire.
+///
+///     const RetireScope scope;
+///     event = DriverEvent(); // retires the old event instead of destroying it
+///     assert(retired_events() == 1);
+///
+/// Thread-safety: belongs to the thread that made it and must not live across a co_await.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
 class RetireScope {
 public:
   [[nodiscard]] RetireScope() noexcept;
@@ -35,17 +49,21 @@ private:
   const void* thread_;
 };
 
-/// Destroys all events that have been retired, and returns how many. The end of any Graph or GraphExec also destroys
-/// what graphs have released so far; nothing else destroys retired events. Driver functions: cuEventDestroy, and for
-/// the last owner of a context cuCtxDestroy or cuDevicePrimaryCtxRelease; what fails goes to the error hook.
-/// Thread-safety: any thread, also concurrently.
-/// Context: needs none current and changes none; ends those that only retired events have kept alive.
+/// Destroys all retired events and returns their number. The destructors of Graph and GraphExec
+/// also destroy the events that graphs have released so far. Nothing else destroys retired events.
+/// Driver functions: cuEventDestroy, and cuCtxDestroy or cuDevicePrimaryCtxRelease for the last
+/// owner of a context. Errors go to the error hook.
+/// Thread-safety: any thread, concurrently.
+/// Context: leaves the caller's current context unchanged. Contexts that only retired events kept
+/// alive end.
 /// During capture: harmless.
 std::size_t collect() noexcept;
 
-/// How many events collect() would destroy now. Each may keep its context alive. No driver call.
-/// Thread-safety: any thread; what others retire and collect meanwhile may be counted or not.
-/// Context, and during capture: harmless.
+/// The number of events that collect() would destroy now. No driver call.
+/// Thread-safety: any thread. Events that other threads retire or collect during the call may or
+/// may not be counted.
+/// Context: needs none and changes none.
+/// During capture: harmless.
 std::size_t retired_events() noexcept;
 
 } // namespace cuevent

@@ -1,4 +1,4 @@
-// TimeLimit and Deadline: how long a timed wait may last, from any duration and any clock.
+// TimeLimit and Deadline: the end of a timed wait, from any duration and any clock.
 #pragma once
 
 #include <chrono>
@@ -8,20 +8,28 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// How long a wait may last. Converts from every std::chrono::duration, also from 1.5s and hours::max():
-/// what has no room in 64 bits of nanoseconds (292 years) means forever. Zero for a negative duration, for
-/// NaN and by default.
-/// Thread-safety: a value. Context, and during capture: harmless; calls no driver function.
+/// How long a wait may last. Converts from every std::chrono::duration.
+///
+///     event.synchronize_for(std::chrono::milliseconds(5));
+///     event.synchronize_for(1.5s);                      // fractions are fine
+///     event.synchronize_for(std::chrono::hours::max()); // forever
+///
+/// Thread-safety: a plain value.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
 class TimeLimit {
 public:
+  /// Zero.
   constexpr TimeLimit() noexcept = default;
+  /// A duration that does not fit 64 bits of nanoseconds (292 years) means forever. A negative
+  /// duration and NaN mean zero.
   template <class Rep, class Period>
   constexpr TimeLimit(const std::chrono::duration<Rep, Period>& duration) noexcept
       : count_(saturated(duration)) {
     if (count_ < 0) count_ = 0;
   }
 
-  /// Never negative; nanoseconds::max() means forever.
+  /// The limit in nanoseconds. Never negative; nanoseconds::max() means forever.
   constexpr std::chrono::nanoseconds nanoseconds() const noexcept { return std::chrono::nanoseconds(count_); }
 
 private:
@@ -33,7 +41,7 @@ private:
   static constexpr long long saturated(const std::chrono::duration<Rep, Period>& duration) noexcept {
     using Unit = std::ratio_divide<Period, std::nano>;
     constexpr auto multiple = static_cast<double>(Unit::num), part = static_cast<double>(Unit::den);
-    constexpr double limit = 9.2e18; // a little below most_, so that rounding does not matter
+    constexpr double limit = 9.2e18; // slightly below most_, so that rounding does not matter
     const double about = static_cast<double>(duration.count()) * multiple / part;
     if (!(about > -limit)) return -most_; // NaN too
     if (about > limit) return most_;
@@ -55,18 +63,28 @@ private:
   long long count_ = 0;
 };
 
-/// When a wait ends at the latest. Converts from every std::chrono::time_point. One of steady_clock is taken
-/// as it is. One of another clock is converted when the Deadline is made, by how far it then is from that
-/// clock's now(): what that clock is set to afterwards changes nothing. One that is too far away for 64 bits of
-/// nanoseconds never comes; one that is NaN has passed, as by default.
-/// Thread-safety: a value. Context, and during capture: harmless; calls no driver function.
+/// When a wait ends at the latest. Converts from every std::chrono::time_point.
+///
+///     using Clock = std::chrono::system_clock;
+///     const Deadline deadline = Clock::now() + std::chrono::seconds(1);
+///     if (!event.synchronize_until(deadline)) std::puts("timed out");
+///
+/// Thread-safety: a plain value.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
 class Deadline {
 public:
+  /// Has already passed.
   constexpr Deadline() noexcept = default;
+  /// As far away as `timeout`, counted from the start of the wait.
   explicit constexpr Deadline(TimeLimit timeout) noexcept : count_(timeout.count_), from_(From::the_call) {}
+  /// A time of steady_clock is used as it is. A time that does not fit 64 bits of nanoseconds
+  /// never comes, and NaN has already passed.
   template <class Duration>
   constexpr Deadline(const std::chrono::time_point<std::chrono::steady_clock, Duration>& time) noexcept
       : count_(TimeLimit::saturated(time.time_since_epoch())) {}
+  /// A time of another clock is converted now, by its distance from that clock's now(). Later
+  /// changes to that clock have no effect.
   template <class Clock, class Duration,
             std::enable_if_t<!std::is_same<Clock, std::chrono::steady_clock>::value, int> = 0>
   Deadline(const std::chrono::time_point<Clock, Duration>& time) noexcept
@@ -74,8 +92,8 @@ public:
                     TimeLimit::saturated(Clock::now().time_since_epoch()))),
         from_(From::the_call) {}
 
-  /// The deadline in nanoseconds of steady_clock, which is at `now`, or of what stands for it in a simulated
-  /// driver. nanoseconds::max() never comes.
+  /// The deadline in nanoseconds of the clock that reads `now`: steady_clock, or the clock of a
+  /// simulated driver. nanoseconds::max() never comes.
   constexpr std::chrono::nanoseconds at(std::chrono::nanoseconds now) const noexcept {
     return std::chrono::nanoseconds(from_ == From::epoch ? count_ : TimeLimit::sum(now.count(), count_));
   }

@@ -1,4 +1,20 @@
-// TimelineFence: how far a stream has got, as a number that costs one load to read.
+/// \file
+/// \brief TimelineFence: the progress of a stream as a number that costs one load to read.
+///
+/// Facts about tickets and streams:
+/// - A ticket is reached once the stream has completed all work submitted before the signal. When
+///   a ticket is reached, so are all earlier ones.
+/// - Host memory that this work wrote is visible to a thread that saw the ticket reached.
+/// - Tickets rise by one. The first need not be 1. Ticket 0 is always reached.
+/// - A member that throws has done nothing and consumes no ticket.
+/// - A default stream handle means a stream of the fence's context. A fence of
+///   CU_STREAM_PER_THREAD belongs to the first thread whose signal succeeds. On other threads
+///   signal() throws InvalidHandle.
+/// - The stream must outlive signal(), status() and wait_for().
+/// - A fence keeps an owned context alive. A borrowed context must outlive every use of the fence,
+///   even reached(), because the counter ends with the context. Only the destructor stays safe.
+/// - On a device without 64-bit memory operations the counter has 32 bits. Tickets still have 64
+///   bits, but a stream must reach a wait() before another 2^31 tickets are reached.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -11,41 +27,25 @@ namespace cuevent {
 
 struct FenceSlot;
 
-/// A counter in pinned host memory that one stream raises. signal() submits the next number to the stream and
-/// returns it, the ticket; a ticket is reached once the stream has done all that was submitted to it before
-/// the signal, and with it is every earlier ticket. What that work wrote to host memory is then visible to
-/// whoever saw the ticket reached. Tickets rise by one; the first need not be 1. 0 is no ticket, and always
-/// reached. Move-only; empty when default-made and after a move.
+/// A counter in pinned host memory that one stream raises. Use it when many threads ask, or ask
+/// often, how far a stream has got: docs/choosing.md. Move-only.
 ///
-/// Against an untimed DriverEvent a signal costs about 0.6 us more on the host and 1.6 us more on the device
-/// than a record. In return it is asked by one load, about a nanosecond from any number of threads, where
-/// cuEventQuery takes 0.1 to 1.3 us, and 6 to 16 us with 16 threads; one fence serves all work of its stream; and
-/// asking cannot harm a capture. So take it for what is asked often or by many threads, and an event for what
-/// is asked seldom, timed, or recorded in a graph.
+///     TimelineFence fence(context, stream);
+///     const std::uint64_t ticket = fence.signal();
+///     if (fence.reached(ticket)) std::puts("done"); // one load, from any thread
 ///
-/// A stream handle of a default stream (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means that of the fence's
-/// own context. A fence of CU_STREAM_PER_THREAD is for that stream of the first thread whose signal succeeds: on
-/// other threads signal() throws InvalidHandle. What throws has done nothing, and consumes no ticket.
-///
-/// The counter has a cache line of its own in a page of pinned memory, which is kept for later fences of the
-/// context, at most as many as existed at once, and goes when the context does. Where the device lacks 64-bit
-/// memory operations the counter has 32 bits, which are extended on the host: tickets have 64 bits all the
-/// same, but a stream has to come to a wait() before another 2^31 tickets have been reached.
-///
-/// Thread-safety: reached, completed, signalled, wait, wait_for and status may run concurrently, also with
-/// signal; signal, assignment and moves need the caller's ordering.
-/// Context: each member acts in the fence's context and leaves the caller's current context as it was. A
-/// fence keeps an owned context alive. A borrowed one has to outlive all use of the fence: its counter goes
-/// with it, so that even reached() would read freed memory. Only to destroy a fence stays safe. Its stream
-/// has to outlive signal(), status() and wait_for().
-/// During capture: signal() and wait() refuse a stream that is being captured, and the capture goes on. All
-/// else harms no capture, whichever stream is captured by whichever thread in whichever mode.
+/// Thread-safety: members may run concurrently. The caller orders signal() with other signals, and
+/// orders assignment and moves with all members.
+/// Context: acts in the fence's context and leaves the caller's current context unchanged.
+/// During capture: signal() and wait() refuse a capturing stream. Nothing harms a capture.
 class TimelineFence {
 public:
+  /// An empty fence. A fence is also empty after a move. signal(), wait() and wait_for() throw InvalidHandle.
   TimelineFence() noexcept = default;
 
-  /// A fence of `stream`, which is of `context`. Driver functions: cuCtxGetId; for the first of many also
-  /// cuMemHostAlloc. Throws ContextLost if the context is destroyed, OutOfMemory.
+  /// A fence for `stream`, which belongs to `context`. The fence shares the context. Driver
+  /// functions: cuCtxGetId, and cuMemHostAlloc when the context needs another page of counters.
+  /// Throws ContextLost if the context is destroyed, OutOfMemory.
   TimelineFence(const Context& context, CUstream stream);
   static CUresult try_create(TimelineFence& out, const Context& context, CUstream stream) noexcept;
 
@@ -56,50 +56,55 @@ public:
     return *this;
   }
 
-  /// Calls no driver function, except to end a context whose last owner this is. Tickets that are not reached
-  /// keep the counter from other fences until they are, and streams that wait for them go on as they do.
+  /// Makes no driver call, except to end a context whose last owner this is. The counter is reused
+  /// once all its tickets are reached. Streams that wait for a ticket keep waiting for it.
   ~TimelineFence();
 
-  /// Submits the next ticket to the stream. Driver functions: cuStreamIsCapturing, cuStreamWriteValue64 or
-  /// 32, and cuStreamGetId the first time, or each time for CU_STREAM_PER_THREAD. Throws
-  /// StreamCaptureUnsupported on a stream that is being captured: a replay of the graph would set the counter
-  /// back. Record an event with RecordFlags::external there.
+  /// Submits the next ticket to the stream and returns it. What a signal costs: docs/choosing.md.
+  /// Driver functions: cuStreamIsCapturing, cuStreamWriteValue64 or cuStreamWriteValue32; also
+  /// cuStreamGetId for the first signal, or for every signal on CU_STREAM_PER_THREAD. Throws
+  /// StreamCaptureUnsupported on a stream that is being captured, because a replay of the graph
+  /// would set the counter back. Record an event with RecordFlags::external there instead.
   std::uint64_t signal();
   CUresult try_signal(std::uint64_t& ticket) noexcept;
 
-  /// Whether the stream has got to `ticket`: one load, and no driver function. A fault of the stream does not
-  /// show here: it is as if the stream went on for ever.
+  /// Whether the stream has reached `ticket`. One load, no driver call. A fault of the stream does
+  /// not show here: ask status().
   bool reached(std::uint64_t ticket) const noexcept { return completed() >= ticket; }
 
-  /// The newest ticket that is reached. It never falls. No driver function.
+  /// The newest ticket that is reached. Never decreases. No driver call.
   std::uint64_t completed() const noexcept {
     if (__builtin_expect(narrow_, false)) return completed_narrow();
     return __atomic_load_n(counter_, __ATOMIC_ACQUIRE);
   }
 
-  /// The newest ticket that signal() has returned. No driver function.
+  /// The newest ticket that signal() has returned. No driver call.
   std::uint64_t signalled() const noexcept;
 
-  /// `stream` waits on the device until `ticket` is reached; it may be of any context and device. Does
-  /// nothing for the fence's own stream, and for a ticket that is reached. Driver functions:
-  /// cuStreamIsCapturing, cuStreamWaitValue64 or 32; cuStreamGetId if the handle is the one of the fence's stream,
-  /// since a later stream can have it. Throws InvalidValue for a ticket that signal() has not
-  /// returned yet, since the streams could wait for each other, and StreamCaptureUnsupported on a stream that
-  /// is being captured.
+  /// Makes later work on `stream` wait on the device until `ticket` is reached. `stream` may
+  /// belong to any context and device. Does nothing for the fence's own stream or for a ticket
+  /// that is already reached. Driver functions: cuStreamIsCapturing, cuStreamWaitValue64 or
+  /// cuStreamWaitValue32; also cuStreamGetId if the handle equals that of the fence's stream,
+  /// because a later stream can reuse the handle.
+  /// Throws:
+  /// - InvalidValue for a ticket that signal() has not returned yet, because the streams could
+  ///   then wait for each other.
+  /// - StreamCaptureUnsupported on a stream that is being captured.
   void wait(CUstream stream, std::uint64_t ticket) const;
   CUresult try_wait(CUstream stream, std::uint64_t ticket) const noexcept;
 
-  /// The host waits for `ticket`, which need not be signalled yet; false: timed out. It spins for 50 us, then
-  /// yields and sleeps between looks at the counter, and asks status() every millisecond and once before it
-  /// gives up, so that a fault ends it. Throws what status() returns. The non-throwing overload returns
-  /// CUDA_ERROR_NOT_READY when the time is over.
+  /// Waits on the host until `ticket` is reached or the timeout is over. Returns false on timeout.
+  /// `ticket` may be one that is not signalled yet. The call spins for 50 us. Its backoff then
+  /// yields and sleeps. It checks status() every 1 ms and before it gives up, so a fault ends the
+  /// wait. Throws the error of status(). The non-throwing overload returns CUDA_ERROR_NOT_READY on
+  /// timeout.
   bool wait_for(std::uint64_t ticket, TimeLimit timeout) const;
   CUresult try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept;
 
-  /// CUDA_SUCCESS as long as the stream can get on, also while it has work to do; the sticky code once the
-  /// driver has noticed a fault, which takes it up to 0.3 s. Driver functions: cuCtxGetId,
-  /// cuStreamIsCapturing, and not cuStreamQuery, which would invalidate a capture of the stream that another
-  /// thread has just begun.
+  /// Returns CUDA_SUCCESS while the stream can make progress, and a sticky code once the driver
+  /// has noticed a fault, which takes up to 0.3 s. Driver functions: cuCtxGetId,
+  /// cuStreamIsCapturing. It does not call cuStreamQuery, which would invalidate a capture that
+  /// another thread has just begun on the stream.
   CUresult status() const noexcept;
 
   const Context& context() const noexcept { return context_; }
@@ -124,7 +129,7 @@ private:
 
   Context context_;
   CUstream stream_ = nullptr;
-  const std::uint64_t* counter_ = &nothing_; // not used where narrow
+  const std::uint64_t* counter_ = &nothing_; // unused if narrow_
   FenceSlot* slot_ = nullptr;
   bool narrow_ = false; // the counter has 32 bits
 };

@@ -46,7 +46,7 @@ CaptureMode any_mode() {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "A StreamCapture captures its stream, and no other, until its end") {
+TEST_CASE_METHOD(Fixture, "a StreamCapture captures only its own stream, until it ends") {
   const Stream stream(context), other(context);
   DriverEvent event(context);
   CHECK(capture_status(context, stream) == CaptureStatus::none);
@@ -63,7 +63,7 @@ TEST_CASE_METHOD(Fixture, "A StreamCapture captures its stream, and no other, un
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A StreamCapture has one end") {
+TEST_CASE_METHOD(Fixture, "a StreamCapture can be ended only once") {
   const Stream stream(context);
   StreamCapture capture(context, stream);
   CHECK(capture.end());
@@ -71,7 +71,7 @@ TEST_CASE_METHOD(Fixture, "A StreamCapture has one end") {
   CHECK_THROWS_WITH(capture.end(), ContainsSubstring("ended already"));
 }
 
-TEST_CASE_METHOD(Fixture, "A thread's default stream can be captured with no context current") {
+TEST_CASE_METHOD(Fixture, "a thread's default stream can be captured with no context current") {
   DriverEvent event(context);
   StreamCapture capture(context, CU_STREAM_PER_THREAD);
   CHECK(capture_status(context, CU_STREAM_PER_THREAD) == CaptureStatus::active);
@@ -80,13 +80,13 @@ TEST_CASE_METHOD(Fixture, "A thread's default stream can be captured with no con
   CHECK(capture_status(context, CU_STREAM_PER_THREAD) == CaptureStatus::none);
 }
 
-TEST_CASE_METHOD(Fixture, "The legacy stream cannot be captured, and the error says which streams can") {
+TEST_CASE_METHOD(Fixture, "capturing the legacy stream throws and names the streams that can be captured") {
   CHECK_THROWS_AS(StreamCapture(context, CU_STREAM_LEGACY), cuevent::StreamCaptureUnsupported);
   CHECK_THROWS_WITH(StreamCapture(context, CU_STREAM_LEGACY), ContainsSubstring("CU_STREAM_NON_BLOCKING"));
   CHECK(capture_status(context, CU_STREAM_LEGACY) == CaptureStatus::none);
 }
 
-TEST_CASE_METHOD(Fixture, "A second capture of a stream is refused and leaves the first as it is") {
+TEST_CASE_METHOD(Fixture, "a second capture of a stream is refused and leaves the first unchanged") {
   const Stream stream(context);
   StreamCapture first(context, stream, any_mode());
   CHECK_THROWS_AS(StreamCapture(context, stream), cuevent::IllegalState);
@@ -95,7 +95,7 @@ TEST_CASE_METHOD(Fixture, "A second capture of a stream is refused and leaves th
   CHECK(first.end());
 }
 
-TEST_CASE_METHOD(Fixture, "An abandoned capture leaves stream and thread usable, whatever became of it") {
+TEST_CASE_METHOD(Fixture, "an abandoned capture leaves the stream and the thread usable, however it ended") {
   const Stream stream(context), branch(context);
   DriverEvent event(context), fork(context);
   const CaptureMode mode = any_mode();
@@ -123,7 +123,7 @@ TEST_CASE_METHOD(Fixture, "An abandoned capture leaves stream and thread usable,
   CHECK(take_reports().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "The error that unwinds a capture is the one that arrives") {
+TEST_CASE_METHOD(Fixture, "the error that unwinds a capture reaches the caller") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
@@ -137,7 +137,7 @@ TEST_CASE_METHOD(Fixture, "The error that unwinds a capture is the one that arri
   outside.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "A capture that is abandoned on another thread is over, and reported") {
+TEST_CASE_METHOD(Fixture, "a capture abandoned on another thread is ended and reported") {
   const Stream stream(context);
   std::optional<StreamCapture> capture;
   capture.emplace(context, stream, CaptureMode::global);
@@ -148,7 +148,7 @@ TEST_CASE_METHOD(Fixture, "A capture that is abandoned on another thread is over
   CHECK(capture->end());
 }
 
-TEST_CASE_METHOD(Fixture, "An event given to a capture lives as long as the graph and its execs") {
+TEST_CASE_METHOD(Fixture, "an event given to a capture lives as long as the graph and its execs") {
   const Stream stream(context);
   const int before = live_handles().events;
   {
@@ -172,7 +172,7 @@ TEST_CASE_METHOD(Fixture, "An event given to a capture lives as long as the grap
   CHECK(collected_down_to(before, cuevent::collect));
 }
 
-TEST_CASE_METHOD(Fixture, "An event given to a capture that comes to nothing is destroyed with the capture") {
+TEST_CASE_METHOD(Fixture, "an event given to an abandoned capture is destroyed with the capture") {
   const Stream stream(context);
   const int before = live_handles().events;
   {
@@ -190,7 +190,7 @@ TEST_CASE_METHOD(Fixture, "An event given to a capture that comes to nothing is 
   CHECK(live_handles().events == before);
 }
 
-TEST_CASE_METHOD(Fixture, "An event that a capture refuses stays the caller's") {
+TEST_CASE_METHOD(Fixture, "the caller keeps an event that a capture refuses") {
   const Stream stream(context), other(context);
   DriverEvent event(context);
   StreamCapture capture(context, stream);
@@ -201,7 +201,7 @@ TEST_CASE_METHOD(Fixture, "An event that a capture refuses stays the caller's") 
   CHECK(capture.end().event_nodes().records.empty());
 }
 
-TEST_CASE_METHOD(Fixture, "external_in_capture is external in a captured stream and plain in any other") {
+TEST_CASE_METHOD(Fixture, "external_in_capture is external on a captured stream and plain on any other") {
   const Stream stream(context), other(context);
   DriverEvent event(context, EventFlags::timing), waited(context);
   waited.record(other);
@@ -223,7 +223,7 @@ TEST_CASE_METHOD(Fixture, "external_in_capture is external in a captured stream 
   CHECK(event.elapsed_time(event).count() == 0); // recorded on the other stream
 }
 
-TEST_CASE_METHOD(Fixture, "external_in_capture outside a capture orders streams as the plain calls do") {
+TEST_CASE_METHOD(Fixture, "external_in_capture orders streams like the plain calls outside a capture") {
   const Stream producer(context), stream(context);
   CUstream const consumer =
       GENERATE_REF(CUstream(stream), CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, CUstream(nullptr));
@@ -239,8 +239,7 @@ TEST_CASE_METHOD(Fixture, "external_in_capture outside a capture orders streams 
   CHECK(produced.query());
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "Where a stream does not say if it is captured, external_in_capture records nothing") {
+TEST_CASE_METHOD(Fixture, "external_in_capture records nothing if the capture status is unavailable") {
   const Stream blocking(context, CU_STREAM_DEFAULT);
   DriverEvent event(context, EventFlags::timing);
   CUstream const legacy = GENERATE(CU_STREAM_LEGACY, CUstream(nullptr));
@@ -259,7 +258,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded);
 }
 
-TEST_CASE_METHOD(Fixture, "A capture mode guard sets the thread's mode for a scope, also within another") {
+TEST_CASE_METHOD(Fixture, "a CaptureModeGuard sets the thread's mode for a scope, and guards nest") {
   const CUstreamCaptureMode before = test::capture_mode();
   {
     const CaptureModeGuard relaxed(driver);
@@ -277,7 +276,7 @@ TEST_CASE_METHOD(Fixture, "A capture mode guard sets the thread's mode for a sco
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "Under a relaxed guard plain questions and instantiation harm no capture") {
+TEST_CASE_METHOD(Fixture, "plain queries and instantiation harm no capture under a relaxed guard") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
@@ -293,8 +292,7 @@ TEST_CASE_METHOD(Fixture, "Under a relaxed guard plain questions and instantiati
   CHECK(capture.end());
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A capture mode guard that ends on another thread undoes nothing, and is reported") {
+TEST_CASE_METHOD(Fixture, "a CaptureModeGuard that ends on another thread undoes nothing and is reported") {
   CUstreamCaptureMode before = test::capture_mode();
   std::optional<CaptureModeGuard> guard;
   guard.emplace(driver);

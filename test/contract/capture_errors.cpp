@@ -71,7 +71,7 @@ void check_can_capture_again(const Context& context, CUstream stream) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "UNSUPPORTED, a plain question in a capture: the error names query_relaxed") {
+TEST_CASE_METHOD(Fixture, "a plain query in a capture throws UNSUPPORTED and names query_relaxed") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
@@ -86,7 +86,8 @@ TEST_CASE_METHOD(Fixture, "UNSUPPORTED, a plain question in a capture: the error
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "INVALIDATED, any record after the first error: the error says to begin anew") {
+TEST_CASE_METHOD(Fixture,
+                 "a record in an invalidated capture throws INVALIDATED and says to begin a new one") {
   const Stream stream(context);
   DriverEvent inside(context);
   StreamCapture capture(context, stream, any_mode());
@@ -99,8 +100,7 @@ TEST_CASE_METHOD(Fixture, "INVALIDATED, any record after the first error: the er
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "MERGE, a wait for another capture's event: the error says to make it one capture") {
+TEST_CASE_METHOD(Fixture, "a wait for another capture's event throws MERGE and says to use one capture") {
   const Stream first(context), second(context);
   DriverEvent event(context);
   const CaptureMode mode = any_mode();
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(Fixture,
   check_can_capture_again(context, second);
 }
 
-TEST_CASE_METHOD(Fixture, "UNMATCHED, an end on a stream that was forked: the error says where to end") {
+TEST_CASE_METHOD(Fixture, "ending a capture on a forked stream throws UNMATCHED and says where to end it") {
   const Stream origin(context), branch(context);
   DriverEvent fork(context);
   const CaptureMode mode = any_mode();
@@ -137,7 +137,7 @@ TEST_CASE_METHOD(Fixture, "UNMATCHED, an end on a stream that was forked: the er
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "UNJOINED, a branch whose work was not joined back: the error says how to join it") {
+                 "ending a capture with an unjoined branch throws UNJOINED and says how to join it") {
   const Stream origin(context), branch(context);
   DriverEvent fork(context), external(context);
   StreamCapture capture(context, origin, any_mode());
@@ -150,7 +150,7 @@ TEST_CASE_METHOD(Fixture,
   check_can_capture_again(context, branch);
 }
 
-TEST_CASE_METHOD(Fixture, "ISOLATION, a plain wait for outside work: the error names WaitFlags::external") {
+TEST_CASE_METHOD(Fixture, "a plain wait for outside work throws ISOLATION and names WaitFlags::external") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
@@ -162,7 +162,8 @@ TEST_CASE_METHOD(Fixture, "ISOLATION, a plain wait for outside work: the error n
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "IMPLICIT, the legacy stream beside a blocking one: the error says which to use") {
+TEST_CASE_METHOD(Fixture, "using the legacy stream during a blocking stream's capture throws IMPLICIT and "
+                          "says which streams to use") {
   const Stream stream(context, CU_STREAM_DEFAULT);
   DriverEvent event(context);
   StreamCapture capture(context, stream, any_mode());
@@ -175,7 +176,8 @@ TEST_CASE_METHOD(Fixture, "IMPLICIT, the legacy stream beside a blocking one: th
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "CAPTURED_EVENT, a question about the capture itself: the error names external") {
+TEST_CASE_METHOD(Fixture,
+                 "a query of a captured event throws CAPTURED_EVENT and names RecordFlags::external") {
   const Stream stream(context);
   DriverEvent inside(context);
   StreamCapture capture(context, stream, any_mode());
@@ -192,7 +194,7 @@ TEST_CASE_METHOD(Fixture, "CAPTURED_EVENT, a question about the capture itself: 
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "CAPTURED_EVENT, a time of the capture itself: the capture goes on") {
+TEST_CASE_METHOD(Fixture, "elapsed_time of captured events throws CAPTURED_EVENT and the capture goes on") {
   const Stream stream(context);
   DriverEvent inside(context, EventFlags::timing);
   StreamCapture capture(context, stream, any_mode());
@@ -204,7 +206,7 @@ TEST_CASE_METHOD(Fixture, "CAPTURED_EVENT, a time of the capture itself: the cap
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "WRONG_THREAD, an end by another thread: the error names both ways out") {
+TEST_CASE_METHOD(Fixture, "ending a capture on another thread throws WRONG_THREAD and names both ways out") {
   const Stream stream(context);
   StreamCapture capture(context, stream, GENERATE(CaptureMode::global, CaptureMode::per_thread));
   std::thread([&] {
@@ -215,7 +217,7 @@ TEST_CASE_METHOD(Fixture, "WRONG_THREAD, an end by another thread: the error nam
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "A relaxed capture may end on another thread") {
+TEST_CASE_METHOD(Fixture, "a relaxed capture may end on another thread") {
   const Stream stream(context);
   StreamCapture capture(context, stream, CaptureMode::relaxed);
   std::thread([&] { CHECK(capture.end()); }).join();

@@ -86,7 +86,7 @@ struct QueueFixture : Fixture {
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "Callbacks run once their work is complete, in the order of their stream") {
+TEST_CASE_METHOD(QueueFixture, "callbacks run in stream order once their work is complete") {
   const Stream held(context), free(context);
   const Words words(context, 2);
   std::vector<std::uint32_t> order;
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(QueueFixture, "Callbacks run once their work is complete, in th
   CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
 }
 
-TEST_CASE_METHOD(QueueFixture, "A callback for a stream that was given nothing runs at once") {
+TEST_CASE_METHOD(QueueFixture, "a callback for a stream without work runs at once") {
   const Stream stream(context);
   CompletionQueue queue(context);
   queue.when_complete(stream, note());
@@ -123,7 +123,7 @@ TEST_CASE_METHOD(QueueFixture, "A callback for a stream that was given nothing r
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "Submission for a capturing stream is refused, and the capture goes on") {
+TEST_CASE_METHOD(QueueFixture, "submission for a capturing stream is refused, and the capture goes on") {
   const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
   const Stream stream(context), held(context), bystander(context);
   CompletionQueue queue(context);
@@ -145,7 +145,7 @@ TEST_CASE_METHOD(QueueFixture, "Submission for a capturing stream is refused, an
   CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "A stream whose capture is invalidated is refused too") {
+TEST_CASE_METHOD(QueueFixture, "a stream whose capture is invalidated is refused too") {
   const Stream stream(context);
   CompletionQueue queue(context);
   StreamCapture capture(context, stream);
@@ -155,7 +155,7 @@ TEST_CASE_METHOD(QueueFixture, "A stream whose capture is invalidated is refused
   CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::StreamCaptureInvalidated);
 }
 
-TEST_CASE_METHOD(QueueFixture, "Callbacks for default streams, with whichever context current") {
+TEST_CASE_METHOD(QueueFixture, "callbacks for default streams run with any context current") {
   const Context other = Context::create(0, driver);
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   CompletionQueue queue(context);
@@ -167,7 +167,7 @@ TEST_CASE_METHOD(QueueFixture, "Callbacks for default streams, with whichever co
   CHECK(test::context_stack() == std::vector{other.native_handle()});
 }
 
-TEST_CASE_METHOD(QueueFixture, "A default stream of another context is refused by name") {
+TEST_CASE_METHOD(QueueFixture, "a named default stream of another context is refused") {
   const Context other = Context::create(0, driver);
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   CompletionQueue queue(context);
@@ -180,7 +180,7 @@ TEST_CASE_METHOD(QueueFixture, "A default stream of another context is refused b
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "A stream of another context is refused") {
+TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused") {
   const Context other = Context::create(0, driver);
   const Stream stream(other);
   CompletionQueue queue(context);
@@ -189,7 +189,7 @@ TEST_CASE_METHOD(QueueFixture, "A stream of another context is refused") {
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "A destroyed stream's callbacks run, and hold up no later stream's") {
+TEST_CASE_METHOD(QueueFixture, "the callbacks of a destroyed stream run and delay no later stream") {
   std::optional<Stream> destroyed(context);
   Results of_later;
   CompletionQueue queue(context);
@@ -208,7 +208,7 @@ TEST_CASE_METHOD(QueueFixture, "A destroyed stream's callbacks run, and hold up 
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "The end of a queue tells what has completed from what is under way") {
+TEST_CASE_METHOD(QueueFixture, "the destructor of a queue distinguishes completed work from pending work") {
   const Stream held(context), free(context);
   Gate gate(held);
   Results of_free;
@@ -223,7 +223,8 @@ TEST_CASE_METHOD(QueueFixture, "The end of a queue tells what has completed from
   CHECK(results == Results(2, CUDA_ERROR_NOT_READY));
 }
 
-TEST_CASE_METHOD(QueueFixture, "Where the context is lost, each callback is told so, and the end is silent") {
+TEST_CASE_METHOD(QueueFixture,
+                 "every callback learns that the context is lost, and the queue ends silently") {
   Context home = Context::create(0, driver);
   CompletionQueue queue(Context::borrow(home.native_handle(), driver));
   {
@@ -249,7 +250,7 @@ Task relay(CompletionQueue& queue, const Words& words, std::vector<CUstream> str
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "A coroutine goes from stream to stream as their work completes") {
+TEST_CASE_METHOD(QueueFixture, "a coroutine moves from stream to stream as their work completes") {
   const Stream first(context), second(context), third(context);
   const Words words(context, 3);
   CompletionQueue queue(context);
@@ -265,7 +266,7 @@ TEST_CASE_METHOD(QueueFixture, "A coroutine goes from stream to stream as their 
 }
 
 TEST_CASE_METHOD(QueueFixture,
-                 "Eight threads submit and poll, and no callback runs before its work is done") {
+                 "eight threads submit and poll, and no callback runs before its work is done") {
   constexpr std::size_t submitters = 6, pollers = 2, each = 500;
   std::array<std::optional<Stream>, submitters> streams;
   for (auto& stream : streams)

@@ -49,7 +49,8 @@ void on_threads(const std::function<void(int)>& work) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "Any thread may ask, wait for and time one event at once", "[threads]") {
+TEST_CASE_METHOD(Fixture, "several threads may query, wait for and time one event concurrently",
+                 "[threads]") {
   const Stream stream(context), other(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(stream);
@@ -82,7 +83,7 @@ TEST_CASE_METHOD(Fixture, "Any thread may ask, wait for and time one event at on
   CHECK(asked == threads * 50);
 }
 
-TEST_CASE_METHOD(Fixture, "Threads make, record, hand over and end events of one context at once",
+TEST_CASE_METHOD(Fixture, "threads create, record, hand over and destroy events of one context concurrently",
                  "[threads]") {
   std::vector<DriverEvent> handed(threads); // each moved in by one thread and out by another
   std::vector<std::mutex> locks(threads);
@@ -110,7 +111,7 @@ TEST_CASE_METHOD(Fixture, "Threads make, record, hand over and end events of one
   CHECK(incomplete == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "Threads share and drop one owned context", "[threads]") {
+TEST_CASE_METHOD(Fixture, "threads share and drop one owned context concurrently", "[threads]") {
   Context created = Context::create(0, driver);
   std::vector<Context> copies(threads, created);
   created = Context();

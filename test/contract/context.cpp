@@ -35,7 +35,7 @@ Context make_dead_context() {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "A primary context is released with its last copy") {
+TEST_CASE_METHOD(Fixture, "a primary context is released with its last copy") {
   const int before = live_handles().primary_retains;
   Context last;
   {
@@ -50,7 +50,7 @@ TEST_CASE_METHOD(Fixture, "A primary context is released with its last copy") {
   CHECK(live_handles().primary_retains == before);
 }
 
-TEST_CASE_METHOD(Fixture, "A primary context is active until nobody holds it") {
+TEST_CASE_METHOD(Fixture, "a primary context is active until its last holder drops it") {
   context = Context();
   test::kept_primary() = Context();
   CHECK_FALSE(test::primary_is_active(0));
@@ -62,7 +62,7 @@ TEST_CASE_METHOD(Fixture, "A primary context is active until nobody holds it") {
   CHECK_FALSE(test::primary_is_active(0));
 }
 
-TEST_CASE_METHOD(Fixture, "The primary context of one device leaves the other devices alone") {
+TEST_CASE_METHOD(Fixture, "the primary context of one device leaves the other devices alone") {
   if (test::device_count() < 2) SKIP("needs a second device");
   CHECK_FALSE(test::primary_is_active(1));
   {
@@ -74,7 +74,7 @@ TEST_CASE_METHOD(Fixture, "The primary context of one device leaves the other de
   CHECK_FALSE(test::primary_is_active(1));
 }
 
-TEST_CASE_METHOD(Fixture, "A created context is not left current, and is destroyed with its last copy") {
+TEST_CASE_METHOD(Fixture, "a created context is not left current, and is destroyed with its last copy") {
   const bool other_is_current = GENERATE(false, true);
   CAPTURE(other_is_current);
   const Context other = other_is_current ? context : Context();
@@ -96,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "A created context is not left current, and is destroy
   CHECK(context_stack() == stack);
 }
 
-TEST_CASE_METHOD(Fixture, "A borrowed context is neither kept alive nor destroyed") {
+TEST_CASE_METHOD(Fixture, "a borrowed context is neither kept alive nor destroyed") {
   const Context created = Context::create(0, driver);
   {
     const Context borrowed = Context::borrow(created.native_handle(), driver);
@@ -106,11 +106,11 @@ TEST_CASE_METHOD(Fixture, "A borrowed context is neither kept alive nor destroye
   CHECK(probe(created.native_handle()) == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "A null context cannot be borrowed") {
+TEST_CASE_METHOD(Fixture, "a null context cannot be borrowed") {
   CHECK_THROWS_AS(Context::borrow(nullptr, driver), cuevent::InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "The current context is borrowed, and where there is none that is an error") {
+TEST_CASE_METHOD(Fixture, "current() borrows the current context and throws if there is none") {
   CHECK_THROWS_AS(Context::current(driver), cuevent::InvalidContext);
   Context found;
   CHECK(Context::try_current(found, driver) == CUDA_ERROR_INVALID_CONTEXT);
@@ -124,7 +124,7 @@ TEST_CASE_METHOD(Fixture, "The current context is borrowed, and where there is n
   CHECK(live_handles().primary_retains == before);
 }
 
-TEST_CASE_METHOD(Fixture, "A device that does not exist has no context") {
+TEST_CASE_METHOD(Fixture, "creating a context on a device that does not exist throws") {
   const int none = test::device_count();
   CHECK_THROWS_AS(Context::primary(none, driver), cuevent::InvalidDevice);
   CHECK_THROWS_AS(Context::create(none, driver), cuevent::InvalidDevice);
@@ -135,7 +135,7 @@ TEST_CASE_METHOD(Fixture, "A device that does not exist has no context") {
   CHECK(out == context);
 }
 
-TEST_CASE_METHOD(Fixture, "device() asks without changing the current context") {
+TEST_CASE_METHOD(Fixture, "device() leaves the current context unchanged") {
   const Context created = Context::create(0, driver);
   const ContextGuard guard(created);
   const auto stack = context_stack();
@@ -144,13 +144,13 @@ TEST_CASE_METHOD(Fixture, "device() asks without changing the current context") 
   CHECK(context_stack() == stack);
 }
 
-TEST_CASE_METHOD(Fixture, "device() of a destroyed context is an error") {
+TEST_CASE_METHOD(Fixture, "device() of a destroyed context throws") {
   const Context dead = make_dead_context();
   CHECK_THROWS_AS(dead.device(), cuevent::ContextIsDestroyed);
   CHECK_THROWS_AS(Context().device(), cuevent::InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "A guard makes a context current for its scope, whatever was current before") {
+TEST_CASE_METHOD(Fixture, "a guard makes a context current for its scope, whatever was current before") {
   const Context created = Context::create(0, driver);
   {
     const ContextGuard outer(context);
@@ -164,14 +164,14 @@ TEST_CASE_METHOD(Fixture, "A guard makes a context current for its scope, whatev
   CHECK(current_context() == nullptr);
 }
 
-TEST_CASE_METHOD(Fixture, "A guard of the current context pushes nothing") {
+TEST_CASE_METHOD(Fixture, "a guard of a context that is already current pushes nothing") {
   const ContextGuard outer(context);
   const auto stack = context_stack();
   const ContextGuard inner(context);
   CHECK(context_stack() == stack);
 }
 
-TEST_CASE_METHOD(Fixture, "A guard restores the context when its scope ends in an exception") {
+TEST_CASE_METHOD(Fixture, "a guard restores the context when an exception ends its scope") {
   const Context created = Context::create(0, driver);
   const ContextGuard outer(context);
   const auto stack = context_stack();
@@ -183,7 +183,7 @@ TEST_CASE_METHOD(Fixture, "A guard restores the context when its scope ends in a
   }
 }
 
-TEST_CASE_METHOD(Fixture, "A guard never pushes a destroyed context") {
+TEST_CASE_METHOD(Fixture, "a guard never pushes a destroyed context") {
   const Context dead = make_dead_context();
   CHECK_THROWS_AS(ContextGuard(dead), cuevent::ContextIsDestroyed);
   CUresult result = CUDA_SUCCESS;
@@ -192,14 +192,14 @@ TEST_CASE_METHOD(Fixture, "A guard never pushes a destroyed context") {
   CHECK(context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A guard of an empty context is an error") {
+TEST_CASE_METHOD(Fixture, "a guard of an empty context throws") {
   CHECK_THROWS_AS(ContextGuard(Context()), cuevent::InvalidContext);
   CUresult result = CUDA_SUCCESS;
   const ContextGuard guard(Context(), result);
   CHECK(result != CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "A guard whose scope made something else current undoes nothing, and reports it") {
+TEST_CASE_METHOD(Fixture, "a guard whose scope made another context current undoes nothing and reports it") {
   const Context created = Context::create(0, driver);
   {
     const ContextGuard guard(context);
@@ -213,7 +213,7 @@ TEST_CASE_METHOD(Fixture, "A guard whose scope made something else current undoe
   }
 }
 
-TEST_CASE_METHOD(Fixture, "A guard destroyed on another thread undoes nothing, and reports it") {
+TEST_CASE_METHOD(Fixture, "a guard destroyed on another thread undoes nothing and reports it") {
   auto* const guard = new ContextGuard(context);
   std::vector<CUcontext> theirs;
   std::thread([&] {
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(Fixture, "A guard destroyed on another thread undoes nothing, a
   CHECK(driver.table().cuCtxPopCurrent_v4000(&popped) == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "The driver of this machine is found without a name and loaded once") {
+TEST_CASE_METHOD(Fixture, "the driver of this machine is found by default and loaded once") {
   cuevent::Driver none;
   if (cuevent::Driver::try_load(none) != CUDA_SUCCESS) SKIP("this machine has no driver");
   const cuevent::Driver& found = cuevent::Driver::instance();

@@ -43,7 +43,8 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(DefaultStream, "A record on a default stream is on that of the event's context") {
+TEST_CASE_METHOD(DefaultStream,
+                 "a record on a default stream uses the default stream of the event's context") {
   CAPTURE(stream, other_is_current);
   DriverEvent ours(context), theirs(other);
   std::optional<Gate> gate = close_gate(context);
@@ -56,7 +57,7 @@ TEST_CASE_METHOD(DefaultStream, "A record on a default stream is on that of the 
   CHECK(context_stack() == stack);
 }
 
-TEST_CASE_METHOD(DefaultStream, "A wait of a default stream is of that of the event's context") {
+TEST_CASE_METHOD(DefaultStream, "a wait on a default stream uses the default stream of the event's context") {
   CAPTURE(stream, other_is_current);
   const Stream producer(context);
   DriverEvent event(context), ours(context), theirs(other);
@@ -72,8 +73,7 @@ TEST_CASE_METHOD(DefaultStream, "A wait of a default stream is of that of the ev
   CHECK(context_stack() == stack);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "The legacy stream waits for blocking streams of its context, and an event shows it") {
+TEST_CASE_METHOD(Fixture, "an event shows that the legacy stream waits for blocking streams of its context") {
   const Stream blocking(context, CU_STREAM_DEFAULT);
   DriverEvent event(context);
   Gate gate(blocking);

@@ -43,7 +43,7 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "An event is made in its context, whatever is current") {
+TEST_CASE_METHOD(Fixture, "an event is created in its own context, whichever context is current") {
   const Context created = Context::create(0, driver);
   const bool other_is_current = GENERATE(false, true);
   CAPTURE(other_is_current);
@@ -60,7 +60,8 @@ TEST_CASE_METHOD(Fixture, "An event is made in its context, whatever is current"
   event.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "An event can be made with every combination of flags that the driver has") {
+TEST_CASE_METHOD(Fixture,
+                 "an event can be created with every combination of flags that the driver supports") {
   const auto flags = GENERATE(EventFlags::none, EventFlags::timing, EventFlags::blocking_sync,
                               EventFlags::interprocess, EventFlags::timing | EventFlags::blocking_sync,
                               EventFlags::interprocess | EventFlags::blocking_sync);
@@ -76,7 +77,7 @@ TEST_CASE_METHOD(Fixture, "An event can be made with every combination of flags 
   CHECK((event.try_elapsed_time(time, event) == CUDA_SUCCESS) == timed);
 }
 
-TEST_CASE_METHOD(Fixture, "Contradictory and unknown flags are refused") {
+TEST_CASE_METHOD(Fixture, "contradictory and unknown flags are refused") {
   const auto flags = GENERATE(EventFlags::timing | EventFlags::interprocess, EventFlags(0x40));
   CHECK_THROWS_AS(DriverEvent(context, flags), cuevent::InvalidValue);
   DriverEvent out;
@@ -84,7 +85,7 @@ TEST_CASE_METHOD(Fixture, "Contradictory and unknown flags are refused") {
   CHECK_FALSE(out);
 }
 
-TEST_CASE_METHOD(Fixture, "No event is made in an empty or a destroyed context") {
+TEST_CASE_METHOD(Fixture, "creating an event in an empty or destroyed context throws") {
   CHECK_THROWS_AS(DriverEvent(Context()), cuevent::InvalidContext);
   MortalContext mortal;
   const Context dead = mortal.borrow();
@@ -95,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "No event is made in an empty or a destroyed context")
   CHECK(context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "An event keeps an owned context alive") {
+TEST_CASE_METHOD(Fixture, "an event keeps an owned context alive") {
   std::optional<DriverEvent> event(Context::create(0, driver));
   const int contexts = live_handles().contexts;
   CHECK(event->query());
@@ -103,7 +104,8 @@ TEST_CASE_METHOD(Fixture, "An event keeps an owned context alive") {
   CHECK(live_handles().contexts == contexts - 1);
 }
 
-TEST_CASE_METHOD(Fixture, "for_stream makes the event in the stream's context, whatever is current") {
+TEST_CASE_METHOD(Fixture,
+                 "for_stream creates the event in the stream's context, whichever context is current") {
   const Context created = Context::create(0, driver);
   const Stream stream(created);
   const ContextGuard guard(context);
@@ -114,14 +116,14 @@ TEST_CASE_METHOD(Fixture, "for_stream makes the event in the stream's context, w
   event.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "for_stream of a default stream makes the event in the current context") {
+TEST_CASE_METHOD(Fixture, "for_stream of a default stream creates the event in the current context") {
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   CHECK_THROWS_AS(DriverEvent::for_stream(stream, EventFlags::none, driver), cuevent::InvalidContext);
   const ContextGuard guard(context);
   CHECK(DriverEvent::for_stream(stream, EventFlags::none, driver).context() == context);
 }
 
-TEST_CASE_METHOD(Fixture, "An empty event has no members that reach the driver") {
+TEST_CASE_METHOD(Fixture, "no member of an empty event reaches the driver") {
   const Stream stream(context);
   DriverEvent empty;
   const DriverEvent other(context, EventFlags::timing);
@@ -144,7 +146,7 @@ TEST_CASE_METHOD(Fixture, "An empty event has no members that reach the driver")
 }
 
 // Not swept by faults: a raw handle is the test's to destroy, and a test that fails does not come to that.
-TEST_CASE_METHOD(Fixture, "A handle that is taken over is destroyed, a borrowed one is not", "[no-sweep]") {
+TEST_CASE_METHOD(Fixture, "an adopted handle is destroyed, and a borrowed one is not", "[no-sweep]") {
   const int before = live_handles().events;
   CUevent const handle = DriverEvent(context).release();
   REQUIRE(handle != nullptr);
@@ -167,13 +169,13 @@ TEST_CASE_METHOD(Fixture, "A handle that is taken over is destroyed, a borrowed 
   CHECK(live_handles().events == before);
 }
 
-TEST_CASE_METHOD(Fixture, "A null handle is neither taken over nor borrowed") {
+TEST_CASE_METHOD(Fixture, "a null handle can be neither adopted nor borrowed") {
   CHECK_THROWS_AS(DriverEvent::from_native_handle(context, nullptr, EventFlags::none),
                   cuevent::InvalidHandle);
   CHECK_THROWS_AS(DriverEvent::borrow(context, nullptr, EventFlags::none), cuevent::InvalidHandle);
 }
 
-TEST_CASE_METHOD(Fixture, "close destroys at once and leaves the event empty") {
+TEST_CASE_METHOD(Fixture, "close destroys the event at once and leaves it empty") {
   const int before = live_handles().events;
   DriverEvent event(context);
   event.close();
@@ -183,7 +185,7 @@ TEST_CASE_METHOD(Fixture, "close destroys at once and leaves the event empty") {
   CHECK_THROWS_AS(event.close(), cuevent::EmptyEvent);
 }
 
-TEST_CASE_METHOD(Fixture, "A pending event can be destroyed, and its stream goes on") {
+TEST_CASE_METHOD(Fixture, "a pending event can be destroyed, and its stream goes on") {
   const Stream stream(context);
   DriverEvent closed(context), end(context);
   Gate gate(stream);
@@ -200,7 +202,7 @@ TEST_CASE_METHOD(Fixture, "A pending event can be destroyed, and its stream goes
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "A default stream of a destroyed context is refused before the driver sees the event") {
+                 "a default stream of a destroyed context is refused before the driver sees the event") {
   MortalContext mortal;
   const Context dead = mortal.borrow();
   CUevent gone = nullptr;
@@ -216,7 +218,7 @@ TEST_CASE_METHOD(Fixture,
 
 // To use an event that has outlived its context is the caller's error. A device mostly answers as below, but
 // from freed memory: where that is overwritten (MALLOC_PERTURB_), its query crashes. So a device is not asked.
-TEST_CASE_METHOD(Fixture, "Once its context is destroyed an event says so") {
+TEST_CASE_METHOD(Fixture, "an event of a destroyed context says so") {
   if (!test::simulated()) SKIP("the driver reads freed memory here");
   MortalContext mortal;
   std::optional<Stream> stream(mortal.borrow());
@@ -235,7 +237,7 @@ TEST_CASE_METHOD(Fixture, "Once its context is destroyed an event says so") {
   CHECK_FALSE(event);
 }
 
-TEST_CASE_METHOD(Fixture, "Once its context is destroyed an event can be destroyed and closed") {
+TEST_CASE_METHOD(Fixture, "an event of a destroyed context can be destroyed and closed") {
   MortalContext mortal;
   DriverEvent closed(mortal.borrow()), exported(mortal.borrow(), EventFlags::interprocess);
   {
@@ -250,7 +252,7 @@ TEST_CASE_METHOD(Fixture, "Once its context is destroyed an event can be destroy
   CHECK_FALSE(exported);
 }
 
-TEST_CASE_METHOD(Fixture, "A created context that was destroyed behind its owner is left alone") {
+TEST_CASE_METHOD(Fixture, "a created context that was destroyed behind its owner's back is left alone") {
   {
     const Context owner = Context::create(0, driver);
     const DriverEvent event(owner);
@@ -261,7 +263,7 @@ TEST_CASE_METHOD(Fixture, "A created context that was destroyed behind its owner
   CHECK(take_reports() == std::vector<std::string>{"cuEventDestroy 709", "cuCtxDestroy 709"});
 }
 
-TEST_CASE_METHOD(Fixture, "A move hands over the event, its context and its flags") {
+TEST_CASE_METHOD(Fixture, "a move hands over the event, its context and its flags") {
   DriverEvent first(context, EventFlags::timing);
   CUevent const handle = first.native_handle();
   DriverEvent second(std::move(first));
@@ -272,7 +274,7 @@ TEST_CASE_METHOD(Fixture, "A move hands over the event, its context and its flag
   CHECK(second.flags() == EventFlags::timing);
 }
 
-TEST_CASE_METHOD(Fixture, "Move assignment destroys what was there, and to itself changes nothing") {
+TEST_CASE_METHOD(Fixture, "move assignment destroys the old event, and self-assignment changes nothing") {
   const int before = live_handles().events;
   DriverEvent kept(context), replaced(context);
   CUevent const handle = kept.native_handle();
@@ -290,7 +292,7 @@ TEST_CASE_METHOD(Fixture, "Move assignment destroys what was there, and to itsel
 }
 
 // Not swept by faults: a raw handle is the test's to destroy, and a test that fails does not come to that.
-TEST_CASE_METHOD(Fixture, "A swap exchanges everything, who owns the handle included", "[no-sweep]") {
+TEST_CASE_METHOD(Fixture, "swap exchanges everything, including ownership", "[no-sweep]") {
   const int before = live_handles().events;
   CUevent const handle = DriverEvent(context).release();
   {
@@ -307,7 +309,7 @@ TEST_CASE_METHOD(Fixture, "A swap exchanges everything, who owns the handle incl
   DriverEvent::from_native_handle(context, handle, EventFlags::none).close();
 }
 
-TEST_CASE_METHOD(Fixture, "Events are equal if they are the same event") {
+TEST_CASE_METHOD(Fixture, "events are equal if they are the same event") {
   const DriverEvent first(context), second(context);
   CHECK(first == first);
   CHECK(first != second);

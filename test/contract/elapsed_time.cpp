@@ -20,7 +20,7 @@ using test::Gate;
 using test::Stream;
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE_METHOD(Fixture, "The elapsed time is the device's, and within what the host saw pass") {
+TEST_CASE_METHOD(Fixture, "the elapsed time is device time, within the time that passed on the host") {
   const Stream stream(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   const Clock::time_point before = now();
@@ -43,7 +43,7 @@ TEST_CASE_METHOD(Fixture, "The elapsed time is the device's, and within what the
   CHECK(elapsed <= std::chrono::duration<double, std::milli>(after - before).count() * 1.01 + resolution);
 }
 
-TEST_CASE_METHOD(Fixture, "The elapsed time has a sign, and is zero from an event to itself") {
+TEST_CASE_METHOD(Fixture, "the elapsed time is signed, and zero from an event to itself") {
   const Stream stream(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(stream);
@@ -57,7 +57,7 @@ TEST_CASE_METHOD(Fixture, "The elapsed time has a sign, and is zero from an even
   CHECK(time == start.elapsed_time(end));
 }
 
-TEST_CASE_METHOD(Fixture, "Events of different streams of one context have a time between them") {
+TEST_CASE_METHOD(Fixture, "the time between events of different streams of one context can be measured") {
   const Stream first(context), second(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(first);
@@ -67,7 +67,7 @@ TEST_CASE_METHOD(Fixture, "Events of different streams of one context have a tim
   CHECK(start.elapsed_time(end).count() > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "A pending event has no time yet") {
+TEST_CASE_METHOD(Fixture, "elapsed_time throws while an event is pending") {
   const Stream stream(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(stream);
@@ -81,7 +81,7 @@ TEST_CASE_METHOD(Fixture, "A pending event has no time yet") {
   CHECK(start.elapsed_time(end).count() > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "An event without timing has no time, and the error says which of the two it is") {
+TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events has no timing") {
   const Stream stream(context);
   DriverEvent timed(context, EventFlags::timing), untimed(context);
   timed.record(stream);
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(Fixture, "An event without timing has no time, and the error sa
   CHECK_THROWS_WITH(timed.elapsed_time(untimed), ContainsSubstring("the end event was made without timing"));
 }
 
-TEST_CASE_METHOD(Fixture, "An event without timing is told from a pending one") {
+TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes an event without timing from a pending one") {
   const Stream stream(context);
   DriverEvent timed(context, EventFlags::timing), untimed(context);
   const Gate gate(stream);
@@ -103,7 +103,7 @@ TEST_CASE_METHOD(Fixture, "An event without timing is told from a pending one") 
   CHECK_THROWS_AS(timed.elapsed_time(untimed), cuevent::TimingDisabled);
 }
 
-TEST_CASE_METHOD(Fixture, "An event that was never recorded has no time, and the error says which it is") {
+TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events was never recorded") {
   const Stream stream(context);
   DriverEvent recorded(context, EventFlags::timing);
   const DriverEvent never(context, EventFlags::timing);
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(Fixture, "An event that was never recorded has no time, and the
   CHECK_THROWS_AS(never.elapsed_time(never), cuevent::NeverRecorded);
 }
 
-TEST_CASE_METHOD(Fixture, "Never recorded is told from pending") {
+TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes a never recorded event from a pending one") {
   const Stream stream(context);
   DriverEvent pending(context, EventFlags::timing);
   const DriverEvent never(context, EventFlags::timing);
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "Never recorded is told from pending") {
   CHECK_THROWS_WITH(pending.elapsed_time(never), ContainsSubstring("the end event was never recorded"));
 }
 
-TEST_CASE_METHOD(Fixture, "Events of different contexts have no time between them") {
+TEST_CASE_METHOD(Fixture, "elapsed_time between events of different contexts throws") {
   const Context created = Context::create(0, driver);
   const Stream ours(context), theirs(created);
   DriverEvent start(context, EventFlags::timing), end(created, EventFlags::timing);
@@ -138,7 +138,7 @@ TEST_CASE_METHOD(Fixture, "Events of different contexts have no time between the
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "Events of different drivers have no time between them") {
+TEST_CASE_METHOD(Fixture, "elapsed_time between events of different drivers throws") {
   const Stream stream(context);
   DriverEvent start(context, EventFlags::timing);
   const DriverEvent end(Context::borrow(context.native_handle(), test::uncounted_driver()),

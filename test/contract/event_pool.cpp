@@ -40,7 +40,7 @@ using test::Fixture;
 using test::Gate;
 using test::Stream;
 
-TEST_CASE_METHOD(Fixture, "A pooled event is an event, which its next user gets unrecorded") {
+TEST_CASE_METHOD(Fixture, "a pooled event works as an event and reaches its next user unrecorded") {
   const Stream stream(context), other(context);
   EventPool pool(context, EventFlags::timing);
   CUevent first = nullptr;
@@ -63,7 +63,7 @@ TEST_CASE_METHOD(Fixture, "A pooled event is an event, which its next user gets 
   CHECK(pool.counters().created == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "A lease that ends while its event is pending takes nothing back") {
+TEST_CASE_METHOD(Fixture, "a lease that ends while its event is pending cancels nothing") {
   const Stream stream(context), waiting(context), other(context);
   EventPool pool(context);
   Gate gate(stream);
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Fixture, "wait_stream orders one stream behind another") {
   CHECK(mark.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "wait_stream goes across contexts") {
+TEST_CASE_METHOD(Fixture, "wait_stream orders streams of different contexts") {
   const Context other = Context::create(0, driver);
   const Stream earlier(context), later(other);
   EventPool pool(context), pool_of_later(other);
@@ -117,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "wait_stream goes across contexts") {
   CHECK(mark.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "wait_stream orders the default streams of two contexts, which it names") {
+TEST_CASE_METHOD(Fixture, "wait_stream orders the default streams of two named contexts") {
   const Context other = Context::create(0, driver);
   EventPool pool(context), pool_of_other(other);
   PooledEvent mark = pool_of_other.acquire(), lease = pool.acquire();
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "wait_stream orders the default streams of two context
   CHECK(lease.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "What is reserved serves three threads, of which two keep events") {
+TEST_CASE_METHOD(Fixture, "a reservation serves three threads, two of which cache events") {
   const Stream stream(context);
   EventPool pool(context);
   pool.reserve(64);
@@ -166,7 +166,7 @@ TEST_CASE_METHOD(Fixture, "What is reserved serves three threads, of which two k
   CHECK(pool.counters().idle == 64);
 }
 
-TEST_CASE_METHOD(Fixture, "An event that a capture has recorded is its next user's all the same") {
+TEST_CASE_METHOD(Fixture, "an event that a capture has recorded can be reused") {
   const Stream stream(context), fork(context);
   EventPool pool(context);
   pool.reserve(1);
@@ -183,7 +183,7 @@ TEST_CASE_METHOD(Fixture, "An event that a capture has recorded is its next user
   CHECK(again.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "Acquiring and returning harms no capture, whatever its mode") {
+TEST_CASE_METHOD(Fixture, "acquiring and returning harm no capture in any mode") {
   const Stream stream(context), other(context);
   for (const CaptureMode mode : {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed}) {
     std::optional<EventPool> pool(context);
@@ -202,7 +202,7 @@ TEST_CASE_METHOD(Fixture, "Acquiring and returning harms no capture, whatever it
   }
 }
 
-TEST_CASE_METHOD(Fixture, "An external record is the graph's, whose event has left the pool") {
+TEST_CASE_METHOD(Fixture, "an event detached for an external record belongs to the graph") {
   const Stream stream(context);
   EventPool pool(context);
   const int before = test::live_handles().events;
@@ -217,7 +217,7 @@ TEST_CASE_METHOD(Fixture, "An external record is the graph's, whose event has le
   CHECK(test::collected_down_to(before, [] { cuevent::collect(); }));
 }
 
-TEST_CASE_METHOD(Fixture, "Of a pool whose context is lost the leases say so, and the end is silent") {
+TEST_CASE_METHOD(Fixture, "leases report a lost context, and their pool ends silently") {
   CUcontext raw = nullptr;
   {
     Context owner = Context::create(0, driver);
@@ -240,7 +240,7 @@ TEST_CASE_METHOD(Fixture, "Of a pool whose context is lost the leases say so, an
   CHECK(take_reports().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "Eight threads acquire, record, complete and return") {
+TEST_CASE_METHOD(Fixture, "eight threads acquire, record, synchronize and return concurrently") {
   const std::vector<std::unique_ptr<Stream>> streams = [&] {
     std::vector<std::unique_ptr<Stream>> made;
     for (int i = 0; i < 8; ++i)
@@ -282,7 +282,7 @@ std::size_t resident_bytes() {
 } // namespace
 
 // Not by default: meson test --suite slow.
-TEST_CASE_METHOD(Fixture, "Ten million events are acquired, recorded and completed in flat memory",
+TEST_CASE_METHOD(Fixture, "memory stays flat while ten million events are acquired, recorded and completed",
                  "[.][slow]") {
   constexpr int warm_up = 100'000, cycles = 10'000'000, at_once = 64;
   const Stream stream(context);

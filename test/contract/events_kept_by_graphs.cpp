@@ -28,7 +28,8 @@ using test::Gate;
 using test::live_handles;
 using test::Stream;
 
-TEST_CASE_METHOD(Fixture, "A retained event lives until the graph and its execs are gone and is collected") {
+TEST_CASE_METHOD(Fixture,
+                 "a retained event lives until its graph and execs are gone, and is then collected") {
   const Stream stream(context);
   const int before = live_handles().events;
   std::optional<Graph> graph(std::in_place, context);
@@ -51,7 +52,7 @@ TEST_CASE_METHOD(Fixture, "A retained event lives until the graph and its execs 
   CHECK(collected_down_to(before, collect));
 }
 
-TEST_CASE_METHOD(Fixture, "A retired event is destroyed by collect and by nothing else") {
+TEST_CASE_METHOD(Fixture, "a retired event is destroyed by collect and by nothing else") {
   std::optional<Graph> graph(std::in_place, context);
   std::optional<GraphExec> exec(graph->instantiate());
   DriverEvent closed(context);
@@ -76,7 +77,7 @@ TEST_CASE_METHOD(Fixture, "A retired event is destroyed by collect and by nothin
   CHECK(collect() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "A pending event can be retired, and its stream goes on") {
+TEST_CASE_METHOD(Fixture, "a pending event can be retired, and its stream goes on") {
   const Stream stream(context);
   DriverEvent after(context);
   {
@@ -89,7 +90,7 @@ TEST_CASE_METHOD(Fixture, "A pending event can be retired, and its stream goes o
   CHECK(after.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "Recording and asking collect nothing") {
+TEST_CASE_METHOD(Fixture, "recording and querying collect nothing") {
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing);
   const int before = live_handles().events;
@@ -107,8 +108,7 @@ TEST_CASE_METHOD(Fixture, "Recording and asking collect nothing") {
   CHECK(collect() == 0);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A retained event outlives a launch in flight of a graph and an exec that are gone") {
+TEST_CASE_METHOD(Fixture, "a retained event outlives a launch in flight whose graph and exec are gone") {
   const Stream stream(context);
   const int before = live_handles().events;
   DriverEvent after(context);
@@ -131,7 +131,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(collected_down_to(before + 1, collect));
 }
 
-TEST_CASE_METHOD(Fixture, "A retained event keeps the context that it shares") {
+TEST_CASE_METHOD(Fixture, "a retained event keeps its owned context alive") {
   test::LiveHandles before = live_handles();
   {
     std::optional<Context> created(Context::create(0, driver));
@@ -145,7 +145,7 @@ TEST_CASE_METHOD(Fixture, "A retained event keeps the context that it shares") {
   CHECK(live_handles().contexts == before.contexts);
 }
 
-TEST_CASE_METHOD(Fixture, "An event that a graph does not take stays the caller's") {
+TEST_CASE_METHOD(Fixture, "the caller keeps an event that a graph refuses") {
   Graph graph(context);
   CHECK_THROWS_AS(graph.retain(DriverEvent()), cuevent::EmptyEvent);
   CHECK_THROWS_AS(graph.add_record(DriverEvent()), cuevent::EmptyEvent);
@@ -157,7 +157,7 @@ TEST_CASE_METHOD(Fixture, "An event that a graph does not take stays the caller'
   CHECK(moved_to.event_nodes().records.empty());
 }
 
-TEST_CASE_METHOD(Fixture, "An exec that keeps its events gives the one before back, with its time") {
+TEST_CASE_METHOD(Fixture, "set_event returns the event that the exec kept before, with its time") {
   const Stream stream(context);
   const int before = live_handles().events;
   {
@@ -183,7 +183,7 @@ TEST_CASE_METHOD(Fixture, "An exec that keeps its events gives the one before ba
   CHECK(live_handles().events == before); // destroyed with the exec
 }
 
-TEST_CASE_METHOD(Fixture, "An exec keeps the events of wait nodes, too") {
+TEST_CASE_METHOD(Fixture, "an exec also keeps the events of wait nodes") {
   const Stream stream(context), gated(context);
   const DriverEvent never(context), done(context);
   Graph graph(context);

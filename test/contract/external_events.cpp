@@ -35,7 +35,7 @@ CUstreamCaptureMode any_mode() {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "External events are recorded anew, with times, by each launch of the graph") {
+TEST_CASE_METHOD(Fixture, "each launch of a graph records its external events again, with new times") {
   const Stream stream(context), gated(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing), go(context);
   Capture capture(stream);
@@ -61,7 +61,7 @@ TEST_CASE_METHOD(Fixture, "External events are recorded anew, with times, by eac
   }
 }
 
-TEST_CASE_METHOD(Fixture, "A captured external wait holds every launch of the graph back") {
+TEST_CASE_METHOD(Fixture, "a captured external wait holds back every launch of the graph") {
   const Stream stream(context), gated(context);
   DriverEvent outside(context), end(context);
   outside.record(gated);
@@ -82,7 +82,7 @@ TEST_CASE_METHOD(Fixture, "A captured external wait holds every launch of the gr
   }
 }
 
-TEST_CASE_METHOD(Fixture, "Plain records and waits fork a capture to another stream and join it back") {
+TEST_CASE_METHOD(Fixture, "plain records and waits fork a capture to another stream and join it back") {
   const Stream origin(context), branch(context);
   DriverEvent fork(context), join(context), in_branch(context, EventFlags::timing);
   Capture capture(origin);
@@ -98,7 +98,7 @@ TEST_CASE_METHOD(Fixture, "Plain records and waits fork a capture to another str
   CHECK(in_branch.elapsed_time(in_branch).count() == 0); // it was recorded
 }
 
-TEST_CASE_METHOD(Fixture, "An external record is no join") {
+TEST_CASE_METHOD(Fixture, "an external record does not join a branch") {
   const Stream origin(context), branch(context);
   DriverEvent fork(context), external(context);
   Capture capture(origin);
@@ -109,7 +109,7 @@ TEST_CASE_METHOD(Fixture, "An external record is no join") {
   CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }
 
-TEST_CASE_METHOD(Fixture, "An event recorded in a capture marks no work, during the capture and after it") {
+TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during the capture and after it") {
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing);
   {
@@ -131,7 +131,7 @@ TEST_CASE_METHOD(Fixture, "An event recorded in a capture marks no work, during 
   CHECK(event.elapsed_time(event).count() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "To ask for an event of a capture that is active invalidates the capture") {
+TEST_CASE_METHOD(Fixture, "querying an event of an active capture invalidates the capture") {
   const Stream stream(context);
   DriverEvent event(context);
   Capture capture(stream, any_mode());
@@ -159,8 +159,9 @@ TEST_CASE_METHOD(Fixture, "To ask for an event of a capture that is active inval
   CHECK(again.end() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A plain query of an outside event invalidates this thread's capture unless it is relaxed") {
+TEST_CASE_METHOD(
+    Fixture,
+    "a plain query of an outside event invalidates this thread's capture unless the capture is relaxed") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
@@ -178,8 +179,7 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "Relaxed questions about outside events harm no capture and restore the thread's mode") {
+TEST_CASE_METHOD(Fixture, "relaxed queries of outside events harm no capture and restore the thread's mode") {
   const Stream stream(context), other(context);
   DriverEvent pending(context), complete(context);
   complete.record(other);
@@ -202,7 +202,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(capture.end() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "Another thread's plain query invalidates a global capture") {
+TEST_CASE_METHOD(Fixture, "another thread's plain query invalidates a global capture") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
@@ -214,7 +214,7 @@ TEST_CASE_METHOD(Fixture, "Another thread's plain query invalidates a global cap
   CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE_METHOD(Fixture, "Creation, destruction and elapsed time harm no capture") {
+TEST_CASE_METHOD(Fixture, "creation, destruction and elapsed_time harm no capture") {
   const Stream stream(context), other(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(other);
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(Fixture, "Creation, destruction and elapsed time harm no captur
   CHECK(capture.end() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "A plain wait in a capture for an event recorded outside it is refused") {
+TEST_CASE_METHOD(Fixture, "a plain wait in a capture for an event recorded outside it is refused") {
   const Stream stream(context), other(context);
   DriverEvent outside(context);
   outside.record(other);
@@ -237,7 +237,7 @@ TEST_CASE_METHOD(Fixture, "A plain wait in a capture for an event recorded outsi
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "A record on the legacy stream beside a global capture of a blocking stream is refused") {
+                 "a record on the legacy stream during a global capture of a blocking stream is refused") {
   const Stream stream(context, CU_STREAM_DEFAULT);
   DriverEvent event(context);
   Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -245,8 +245,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "An event of an active capture can be recorded outside and leaves the capture unharmed") {
+TEST_CASE_METHOD(Fixture, "recording an event of an active capture outside it leaves the capture unharmed") {
   const Stream stream(context), other(context);
   DriverEvent event(context);
   Capture capture(stream);

@@ -86,8 +86,7 @@ protected:
 
 } // namespace
 
-TEST_CASE_METHOD(FaultyFixture, "An event that cannot be made is not there, and another stays as it was",
-                 "[no-sweep]") {
+TEST_CASE_METHOD(FaultyFixture, "a failed creation leaves no event and changes no other", "[no-sweep]") {
   const int before = live_handles().events;
   const auto check_nothing_made = [&] { CHECK(live_handles().events == before + 1); }; // `out`
   DriverEvent out(context, EventFlags::timing);
@@ -107,8 +106,7 @@ TEST_CASE_METHOD(FaultyFixture, "An event that cannot be made is not there, and 
     }
 }
 
-TEST_CASE_METHOD(FaultyFixture, "A member that throws has done nothing, and the event is as it was",
-                 "[no-sweep]") {
+TEST_CASE_METHOD(FaultyFixture, "a member that throws leaves the event unchanged", "[no-sweep]") {
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
   CUevent const handle = event.native_handle();
@@ -155,7 +153,7 @@ TEST_CASE_METHOD(FaultyFixture, "A member that throws has done nothing, and the 
         {.result = result, .call = 1}, [&] { event.elapsed_time(end); }, check_recorded);
 }
 
-TEST_CASE_METHOD(FaultyFixture, "close leaves the event empty, also where it throws", "[no-sweep]") {
+TEST_CASE_METHOD(FaultyFixture, "close leaves the event empty even if it throws", "[no-sweep]") {
   const int before = live_handles().events;
   std::optional<DriverEvent> event;
   for (const CUresult result : results) {
@@ -172,8 +170,7 @@ TEST_CASE_METHOD(FaultyFixture, "close leaves the event empty, also where it thr
   }
 }
 
-TEST_CASE_METHOD(FaultyFixture, "What a destructor or an assignment could not do goes to the hook",
-                 "[no-sweep]") {
+TEST_CASE_METHOD(FaultyFixture, "errors of destructors and assignments go to the error hook", "[no-sweep]") {
   const int before = live_handles().events;
   const auto check_unthrown = [] { FAIL_CHECK("a destructor has thrown"); };
   for (const CUresult result : results) {
@@ -217,7 +214,7 @@ TEST_CASE_METHOD(FaultyFixture, "What a destructor or an assignment could not do
   CHECK(live_handles().events == before);
 }
 
-TEST_CASE_METHOD(FaultyFixture, "A context that cannot be had is not held", "[no-sweep]") {
+TEST_CASE_METHOD(FaultyFixture, "a context that cannot be retained or created is not held", "[no-sweep]") {
   const test::LiveHandles before = live_handles();
   Context out = context;
   const auto check_nothing_held = [&] {
@@ -243,7 +240,7 @@ TEST_CASE_METHOD(FaultyFixture, "A context that cannot be had is not held", "[no
   }
 }
 
-TEST_CASE_METHOD(FaultyFixture, "A capture that fails to begin or to end is over, and events stay owned",
+TEST_CASE_METHOD(FaultyFixture, "a capture that fails to begin or end is over, and its events stay owned",
                  "[no-sweep]") {
   const int before = live_handles().events;
   const Stream stream(context);
@@ -282,7 +279,7 @@ TEST_CASE_METHOD(FaultyFixture, "A capture that fails to begin or to end is over
   CHECK(test::collected_down_to(before, cuevent::collect));
 }
 
-TEST_CASE_METHOD(FaultyFixture, "A graph that refuses an event leaves it to the caller, and is as it was",
+TEST_CASE_METHOD(FaultyFixture, "a graph that refuses an event is unchanged, and the caller keeps the event",
                  "[no-sweep]") {
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing), other(context, EventFlags::timing);

@@ -49,7 +49,7 @@ bool was_recorded(const DriverEvent& timed) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "Event nodes come after the nodes that they are given, and name their event") {
+TEST_CASE_METHOD(Fixture, "event nodes run after their dependencies and return their event") {
   const DriverEvent first(context), middle(context), last(context);
   Graph graph(context);
   const EventRecordNode begin = graph.add_record(first);
@@ -71,7 +71,7 @@ TEST_CASE_METHOD(Fixture, "Event nodes come after the nodes that they are given,
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "A wait node holds back what comes after it, at each launch for the record before it") {
+                 "a wait node holds back its successors at each launch until the latest record completes") {
   const Stream stream(context), gated(context);
   DriverEvent outside(context);
   const DriverEvent done(context);
@@ -91,7 +91,7 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture, "An event set in the graph or in an exec does not show in the other") {
+TEST_CASE_METHOD(Fixture, "setting an event in a graph does not change its exec, nor the other way round") {
   const Stream stream(context);
   const DriverEvent first(context, EventFlags::timing), second(context, EventFlags::timing),
       third(context, EventFlags::timing);
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(Fixture, "An event set in the graph or in an exec does not show
   CHECK_FALSE(was_recorded(first));
 }
 
-TEST_CASE_METHOD(Fixture, "A wait node pointed elsewhere waits for the new event only") {
+TEST_CASE_METHOD(Fixture, "a wait node waits only for its new event after set_event") {
   const Stream stream(context), gated(context);
   DriverEvent held(context);
   const DriverEvent never(context), done(context);
@@ -141,7 +141,7 @@ TEST_CASE_METHOD(Fixture, "A wait node pointed elsewhere waits for the new event
   CHECK(done.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "One captured graph is timed by a fresh pair of events at each launch") {
+TEST_CASE_METHOD(Fixture, "each launch of one captured graph can be timed by a fresh pair of events") {
   const Stream stream(context), gated(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   DriverEvent between(context);
@@ -179,7 +179,7 @@ TEST_CASE_METHOD(Fixture, "One captured graph is timed by a fresh pair of events
   CHECK_FALSE(was_recorded(end));
 }
 
-TEST_CASE_METHOD(Fixture, "An exec refuses an event of another context and a node of another graph") {
+TEST_CASE_METHOD(Fixture, "an exec refuses an event of another context and a node of another graph") {
   const Context created = Context::create(0, driver);
   const DriverEvent event(context);
   DriverEvent theirs(created), ours(context);
@@ -200,7 +200,7 @@ TEST_CASE_METHOD(Fixture, "An exec refuses an event of another context and a nod
   CHECK(theirs.native_handle() == handle); // NOLINT(bugprone-use-after-move)
 }
 
-TEST_CASE_METHOD(Fixture, "Graphs and execs move, and what was moved from is empty") {
+TEST_CASE_METHOD(Fixture, "graphs and execs can be moved, which leaves the source empty") {
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing);
   Graph graph(context), target(context);
@@ -226,7 +226,8 @@ TEST_CASE_METHOD(Fixture, "Graphs and execs move, and what was moved from is emp
   CHECK(was_recorded(event));
 }
 
-TEST_CASE_METHOD(Fixture, "A borrowed graph or exec is not destroyed, and a released one is the caller's") {
+TEST_CASE_METHOD(Fixture,
+                 "a borrowed graph or exec is not destroyed, and a released one belongs to the caller") {
   const Stream stream(context);
   const DriverEvent event(context, EventFlags::timing);
   Graph graph(context);
@@ -259,8 +260,7 @@ TEST_CASE_METHOD(Fixture, "A borrowed graph or exec is not destroyed, and a rele
   CHECK_THROWS_AS(GraphExec::from_native_handle(context, nullptr), cuevent::InvalidHandle);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A launch on a default stream means that of the graph's context, with none current") {
+TEST_CASE_METHOD(Fixture, "a launch on a default stream uses the graph's context when none is current") {
   const DriverEvent event(context, EventFlags::timing);
   Graph graph(context);
   graph.add_record(event);
@@ -273,7 +273,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "The node of an event is found, to be pointed at another") {
+TEST_CASE_METHOD(Fixture, "the node of an event can be found and pointed at another event") {
   const Stream stream(context);
   DriverEvent recorded(context, EventFlags::timing), awaited(context), other(context, EventFlags::timing);
   StreamCapture capture(context, stream);

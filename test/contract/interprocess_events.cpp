@@ -48,7 +48,8 @@ void check_refused(const DriverEvent& event, CUstream stream) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "A stream of its own context waits for an interprocess event", "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "a stream of the event's own context can wait for an interprocess event",
+                 "[interprocess]") {
   const Stream producer(context), consumer(context);
   DriverEvent event(context, EventFlags::interprocess), consumed(context);
   event.wait(consumer); // never recorded: no effect
@@ -62,7 +63,7 @@ TEST_CASE_METHOD(Fixture, "A stream of its own context waits for an interprocess
   CHECK(consumed.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A stream of another context never waits for an interprocess event",
+TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of another context is refused",
                  "[interprocess]") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
@@ -89,7 +90,7 @@ TEST_CASE_METHOD(Fixture, "A stream of another context never waits for an interp
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A stream of another device never waits for an interprocess event",
+TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of another device is refused",
                  "[interprocess][devices]") {
   if (test::device_count() < 2) SKIP("needs a second device");
   const Context second = Context::primary(1, driver);
@@ -102,7 +103,7 @@ TEST_CASE_METHOD(Fixture, "A stream of another device never waits for an interpr
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "What the driver refuses for another reason, it refuses for an interprocess event too",
+                 "waits that the driver refuses anyway throw the same error for an interprocess event",
                  "[interprocess]") {
   const Context created = Context::create(0, driver);
   const Stream other(created);
@@ -114,7 +115,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(event.wait(other), cuevent::StreamCaptureInvalidated);
 }
 
-TEST_CASE_METHOD(Fixture, "A graph of another context waits for an interprocess event", "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "a graph of another context can wait for an interprocess event", "[interprocess]") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
   DriverEvent event(context, EventFlags::interprocess);
@@ -133,7 +134,8 @@ TEST_CASE_METHOD(Fixture, "A graph of another context waits for an interprocess 
   CHECK(launched.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "Another context never waits for an interprocess event", "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "wait_context for an interprocess event of another context is refused",
+                 "[interprocess]") {
   test::need(12050);
   const Context created = Context::create(0, driver);
   const DriverEvent event(context, EventFlags::interprocess);
@@ -147,7 +149,8 @@ TEST_CASE_METHOD(Fixture, "Another context never waits for an interprocess event
   capture.end();
 }
 
-TEST_CASE_METHOD(Fixture, "A lease of an interprocess event is as safe as the event", "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "a lease of an interprocess event refuses the same waits as the event",
+                 "[interprocess]") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
   EventPool pool(context, EventFlags::interprocess);
@@ -160,7 +163,7 @@ TEST_CASE_METHOD(Fixture, "A lease of an interprocess event is as safe as the ev
   CHECK(lease.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "An imported event is waited for in the context that imported it alone",
+TEST_CASE_METHOD(Fixture, "an imported event can be waited for only in the context that imported it",
                  "[interprocess]") {
   if (!test::simulated()) SKIP("needs two processes in one, which only the simulator has");
   const Driver far(cuevent::sim::get_proc_address_of(1));
@@ -210,7 +213,8 @@ public:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "Green contexts and the primary context wait for each other's interprocess events",
+TEST_CASE_METHOD(Fixture,
+                 "green contexts and their primary context can wait for each other's interprocess events",
                  "[interprocess]") {
   test::need(12050);
   const Green green;

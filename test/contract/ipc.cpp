@@ -26,7 +26,8 @@ using test::Fixture;
 using test::Gate;
 using test::Stream;
 
-TEST_CASE_METHOD(Fixture, "An interprocess event is exported from any thread, whatever is current") {
+TEST_CASE_METHOD(Fixture,
+                 "an interprocess event can be exported on any thread, whichever context is current") {
   const Context other = Context::create(0, driver);
   const DriverEvent event(context, EventFlags::interprocess);
   const IpcHandle handle = event.ipc_handle();
@@ -41,7 +42,7 @@ TEST_CASE_METHOD(Fixture, "An interprocess event is exported from any thread, wh
   CHECK(IpcHandle::parse(handle.to_string()) == handle);
 }
 
-TEST_CASE_METHOD(Fixture, "Only an interprocess event is exported, and it has no timing") {
+TEST_CASE_METHOD(Fixture, "only an interprocess event can be exported, and it has no timing") {
   CHECK_THROWS_MATCHES(DriverEvent(context).ipc_handle(), cuevent::InvalidHandle,
                        MessageMatches(ContainsSubstring("EventFlags::interprocess")));
   CHECK_THROWS_MATCHES(DriverEvent(context, EventFlags::timing).ipc_handle(), cuevent::InvalidHandle,
@@ -51,7 +52,7 @@ TEST_CASE_METHOD(Fixture, "Only an interprocess event is exported, and it has no
                        cuevent::InvalidValue, MessageMatches(ContainsSubstring("cannot have timing")));
 }
 
-TEST_CASE_METHOD(Fixture, "A handle opens in another process only, and garbage opens nowhere") {
+TEST_CASE_METHOD(Fixture, "a handle opens only in another process, and garbage bytes open nowhere") {
   const DriverEvent event(context, EventFlags::interprocess);
   CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(context, event.ipc_handle()), cuevent::InvalidContext,
                        MessageMatches(ContainsSubstring("the process that exported")));
@@ -67,7 +68,7 @@ TEST_CASE_METHOD(Fixture, "A handle opens in another process only, and garbage o
                        MessageMatches(ContainsSubstring("empty")));
 }
 
-TEST_CASE_METHOD(Fixture, "An event orders the work of two processes") {
+TEST_CASE_METHOD(Fixture, "an event orders the work of two processes") {
   if (!test::simulated()) SKIP("needs two processes in one, which only the simulator has");
   const Driver far(cuevent::sim::get_proc_address_of(1));
   const Context there = Context::primary(0, far);

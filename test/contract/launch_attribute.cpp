@@ -83,7 +83,7 @@ int any_way() { return GENERATE(range(0, test::driver().version() < first_versio
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "A launch records the event of its attribute once the kernel has come that far") {
+TEST_CASE_METHOD(Fixture, "a launch records the event of its attribute when the kernel reaches that point") {
   const int way = any_way();
   CAPTURE(way);
   const Kernel kernel(context);
@@ -96,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "A launch records the event of its attribute once the 
   CHECK(event.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A programmatic event may be a blocking one") {
+TEST_CASE_METHOD(Fixture, "a programmatic event may have blocking_sync") {
   const Kernel kernel(context);
   const Stream stream(context);
   const DriverEvent event(context, EventFlags::blocking_sync);
@@ -104,7 +104,7 @@ TEST_CASE_METHOD(Fixture, "A programmatic event may be a blocking one") {
   event.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "In a capture the event of a launch forks it, as a plain record does") {
+TEST_CASE_METHOD(Fixture, "the event of a captured launch forks the capture, as a plain record does") {
   const int way = any_way();
   CAPTURE(way);
   const Kernel kernel(context);
@@ -118,7 +118,7 @@ TEST_CASE_METHOD(Fixture, "In a capture the event of a launch forks it, as a pla
   CHECK_THROWS_AS(event.query(), cuevent::RecordedInCapture);
 }
 
-TEST_CASE_METHOD(Fixture, "An event that a launch cannot record is refused before the driver is asked") {
+TEST_CASE_METHOD(Fixture, "an event that a launch cannot record is refused without a driver call") {
   const int way = any_way();
   CAPTURE(way);
   const DriverEvent timed(context, EventFlags::timing), shared(context, EventFlags::interprocess);
@@ -130,14 +130,13 @@ TEST_CASE_METHOD(Fixture, "An event that a launch cannot record is refused befor
   CHECK_THROWS_AS(attribute(way, DriverEvent()), cuevent::EmptyEvent);
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A blocking event is refused for the completion of a launch, and the error says so") {
+TEST_CASE_METHOD(Fixture, "launch_completion_event refuses an event with blocking_sync and says why") {
   const DriverEvent blocking(context, EventFlags::blocking_sync);
   CHECK_THROWS_AS(launch_completion_event(blocking), cuevent::NotSupported);
   CHECK_THROWS_WITH(launch_completion_event(blocking), ContainsSubstring("blocking_sync"));
 }
 
-TEST_CASE_METHOD(Fixture, "What is refused here the driver refuses too, without a word why") {
+TEST_CASE_METHOD(Fixture, "the driver also refuses the attributes that cuevent refuses, without a reason") {
   test::need(first_version_of_completion);
   const Kernel kernel(context);
   const Stream stream(context);

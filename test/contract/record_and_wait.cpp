@@ -29,7 +29,7 @@ using test::Gate;
 using test::Stream;
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE_METHOD(Fixture, "An event that was never recorded counts as complete, and nothing waits for it") {
+TEST_CASE_METHOD(Fixture, "an event that was never recorded is complete, and nothing waits for it") {
   const Stream stream(context);
   const DriverEvent event(context);
   CHECK(event.query());
@@ -42,7 +42,7 @@ TEST_CASE_METHOD(Fixture, "An event that was never recorded counts as complete, 
   end.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "A recorded event is pending until the stream has come that far") {
+TEST_CASE_METHOD(Fixture, "a recorded event is pending until the stream reaches it") {
   const Stream stream(context);
   const auto flags = GENERATE(EventFlags::none, EventFlags::timing, EventFlags::blocking_sync);
   DriverEvent event(context, flags);
@@ -61,7 +61,7 @@ TEST_CASE_METHOD(Fixture, "A recorded event is pending until the stream has come
   CHECK(event.synchronize_for(0s));
 }
 
-TEST_CASE_METHOD(Fixture, "A timed wait gives up when its time is over, and not before") {
+TEST_CASE_METHOD(Fixture, "a timed wait gives up when its time is over and no earlier") {
   const Stream stream(context);
   DriverEvent event(context);
   const Gate gate(stream);
@@ -78,7 +78,7 @@ TEST_CASE_METHOD(Fixture, "A timed wait gives up when its time is over, and not 
   CHECK(event.try_synchronize_until(now()) == CUDA_ERROR_NOT_READY);
 }
 
-TEST_CASE_METHOD(Fixture, "A host wait ends when the work does") {
+TEST_CASE_METHOD(Fixture, "a host wait ends when the work does") {
   const Stream stream(context);
   DriverEvent event(context, GENERATE(EventFlags::none, EventFlags::blocking_sync));
   std::latch waiting(1);
@@ -110,7 +110,7 @@ TEST_CASE_METHOD(Fixture, "A host wait ends when the work does") {
   CHECK(complete);
 }
 
-TEST_CASE_METHOD(Fixture, "A stream that waits for an event does not run ahead of it") {
+TEST_CASE_METHOD(Fixture, "a stream that waits for an event does not run ahead of the event") {
   const Stream producer(context), consumer(context), bystander(context);
   DriverEvent produced(context), consumed(context), passed(context);
   Gate gate(producer);
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "A stream that waits for an event does not run ahead o
   CHECK(produced.query());
 }
 
-TEST_CASE_METHOD(Fixture, "A wait is for the record before it, not for a later one") {
+TEST_CASE_METHOD(Fixture, "a wait is for the latest record before it, not for a later one") {
   const Stream first(context), second(context), consumer(context);
   DriverEvent event(context), consumed(context);
   event.record(first);
@@ -138,7 +138,7 @@ TEST_CASE_METHOD(Fixture, "A wait is for the record before it, not for a later o
   consumed.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "A real stream needs no current context, and any may be current") {
+TEST_CASE_METHOD(Fixture, "calls on a non-default stream work with any context current, and with none") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
   DriverEvent event(context, EventFlags::timing);
@@ -160,7 +160,7 @@ TEST_CASE_METHOD(Fixture, "A real stream needs no current context, and any may b
   CHECK(context_stack() == stack);
 }
 
-TEST_CASE_METHOD(Fixture, "A stream of another context cannot record the event, and the error names both") {
+TEST_CASE_METHOD(Fixture, "a record on a stream of another context throws and names both contexts") {
   const Context created = Context::create(0, driver);
   const Stream stream(created);
   DriverEvent event(context);
@@ -172,7 +172,7 @@ TEST_CASE_METHOD(Fixture, "A stream of another context cannot record the event, 
   CHECK(context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "The external flags are refused outside a capture") {
+TEST_CASE_METHOD(Fixture, "the external flags are refused outside a capture") {
   const Stream stream(context);
   DriverEvent event(context);
   CUstream const each = GENERATE_REF(CUstream(stream), CUstream(nullptr), CU_STREAM_PER_THREAD);
@@ -182,7 +182,7 @@ TEST_CASE_METHOD(Fixture, "The external flags are refused outside a capture") {
   CHECK(event.try_wait(each, WaitFlags::external) == CUDA_ERROR_ILLEGAL_STATE);
 }
 
-TEST_CASE_METHOD(Fixture, "Flags that the driver does not know are refused") {
+TEST_CASE_METHOD(Fixture, "flags that the driver does not know are refused") {
   const Stream stream(context);
   DriverEvent event(context);
   CHECK_THROWS_AS(event.record(stream, RecordFlags(0x80)), cuevent::InvalidValue);

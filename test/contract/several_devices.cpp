@@ -86,7 +86,8 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "A record on a stream of another device names both devices", "[devices]") {
+TEST_CASE_METHOD(Fixture, "a record on a stream of another device throws and names both devices",
+                 "[devices]") {
   const Context second = second_device(driver);
   const Stream near(context), far(second);
   DriverEvent ours(context), theirs(second);
@@ -99,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "A record on a stream of another device names both dev
   CHECK(theirs.query());
 }
 
-TEST_CASE_METHOD(Fixture, "A wait orders streams of different devices", "[devices]") {
+TEST_CASE_METHOD(Fixture, "a wait orders streams of different devices", "[devices]") {
   const Context second = second_device(driver);
   const Stream producer(context), consumer(second);
   DriverEvent produced(context), consumed(second);
@@ -112,7 +113,7 @@ TEST_CASE_METHOD(Fixture, "A wait orders streams of different devices", "[device
   CHECK(consumed.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A wait of a default stream of another device names its context", "[devices]") {
+TEST_CASE_METHOD(Fixture, "a wait on a default stream of another device can name its context", "[devices]") {
   const Context second = second_device(driver);
   CUstream const handle = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   const Stream producer(context);
@@ -129,7 +130,7 @@ TEST_CASE_METHOD(Fixture, "A wait of a default stream of another device names it
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "Events of different devices have no time between them", "[devices]") {
+TEST_CASE_METHOD(Fixture, "elapsed_time between events of different devices throws", "[devices]") {
   const Context second = second_device(driver);
   const Stream near(context), far(second);
   DriverEvent start(context, EventFlags::timing), end(second, EventFlags::timing);
@@ -142,7 +143,7 @@ TEST_CASE_METHOD(Fixture, "Events of different devices have no time between them
                     ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
 }
 
-TEST_CASE_METHOD(Fixture, "What is done on one device does not wake another", "[devices]") {
+TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device", "[devices]") {
   if (test::device_count() < 2) SKIP("needs a second device");
   const int used = GENERATE(0, 1);
   CAPTURE(used);
@@ -177,7 +178,7 @@ TEST_CASE_METHOD(Fixture, "What is done on one device does not wake another", "[
   }
 }
 
-TEST_CASE_METHOD(Fixture, "Pools, fences, queues and timers of two devices work side by side", "[devices]") {
+TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work concurrently", "[devices]") {
   const std::array contexts{context, second_device(driver)};
   struct Device {
     explicit Device(const Context& of)
@@ -224,7 +225,7 @@ TEST_CASE_METHOD(Fixture, "Pools, fences, queues and timers of two devices work 
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A capture spreads to another device and joins back", "[devices]") {
+TEST_CASE_METHOD(Fixture, "a capture can fork to another device and join back", "[devices]") {
   const Context second = second_device(driver);
   const Stream origin(context), far(second);
   const Word near_word(context), far_word(second);
@@ -254,8 +255,7 @@ TEST_CASE_METHOD(Fixture, "A capture spreads to another device and joins back", 
   }
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A relaxed question about another device's event harms no capture, a plain one does",
+TEST_CASE_METHOD(Fixture, "a relaxed query of another device's event harms no capture, and a plain one does",
                  "[devices]") {
   const Context second = second_device(driver);
   const Stream stream(context), far(second);
@@ -278,8 +278,7 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture, "Handle 0 is the default stream of the device whose context is named",
-                 "[devices]") {
+TEST_CASE_METHOD(Fixture, "handle 0 means the default stream of the named context", "[devices]") {
   const Context second = second_device(driver);
   EventPool pool(context), pool_of_second(second);
   CompletionQueue queue(context);

@@ -112,7 +112,7 @@ void check_nesting(const StageReport& report) {
 
 } // namespace
 
-TEST_CASE_METHOD(StageFixture, "Stages of a stream nest, and neighbours share a boundary") {
+TEST_CASE_METHOD(StageFixture, "stages of a stream nest, and adjacent stages share a boundary") {
   const Stream stream(context);
   StageTimer timer(context, small);
   const StageId step = timer.stage("step"), forward = timer.stage("forward"),
@@ -159,7 +159,7 @@ TEST_CASE_METHOD(StageFixture, "Stages of a stream nest, and neighbours share a 
   CHECK(timer.report().spans.empty());
 }
 
-TEST_CASE_METHOD(StageFixture, "Opening, closing and polling wait for nothing, and results come in order") {
+TEST_CASE_METHOD(StageFixture, "opening, closing and polling never wait, and results come in order") {
   const Stream held(context), free(context);
   StageTimer timer(context, small);
   const StageId slow = timer.stage("slow"), quick = timer.stage("quick");
@@ -190,7 +190,7 @@ TEST_CASE_METHOD(StageFixture, "Opening, closing and polling wait for nothing, a
   }
 }
 
-TEST_CASE_METHOD(StageFixture, "A full ring is reported, and loses nothing that it has") {
+TEST_CASE_METHOD(StageFixture, "a full ring is reported and loses none of its stages") {
   const Stream stream(context);
   StageTimer timer(context, {.events_per_stream = 4});
   const StageId stage = timer.stage("stage"), inner = timer.stage("inner");
@@ -226,7 +226,7 @@ TEST_CASE_METHOD(StageFixture, "A full ring is reported, and loses nothing that 
   check_nesting(report);
 }
 
-TEST_CASE_METHOD(StageFixture, "A neighbour for which there is no room still ends the stage before it") {
+TEST_CASE_METHOD(StageFixture, "next() ends the open stage even if the ring has no room for another") {
   const Stream stream(context);
   StageTimer timer(context, {.events_per_stream = 2});
   const StageId first = timer.stage("first"), second = timer.stage("second");
@@ -241,7 +241,7 @@ TEST_CASE_METHOD(StageFixture, "A neighbour for which there is no room still end
   CHECK(of(timer.report(), second).dropped == 1);
 }
 
-TEST_CASE_METHOD(StageFixture, "A timer that is asked to waits for room in its ring") {
+TEST_CASE_METHOD(StageFixture, "a timer waits for room in its ring if that is requested") {
   const Stream stream(context);
   StageTimer timer(context, {.events_per_stream = 2, .when_full = WhenFull::wait});
   const StageId stage = timer.stage("stage");
@@ -260,7 +260,7 @@ TEST_CASE_METHOD(StageFixture, "A timer that is asked to waits for room in its r
   timer.collect();
 }
 
-TEST_CASE_METHOD(StageFixture, "Of many spans the last are kept, and all are counted") {
+TEST_CASE_METHOD(StageFixture, "a timer keeps the latest spans and counts them all") {
   const Stream stream(context);
   StageTimer timer(context, {.events_per_stream = 8, .spans = 3, .when_full = WhenFull::wait});
   const StageId stage = timer.stage("stage");
@@ -284,7 +284,7 @@ TEST_CASE_METHOD(StageFixture, "Of many spans the last are kept, and all are cou
   CHECK(std::abs((statistics.mean * 7 - statistics.total).count()) < 1);
 }
 
-TEST_CASE_METHOD(StageFixture, "A wait through the timer is an arrow between the stages around it") {
+TEST_CASE_METHOD(StageFixture, "a wait through the timer becomes an arrow between the adjacent stages") {
   const Stream copying(context), computing(context);
   DriverEvent copied(context), unknown(context);
   StageTimer timer(context, small);
@@ -314,7 +314,7 @@ TEST_CASE_METHOD(StageFixture, "A wait through the timer is an arrow between the
   CHECK(report.untraced_waits == 1);
 }
 
-TEST_CASE_METHOD(StageFixture, "Stages on the default streams are those of the timer's context") {
+TEST_CASE_METHOD(StageFixture, "stages on default streams use the timer's context") {
   StageTimer timer(context, small);
   const StageId stage = timer.stage("stage");
   for (CUstream const stream : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
@@ -330,7 +330,7 @@ TEST_CASE_METHOD(StageFixture, "Stages on the default streams are those of the t
   CHECK(timer.add_stream(CU_STREAM_LEGACY) == timer.add_stream(CUstream{}));
 }
 
-TEST_CASE_METHOD(StageFixture, "A default stream is the timer's, or the call is refused") {
+TEST_CASE_METHOD(StageFixture, "a default stream of a context other than the timer's is refused") {
   const cuevent::Context other = cuevent::Context::create(0, driver);
   const Stream held(other);
   DriverEvent ours(context), theirs(other);
@@ -351,7 +351,7 @@ TEST_CASE_METHOD(StageFixture, "A default stream is the timer's, or the call is 
   CHECK(ours.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(StageFixture, "A timer on a stream that does not move fills no launch queue") {
+TEST_CASE_METHOD(StageFixture, "a timer on a stuck stream does not fill a launch queue") {
   // Of the 1,020 submissions that a stream takes, the program has enough for itself.
   constexpr int stages = 1'200, own = 600;
   const Stream stream(context);
@@ -380,8 +380,7 @@ TEST_CASE_METHOD(StageFixture, "A timer on a stream that does not move fills no 
   }
 }
 
-TEST_CASE_METHOD(StageFixture,
-                 "A graph launched within stages on a stream that does not move fills no queue") {
+TEST_CASE_METHOD(StageFixture, "graph launches within stages on a stuck stream do not fill a launch queue") {
   const int events = test::live_handles().events;
   constexpr int launches = 100; // each takes several places in the queue
   for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
@@ -418,7 +417,7 @@ TEST_CASE_METHOD(StageFixture,
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "What cannot be timed is refused") {
+TEST_CASE_METHOD(StageFixture, "stages that cannot be timed are refused") {
   const Stream stream(context);
   const cuevent::Context other = cuevent::Context::create(0, driver);
   const Stream elsewhere(other);
@@ -437,7 +436,7 @@ TEST_CASE_METHOD(StageFixture, "What cannot be timed is refused") {
   CHECK(empty);
 }
 
-TEST_CASE_METHOD(StageFixture, "A timer harms no capture of its thread") {
+TEST_CASE_METHOD(StageFixture, "a timer harms no capture of its thread") {
   const Stream captured(context), other(context);
   StageTimer timer(context, {.events_per_stream = 2, .when_full = WhenFull::wait});
   const StageId stage = timer.stage("stage");
@@ -454,7 +453,7 @@ TEST_CASE_METHOD(StageFixture, "A timer harms no capture of its thread") {
   CHECK(of(timer.report(), stage).count == 3);
 }
 
-TEST_CASE_METHOD(StageFixture, "Device times stand on the host's clock") {
+TEST_CASE_METHOD(StageFixture, "device times are reported on the host's clock") {
   const Stream stream(context);
   StageTimer timer(context, small);
   const StageId stage = timer.stage("stage");
@@ -478,7 +477,7 @@ TEST_CASE_METHOD(StageFixture, "Device times stand on the host's clock") {
   CHECK(report.clock.empty_stage > DeviceTime(0));
 }
 
-TEST_CASE_METHOD(StageFixture, "A minute is measured as finely as a moment") {
+TEST_CASE_METHOD(StageFixture, "a long stage is measured as precisely as a short one") {
   if (!time_is_virtual()) SKIP("takes a minute");
   const Stream stream(context);
   StageTimer timer(context, small);
@@ -553,7 +552,7 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(StageFixture, "A captured step is timed at every launch") {
+TEST_CASE_METHOD(StageFixture, "a captured step is timed at every launch") {
   const int events = test::live_handles().events;
   {
     StageTimer timer(context, small);
@@ -597,7 +596,7 @@ TEST_CASE_METHOD(StageFixture, "A captured step is timed at every launch") {
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "Graphs of one stream that run side by side have their own times") {
+TEST_CASE_METHOD(StageFixture, "graphs of one stream that run concurrently have their own times") {
   const int events = test::live_handles().events;
   {
     const Stream captured(context), held(context), free(context);
@@ -627,7 +626,7 @@ TEST_CASE_METHOD(StageFixture, "Graphs of one stream that run side by side have 
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "Launches use the ring again and again, and go on where it is full") {
+TEST_CASE_METHOD(StageFixture, "launches reuse the ring, and still run when the ring is full") {
   const int events = test::live_handles().events;
   {
     StageTimer timer(context, {.events_per_stream = 6});
@@ -658,7 +657,7 @@ TEST_CASE_METHOD(StageFixture, "Launches use the ring again and again, and go on
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "A timer that is asked to waits for room for a launch") {
+TEST_CASE_METHOD(StageFixture, "a timer waits for room for a launch if that is requested") {
   const int events = test::live_handles().events;
   {
     StageTimer timer(context, {.events_per_stream = 4, .when_full = WhenFull::wait});
@@ -676,7 +675,7 @@ TEST_CASE_METHOD(StageFixture, "A timer that is asked to waits for room for a la
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "Only a whole capture can be instantiated") {
+TEST_CASE_METHOD(StageFixture, "only a complete capture can be instantiated") {
   const int events = test::live_handles().events;
   {
     const Stream stream(context);
@@ -707,7 +706,7 @@ TEST_CASE_METHOD(StageFixture, "Only a whole capture can be instantiated") {
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "Captured stages outlive their timer in a graph that somebody else launches") {
+TEST_CASE_METHOD(StageFixture, "captured stages outlive their timer in a graph that other code launches") {
   DriverEvent done(context);
   const int events = test::live_handles().events;
   for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
@@ -742,7 +741,7 @@ TEST_CASE_METHOD(StageFixture, "Captured stages outlive their timer in a graph t
   }
 }
 
-TEST_CASE_METHOD(StageFixture, "Captures that were abandoned leave nothing behind, whatever their end was") {
+TEST_CASE_METHOD(StageFixture, "abandoned captures leave nothing behind, however they ended") {
   const int events = test::live_handles().events;
   const Stream stream(context);
   StageTimer timer(context, small);
@@ -783,7 +782,7 @@ TEST_CASE_METHOD(StageFixture, "Captures that were abandoned leave nothing behin
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "A graph that could not be instantiated can be tried again") {
+TEST_CASE_METHOD(StageFixture, "instantiating a graph can be retried after a failure") {
   const int events = test::live_handles().events;
   {
     const Stream stream(context), other(context);
@@ -807,7 +806,7 @@ TEST_CASE_METHOD(StageFixture, "A graph that could not be instantiated can be tr
   CHECK(test::collected_down_to(events, cuevent::collect));
 }
 
-TEST_CASE_METHOD(StageFixture, "A TimedGraph that was moved from is empty and says so") {
+TEST_CASE_METHOD(StageFixture, "a moved-from TimedGraph is empty and says so") {
   const int events = test::live_handles().events;
   {
     const Stream stream(context);

@@ -36,8 +36,7 @@ using test::Fixture;
 using test::Gate;
 using test::Stream;
 
-TEST_CASE_METHOD(Fixture, "A ticket is reached once the stream has got to it, and with it all earlier ones",
-                 "[fence]") {
+TEST_CASE_METHOD(Fixture, "when a ticket is reached, so are all earlier ones", "[fence]") {
   const Stream stream(context);
   TimelineFence fence(context, stream);
   const std::uint64_t done = fence.signal();
@@ -61,8 +60,7 @@ TEST_CASE_METHOD(Fixture, "A ticket is reached once the stream has got to it, an
   CHECK_FALSE(fence.wait_for(second + 1, 2ms)); // not signalled yet, so that nothing will come
 }
 
-TEST_CASE_METHOD(Fixture, "A ticket is reached after the work before it, and shows what that wrote",
-                 "[fence]") {
+TEST_CASE_METHOD(Fixture, "a reached ticket makes the writes of earlier work visible", "[fence]") {
   const Stream stream(context);
   TimelineFence fence(context, stream);
   for (int i = 0; i < 200; ++i) {
@@ -80,7 +78,7 @@ TEST_CASE_METHOD(Fixture, "A ticket is reached after the work before it, and sho
   }
 }
 
-TEST_CASE_METHOD(Fixture, "A stream of any context and device waits for a ticket on the device", "[fence]") {
+TEST_CASE_METHOD(Fixture, "a stream of any context and device can wait for a ticket", "[fence]") {
   const Stream stream(context);
   TimelineFence fence(context, stream);
   const auto waits = [&](const Context& of_waiting) {
@@ -107,7 +105,8 @@ TEST_CASE_METHOD(Fixture, "A stream of any context and device waits for a ticket
   }
 }
 
-TEST_CASE_METHOD(Fixture, "A fence of its own stream, and tickets yet to come, hold nothing", "[fence]") {
+TEST_CASE_METHOD(Fixture, "a wait on the fence's own stream or for a future ticket blocks nothing",
+                 "[fence]") {
   const Stream stream(context), other(context);
   TimelineFence fence(context, stream);
   Gate gate(stream);
@@ -121,7 +120,8 @@ TEST_CASE_METHOD(Fixture, "A fence of its own stream, and tickets yet to come, h
   CHECK(fence.wait_for(ticket, 1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A fence of a default stream is of that of its own context", "[fence]") {
+TEST_CASE_METHOD(Fixture, "a fence of a default stream uses the default stream of its own context",
+                 "[fence]") {
   const Context created = Context::create(0, driver);
   CUstream const handle = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   const ContextGuard current(context);
@@ -143,7 +143,7 @@ TEST_CASE_METHOD(Fixture, "A fence of a default stream is of that of its own con
   CHECK(test::context_stack() == stack);
 }
 
-TEST_CASE_METHOD(Fixture, "A fence of the per-thread stream is signalled by one thread only", "[fence]") {
+TEST_CASE_METHOD(Fixture, "only one thread can signal a fence of the per-thread stream", "[fence]") {
   TimelineFence fence(context, CU_STREAM_PER_THREAD);
   const std::uint64_t ticket = fence.signal();
   std::uint64_t none = 0;
@@ -154,8 +154,7 @@ TEST_CASE_METHOD(Fixture, "A fence of the per-thread stream is signalled by one 
   CHECK(fence.wait_for(ticket, 1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A stream that is being captured is neither signalled nor made to wait",
-                 "[fence]") {
+TEST_CASE_METHOD(Fixture, "signal and wait on a capturing stream are refused", "[fence]") {
   const Stream stream(context), captured(context);
   TimelineFence fence(context, stream), own(context, captured);
   const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
@@ -184,7 +183,8 @@ TEST_CASE_METHOD(Fixture, "A stream that is being captured is neither signalled 
   CHECK(own.wait_for(own.signal(), 1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A page of fences is allocated beside a capture, and does not harm it", "[fence]") {
+TEST_CASE_METHOD(Fixture, "allocating a page of fences during a capture does not harm the capture",
+                 "[fence]") {
   const Context fresh = Context::create(0, driver);
   const Stream stream(fresh), captured(context);
   const Capture capture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -194,7 +194,8 @@ TEST_CASE_METHOD(Fixture, "A page of fences is allocated beside a capture, and d
   CHECK(capture.status() == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }
 
-TEST_CASE_METHOD(Fixture, "A fence is destroyed while its tickets are pending, and others go on", "[fence]") {
+TEST_CASE_METHOD(Fixture, "a fence can be destroyed while its tickets are pending, and others go on",
+                 "[fence]") {
   const Stream stream(context), waiting(context);
   std::vector<TimelineFence> fences;
   DriverEvent after(context);
@@ -223,7 +224,7 @@ TEST_CASE_METHOD(Fixture, "A fence is destroyed while its tickets are pending, a
     CHECK(fence.wait_for(fence.signal(), 1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A fence keeps a context that it shares, and its memory does not", "[fence]") {
+TEST_CASE_METHOD(Fixture, "a fence keeps its owned context alive, and its memory does not", "[fence]") {
   const int before = test::live_handles().contexts;
   for (int i = 0; i < 3; ++i) {
     Context created = Context::create(0, driver);
@@ -239,7 +240,7 @@ TEST_CASE_METHOD(Fixture, "A fence keeps a context that it shares, and its memor
 }
 
 // Not swept: where a fault lets the context live on, status() would ask for a stream that is gone.
-TEST_CASE_METHOD(Fixture, "A fence is destroyed after the context that it borrows", "[fence][no-sweep]") {
+TEST_CASE_METHOD(Fixture, "a fence can be destroyed after its borrowed context", "[fence][no-sweep]") {
   std::optional<TimelineFence> fence;
   {
     const Context created = Context::create(0, driver);
@@ -252,7 +253,7 @@ TEST_CASE_METHOD(Fixture, "A fence is destroyed after the context that it borrow
   CHECK_THROWS_AS(TimelineFence(Context(), nullptr), cuevent::InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "Tickets go on where the counter of a device overflows", "[fence]") {
+TEST_CASE_METHOD(Fixture, "tickets keep rising when the 32-bit counter of a device overflows", "[fence]") {
   const Stream stream(context), waiting(context);
   TimelineFence fence(context, stream);
   std::uint64_t before = fence.signalled();
@@ -309,7 +310,7 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "Fences are used by eight threads at once", "[fence]") {
+TEST_CASE_METHOD(Fixture, "eight threads can use fences concurrently", "[fence]") {
   constexpr std::size_t count = 4;
   constexpr int rounds = 50;
   const Stream streams[count] = {Stream(context), Stream(context), Stream(context), Stream(context)};
@@ -349,7 +350,7 @@ TEST_CASE_METHOD(Fixture, "Fences are used by eight threads at once", "[fence]")
     CHECK(fence.wait_for(fence.signalled(), 1min));
 }
 
-TEST_CASE_METHOD(Fixture, "Asking a fence breaks none of a thousand captures, of its own stream either",
+TEST_CASE_METHOD(Fixture, "reading a fence breaks none of a thousand captures, even of its own stream",
                  "[fence]") {
   const Stream stream(context), other(context);
   TimelineFence own(context, stream), pending(context, other);
@@ -394,7 +395,7 @@ TEST_CASE_METHOD(Fixture, "Asking a fence breaks none of a thousand captures, of
   CHECK(pending.wait_for(never, 1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A fault ends the wait for a ticket with its code", "[fence]") {
+TEST_CASE_METHOD(Fixture, "a fault ends the wait for a ticket and returns its code", "[fence]") {
   if (!test::simulated()) SKIP("a fault ends the use of a device in its process");
   namespace sim = cuevent::sim;
   {

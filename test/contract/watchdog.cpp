@@ -76,7 +76,7 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "A watchdog breaks none of a thousand global captures, and makes no context") {
+TEST_CASE_METHOD(Fixture, "a watchdog breaks none of a thousand global captures and creates no context") {
   // The work is in a context of its own, so that a primary context, if one woke, would show.
   context = Context();
   test::kept_primary() = Context();

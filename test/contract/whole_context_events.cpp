@@ -52,8 +52,7 @@ CUresult CUDAAPI get_old_proc_address(const char* name, void** function, int ver
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture,
-                 "A record in a context marks the work of all its streams, and of no other context's") {
+TEST_CASE_METHOD(Fixture, "record_context marks the work of all streams of its context and of no other") {
   test::need(first_version);
   const Context created = Context::create(0, driver);
   const Stream stream(context), gated(context);
@@ -73,7 +72,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "A wait in a context holds its streams back, those made afterwards too") {
+TEST_CASE_METHOD(Fixture, "wait_context holds back all streams of a context, including later ones") {
   test::need(first_version);
   const Context created = Context::create(0, driver);
   const Stream gated(created), stream(context);
@@ -96,8 +95,7 @@ TEST_CASE_METHOD(Fixture, "A wait in a context holds its streams back, those mad
   CHECK(produced.query());
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A record in another context than the event's is refused, and the error names both") {
+TEST_CASE_METHOD(Fixture, "record_context on another context throws and names both contexts") {
   test::need(first_version);
   const Context created = Context::create(0, driver);
   DriverEvent event(context, EventFlags::timing);
@@ -107,7 +105,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded);
 }
 
-TEST_CASE_METHOD(Fixture, "An empty event or context is refused by record_context and wait_context") {
+TEST_CASE_METHOD(Fixture, "an empty event or context is refused by record_context and wait_context") {
   test::need(first_version);
   DriverEvent empty, event(context);
   CHECK_THROWS_AS(empty.record_context(context), cuevent::EmptyEvent);
@@ -116,7 +114,7 @@ TEST_CASE_METHOD(Fixture, "An empty event or context is refused by record_contex
   CHECK_THROWS_AS(event.wait_context(Context()), cuevent::InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "A wait in a context for an event of an ended capture is refused") {
+TEST_CASE_METHOD(Fixture, "wait_context for an event of an ended capture is refused") {
   test::need(first_version);
   const Stream stream(context);
   DriverEvent event(context);
@@ -126,7 +124,9 @@ TEST_CASE_METHOD(Fixture, "A wait in a context for an event of an ended capture 
   CHECK_THROWS_AS(event.wait_context(context), cuevent::RecordedInCapture);
 }
 
-TEST_CASE_METHOD(Fixture, "One capturing stream in the context is invalidated by them, whoever captures it") {
+TEST_CASE_METHOD(
+    Fixture,
+    "record_context and wait_context invalidate a capture in the context, whichever thread began it") {
   test::need(first_version);
   const Stream stream(context);
   DriverEvent event(context);
@@ -150,7 +150,7 @@ TEST_CASE_METHOD(Fixture, "One capturing stream in the context is invalidated by
   CHECK(event.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A capture in another context is not harmed by them") {
+TEST_CASE_METHOD(Fixture, "record_context and wait_context harm no capture in another context") {
   test::need(first_version);
   const Context created = Context::create(0, driver);
   const Stream stream(context);
@@ -163,7 +163,7 @@ TEST_CASE_METHOD(Fixture, "A capture in another context is not harmed by them") 
   CHECK(event.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "A driver that is too old for them says so, and which version has them") {
+TEST_CASE_METHOD(Fixture, "record_context on an older driver throws and names the version it needs") {
   const cuevent::Driver old(get_old_proc_address);
   CHECK(old.version() == 12030);
   const Context of_old = Context::borrow(context.native_handle(), old);
@@ -219,7 +219,7 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "A record and a wait in a green context are for its streams") {
+TEST_CASE_METHOD(Fixture, "record_context and wait_context of a green context apply to its streams") {
   test::need(first_version);
   const GreenContext green;
   const Stream gated(context);
@@ -242,8 +242,7 @@ TEST_CASE_METHOD(Fixture, "A record and a wait in a green context are for its st
   }
 }
 
-TEST_CASE_METHOD(Fixture,
-                 "A green context refuses the record of another context's event, and takes its wait") {
+TEST_CASE_METHOD(Fixture, "a green context refuses to record another context's event but can wait for it") {
   test::need(first_version);
   const GreenContext green;
   const Context created = Context::create(0, driver);
@@ -256,7 +255,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(DriverEvent().wait_context(green), cuevent::EmptyEvent);
 }
 
-TEST_CASE_METHOD(Fixture, "One capturing stream in the green context is invalidated by them") {
+TEST_CASE_METHOD(Fixture, "record_context and wait_context invalidate a capture in the green context") {
   test::need(first_version);
   const GreenContext green;
   DriverEvent event(context);

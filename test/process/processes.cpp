@@ -27,7 +27,7 @@ void check(std::string library, std::string scenario, std::vector<std::string> e
 
 } // namespace
 
-TEST_CASE("static, thread_local and atexit-owned objects end in silence with the process", "[exit]") {
+TEST_CASE("static, thread_local and atexit-owned objects end silently when the process exits", "[exit]") {
   const auto library = GENERATE("shared", "static");
   const auto scenario =
       GENERATE("exit-static-before-init", "exit-static-after-init", "exit-thread-local",
@@ -53,7 +53,7 @@ TEST_CASE("events of a lost context are closed and destroyed without touching th
   check(library, scenario, {"MALLOC_PERTURB_=165"});
 }
 
-TEST_CASE("a forked child is told that it cannot use its parent's driver, and ends in silence", "[fork]") {
+TEST_CASE("a forked child learns that it cannot use its parent's driver, and ends silently", "[fork]") {
   const auto library = GENERATE("shared", "static");
   check(library, GENERATE("fork-after-init", "fork-after-init-watched"));
 }
@@ -62,27 +62,27 @@ TEST_CASE("in a forked child callbacks run once, although another thread was pol
   check(GENERATE("shared", "static"), "fork-while-polling");
 }
 
-TEST_CASE("who forks before the first call of the driver can use it on both sides", "[fork]") {
+TEST_CASE("a process that forks before its first driver call can use the driver in both processes",
+          "[fork]") {
   check(GENERATE("shared", "static"), "fork-before-init");
 }
 
-TEST_CASE("what a destructor could not do is one line, and nothing for the codes of teardown", "[hook]") {
+TEST_CASE("an error of a destructor prints one line, or nothing for results of teardown", "[hook]") {
   check("shared", "error-hook", {},
         "cuevent: cuEventDestroy failed in a destructor: CUDA_ERROR_OPERATING_SYSTEM (304)\n");
 }
 
-TEST_CASE("the fault of a kernel reaches whoever asks for an event behind it", "[fault]") {
+TEST_CASE("the fault of a kernel reaches every query of an event recorded after it", "[fault]") {
   const auto scenario = GENERATE("fault-query", "fault-synchronize", "fault-synchronize-for",
                                  "fault-told-by-completions", "fault-told-by-fence");
   check("shared", scenario, {"CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address"});
 }
 
-TEST_CASE("a kernel that does not end holds up no query, and no timed wait for longer than asked",
-          "[fault]") {
+TEST_CASE("a kernel that never ends blocks no query and delays no timed wait beyond its timeout", "[fault]") {
   check("shared", "endless-kernel", {"CUEVENT_SIM_ENDLESS_KERNEL=spin"});
 }
 
-TEST_CASE("a full launch queue holds up none but creation, destruction and its own stream", "[fault]") {
+TEST_CASE("a full launch queue blocks only creation, destruction and its own stream", "[fault]") {
   check("shared", "full-queue");
 }
 

@@ -44,7 +44,7 @@ constexpr auto invalidated = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 
 } // namespace
 
-TEST_CASE("asking for an outside event breaks a capture of the same thread unless it is relaxed") {
+TEST_CASE("querying an outside event breaks a capture of the same thread unless the capture is relaxed") {
   for (auto [mode, expected] : {std::pair{global, unsupported}, {per_thread, unsupported}, {relaxed, ok}}) {
     CaptureFixture f;
     const CUevent outside = f.event();
@@ -66,7 +66,7 @@ TEST_CASE("asking for an outside event breaks a capture of the same thread unles
 }
 
 TEST_CASE(
-    "asking for an outside event from another thread breaks a global capture only, and not when relaxed") {
+    "querying an outside event on another thread breaks only global captures, and none in relaxed mode") {
   for (auto [mode, expected] : {std::pair{global, unsupported}, {per_thread, ok}, {relaxed, ok}}) {
     CaptureFixture f;
     const CUevent outside = f.event();
@@ -77,7 +77,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("asking for an event recorded in the capture breaks it in every mode") {
+TEST_CASE("querying an event recorded in a capture breaks the capture in every mode") {
   for (auto mode : {global, per_thread, relaxed}) {
     CaptureFixture f;
     const CUevent inside = f.event();
@@ -100,7 +100,7 @@ TEST_CASE("asking for an event recorded in the capture breaks it in every mode")
   }
 }
 
-TEST_CASE("a plain wait for an outside event breaks a capture, an external one is a node") {
+TEST_CASE("a plain wait for an outside event breaks a capture, and an external one adds a node") {
   for (auto mode : {global, per_thread, relaxed}) {
     CaptureFixture f;
     const CUevent outside = f.event();
@@ -118,7 +118,7 @@ TEST_CASE("a plain wait for an outside event breaks a capture, an external one i
   }
 }
 
-TEST_CASE("a fork has to be joined if it did work") {
+TEST_CASE("a forked stream must be joined if it did work") {
   CaptureFixture f;
   const CUstream fork = f.new_stream();
   const CUevent begin = f.event(), done = f.event();
@@ -157,7 +157,7 @@ TEST_CASE("a fork has to be joined if it did work") {
   OK(f.work(fork));
 }
 
-TEST_CASE("two captures do not merge") {
+TEST_CASE("two captures cannot be merged") {
   CaptureFixture f;
   const CUstream other = f.new_stream();
   const CUevent e = f.event();
@@ -169,7 +169,7 @@ TEST_CASE("two captures do not merge") {
   CHECK(f.end(other) == invalidated);
 }
 
-TEST_CASE("a capture ends on the thread that began it") {
+TEST_CASE("a capture must end on the thread that began it") {
   CaptureFixture f;
   f.begin(global);
   CHECK(f.on_another_thread([](CaptureFixture& g, CUevent) { return g.end(); }, nullptr) ==
@@ -179,7 +179,7 @@ TEST_CASE("a capture ends on the thread that began it") {
   CHECK(f.on_another_thread([](CaptureFixture& g, CUevent) { return g.end(); }, nullptr) == ok);
 }
 
-TEST_CASE("a capture begins once, not on the legacy stream, and ends only if it began") {
+TEST_CASE("a capture begins only once, never on the legacy stream, and ends only if it began") {
   CaptureFixture f;
   CHECK(f.end() == CUDA_ERROR_ILLEGAL_STATE);
   CHECK(f.cu.begin_capture(CU_STREAM_LEGACY, global) == unsupported);
@@ -189,7 +189,7 @@ TEST_CASE("a capture begins once, not on the legacy stream, and ends only if it 
 }
 
 TEST_CASE(
-    "the legacy stream beside the capture of a blocking stream breaks it, asking for the status does not") {
+    "using the legacy stream breaks the capture of a blocking stream, and asking for the status does not") {
   CaptureFixture f;
   const CUstream blocking = f.new_stream(CU_STREAM_DEFAULT);
   const CUevent e = f.event();
@@ -206,7 +206,7 @@ TEST_CASE(
 }
 
 #if CUDA_VERSION >= 12050
-TEST_CASE("recording a whole context breaks the captures in it") {
+TEST_CASE("recording a whole context breaks all captures in the context") {
   CaptureFixture f;
   const auto record_context = f.cu.find<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050);
   const CUevent e = f.event();
@@ -232,7 +232,7 @@ TEST_CASE("an event recorded in a capture is an ordinary one again once it is re
   CHECK(f.end() == ok);
 }
 
-TEST_CASE("a capture spreads to the other device and joins back, and a query there breaks it") {
+TEST_CASE("a capture can fork to another device and join back, and a query there breaks it") {
   CaptureFixture f({.devices = 2});
   const CUevent begin = f.event();
   CUcontext second = nullptr;

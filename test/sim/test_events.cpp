@@ -16,7 +16,7 @@ TEST_CASE("an event that was never recorded is complete and has no time") {
   CHECK(f.cu.event_elapsed(&ms, a, b) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("elapsed time is the time between the records on the device") {
+TEST_CASE("elapsed time is device time from one record to the other") {
   Fixture f;
   sim::set_kernel("work", {50ms});
   const CUevent start = f.event(), end = f.event();
@@ -74,7 +74,7 @@ TEST_CASE("null handles and unknown flags are refused") {
   CHECK(f.cu.stream_wait(f.stream, e, CU_EVENT_WAIT_EXTERNAL) == CUDA_ERROR_ILLEGAL_STATE);
 }
 
-TEST_CASE("a context is needed for creation and for the default streams only") {
+TEST_CASE("only creation and the default streams need a current context") {
   Fixture f;
   const CUevent e = f.event();
   CUcontext popped = nullptr;
@@ -96,7 +96,7 @@ TEST_CASE("a context is needed for creation and for the default streams only") {
   CHECK(sim::context_stack() == std::vector{other});
 }
 
-TEST_CASE("the events of a destroyed context say so") {
+TEST_CASE("events of a destroyed context return CONTEXT_IS_DESTROYED") {
   Fixture f;
   const CUevent e = f.event(), g = f.event();
   OK(f.cu.context_destroy(f.context));
@@ -110,7 +110,7 @@ TEST_CASE("the events of a destroyed context say so") {
   OK(f.cu.context_push(f.context));
 }
 
-TEST_CASE("a primary context that was reset under its holder says so") {
+TEST_CASE("events of a primary context that was reset return CONTEXT_IS_DESTROYED") {
   Fixture f;
   CUcontext primary = nullptr;
   OK(f.cu.primary_retain(&primary, 0));
@@ -127,7 +127,7 @@ TEST_CASE("a primary context that was reset under its holder says so") {
   CHECK(active == 0);
 }
 
-TEST_CASE("the event of a stream that was destroyed completes") {
+TEST_CASE("an event recorded on a destroyed stream completes") {
   Fixture f;
   const CUevent e = f.event();
   OK(f.work(f.stream));
@@ -138,7 +138,7 @@ TEST_CASE("the event of a stream that was destroyed completes") {
   CHECK(f.cu.event_query(e) == CUDA_SUCCESS);
 }
 
-TEST_CASE("blocking streams and the legacy stream wait for each other, non-blocking ones do not") {
+TEST_CASE("blocking streams and the legacy stream wait for each other, and non-blocking streams do not") {
   Fixture f;
   const CUstream blocking = f.new_stream(CU_STREAM_DEFAULT);
   const CUevent on_legacy = f.event(), on_blocking = f.event(), on_other = f.event();
@@ -159,7 +159,7 @@ TEST_CASE("blocking streams and the legacy stream wait for each other, non-block
   CHECK(f.cu.event_query(on_blocking) == CUDA_SUCCESS);
 }
 
-TEST_CASE("with two devices a record stays on its device and a wait crosses") {
+TEST_CASE("a record stays on its own device, and a wait can cross devices") {
   Fixture f({.devices = 2});
   const CUevent e = f.event();
   CUcontext second = nullptr;
@@ -179,7 +179,7 @@ TEST_CASE("with two devices a record stays on its device and a wait crosses") {
   CHECK(f.cu.event_elapsed(&ms, e, g) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("a fault is silent until a call delivers it, and then in every call") {
+TEST_CASE("a fault is silent until one call returns it, and then every call does") {
   Fixture f;
   const CUevent before = f.event(), start = f.event(), after = f.event();
   OK(f.cu.event_record(start, f.stream));
@@ -202,7 +202,7 @@ TEST_CASE("a fault is silent until a call delivers it, and then in every call") 
   CHECK(f.cu.context_create(&other, 0, 0) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE("a fault made by a control call is told to whoever asks for work next") {
+TEST_CASE("a fault made by a control call is returned by the next call that checks for work") {
   Fixture f;
   const CUevent e = f.event();
   OK(f.cu.event_record(e, f.stream));
@@ -215,7 +215,7 @@ TEST_CASE("a fault made by a control call is told to whoever asks for work next"
   CHECK(f.cu.context_get(&f.context) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a fault that nobody asked about is noticed by the driver after a while") {
+TEST_CASE("the driver notices a fault after a while without a query") {
   Fixture f;
   const CUevent e = f.event(), before = f.event();
   sim::set_kernel("work", {.fault = CUDA_ERROR_ILLEGAL_ADDRESS});
@@ -239,7 +239,7 @@ TEST_CASE("destroying a context waits for all work of its process") {
   CHECK(f.cu.event_query(e) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a driver that unloads says so in every call") {
+TEST_CASE("every call of an unloading driver returns DEINITIALIZED") {
   Fixture f;
   const CUevent e = f.event();
   sim::shut_down();
@@ -249,7 +249,7 @@ TEST_CASE("a driver that unloads says so in every call") {
   CHECK(text == nullptr);
 }
 
-TEST_CASE("an event crosses between two processes") {
+TEST_CASE("an event can order the work of two processes") {
   Fixture f;
   const RawDriver other(sim::get_proc_address_of(1));
   OK(other.init(0));
@@ -283,7 +283,7 @@ TEST_CASE("an event crosses between two processes") {
   OK(other.event_destroy(opened));
 }
 
-TEST_CASE("a process that ended takes its contexts and handles along") {
+TEST_CASE("a process that ends takes its contexts and handles with it") {
   Fixture f;
   const RawDriver other(sim::get_proc_address_of(1));
   OK(other.init(0));

@@ -17,7 +17,7 @@ CUgraphExec instantiate(Fixture& f, CUgraph graph) {
 
 } // namespace
 
-TEST_CASE("an external record in a graph is that of the last launch") {
+TEST_CASE("an external event holds the record of the last launch") {
   Fixture f;
   sim::set_kernel("work", {3ms});
   const CUevent start = f.event(), end = f.event();
@@ -42,7 +42,7 @@ TEST_CASE("an external record in a graph is that of the last launch") {
   }
 }
 
-TEST_CASE("an event set in an exec does not show in the graph, nor the other way round") {
+TEST_CASE("setting an event in an exec does not change the graph, nor the other way round") {
   Fixture f;
   const CUevent first = f.event(), second = f.event(), third = f.event();
   CUgraph graph = nullptr;
@@ -63,7 +63,7 @@ TEST_CASE("an event set in an exec does not show in the graph, nor the other way
   CHECK(f.cu.event_elapsed(&ms, third, third) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("a wait node binds to the record at launch") {
+TEST_CASE("a wait node waits for the latest record before the launch") {
   Fixture f;
   const CUstream other = f.new_stream();
   const CUevent e = f.event(), done = f.event();
@@ -83,7 +83,7 @@ TEST_CASE("a wait node binds to the record at launch") {
   CHECK(f.cu.event_query(done) == CUDA_SUCCESS);
 }
 
-TEST_CASE("branches of a graph run side by side") {
+TEST_CASE("branches of a graph run concurrently") {
   Fixture f;
   sim::set_kernel("work", {5ms});
   const CUstream fork = f.new_stream();
@@ -104,7 +104,7 @@ TEST_CASE("branches of a graph run side by side") {
   CHECK(sim::now() - before < 6ms);
 }
 
-TEST_CASE("a user object is destroyed after the graph and its execs and their launches") {
+TEST_CASE("a user object is destroyed after the graph, its execs and their launches") {
   static std::atomic<int> destroyed;
   destroyed = 0;
   Fixture f;
@@ -131,7 +131,7 @@ TEST_CASE("a user object is destroyed after the graph and its execs and their la
   CHECK(sim::live_handles().user_objects == 0);
 }
 
-TEST_CASE("an event recorded in a capture does not keep its graph") {
+TEST_CASE("an event recorded in a capture does not keep the graph alive") {
   static std::atomic<int> destroyed;
   destroyed = 0;
   Fixture f;
@@ -150,7 +150,7 @@ TEST_CASE("an event recorded in a capture does not keep its graph") {
   CHECK(f.cu.event_query(inside) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("event attributes of a launch refuse a timed event and record an untimed one") {
+TEST_CASE("launch attributes refuse a timed event and record an untimed one") {
   Fixture f;
   const CUevent timed = f.event(), untimed = f.event(CU_EVENT_DISABLE_TIMING);
   CUlaunchAttribute attribute{};

@@ -4,7 +4,7 @@ namespace sim = cuevent::sim;
 
 #if CUDA_VERSION >= 12050
 
-TEST_CASE("events of a primary and of a green context of one device go with the streams of either") {
+TEST_CASE("events of a primary and a green context of one device work with the streams of both") {
   Fixture f;
 #define FIND(name, version) f.cu.find<PFN_##name##_v##version>(#name, version)
   const auto resources_of = FIND(cuDeviceGetDevResource, 12040);

@@ -4,7 +4,7 @@
 
 namespace sim = cuevent::sim;
 
-TEST_CASE("copies and fills have real effect, in order of the stream") {
+TEST_CASE("copies and fills change memory in stream order") {
   Fixture f;
   std::vector<unsigned> values(256, 7), back(256);
   CUdeviceptr memory = 0;
@@ -22,7 +22,7 @@ TEST_CASE("copies and fills have real effect, in order of the stream") {
   CHECK(f.cu.free(memory) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("values are written and waited for in pinned memory") {
+TEST_CASE("streams write values to pinned memory and wait for them") {
   Fixture f;
   void* pinned = nullptr;
   OK(f.cu.host_allocate(&pinned, 8, CU_MEMHOSTALLOC_PORTABLE));
@@ -41,7 +41,7 @@ TEST_CASE("values are written and waited for in pinned memory") {
   CHECK(f.cu.event_query(reached) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a device without 64-bit memory operations says so") {
+TEST_CASE("a device without 64-bit memory operations reports it") {
   Fixture f({.memory_operations_64_bit = false});
   void* pinned = nullptr;
   OK(f.cu.host_allocate(&pinned, 8, 0));

@@ -22,7 +22,7 @@ struct Gate {
 
 } // namespace
 
-TEST_CASE("running: work goes on by itself while the program only looks at memory") {
+TEST_CASE("work progresses by itself in running mode while the program only reads memory") {
   Fixture f(running);
   void* pinned = nullptr;
   OK(f.cu.host_allocate(&pinned, 4, 0));
@@ -35,7 +35,7 @@ TEST_CASE("running: work goes on by itself while the program only looks at memor
   OK(f.cu.stream_synchronize(f.stream));
 }
 
-TEST_CASE("running: a gate that is a host function holds the stream until it opens") {
+TEST_CASE("a host function holds its stream in running mode until it returns") {
   Fixture f(running);
   Gate gate;
   const CUevent e = f.event();
@@ -51,7 +51,7 @@ TEST_CASE("running: a gate that is a host function holds the stream until it ope
   opener.join();
 }
 
-TEST_CASE("stepped: a gate that is a host function holds the stream until it opens") {
+TEST_CASE("a host function holds its stream in stepped mode until it returns") {
   Fixture f;
   Gate gate;
   const CUevent e = f.event();
@@ -63,8 +63,7 @@ TEST_CASE("stepped: a gate that is a host function holds the stream until it ope
   CHECK(f.cu.event_synchronize(e) == CUDA_SUCCESS);
 }
 
-TEST_CASE("running: a full launch queue blocks its thread, and creation and destruction on others, and "
-          "nothing else") {
+TEST_CASE("a full launch queue blocks only its own thread and creation and destruction on others") {
   Fixture f({.mode = sim::Mode::running, .queue_limit = 16});
   Gate gate;
   const CUevent e = f.event(), spare = f.event();
@@ -101,8 +100,8 @@ TEST_CASE("running: a full launch queue blocks its thread, and creation and dest
   OK(f.cu.stream_synchronize(f.stream));
 }
 
-TEST_CASE("a launch queue is filled by timed records and memory operations, and not by untimed "
-          "records, waits and host functions") {
+TEST_CASE("timed records and memory operations fill a launch queue; untimed records, waits and host "
+          "functions do not") {
   Fixture f({.patience = 0ms, .queue_limit = 8});
   const CUevent timed = f.event(), untimed = f.event(CU_EVENT_DISABLE_TIMING), never_done = f.event();
   const CUstream other = f.new_stream();
@@ -138,7 +137,7 @@ TEST_CASE("a launch queue is filled by timed records and memory operations, and 
   }
 }
 
-TEST_CASE("running: many threads each with their own event and stream") {
+TEST_CASE("many threads can each use their own event and stream in running mode") {
   Fixture f(running);
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
@@ -166,7 +165,7 @@ TEST_CASE("running: many threads each with their own event and stream") {
   CHECK(f.cu.stream_synchronize(f.stream) == CUDA_SUCCESS);
 }
 
-TEST_CASE("a random order keeps the order of each stream and what events order") {
+TEST_CASE("a random schedule keeps the order of each stream and of events") {
   bool seen_first = false, seen_second = false;
   for (std::uint64_t seed = 0; seed < 32; ++seed) {
     Fixture f({.random_order = seed});

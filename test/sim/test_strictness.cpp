@@ -6,7 +6,7 @@
 using namespace std::chrono_literals;
 namespace sim = cuevent::sim;
 
-TEST_CASE("an event that was destroyed twice ends the program with its history") {
+TEST_CASE("destroying an event twice ends the program and prints its history") {
   const Death death = death_of([] {
     Fixture f;
     const CUevent e = f.event();
@@ -19,7 +19,7 @@ TEST_CASE("an event that was destroyed twice ends the program with its history")
       "event #1, made by cuEventCreate in call #5 in context #1, destroyed by cuEventDestroy_v2 in call #6"));
 }
 
-TEST_CASE("an event used after it was destroyed ends the program") {
+TEST_CASE("using a destroyed event ends the program") {
   const Death death = death_of([] {
     Fixture f;
     const CUevent e = f.event();
@@ -31,7 +31,7 @@ TEST_CASE("an event used after it was destroyed ends the program") {
   CHECK(death.says("was event #1"));
 }
 
-TEST_CASE("an invented handle ends the program") {
+TEST_CASE("using an invented handle ends the program") {
   const Death death = death_of([] {
     Fixture f;
     int nothing = 0;
@@ -41,7 +41,7 @@ TEST_CASE("an invented handle ends the program") {
   CHECK(death.says("is invented"));
 }
 
-TEST_CASE("a handle of another kind, of another process or of an earlier session ends the program") {
+TEST_CASE("using a handle of another kind, process or session ends the program") {
   CHECK(death_of([] {
           Fixture f;
           f.cu.event_query(reinterpret_cast<CUevent>(f.stream));
@@ -90,7 +90,7 @@ TEST_CASE("launching a graph whose event was destroyed ends the program") {
   CHECK(death.says("destroyed by cuEventDestroy_v2"));
 }
 
-TEST_CASE("creating in a dead context that was pushed ends the program") {
+TEST_CASE("creating an event in a destroyed context that was pushed ends the program") {
   const Death death = death_of([] {
     Fixture f;
     f.cu.context_destroy(f.context);
@@ -103,7 +103,7 @@ TEST_CASE("creating in a dead context that was pushed ends the program") {
   CHECK(death.says("destroyed by cuCtxDestroy_v2"));
 }
 
-TEST_CASE("an event of before the reset of a primary context that came back ends the program") {
+TEST_CASE("using an event from before a primary context's reset ends the program once it is retained again") {
   const Death death = death_of([] {
     Fixture f;
     CUcontext primary = nullptr;
@@ -119,7 +119,7 @@ TEST_CASE("an event of before the reset of a primary context that came back ends
   CHECK(death.says("outlived a reset"));
 }
 
-TEST_CASE("a driver call from a host function ends the program") {
+TEST_CASE("calling the driver in a host function ends the program") {
 #if defined(__SANITIZE_THREAD__)
   SKIP("the thread sanitizer lets no forked child start a thread");
 #endif
@@ -135,7 +135,7 @@ TEST_CASE("a driver call from a host function ends the program") {
   CHECK(death.says("a host function, or the destructor of a user object, calls cuEventQuery"));
 }
 
-TEST_CASE("what is not modelled ends the program with its name") {
+TEST_CASE("calling a function that is not modelled ends the program and names it") {
   const Death death = death_of([] {
     Fixture f;
     int value = 0;
@@ -145,7 +145,7 @@ TEST_CASE("what is not modelled ends the program with its name") {
   CHECK(death.says("cuDeviceGetAttribute: not modelled"));
 }
 
-TEST_CASE("a wait that nothing would end prints what waits for what") {
+TEST_CASE("a wait that nothing can end prints what waits for what") {
   const Death death = death_of([] {
     Fixture f({.patience = 0ms});
     const CUevent e = f.event();
@@ -163,7 +163,7 @@ TEST_CASE("a wait that nothing would end prints what waits for what") {
   CHECK(death.says("(wait for event #1) on stream #2 of context #1: waits for operation"));
 }
 
-TEST_CASE("a full launch queue behind a gate is a deadlock, else the submission jumps") {
+TEST_CASE("a full launch queue advances time, and ends the program if its stream is held") {
   Fixture f({.patience = 0ms, .queue_limit = 8});
   for (int i = 0; i < 100; ++i)
     OK(f.work(f.stream));
@@ -177,7 +177,7 @@ TEST_CASE("a full launch queue behind a gate is a deadlock, else the submission 
   CHECK(death.says("the launch queue of its stream is full"));
 }
 
-TEST_CASE("a kernel without end is a deadlock until it is ended") {
+TEST_CASE("waiting for a kernel that never ends is a deadlock until it is ended") {
   const Death death = death_of([] {
     Fixture f({.patience = 10ms});
     sim::set_kernel("work", {sim::endless});

@@ -2,7 +2,7 @@
 
 namespace sim = cuevent::sim;
 
-TEST_CASE("an entry is the newest variant that the requested version has") {
+TEST_CASE("cuGetProcAddress returns the newest variant of the requested version") {
   sim::Machine machine;
   void *first = nullptr, *second = nullptr, *third = nullptr, *fourth = nullptr;
   CUdriverProcAddressQueryResult status{};
@@ -28,7 +28,7 @@ TEST_CASE("an entry is the newest variant that the requested version has") {
   CHECK(third == fourth);
 }
 
-TEST_CASE("an older driver lacks what came later") {
+TEST_CASE("an older driver lacks functions that came later") {
   sim::Machine machine({.driver_version = 12000});
   void* found = nullptr;
   CUdriverProcAddressQueryResult status{};
@@ -39,7 +39,7 @@ TEST_CASE("an older driver lacks what came later") {
   CHECK(sim::get_proc_address("cuCtxRecordEvent", &found, 12050, 0, &status) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("the clock of timed waits is the virtual one, in stepped mode only") {
+TEST_CASE("timed waits use the virtual clock in stepped mode only") {
   Fixture f;
   const auto clock = f.cu.find<long long (*)()>("cueventClockNow", 12000);
   const auto pause = f.cu.find<void (*)(long long)>("cueventPause", 12000);
@@ -56,7 +56,7 @@ TEST_CASE("the clock of timed waits is the virtual one, in stepped mode only") {
   CHECK(found == nullptr);
 }
 
-TEST_CASE("nothing works before init but what needs no driver") {
+TEST_CASE("only functions that need no driver work before cuInit") {
   sim::Machine machine;
   const RawDriver cu;
   const char* name = nullptr;

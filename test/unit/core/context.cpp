@@ -60,7 +60,7 @@ TEST_CASE_METHOD(Fixture, "a created context is not left current, and its last c
   CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxDestroy"});
 }
 
-TEST_CASE_METHOD(Fixture, "a created context that the program has destroyed is not destroyed again",
+TEST_CASE_METHOD(Fixture, "a created context that the program destroyed is not destroyed again",
                  "[context]") {
   const ErrorHook before = set_error_hook(remember);
   hooked = CUDA_SUCCESS;
@@ -75,8 +75,7 @@ TEST_CASE_METHOD(Fixture, "a created context that the program has destroyed is n
   set_error_hook(before);
 }
 
-TEST_CASE_METHOD(Fixture, "the status of a context tells whether it is the one that was retained",
-                 "[context]") {
+TEST_CASE_METHOD(Fixture, "status tells whether a context is still the one that was retained", "[context]") {
   const Context primary = Context::primary(0, driver);
   const Context borrowed = Context::borrow(primary.native_handle(), driver);
   CHECK(primary.status() == CUDA_SUCCESS);
@@ -87,7 +86,7 @@ TEST_CASE_METHOD(Fixture, "the status of a context tells whether it is the one t
   CHECK(Context().status() == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_METHOD(Fixture, "borrowing a context asks for its id, and never releases it", "[context]") {
+TEST_CASE_METHOD(Fixture, "borrowing a context asks for its id and never releases the context", "[context]") {
   {
     const Context context = Context::borrow(context_handle(1), driver);
     const Context copy = context;
@@ -109,7 +108,7 @@ TEST_CASE_METHOD(Fixture, "a context that has ended cannot be borrowed", "[conte
   CHECK_THROWS_AS(Context::borrow(context_handle(1), driver), ContextIsDestroyed);
 }
 
-TEST_CASE_METHOD(Fixture, "a context is equal to no later one that has its handle", "[context]") {
+TEST_CASE_METHOD(Fixture, "a context is not equal to a later one with the same handle", "[context]") {
   const Context before = Context::borrow(context_handle(1), driver);
   recording.reset_contexts();
   const Context after = Context::borrow(context_handle(1), driver);
@@ -120,7 +119,7 @@ TEST_CASE_METHOD(Fixture, "a context is equal to no later one that has its handl
   CHECK(after.status() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "current() borrows what is current, and throws InvalidContext where nothing is",
+TEST_CASE_METHOD(Fixture, "current() borrows the current context, and throws InvalidContext if there is none",
                  "[context]") {
   CHECK_THROWS_AS(Context::current(driver), InvalidContext);
   const Context context = Context::borrow(context_handle(1), driver);
@@ -131,7 +130,7 @@ TEST_CASE_METHOD(Fixture, "current() borrows what is current, and throws Invalid
   CHECK(found == context);
 }
 
-TEST_CASE_METHOD(Fixture, "moving and assigning a context to itself keeps it", "[context]") {
+TEST_CASE_METHOD(Fixture, "moving or assigning a context to itself keeps it", "[context]") {
   Context context = Context::primary(0, driver);
   Context& same = context;
   context = same;
@@ -140,7 +139,7 @@ TEST_CASE_METHOD(Fixture, "moving and assigning a context to itself keeps it", "
   CHECK(RecordingDriver::live_contexts() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a guard makes its context current and restores what was", "[context]") {
+TEST_CASE_METHOD(Fixture, "a guard makes its context current and restores the previous one", "[context]") {
   const Context outer = Context::borrow(context_handle(1), driver);
   const Context inner = Context::borrow(context_handle(2), driver);
   {
@@ -156,7 +155,7 @@ TEST_CASE_METHOD(Fixture, "a guard makes its context current and restores what w
   CHECK(recording.context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a guard on the current context pushes nothing", "[context]") {
+TEST_CASE_METHOD(Fixture, "a guard of the current context pushes nothing", "[context]") {
   const Context context = Context::borrow(context_handle(1), driver);
   const ContextGuard guard(context);
   recording.calls();
@@ -175,13 +174,13 @@ TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is ne
   CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetCurrent", "cuCtxGetId"});
 }
 
-TEST_CASE_METHOD(Fixture, "a guard of an empty context throws InvalidContext and asks the driver nothing",
+TEST_CASE_METHOD(Fixture, "a guard of an empty context throws InvalidContext without a driver call",
                  "[context]") {
   CHECK_THROWS_AS(ContextGuard{Context()}, InvalidContext);
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a guard destroyed while another context is current leaves that and reports it",
+TEST_CASE_METHOD(Fixture, "a guard destroyed while another context is current undoes nothing and reports it",
                  "[context]") {
   const ErrorHook before = set_error_hook(remember);
   const Context context = Context::borrow(context_handle(1), driver);
@@ -210,13 +209,13 @@ TEST_CASE_METHOD(Fixture, "a guard destroyed on another thread undoes nothing an
   set_error_hook(before);
 }
 
-TEST_CASE_METHOD(Fixture, "device() of a borrowed context asks in that context and restores the caller's",
+TEST_CASE_METHOD(Fixture, "device() makes a borrowed context current and restores the caller's",
                  "[context]") {
   CHECK(Context::borrow(context_handle(2), driver).device() == 1);
   CHECK(Context::primary(3, driver).device() == 3);
 }
 
-TEST_CASE_METHOD(Fixture, "what creation could not do it throws, leaking nothing", "[context]") {
+TEST_CASE_METHOD(Fixture, "a failed creation throws and leaks nothing", "[context]") {
   for (const char* call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxGetId"}) {
     recording.fail_next(call, CUDA_ERROR_INVALID_DEVICE);
     CHECK_THROWS_AS(Context::primary(0, driver), InvalidDevice);
@@ -230,7 +229,7 @@ TEST_CASE_METHOD(Fixture, "what creation could not do it throws, leaking nothing
   CHECK_THROWS_AS(Context::primary(0, Driver()), InvalidHandle);
 }
 
-TEST_CASE_METHOD(Fixture, "a release that fails goes to the hook", "[context]") {
+TEST_CASE_METHOD(Fixture, "a failed release goes to the error hook", "[context]") {
   const ErrorHook before = set_error_hook(remember);
   {
     const Context context = Context::primary(0, driver);

@@ -51,7 +51,7 @@ CUresult lacking_query(const char* name, void** function, int version, cuuint64_
 
 } // namespace
 
-TEST_CASE("a driver is asked for each row's own version, once", "[driver]") {
+TEST_CASE("the driver is asked once for each row, in the row's own version", "[driver]") {
   RecordingDriver recording;
   RecordingDriver::driver();
   std::vector<std::string> requests = RecordingDriver::requests();
@@ -68,14 +68,14 @@ TEST_CASE("a driver is asked for each row's own version, once", "[driver]") {
   }
 }
 
-TEST_CASE("the version is the driver's", "[driver]") {
+TEST_CASE("version() returns the driver's version", "[driver]") {
   RecordingDriver recording;
   CHECK(RecordingDriver::driver(13000).version() == 13000);
   CHECK(RecordingDriver::driver(12040).version() == 12040);
   CHECK(Driver().version() == 0);
 }
 
-TEST_CASE("an older driver is never asked for what came later", "[driver]") {
+TEST_CASE("an older driver is never asked for functions that came later", "[driver]") {
   RecordingDriver recording;
   RecordingDriver::driver(12000);
   for (const std::string& request : RecordingDriver::requests()) {
@@ -93,7 +93,7 @@ TEST_CASE("elapsed time falls back to its first version on a driver older than 1
   CHECK(time == 1.5F);
 }
 
-TEST_CASE("an entry point that the driver is too old for is refused with the version that has it",
+TEST_CASE("an entry point that the driver is too old for throws and names the version that has it",
           "[driver]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver(12000);
@@ -103,7 +103,7 @@ TEST_CASE("an entry point that the driver is too old for is refused with the ver
              ContainsSubstring("cuEventElapsedTime needs a driver of CUDA 12.8, and this one has CUDA 12.0"));
 }
 
-TEST_CASE("an unknown entry point is refused by name", "[driver]") {
+TEST_CASE("an unknown entry point throws and is named", "[driver]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver();
   CHECK_THAT(refusal<NotFound>([&] { driver.entry_point<void (*)()>("cuNothing", 12000); }),
@@ -114,13 +114,13 @@ TEST_CASE("an unknown entry point is refused by name", "[driver]") {
         driver.table().cuEventQuery_v2000);
 }
 
-TEST_CASE("the same functions are the same driver, however they were found", "[driver]") {
+TEST_CASE("drivers with the same functions are equal, however the functions were found", "[driver]") {
   RecordingDriver recording;
   CHECK(RecordingDriver::driver() == RecordingDriver::driver());
   CHECK_FALSE(RecordingDriver::driver(12000) == RecordingDriver::driver(13000));
 }
 
-TEST_CASE("no driver is a driver whose functions all refuse", "[driver]") {
+TEST_CASE("all functions of an empty Driver return CUDA_ERROR_INVALID_HANDLE", "[driver]") {
   const Driver none;
   CHECK_FALSE(none);
   CHECK(none.table().cuEventQuery_v2000(nullptr) == CUDA_ERROR_INVALID_HANDLE);
@@ -129,7 +129,7 @@ TEST_CASE("no driver is a driver whose functions all refuse", "[driver]") {
              ContainsSubstring("the Driver is empty"));
 }
 
-TEST_CASE("no library: the refusal names what was sought", "[driver]") {
+TEST_CASE("loading a missing library throws and names the library", "[driver]") {
   const auto load = [] { return Driver("libcuda-that-is-not-there.so.1"); };
   CHECK_THAT(refusal<SharedObjectInitFailed>(load), ContainsSubstring("libcuda-that-is-not-there.so.1"));
   CHECK_THAT(refusal<DriverUnavailable>(load), ContainsSubstring("no driver: "));
@@ -141,24 +141,24 @@ TEST_CASE("no library: the refusal names what was sought", "[driver]") {
   CHECK_FALSE(driver);
 }
 
-TEST_CASE("a library that is no driver is refused as such", "[driver]") {
+TEST_CASE("loading a library that is not a driver throws and says so", "[driver]") {
   CHECK_THAT(refusal<SharedObjectInitFailed>([] { return Driver("libm.so.6"); }),
              ContainsSubstring("libm.so.6 is not a CUDA driver"));
 }
 
-TEST_CASE("the toolkit's link stub is told from a driver", "[driver]") {
+TEST_CASE("loading the toolkit's link stub throws StubLibrary", "[driver]") {
   CHECK_THAT(refusal<StubLibrary>([] { return Driver(stub_library); }), ContainsSubstring("link stub"));
   Driver driver;
   CHECK(Driver::try_load(driver, stub_library) == CUDA_ERROR_STUB_LIBRARY);
 }
 
-TEST_CASE("a driver older than 12.0 is refused with both versions", "[driver]") {
+TEST_CASE("a driver older than 12.0 is refused, and the error names both versions", "[driver]") {
   RecordingDriver recording;
   const std::string text = refusal<CallRequiresNewerDriver>([] { RecordingDriver::driver(11080); });
   CHECK_THAT(text, ContainsSubstring("12.0 or later") && ContainsSubstring("11.8"));
 }
 
-TEST_CASE("no device, and any other failure of cuInit, keep their codes", "[driver]") {
+TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes", "[driver]") {
   RecordingDriver recording;
   recording.fail_next("cuInit", CUDA_ERROR_NO_DEVICE);
   CHECK_THAT(refusal<NoDevice>([] { RecordingDriver::driver(); }), ContainsSubstring("CUDA_VISIBLE_DEVICES"));
@@ -174,13 +174,13 @@ TEST_CASE("no device, and any other failure of cuInit, keep their codes", "[driv
   CHECK_THROWS_AS(RecordingDriver::driver(), DriverUnavailable);
 }
 
-TEST_CASE("a driver that lacks a required entry is refused by the entry's name", "[driver]") {
+TEST_CASE("a driver without a required entry is refused, and the error names the entry", "[driver]") {
   RecordingDriver recording;
   CHECK_THAT(refusal<DriverUnavailable>([] { return Driver(lacking_query); }),
              ContainsSubstring("cuEventQuery"));
 }
 
-TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is tried again", "[driver]") {
+TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is retried", "[driver]") {
   REQUIRE(setenv("CUEVENT_DRIVER", "first-that-is-not-there.so", 1) == 0);
   CHECK_THAT(refusal<DriverUnavailable>([] { Driver::instance(); }),
              ContainsSubstring("first-that-is-not-there.so"));
@@ -206,8 +206,7 @@ int in_forked_child(const std::function<int()>& use) {
 
 } // namespace
 
-TEST_CASE("in a forked child every call fails, saying why, and what is destroyed is so silently",
-          "[driver][fork]") {
+TEST_CASE("every call in a forked child fails and says why, and destructors are silent", "[driver][fork]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver();
   DriverEvent event(Context::borrow(test::context_handle(1), driver));
@@ -240,14 +239,14 @@ TEST_CASE("in a forked child every call fails, saying why, and what is destroyed
   CHECK(event.query()); // the parent's goes on
 }
 
-TEST_CASE("a driver that is first loaded in a child of the fork says what cuInit said", "[driver][fork]") {
+TEST_CASE("a driver first loaded in a forked child reports the result of cuInit", "[driver][fork]") {
   RecordingDriver recording;
   recording.fail_next("cuInit", CUDA_ERROR_NOT_INITIALIZED);
   CHECK_THAT(refusal<NotInitialized>([] { Driver{RecordingDriver::get_proc_address}; }),
              ContainsSubstring("forked"));
 }
 
-TEST_CASE("once the process exits the driver is not called any more", "[driver][exit]") {
+TEST_CASE("the driver is not called any more once the process exits", "[driver][exit]") {
   const int failed = in_forked_child([] {
     // A driver of this child's own: what was loaded before the fork is out of use already.
     RecordingDriver recording;

@@ -32,7 +32,8 @@ static_assert(unsigned(EventFlags::interprocess) == CU_EVENT_INTERPROCESS);
 static_assert(unsigned(RecordFlags::external) == CU_EVENT_RECORD_EXTERNAL);
 static_assert(unsigned(WaitFlags::external) == CU_EVENT_WAIT_EXTERNAL);
 
-TEST_CASE_METHOD(RecordingFixture, "creation pushes the context only where it is not current, and restores",
+TEST_CASE_METHOD(RecordingFixture,
+                 "creation pushes the context only if it is not current, and restores the previous one",
                  "[event]") {
   { const DriverEvent event(context); }
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetCurrent", nullptr},
@@ -48,7 +49,7 @@ TEST_CASE_METHOD(RecordingFixture, "creation pushes the context only where it is
   CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuEventCreate", "cuCtxGetId", "cuEventDestroy"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "each hot call is one driver call, with no context made current",
+TEST_CASE_METHOD(RecordingFixture, "each hot call makes one driver call and makes no context current",
                  "[event]") {
   DriverEvent event(context);
   const DriverEvent end(context);
@@ -72,7 +73,7 @@ TEST_CASE_METHOD(RecordingFixture, "each hot call is one driver call, with no co
   only("cuEventElapsedTime");
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a default stream means that of the event's own context", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a default stream means the one of the event's own context", "[event]") {
   DriverEvent event(context);
   const Context other = Context::borrow(context_handle(2), driver);
   const ContextGuard guard(other);
@@ -88,8 +89,7 @@ TEST_CASE_METHOD(RecordingFixture, "a default stream means that of the event's o
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a wait can name another context whose default stream it means",
-                 "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a wait can name the context of a default stream", "[event]") {
   const DriverEvent event(context);
   const Context other = Context::borrow(context_handle(2), driver);
   for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
@@ -114,7 +114,7 @@ TEST_CASE_METHOD(RecordingFixture, "a wait can name another context whose defaul
   CHECK_THROWS_AS(event.wait(other, nullptr), RecordedInCapture);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a record can name the context whose default stream it means", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a record can name the context of a default stream", "[event]") {
   DriverEvent event(context);
   const Context other = Context::borrow(context_handle(2), driver);
   for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
@@ -162,7 +162,8 @@ TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for th
   driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count it
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a stream of another context never waits for an interprocess event",
+TEST_CASE_METHOD(RecordingFixture,
+                 "a wait for an interprocess event on a stream of another context is refused",
                  "[event][interprocess]") {
   const DriverEvent event(context, EventFlags::interprocess);
   recording.calls();
@@ -190,7 +191,7 @@ TEST_CASE_METHOD(RecordingFixture, "a stream of another context never waits for 
   CHECK(RecordingDriver::live_events() == events);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "another context never waits for an interprocess event",
+TEST_CASE_METHOD(RecordingFixture, "wait_context for an interprocess event of another context is refused",
                  "[event][interprocess]") {
   const DriverEvent event(context, EventFlags::interprocess);
   const Context other = Context::borrow(context_handle(2), driver);
@@ -216,7 +217,7 @@ TEST_CASE_METHOD(RecordingFixture, "another context never waits for an interproc
   CHECK(std::count(calls.begin(), calls.end(), "cuGreenCtxWaitEvent") == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a borrowed event of a context that was reset is left to that context",
+TEST_CASE_METHOD(RecordingFixture, "an event of a borrowed context that was reset is not destroyed",
                  "[event]") {
   HookedErrors hooked;
   {
@@ -231,14 +232,15 @@ TEST_CASE_METHOD(RecordingFixture, "a borrowed event of a context that was reset
   driver.table().cuEventDestroy_v4000(nullptr);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "timing is asked for: without it the driver's disable bit is set",
+TEST_CASE_METHOD(RecordingFixture, "timing is opt-in, and without it the driver's disable bit is set",
                  "[event]") {
   CHECK(DriverEvent(context).flags() == EventFlags::none);
   CHECK(timed().flags() == EventFlags::timing);
   CHECK((EventFlags::timing | EventFlags::blocking_sync) != EventFlags::timing);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "query is true when complete, false while pending, and throws on all else",
+TEST_CASE_METHOD(RecordingFixture,
+                 "query returns true when complete, false while pending, and throws on every other result",
                  "[event]") {
   const DriverEvent event(context);
   CHECK(event.query());
@@ -253,8 +255,7 @@ TEST_CASE_METHOD(RecordingFixture, "query is true when complete, false while pen
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a relaxed query asks in relaxed mode and restores the thread's mode in every case",
-                 "[event]") {
+                 "query_relaxed queries in relaxed mode and always restores the thread's mode", "[event]") {
   const DriverEvent event(context);
   recording.calls();
   for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_READY}) {
@@ -273,7 +274,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls() == Names{"cuThreadExchangeStreamCaptureMode"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a timed wait asks at least once, and is false when the time is over",
+TEST_CASE_METHOD(RecordingFixture, "a timed wait polls at least once and returns false when the time is over",
                  "[event]") {
   const DriverEvent event(context);
   CHECK(event.synchronize_for(0ns));
@@ -338,7 +339,7 @@ TEST_CASE_METHOD(RecordingFixture, "move, close and release leave the event empt
   CHECK(DriverEvent::from_native_handle(context, raw, EventFlags::none).native_handle() == raw);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "assignment destroys what was there, and survives assignment to itself",
+TEST_CASE_METHOD(RecordingFixture, "assignment destroys the old event and survives self-assignment",
                  "[event]") {
   DriverEvent a = timed(), b = timed();
   CUevent const kept = b.native_handle();
@@ -352,7 +353,8 @@ TEST_CASE_METHOD(RecordingFixture, "assignment destroys what was there, and surv
   CHECK(a.query());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "swap exchanges everything, and equality is that of handle and driver",
+TEST_CASE_METHOD(RecordingFixture,
+                 "swap exchanges everything, and events with the same handle and driver are equal",
                  "[event]") {
   DriverEvent a = timed(), b(context);
   CUevent const first = a.native_handle();
@@ -378,8 +380,8 @@ TEST_CASE_METHOD(RecordingFixture, "a borrowed event is used and never destroyed
   CHECK_THROWS_AS(DriverEvent::from_native_handle(context, nullptr, EventFlags::none), InvalidHandle);
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "close throws what the destructor would report, and leaves the event empty", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "close throws what the destructor would report and leaves the event empty",
+                 "[event]") {
   DriverEvent event(context);
   recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK_THROWS_AS(event.close(), ContextIsDestroyed);
@@ -395,7 +397,7 @@ TEST_CASE_METHOD(RecordingFixture,
     driver.table().cuEventDestroy_v4000(nullptr); // the two that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is left to it", "[event][lifetime]") {
+TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is not destroyed", "[event][lifetime]") {
   HookedErrors hooked;
   const auto reach_no_event = [&] {
     for (const std::string_view call : recording.calls())
@@ -448,8 +450,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event keeps an owning context alive", "[e
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "for_stream takes the stream's own context, and the current one for a default stream",
-                 "[event]") {
+                 "for_stream uses the stream's context, or the current one for a default stream", "[event]") {
   recording.stream_context(context_handle(2));
   CHECK(DriverEvent::for_stream(stream, EventFlags::timing, driver).context().native_handle() ==
         context_handle(2));
@@ -460,7 +461,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK_THROWS_AS(DriverEvent::for_stream(stream, EventFlags::none, driver), ContextIsDestroyed);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused record says why, where the event can tell", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused record says why if the event can tell", "[event][cause]") {
   DriverEvent event(context);
   recording.stream_context(context_handle(2));
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
@@ -486,7 +487,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused record says why, where the event c
              ContainsSubstring("give one of them"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused wait says why, where the event can tell", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused wait says why if the event can tell", "[event][cause]") {
   const DriverEvent event(context);
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_ILLEGAL_STATE);
   refusal<ExternalOutsideCapture>([&] { event.wait(stream, WaitFlags::external); });
@@ -566,7 +567,8 @@ TEST_CASE_METHOD(RecordingFixture, "a refused creation says why and leaks nothin
   refusal<ContextIsDestroyed>([&] { DriverEvent{context}; });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, the stack is restored and nothing leaks",
+TEST_CASE_METHOD(RecordingFixture,
+                 "the context stack is restored and nothing leaks whichever driver call fails",
                  "[event][fault]") {
   const std::function<void()> scenarios[] = {
       [&] { DriverEvent event(context); },

@@ -73,7 +73,8 @@ TEST_CASE("each code is thrown as its own class", "[error]") {
 #undef CUEVENT_ERROR
 }
 
-TEST_CASE("each code is of its row's kind, and only lost contexts and device faults are sticky", "[error]") {
+TEST_CASE("each code has the kind of its row, and only lost contexts and device faults are sticky",
+          "[error]") {
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
   CHECK(kind_of(static_cast<CUresult>(code)) == ErrorKind::kind);
 #include <cuevent/errors.inc>
@@ -88,7 +89,7 @@ TEST_CASE("each code is of its row's kind, and only lost contexts and device fau
   CHECK_FALSE(is_sticky(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
 }
 
-TEST_CASE("a code that the table does not know is a DriverError that says its number", "[error]") {
+TEST_CASE("an unknown code is thrown as a DriverError that names its number", "[error]") {
   const auto unknown = static_cast<CUresult>(987);
   CHECK(kind_of(unknown) == ErrorKind::other);
   CHECK_FALSE(is_sticky(unknown));
@@ -112,7 +113,7 @@ TEST_CASE("what() names the call, the code, its number, the text and the advice"
   CHECK_THAT(InvalidHandle("cuEventRecord", "do this").what(), Catch::Matchers::EndsWith("; do this"));
 }
 
-TEST_CASE("a copy of an exception says the same", "[error]") {
+TEST_CASE("a copy of an exception has the same text", "[error]") {
   const EmptyEvent error("cuEventQuery", "make it first");
   const DriverError copy = error;
   CHECK(std::string(copy.what()) == error.what());
@@ -128,7 +129,7 @@ TEST_CASE("the error hook gets what is reported, and set_error_hook returns the 
   CHECK(set_error_hook(before) == before);
 }
 
-TEST_CASE("codes that mean the same everywhere match std::errc", "[error]") {
+TEST_CASE("codes with a portable meaning match std::errc", "[error]") {
   CHECK(make_error_code(CUDA_ERROR_OUT_OF_MEMORY) == std::errc::not_enough_memory);
   CHECK(make_error_code(CUDA_ERROR_INVALID_VALUE) == std::errc::invalid_argument);
   CHECK(make_error_code(CUDA_ERROR_NOT_SUPPORTED) == std::errc::not_supported);

@@ -37,7 +37,7 @@ TEST_CASE("an IPC handle is printed as hexadecimal digits and parsed back", "[ip
   CHECK(IpcHandle().to_string() == std::string(128, '0'));
 }
 
-TEST_CASE("what is no IPC handle is refused, saying why", "[ipc]") {
+TEST_CASE("parsing text that is not an IPC handle throws and says why", "[ipc]") {
   const std::string good = counting().to_string();
   const auto refused = [](const std::string& text) {
     IpcHandle untouched = counting();
@@ -55,7 +55,8 @@ TEST_CASE("what is no IPC handle is refused, saying why", "[ipc]") {
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "export and import act in the event's context and restore", "[ipc]") {
+TEST_CASE_METHOD(RecordingFixture, "export and import act in the event's context and restore the caller's",
+                 "[ipc]") {
   const DriverEvent event(context, EventFlags::interprocess);
   recording.calls();
   const IpcHandle handle = event.ipc_handle();
@@ -92,7 +93,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused export says why", "[ipc]") {
   CHECK(recording.calls() == Names{"cuCtxGetId"}); // the driver would crash
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused import says why, and makes nothing", "[ipc]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused import says why and creates nothing", "[ipc]") {
   const auto refused = [&]<class Exception>(CUresult result, Exception*) {
     recording.fail_next("cuIpcOpenEventHandle", result);
     DriverEvent out(context);
@@ -110,7 +111,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused import says why, and makes nothing
              ContainsSubstring("empty"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "whichever driver call of an export or import fails, nothing is left",
+TEST_CASE_METHOD(RecordingFixture, "an export or import leaves nothing behind whichever driver call fails",
                  "[ipc][fault]") {
   const DriverEvent event(context, EventFlags::interprocess);
   ++events_before;

@@ -34,8 +34,7 @@ void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a retired event is destroyed by collect and by nothing before",
-                 "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "a retired event is destroyed by collect and not before", "[retired]") {
   DriverEvent first = timed(), second(context);
   recording.calls();
   retire(std::move(first));
@@ -70,8 +69,8 @@ TEST_CASE_METHOD(RecordingFixture, "retired_events says how many events collect 
   CHECK(retired_events() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "the last owner of a context may be a retired event, which collect then ends", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "collect ends a context whose last owner is a retired event",
+                 "[retired]") {
   const long contexts = RecordingDriver::live_contexts();
   {
     const Context owned = Context::create(0, driver);
@@ -116,7 +115,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event made with EventFlags::retire is ret
   CHECK(collect() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "in a RetireScope the events of this thread are retired", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "a RetireScope retires the events that its thread destroys", "[retired]") {
   DriverEvent closed(context);
   {
     const RetireScope outer;
@@ -138,7 +137,7 @@ TEST_CASE_METHOD(RecordingFixture, "in a RetireScope the events of this thread a
   CHECK(collect() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread reports it", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread is reported", "[retired]") {
   std::unique_ptr<RetireScope> scope;
   std::thread([&] { scope = std::make_unique<RetireScope>(); }).join();
   HookedErrors hooked;
@@ -148,7 +147,7 @@ TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread re
   CHECK(collect() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the ends of graphs and execs destroy what graphs released, and no more",
+TEST_CASE_METHOD(RecordingFixture, "destroying a graph or exec destroys only the events that graphs released",
                  "[retired]") {
   DriverEvent retired(context);
   retire(std::move(retired));
@@ -171,7 +170,7 @@ TEST_CASE_METHOD(RecordingFixture, "the ends of graphs and execs destroy what gr
   CHECK(collect() == 3);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "recording, waiting and asking collect nothing", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying collect nothing", "[retired]") {
   DriverEvent event = timed();
   const DriverEvent end = timed();
   StreamCapture capture(context, stream);
@@ -196,7 +195,7 @@ TEST_CASE_METHOD(RecordingFixture, "recording, waiting and asking collect nothin
   CHECK(collect() == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "what collect cannot destroy goes to the hook, and the rest is destroyed",
+TEST_CASE_METHOD(RecordingFixture, "collect reports events that it cannot destroy and destroys the others",
                  "[retired]") {
   HookedErrors hooked;
   DriverEvent first(context), second(context);
@@ -209,7 +208,7 @@ TEST_CASE_METHOD(RecordingFixture, "what collect cannot destroy goes to the hook
   driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "where there is no memory to remember an event by, the hook is told",
+TEST_CASE_METHOD(RecordingFixture, "the error hook is told if there is no memory to remember a retired event",
                  "[retired]") {
   HookedErrors hooked;
   DriverEvent event(context);
@@ -225,7 +224,8 @@ TEST_CASE_METHOD(RecordingFixture, "where there is no memory to remember an even
   driver.table().cuEventDestroy_v4000(nullptr);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads retire and collect at once, and each event is destroyed once",
+TEST_CASE_METHOD(RecordingFixture,
+                 "each event is destroyed once while threads retire and collect concurrently",
                  "[retired][threads]") {
   constexpr std::size_t threads = 8, each = 500;
   std::atomic<std::size_t> collected{0};

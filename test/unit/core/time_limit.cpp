@@ -42,7 +42,7 @@ struct EarlyClock {
 
 } // namespace
 
-TEST_CASE("a timeout is any duration in nanoseconds", "[time_limit]") {
+TEST_CASE("a timeout converts any duration to nanoseconds", "[time_limit]") {
   static_assert(TimeLimit().nanoseconds() == 0ns);
   static_assert(TimeLimit(3ms).nanoseconds() == 3'000'000ns);
   CHECK(of(1min) == 60s);
@@ -56,7 +56,7 @@ TEST_CASE("a timeout is any duration in nanoseconds", "[time_limit]") {
   CHECK(of(nanoseconds(9'007'199'254'740'993)) == nanoseconds(9'007'199'254'740'993)); // no double has it
 }
 
-TEST_CASE("a timeout that has no room in nanoseconds means forever", "[time_limit]") {
+TEST_CASE("a timeout that does not fit in nanoseconds means forever", "[time_limit]") {
   CHECK(of(nanoseconds::max()) == forever);
   CHECK(of(std::chrono::microseconds::max()) == forever);
   CHECK(of(std::chrono::milliseconds::max()) == forever);
@@ -77,7 +77,7 @@ TEST_CASE("a timeout that is negative or not a number is zero", "[time_limit]") 
   CHECK(of(duration<double>(-std::numeric_limits<double>::infinity())) == 0ns);
 }
 
-TEST_CASE("a deadline of steady_clock is that time, on whichever clock stands for it", "[time_limit]") {
+TEST_CASE("a deadline of steady_clock keeps its time, also on a simulated clock", "[time_limit]") {
   using Seconds = std::chrono::time_point<steady_clock, std::chrono::seconds>;
   using Precise = std::chrono::time_point<steady_clock, duration<double>>;
   for (const nanoseconds now : {0ns, 77ns}) {
@@ -93,7 +93,7 @@ TEST_CASE("a deadline of steady_clock is that time, on whichever clock stands fo
   }
 }
 
-TEST_CASE("a deadline of another clock is as far away as on that clock", "[time_limit]") {
+TEST_CASE("a deadline of another clock is as far away as it is on that clock", "[time_limit]") {
   constexpr nanoseconds now = 1'000s;
   CHECK(Deadline(EarlyClock::time_point(-70s)).at(now) == now + 30s);
   CHECK(Deadline(EarlyClock::time_point(-130s)).at(now) == now - 30s);

@@ -25,7 +25,8 @@ static_assert(!noexcept(capture_status(std::declval<const Context&>(), CUstream(
 static_assert((unsigned(RecordFlags::external_in_capture) & CU_EVENT_RECORD_EXTERNAL) == 0);
 static_assert((unsigned(WaitFlags::external_in_capture) & CU_EVENT_WAIT_EXTERNAL) == 0);
 
-TEST_CASE_METHOD(RecordingFixture, "capture_status asks of the stream it is given, in its context if default",
+TEST_CASE_METHOD(RecordingFixture,
+                 "capture_status asks about the given stream, in its context for a default stream",
                  "[capture]") {
   CHECK(capture_status(context, stream) == CaptureStatus::none);
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamIsCapturing", nullptr}});
@@ -40,7 +41,8 @@ TEST_CASE_METHOD(RecordingFixture, "capture_status asks of the stream it is give
              ContainsSubstring("CU_STREAM_NON_BLOCKING"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a CaptureModeGuard sets the mode for its scope, and nests", "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "a CaptureModeGuard sets the mode for its scope, and guards nest",
+                 "[capture]") {
   {
     const CaptureModeGuard relaxed(driver);
     CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -58,7 +60,7 @@ TEST_CASE_METHOD(RecordingFixture, "a CaptureModeGuard sets the mode for its sco
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a CaptureModeGuard destroyed on another thread reports and undoes nothing",
+                 "a CaptureModeGuard destroyed on another thread undoes nothing and reports it",
                  "[capture][threads]") {
   auto guard = std::make_unique<CaptureModeGuard>(driver);
   std::thread([&] {
@@ -72,7 +74,7 @@ TEST_CASE_METHOD(RecordingFixture,
   recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture is a begin, an end and a graph", "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture begins, ends and returns a graph", "[capture]") {
   {
     StreamCapture capture(context, stream);
     const Graph graph = capture.end();
@@ -85,7 +87,8 @@ TEST_CASE_METHOD(RecordingFixture, "a capture is a begin, an end and a graph", "
                                                              {"cuGraphDestroy", nullptr}});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream is one of its context's", "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream uses the stream of its context",
+                 "[capture]") {
   { StreamCapture capture(context, CU_STREAM_PER_THREAD); }
   int seen = 0;
   for (const Call& call : recording.calls_with_contexts())
@@ -96,7 +99,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream is one of its 
   CHECK(seen == 2);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph dropped, silently",
+TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph destroyed silently",
                  "[capture]") {
   HookedErrors hooked;
   { StreamCapture capture(context, stream); }
@@ -121,7 +124,8 @@ TEST_CASE_METHOD(RecordingFixture, "the destructor of a capture reports what it 
   driver.table().cuGraphDestroy_v10000(nullptr); // the one that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the first error of an unwinding capture is the one to see", "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "the first error of an unwinding capture is the one that is reported",
+                 "[capture]") {
   HookedErrors hooked;
   recording.end_capture_result(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   const auto capture_and_throw = [&] {
@@ -132,7 +136,7 @@ TEST_CASE_METHOD(RecordingFixture, "the first error of an unwinding capture is t
   CHECK(hooked.take() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an end that fails is an end", "[capture][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture whose end fails is over", "[capture][cause]") {
   const auto failing = [&]<class Exception>(std::type_identity<Exception>, CUresult result,
                                             const char* advice) {
     StreamCapture capture(context, stream);
@@ -152,7 +156,7 @@ TEST_CASE_METHOD(RecordingFixture, "an end that fails is an end", "[capture][cau
   CHECK(recording.calls().empty()); // nothing is ended a second time
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why, and ends nothing",
+TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why and ends nothing",
                  "[capture][cause]") {
   recording.fail_next("cuStreamBeginCapture", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { StreamCapture capture(context, CU_STREAM_LEGACY); }),
@@ -165,7 +169,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why, and en
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a record that keeps its event is external, and the graph's from the end on",
+                 "StreamCapture::record records externally, and the graph owns the event after the end",
                  "[capture][retain]") {
   {
     StreamCapture capture(context, stream);
@@ -188,8 +192,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(collect() == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event that cannot be recorded stays the caller's",
-                 "[capture][retain]") {
+TEST_CASE_METHOD(RecordingFixture, "the caller keeps an event that cannot be recorded", "[capture][retain]") {
   StreamCapture capture(context, stream);
   DriverEvent event = timed();
   recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -201,7 +204,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event that cannot be recorded stays the c
   refusal<EmptyEvent>([&] { capture.record(DriverEvent(), stream); });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an abandoned capture destroys its graph before the events it kept",
+TEST_CASE_METHOD(RecordingFixture, "an abandoned capture destroys its graph before the events that it kept",
                  "[capture][retain]") {
   {
     StreamCapture capture(context, stream);
@@ -211,7 +214,8 @@ TEST_CASE_METHOD(RecordingFixture, "an abandoned capture destroys its graph befo
   CHECK(recording.calls() == Names{"cuStreamEndCapture", "cuGraphDestroy", "cuCtxGetId", "cuEventDestroy"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "external_in_capture asks once, then makes the call that fits",
+TEST_CASE_METHOD(RecordingFixture,
+                 "external_in_capture asks for the capture status once, then makes the matching call",
                  "[capture][external]") {
   DriverEvent event(context);
   recording.calls();
@@ -255,7 +259,8 @@ TEST_CASE_METHOD(RecordingFixture, "external_in_capture on a default stream asks
   CHECK(recording.wait_flags() == CU_EVENT_WAIT_EXTERNAL);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "where the status cannot be had, nothing is recorded and nothing waits",
+TEST_CASE_METHOD(RecordingFixture,
+                 "nothing is recorded and nothing waits if the capture status is unavailable",
                  "[capture][external]") {
   DriverEvent event(context);
   for (CUstream const standard : {CU_STREAM_LEGACY, stream}) {
@@ -269,7 +274,8 @@ TEST_CASE_METHOD(RecordingFixture, "where the status cannot be had, nothing is r
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a whole context is recorded, or waits, by one call with none current",
+TEST_CASE_METHOD(RecordingFixture,
+                 "record_context and wait_context make one call each, with no context current",
                  "[capture][context]") {
   DriverEvent event(context);
   const auto green = reinterpret_cast<CUgreenCtx>(std::uintptr_t{0x6000});
@@ -300,8 +306,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused record of a whole context says why
   refusal<EmptyEvent>([&] { empty.wait_context(context); });
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "an older driver cannot record a whole context, and the error says since when",
+TEST_CASE_METHOD(RecordingFixture, "record_context on an older driver throws and names the version it needs",
                  "[capture][context]") {
   const Driver old = RecordingDriver::driver(12000);
   const Context there = Context::borrow(context_handle(1), old);
@@ -321,7 +326,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, a capture leaves nothing behind",
+TEST_CASE_METHOD(RecordingFixture, "a capture leaves nothing behind whichever driver call fails",
                  "[capture][fault]") {
   fail_each_call([&] { StreamCapture capture(context, stream); });
   fail_each_call([&] { StreamCapture capture(context, CU_STREAM_PER_THREAD); });

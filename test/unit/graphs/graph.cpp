@@ -28,7 +28,7 @@ static_assert(sizeof(EventRecordNode) == sizeof(CUgraphNode) && sizeof(EventWait
 static_assert(!std::is_convertible_v<CUgraphNode, EventRecordNode> &&
               !std::is_convertible_v<EventWaitNode, EventRecordNode>);
 
-TEST_CASE_METHOD(RecordingFixture, "a graph needs no context but to be instantiated", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a graph needs a current context only to be instantiated", "[graph]") {
   const DriverEvent event = timed();
   recording.calls();
   {
@@ -50,7 +50,7 @@ TEST_CASE_METHOD(RecordingFixture, "a graph needs no context but to be instantia
         std::vector<Call>{{"cuGraphExecDestroy", nullptr}, {"cuGraphDestroy", nullptr}});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a launch is one call, in the graph's context where the stream is default",
+TEST_CASE_METHOD(RecordingFixture, "a launch makes one call, in the graph's context for a default stream",
                  "[graph]") {
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   exec.launch(stream);
@@ -63,7 +63,7 @@ TEST_CASE_METHOD(RecordingFixture, "a launch is one call, in the graph's context
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a node's event is read back and re-pointed by one call each", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "reading and setting a node's event make one call each", "[graph]") {
   const DriverEvent first = timed(), second = timed();
   Graph graph(context);
   const EventRecordNode record = graph.add_record(first);
@@ -86,8 +86,7 @@ TEST_CASE_METHOD(RecordingFixture, "a node's event is read back and re-pointed b
   CHECK(recording.calls() == Names{"cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "event_nodes are those that record and those that wait, and no others",
-                 "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "event_nodes returns all record and wait nodes and no others", "[graph]") {
   const Graph graph = Graph::borrow(context, graph_handle(1));
   CHECK(graph.event_nodes().records.empty());
   CHECK(recording.calls() == Names{"cuGraphGetNodes"}); // of no nodes, nothing more is asked
@@ -126,7 +125,7 @@ TEST_CASE_METHOD(RecordingFixture, "the node of an event is found if there is ex
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an empty event reaches no driver call", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches a driver call", "[graph]") {
   Graph graph(context);
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   const EventRecordNode record(node_handle(0));
@@ -161,7 +160,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event of one driver never reaches the gra
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a graph keeps an event until its user object ends, and makes no call then",
+                 "a graph keeps an event until its user object ends, and that end makes no driver call",
                  "[graph][retain]") {
   DriverEvent event = timed();
   Graph graph(context);
@@ -194,7 +193,7 @@ TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context", 
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "where retain fails the event stays the caller's", "[graph][retain]") {
+TEST_CASE_METHOD(RecordingFixture, "the caller keeps the event if retain fails", "[graph][retain]") {
   DriverEvent event = timed();
   CUevent const handle = event.native_handle();
   Graph graph(context);
@@ -211,7 +210,7 @@ TEST_CASE_METHOD(RecordingFixture, "where retain fails the event stays the calle
   event.record(stream);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and hands back the one before",
+TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and returns the previous ones",
                  "[graph]") {
   const EventRecordNode record(node_handle(1));
   const EventWaitNode wait(node_handle(2));
@@ -242,7 +241,7 @@ TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and han
                        "cuCtxGetId", "cuEventDestroy"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused event says which context or node it was for",
+TEST_CASE_METHOD(RecordingFixture, "the error for a refused event says which context or node it was for",
                  "[graph][cause]") {
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   const DriverEvent event = timed();
@@ -254,7 +253,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused event says which context or node i
              ContainsSubstring("another context") && ContainsSubstring("this graph"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or an exec empty, and calls on it throw",
+TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty, and calls on it throw",
                  "[graph]") {
   Graph graph(context);
   CUgraph const handle = graph.native_handle();
@@ -323,7 +322,7 @@ TEST_CASE_METHOD(RecordingFixture, "a borrowed graph or exec is never destroyed"
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the hook", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the error hook", "[graph]") {
   HookedErrors hooked;
   recording.fail_next("cuGraphDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   { const Graph graph(context); }
@@ -334,7 +333,7 @@ TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the hook"
   driver.table().cuGraphDestroy_v10000(nullptr); // the one that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, a graph leaves nothing behind",
+TEST_CASE_METHOD(RecordingFixture, "a graph leaves nothing behind whichever driver call fails",
                  "[graph][fault]") {
   recording.graph_nodes({CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT});
   fail_each_call([&] {

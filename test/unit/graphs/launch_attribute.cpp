@@ -17,7 +17,8 @@ static_assert(!noexcept(programmatic_event(DriverEvent())) &&
 static_assert(std::is_trivially_copyable_v<CUlaunchAttribute>);
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a programmatic event carries the event and its trigger, and no call is made", "[launch]") {
+                 "programmatic_event carries the event and its trigger and makes no driver call",
+                 "[launch]") {
   const DriverEvent event(context, EventFlags::blocking_sync);
   recording.calls();
   const CUlaunchAttribute at_end = programmatic_event(event);
@@ -30,7 +31,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a launch completion event carries the event, and no call is made",
+TEST_CASE_METHOD(RecordingFixture, "launch_completion_event carries the event and makes no driver call",
                  "[launch]") {
   const DriverEvent event(context);
   recording.calls();
@@ -42,7 +43,7 @@ TEST_CASE_METHOD(RecordingFixture, "a launch completion event carries the event,
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a driver without the attribute is named as the cause",
+TEST_CASE_METHOD(RecordingFixture, "launch_completion_event names the driver's version if it is too old",
                  "[launch][cause]") {
   const DriverEvent event =
       DriverEvent::borrow(Context::borrow(context.native_handle(), RecordingDriver::driver(12020)),
@@ -52,7 +53,7 @@ TEST_CASE_METHOD(RecordingFixture, "a driver without the attribute is named as t
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "an event that a launch cannot record is refused with what to make instead",
+                 "an event that a launch cannot record is refused, and the error says what to create instead",
                  "[launch][cause]") {
   for (const EventFlags flags :
        {EventFlags::timing, EventFlags::interprocess, EventFlags::timing | EventFlags::blocking_sync}) {

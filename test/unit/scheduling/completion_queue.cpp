@@ -86,7 +86,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback runs once, inside poll, when its work
   CHECK(results.size() == 1);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a poll asks once for a stream",
+TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a poll makes one per stream",
                  "[queue]") {
   queue.when_complete(stream, note()); // makes the event
   queue.poll();
@@ -103,7 +103,7 @@ TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a pol
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks run in the order of submission for a stream", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks of a stream run in the order of submission", "[queue]") {
   std::vector<int> order[3];
   all_pending();
   for (int i = 0; i < 100; ++i) {
@@ -119,7 +119,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks run in the order of submission for a s
   }
 }
 
-TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending holds up no other", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending delays no other stream", "[queue]") {
   std::vector<int> ran;
   all_pending();
   for (int i = 0; i < 6; ++i)
@@ -133,7 +133,7 @@ TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending holds up n
   CHECK(ran == std::vector{0, 2, 4, 1, 3, 5});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a sweep that finds nothing costs a query for each stream", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a poll that finds nothing costs one query per stream", "[queue]") {
   constexpr std::size_t callbacks = 100'000, streams = 64;
   std::size_t ran = 0;
   all_pending();
@@ -152,7 +152,7 @@ TEST_CASE_METHOD(QueueFixture, "a sweep that finds nothing costs a query for eac
   CHECK(ran == callbacks);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a sticky fault goes once to every callback that is pending", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a sticky fault reaches every pending callback once", "[queue]") {
   const CUresult fault = GENERATE(CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED);
   for (int i = 0; i < 10; ++i)
     queue.when_complete(stream_handle(i % 2 ? 1 : 2), note());
@@ -164,7 +164,7 @@ TEST_CASE_METHOD(QueueFixture, "a sticky fault goes once to every callback that 
   CHECK(queue.poll() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "any other answer is that of one callback", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "any other error reaches only one callback", "[queue]") {
   for (int i = 0; i < 3; ++i)
     queue.when_complete(stream, note());
   recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE);
@@ -172,7 +172,8 @@ TEST_CASE_METHOD(QueueFixture, "any other answer is that of one callback", "[que
   CHECK(results == Results{CUDA_ERROR_INVALID_VALUE, CUDA_SUCCESS, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "what a callback throws goes to the hook, and the others run", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "an exception of a callback goes to the error hook, and the others run",
+                 "[queue]") {
   HookedErrors hooked;
   queue.when_complete(stream, [](CUresult) { throw InvalidValue("cuLaunchKernel"); });
   CHECK(queue.poll() == 1);
@@ -189,7 +190,8 @@ TEST_CASE_METHOD(QueueFixture, "what a callback throws goes to the hook, and the
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and their polls find nothing", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and a poll inside a callback runs nothing",
+                 "[queue]") {
   int rounds = 0;
   std::size_t nested = 0;
   struct Again {
@@ -213,7 +215,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and their polls find
   CHECK(RecordingDriver::live_events() == events_before + 1); // the same one, again and again
 }
 
-TEST_CASE_METHOD(QueueFixture, "a second poll returns at once", "[queue][threads]") {
+TEST_CASE_METHOD(QueueFixture, "a concurrent poll returns at once", "[queue][threads]") {
   std::size_t second = 1;
   queue.when_complete(stream, [&](CUresult) { std::thread([&] { second = queue.poll(); }).join(); });
   queue.when_complete(stream, note());
@@ -221,7 +223,7 @@ TEST_CASE_METHOD(QueueFixture, "a second poll returns at once", "[queue][threads
   CHECK(second == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks run in the poller's capture mode, as it was before", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks run in the capture mode of the polling thread", "[queue]") {
   std::vector<CUstreamCaptureMode> modes;
   for (int i = 0; i < 2; ++i)
     queue.when_complete(stream, [&](CUresult) { modes.push_back(recording.capture_mode()); });
@@ -232,7 +234,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks run in the poller's capture mode, as i
   recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-TEST_CASE_METHOD(QueueFixture, "a capturing stream is refused before anything else is asked",
+TEST_CASE_METHOD(QueueFixture, "a capturing stream is refused before any other driver call",
                  "[queue][capture]") {
   queue.reserve(1);
   recording.calls();
@@ -247,7 +249,7 @@ TEST_CASE_METHOD(QueueFixture, "a capturing stream is refused before anything el
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a default stream is that of the queue's context", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a default stream means the one of the queue's context", "[queue]") {
   queue.reserve(1);
   CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   recording.context_stack().push_back(context_handle(2));
@@ -262,7 +264,7 @@ TEST_CASE_METHOD(QueueFixture, "a default stream is that of the queue's context"
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "what is refused is neither moved from nor run", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a refused callback is neither moved from nor run", "[queue]") {
   int alive = 0;
   {
     Counted callback(alive);
@@ -287,14 +289,15 @@ TEST_CASE_METHOD(QueueFixture, "what is refused is neither moved from nor run", 
   CHECK(alive == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused by name", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused, and the error names the contexts",
+                 "[queue]") {
   recording.stream_context(context_handle(2));
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
   const std::string why = refusal<ContextMismatch>([&] { queue.when_complete(stream, note()); });
   CHECK(why.find("another context than the queue") != std::string::npos);
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks are functions, lambdas and what else can be called", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks can be functions, lambdas and other callables", "[queue]") {
   times_called = 0;
   queue.when_complete(stream, count_call);
   queue.when_complete(stream, &count_call);
@@ -309,7 +312,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks are functions, lambdas and what else c
   CHECK(times_called == 1 + 1 + 1 + 3 + 2 + 1);
 }
 
-TEST_CASE_METHOD(QueueFixture, "the end of a queue waits for nothing, and yet runs each callback",
+TEST_CASE_METHOD(QueueFixture, "the destructor of a queue never waits and still runs each callback",
                  "[queue]") {
   all_pending();
   {
@@ -345,7 +348,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback may destroy its queue", "[queue]") {
   CHECK_FALSE(mine.has_value());
 }
 
-TEST_CASE_METHOD(QueueFixture, "an empty queue refuses, and finds nothing", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "an empty queue refuses submissions, and its poll finds nothing", "[queue]") {
   CompletionQueue empty;
   CHECK_FALSE(empty);
   CHECK(empty.poll() == 0);
@@ -372,7 +375,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue moves with its callbacks", "[queue]") {
   CHECK(results == Results{CUDA_ERROR_NOT_READY, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a default stream may be named with the queue's context, and with no other",
+TEST_CASE_METHOD(QueueFixture, "a default stream can be named only with the queue's own context",
                  "[queue][context]") {
   CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, stream_handle(1));
   const Context other = Context::borrow(context_handle(2), driver);
@@ -404,7 +407,7 @@ TEST_CASE_METHOD(QueueFixture, "a default stream may be named with the queue's c
   CHECK(empty.try_when_complete(context, any, note()) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions by any threads",
+TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions of any thread",
                  "[queue][reserve][threads]") {
   queue.reserve(64);
   const auto submit = [&](int count) {
@@ -455,12 +458,13 @@ TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what
   }
 }
 
-TEST_CASE_METHOD(QueueFixture, "a reservation has a limit, which is told before memory is taken", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a reservation beyond the limit is refused before memory is allocated",
+                 "[queue]") {
   CHECK_THROWS_AS(queue.reserve(std::size_t{1} << 40), InvalidValue);
   CHECK(queue.try_reserve(std::size_t{1} << 40) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_METHOD(QueueFixture, "with room reserved, submissions make no event", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event", "[queue]") {
   queue.reserve(200);
   CHECK(RecordingDriver::live_events() == events_before + 200);
   recording.calls();
@@ -471,7 +475,7 @@ TEST_CASE_METHOD(QueueFixture, "with room reserved, submissions make no event", 
   CHECK(queue.poll() == 200);
 }
 
-TEST_CASE_METHOD(QueueFixture, "no failing call loses a callback", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback", "[queue]") {
   queue.reserve(4);
   events_before += 4; // the pool's, for as long as the queue lives
   fail_each_call([&] {
@@ -498,7 +502,7 @@ TEST_CASE_METHOD(QueueFixture, "no failing call loses a callback", "[queue]") {
   events_before -= 4;
 }
 
-TEST_CASE_METHOD(QueueFixture, "where no event can be made, nothing is submitted", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "nothing is submitted if no event can be created", "[queue]") {
   recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(queue.when_complete(stream, note()), OutOfMemory);
   recording.fail_next("cuEventCreate", CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -544,7 +548,7 @@ OwnedTask fail_after(CompletionQueue& queue, CUstream stream) {
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "a coroutine goes on inside poll, with the result", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a coroutine resumes inside poll with the result", "[queue][coroutine]") {
   await_each(queue, {stream, stream_handle(2), nullptr}, results);
   CHECK(results.empty());
   for (std::size_t n = 1; n <= 3; ++n) {
@@ -555,7 +559,7 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine goes on inside poll, with the result
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a coroutine whose wait is refused goes on at once", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a coroutine whose wait is refused resumes at once", "[queue][coroutine]") {
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   await_each(queue, {stream}, results);
   CHECK(results == Results{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED});
@@ -573,7 +577,7 @@ Task await_named(CompletionQueue& queue, const Context& context, CUstream stream
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "a coroutine names the context of a default stream", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a coroutine can name the context of a default stream", "[queue][coroutine]") {
   await_named(queue, context, nullptr, results);
   CHECK(queue.pending() == 1);
   CHECK(queue.poll() == 1);
@@ -582,7 +586,8 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine names the context of a default strea
   CHECK(results == Results{CUDA_SUCCESS, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_CONTEXT});
 }
 
-TEST_CASE_METHOD(QueueFixture, "the end of a queue leaves no coroutine suspended", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "the destructor of a queue leaves no coroutine suspended",
+                 "[queue][coroutine]") {
   all_pending();
   {
     CompletionQueue ending(context);
@@ -591,14 +596,15 @@ TEST_CASE_METHOD(QueueFixture, "the end of a queue leaves no coroutine suspended
   CHECK(results == Results{CUDA_ERROR_NOT_READY, CUDA_ERROR_ILLEGAL_STATE});
 }
 
-TEST_CASE_METHOD(QueueFixture, "what a coroutine throws goes to the hook", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "an exception of a coroutine goes to the error hook", "[queue][coroutine]") {
   HookedErrors hooked;
   const OwnedTask task = fail_after(queue, stream);
   CHECK(queue.poll() == 1);
   CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads submit and poll at once, and each callback runs once, in order",
+TEST_CASE_METHOD(RecordingFixture,
+                 "each callback runs once and in order while threads submit and poll concurrently",
                  "[queue][threads]") {
   static constexpr std::size_t submitters = 6, pollers = 2, streams = 3, each = 2000;
   CompletionQueue queue(context);
@@ -655,7 +661,7 @@ bool exits_with_0(pid_t child) {
 } // namespace
 
 TEST_CASE_METHOD(QueueFixture,
-                 "in a forked child what was pending runs once and in order, whatever a poll was doing",
+                 "pending callbacks run once and in order in a forked child, whatever a poll was doing",
                  "[queue][fork]") {
   static constexpr std::size_t most = 200'000;
   std::vector<std::atomic<int>> times(most);
@@ -710,7 +716,7 @@ TEST_CASE_METHOD(QueueFixture,
     queue.poll();
 }
 
-TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll goes on in the child", "[queue][fork]") {
+TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll continues in the child", "[queue][fork]") {
   pid_t child = -1;
   std::size_t nested = 1;
   queue.when_complete(stream, [&](CUresult) {

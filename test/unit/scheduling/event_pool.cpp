@@ -83,7 +83,7 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "an event is made once and then used again", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "an event is created once and then reused", "[pool]") {
   EventPool pool(context);
   CHECK(recording.calls().empty());
   CUevent first = nullptr;
@@ -103,7 +103,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event is made once and then used again", 
   CHECK(other.event().context() == context);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "acquiring and returning makes no driver call and no allocation",
+TEST_CASE_METHOD(RecordingFixture, "acquiring and returning make no driver call and no allocation",
                  "[pool]") {
   EventPool pool(context);
   pool.reserve(8);
@@ -119,8 +119,7 @@ TEST_CASE_METHOD(RecordingFixture, "acquiring and returning makes no driver call
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "a thread that only acquires and one that only returns are served by the reserve",
+TEST_CASE_METHOD(RecordingFixture, "the reserve serves a thread that only acquires and one that only returns",
                  "[pool]") {
   EventPool pool(context);
   Worker worker;
@@ -134,7 +133,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(counters.idle == counters.created);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "what the pool is made with is what its events are made with", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "events are created with the flags of their pool", "[pool]") {
   EventPool pool(context, EventFlags::timing, 3);
   CHECK(pool.context() == context);
   CHECK(pool.flags() == EventFlags::timing);
@@ -142,7 +141,7 @@ TEST_CASE_METHOD(RecordingFixture, "what the pool is made with is what its event
   CHECK(pool.acquire().event().flags() == EventFlags::timing);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a lease that has not recorded answers nothing", "[pool][lease]") {
+TEST_CASE_METHOD(RecordingFixture, "calls on an unrecorded lease throw NeverRecorded", "[pool][lease]") {
   EventPool pool(context, EventFlags::timing);
   const auto check = [&](PooledEvent& lease, PooledEvent& end) {
     recording.calls();
@@ -272,7 +271,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does 
   CHECK(pool.counters().idle == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event for a graph is taken out of the pool", "[pool][lease]") {
+TEST_CASE_METHOD(RecordingFixture, "an event can be detached from the pool for a graph", "[pool][lease]") {
   EventPool pool(context);
   {
     Graph graph(context);
@@ -286,7 +285,8 @@ TEST_CASE_METHOD(RecordingFixture, "an event for a graph is taken out of the poo
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "counters say what was made, used again, and is idle", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "counters tell how many events were created, reused and are idle",
+                 "[pool]") {
   EventPool pool(context);
   {
     const auto leases = acquire(pool, 10);
@@ -306,8 +306,7 @@ TEST_CASE_METHOD(RecordingFixture, "counters say what was made, used again, and 
   CHECK(pool.counters().reused + pool.counters().created == 20);
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "no more than max_idle events are idle; the rest is retired, not destroyed",
+TEST_CASE_METHOD(RecordingFixture, "at most max_idle events are idle, and the others are retired",
                  "[pool][max_idle]") {
   for (const std::size_t most : {0U, 1U, 5U, 64U, 100U}) {
     CAPTURE(most);
@@ -344,7 +343,7 @@ TEST_CASE_METHOD(RecordingFixture, "max_idle holds for all threads together", "[
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "reserve makes what is missing", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "reserve creates the missing events", "[pool]") {
   EventPool pool(context, EventFlags::none, 200);
   { const auto leases = acquire(pool, 3); }
   pool.reserve(10);
@@ -390,7 +389,7 @@ std::uint64_t created_by(EventPool& pool, Worker* workers, const std::vector<std
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "what is reserved serves any threads, in any shares",
+TEST_CASE_METHOD(RecordingFixture, "a reservation serves any threads, in any shares",
                  "[pool][reserve][threads]") {
   const std::vector<std::vector<std::size_t>> shares = {
       {64}, {1, 63}, {1, 1, 62}, {32, 31, 1}, {10, 10, 10, 34}, {1, 1, 1, 1, 60}, {60, 1, 1, 1, 1}};
@@ -411,7 +410,7 @@ TEST_CASE_METHOD(RecordingFixture, "what is reserved serves any threads, in any 
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a reservation is on top of what is on lease",
+TEST_CASE_METHOD(RecordingFixture, "a reservation does not count events on lease",
                  "[pool][reserve][threads]") {
   EventPool pool(context);
   Worker workers[3];
@@ -427,7 +426,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reservation is on top of what is on lease"
   CHECK(pool.counters().created == 105);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a reservation does not fall below by room that threads have taken",
+TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a reservation",
                  "[pool][reserve][max_idle][threads]") {
   EventPool pool(context, EventFlags::none, 64);
   Worker workers[2];
@@ -445,7 +444,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reservation does not fall below by room th
   CHECK(pool.counters().created == 64);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "reserve counts what threads keep, and never makes more than max_idle",
+TEST_CASE_METHOD(RecordingFixture, "reserve counts cached events and never creates more than max_idle",
                  "[pool][reserve][max_idle]") {
   EventPool pool(context, EventFlags::none, 64);
   Worker worker;
@@ -482,7 +481,7 @@ TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads retu
   CHECK(RecordingDriver::live_events() == events_before + long(pool.counters().idle));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never make an event",
+TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never create an event",
                  "[pool][reserve][threads]") {
   constexpr std::size_t threads = 6, at_most = 16;
   EventPool pool(context);
@@ -506,7 +505,7 @@ TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never make an e
   CHECK(pool.counters().created == threads * at_most);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the promise of a reservation ends with trim", "[pool][reserve]") {
+TEST_CASE_METHOD(RecordingFixture, "trim ends a reservation", "[pool][reserve]") {
   EventPool pool(context);
   Worker worker;
   pool.reserve(40);
@@ -519,7 +518,7 @@ TEST_CASE_METHOD(RecordingFixture, "the promise of a reservation ends with trim"
   CHECK(pool.counters().idle == kept_there);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "what is detached is not counted, also beside creations on other threads",
+TEST_CASE_METHOD(RecordingFixture, "detached events are not counted, even while other threads create events",
                  "[pool][threads]") {
   EventPool pool(context);
   constexpr std::size_t threads = 4;
@@ -534,7 +533,8 @@ TEST_CASE_METHOD(RecordingFixture, "what is detached is not counted, also beside
   CHECK(pool.counters().high_water <= threads);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "trim destroys what is idle, but for what other threads keep", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cached by other threads",
+                 "[pool]") {
   EventPool pool(context);
   pool.reserve(200);
   const PooledEvent leased = pool.acquire();
@@ -574,7 +574,7 @@ TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the 
   CHECK(pool.counters().reused == 50);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a lease that a thread's end destroys goes to the reserve",
+TEST_CASE_METHOD(RecordingFixture, "a lease destroyed at the end of a thread goes to the reserve",
                  "[pool][threads]") {
   EventPool pool(context);
   elsewhere([&] {
@@ -589,7 +589,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease that a thread's end destroys goes to
   CHECK(pool.counters().idle == 6);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the end of the pool destroys what is idle, on whichever thread",
+TEST_CASE_METHOD(RecordingFixture, "the destructor of a pool destroys idle events of all threads",
                  "[pool][end]") {
   Worker worker;
   {
@@ -606,7 +606,7 @@ TEST_CASE_METHOD(RecordingFixture, "the end of the pool destroys what is idle, o
   });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool, and are retired", "[pool][end]") {
+TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool and are then retired", "[pool][end]") {
   Worker worker;
   std::optional<EventPool> pool(context);
   auto leases = acquire(*pool, 3);
@@ -634,7 +634,8 @@ TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool, and are retired", "
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a thread tells a new pool from one that has ended", "[pool][end]") {
+TEST_CASE_METHOD(RecordingFixture, "a thread distinguishes a new pool from one that has ended",
+                 "[pool][end]") {
   Worker worker;
   std::vector<PooledEvent> old_leases;
   for (int generation = 0; generation < 10; ++generation) {
@@ -657,8 +658,7 @@ TEST_CASE_METHOD(RecordingFixture, "a thread tells a new pool from one that has 
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "the pool lets go of its context at its end, and a lease when it is collected",
+TEST_CASE_METHOD(RecordingFixture, "a pool drops its context when it ends, and a lease when it is collected",
                  "[pool][end]") {
   const long contexts = RecordingDriver::live_contexts();
   Worker worker;
@@ -680,7 +680,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses, and pools move", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses calls, and pools can be moved", "[pool]") {
   EventPool empty;
   PooledEvent lease;
   CHECK_FALSE(empty);
@@ -710,7 +710,7 @@ TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses, and pools move", "[po
   CHECK(empty.try_acquire(lease) == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "wait_stream records on the one and makes the other wait",
+TEST_CASE_METHOD(RecordingFixture, "wait_stream records on one stream and makes the other wait",
                  "[pool][wait_stream]") {
   EventPool pool(context);
   pool.reserve(1);
@@ -737,7 +737,7 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream records on the one and makes the
   CHECK(pool.counters().idle == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a lease is recorded on a default stream of the pool's context, by name",
+TEST_CASE_METHOD(RecordingFixture, "a lease can name the context of a default stream to record on",
                  "[pool][lease][context]") {
   EventPool pool(context);
   const Context other = Context::borrow(context_handle(2), driver);
@@ -777,7 +777,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease is recorded on a default stream of t
   CHECK(unrecorded.try_wait(other, stream) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "wait_stream names the contexts of default streams",
+TEST_CASE_METHOD(RecordingFixture, "wait_stream can name the contexts of default streams",
                  "[pool][wait_stream][context]") {
   EventPool pool(context);
   const Context other = Context::borrow(context_handle(2), driver);
@@ -806,7 +806,7 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream names the contexts of default st
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a lease is waited for, for any duration and until any clock's time",
+TEST_CASE_METHOD(RecordingFixture, "a timed wait for a lease takes any duration and any clock's time",
                  "[pool][lease]") {
   EventPool pool(context);
   PooledEvent lease = pool.acquire();
@@ -910,7 +910,7 @@ TEST_CASE_METHOD(RecordingFixture,
     driver.table().cuEventDestroy_v4000(nullptr); // those whose destruction the test has made fail
 }
 
-TEST_CASE_METHOD(RecordingFixture, "where the context is lost, leases say so and the end is silent",
+TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool ends silently",
                  "[pool][end]") {
   HookedErrors hooked;
   {
@@ -936,7 +936,7 @@ TEST_CASE_METHOD(RecordingFixture, "where the context is lost, leases say so and
     driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count them
 }
 
-TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, no event is lost or comes twice",
+TEST_CASE_METHOD(RecordingFixture, "no event is lost or returned twice whichever driver call fails",
                  "[pool][fault]") {
   // A pool that keeps nothing, so that each event's end is told of by collect().
   const auto with_pool = [&](const std::function<void(EventPool&)>& use) {
@@ -963,7 +963,7 @@ TEST_CASE_METHOD(RecordingFixture, "whichever driver call fails, no event is los
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "what the end of the pool cannot destroy goes to the hook, and the rest goes",
+                 "the destructor of a pool reports events that it cannot destroy and destroys the others",
                  "[pool][fault]") {
   HookedErrors hooked;
   for (const std::string_view failing : {"cuEventDestroy", "cuCtxGetId"}) {
@@ -979,8 +979,7 @@ TEST_CASE_METHOD(RecordingFixture,
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a creation that fails in reserve leaves what was made before",
-                 "[pool][fault]") {
+TEST_CASE_METHOD(RecordingFixture, "reserve keeps the events created before a failure", "[pool][fault]") {
   EventPool pool(context);
   pool.reserve(2);
   recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
@@ -990,7 +989,8 @@ TEST_CASE_METHOD(RecordingFixture, "a creation that fails in reserve leaves what
   CHECK(pool.counters().created == 5);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand on and return at once", "[pool][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand over and return leases concurrently",
+                 "[pool][threads]") {
   constexpr std::size_t threads = 8, rounds = 300;
   EventPool pool(context, EventFlags::none, 500);
   {
@@ -1027,7 +1027,7 @@ TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand on and return at once"
   CHECK(counters.high_water <= counters.created);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a pool ends while threads return its leases, and others use other pools",
+TEST_CASE_METHOD(RecordingFixture, "a pool can end while threads return its leases and use other pools",
                  "[pool][threads][end]") {
   constexpr std::size_t threads = 8, rounds = 200;
   EventPool lasting(context);
@@ -1057,7 +1057,7 @@ TEST_CASE_METHOD(RecordingFixture, "a pool ends while threads return its leases,
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "in a forked child pools and leases end silently, also where the parent was busy",
+                 "pools and leases end silently in a forked child, even if the parent was busy",
                  "[pool][fork]") {
   EventPool pool(context, EventFlags::none, 10);
   std::atomic<bool> stop = false;

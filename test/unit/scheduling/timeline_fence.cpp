@@ -73,7 +73,7 @@ const Names page_made{"cuCtxGetId",
 } // namespace
 
 TEST_CASE_METHOD(FenceFixture,
-                 "the first fence of a context allocates a page in relaxed mode, the next do not",
+                 "the first fence of a context allocates a page in relaxed mode, and later fences reuse it",
                  "[fence]") {
   recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
   const TimelineFence first(context, stream);
@@ -87,7 +87,7 @@ TEST_CASE_METHOD(FenceFixture,
   CHECK(recording.calls() == Names{"cuCtxGetId"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "a signal asks for a capture and submits the next number", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a signal checks the capture status and submits the next ticket", "[fence]") {
   TimelineFence fence(context, stream);
   recording.calls();
   const std::uint64_t ticket = fence.signal();
@@ -105,7 +105,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal asks for a capture and submits the next
   CHECK(fence.signalled() == ticket + 1);
 }
 
-TEST_CASE_METHOD(FenceFixture, "to ask how far the stream has got calls no driver function", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "reading the progress of a stream makes no driver call", "[fence]") {
   TimelineFence fence(context, stream);
   CHECK(fence.reached(0));
   const std::uint64_t first = fence.signal(), second = fence.signal();
@@ -126,8 +126,7 @@ TEST_CASE_METHOD(FenceFixture, "to ask how far the stream has got calls no drive
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(FenceFixture, "another stream waits for a ticket that is signalled and not reached",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "another stream can wait for a signalled ticket", "[fence]") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   const MemoryOperation write = recording.memory_operation();
@@ -150,7 +149,8 @@ TEST_CASE_METHOD(FenceFixture, "another stream waits for a ticket that is signal
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "a later stream with the handle of the fence's stream waits", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a later stream with the handle of the fence's stream waits for a ticket",
+                 "[fence]") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   const MemoryOperation write = recording.memory_operation();
@@ -178,7 +178,7 @@ TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for th
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "the legacy stream is known by its handle, and not asked for its id",
+TEST_CASE_METHOD(FenceFixture, "the legacy stream is known by its handle and never asked for its id",
                  "[fence]") {
   for (CUstream const legacy : {CUstream(nullptr), CU_STREAM_LEGACY}) {
     TimelineFence fence(context, legacy);
@@ -193,7 +193,7 @@ TEST_CASE_METHOD(FenceFixture, "the legacy stream is known by its handle, and no
   }
 }
 
-TEST_CASE_METHOD(FenceFixture, "a stream does not wait for a ticket that is yet to come", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a wait for a ticket that is not yet signalled is refused", "[fence]") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   recording.calls();
@@ -203,7 +203,7 @@ TEST_CASE_METHOD(FenceFixture, "a stream does not wait for a ticket that is yet 
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(FenceFixture, "a default stream means that of the fence's own context", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a default stream means the one of the fence's own context", "[fence]") {
   const Context other = Context::borrow(context_handle(2), driver);
   const ContextGuard guard(other);
   for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
@@ -232,7 +232,7 @@ TEST_CASE_METHOD(FenceFixture, "a default stream means that of the fence's own c
   CHECK(recording.context_stack() == std::vector{context_handle(2)});
 }
 
-TEST_CASE_METHOD(FenceFixture, "a fence of the per-thread stream is for the thread that first signals it",
+TEST_CASE_METHOD(FenceFixture, "a fence of the per-thread stream belongs to the first thread that signals it",
                  "[fence]") {
   TimelineFence fence(context, CU_STREAM_PER_THREAD);
   const std::uint64_t ticket = fence.signal();
@@ -261,8 +261,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal that fails does not bind a fence of the
   CHECK_THROWS_AS(fence.signal(), InvalidHandle); // now it is that thread's
 }
 
-TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a stream that is being captured, and do nothing",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a capturing stream and do nothing", "[fence]") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal(), before = fence.signalled();
   for (const CUstreamCaptureStatus status :
@@ -303,7 +302,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal that the driver refuses consumes no tic
              ContainsSubstring("use a DriverEvent"));
 }
 
-TEST_CASE_METHOD(FenceFixture, "status tells a fault and a lost context, and that a capture is none",
+TEST_CASE_METHOD(FenceFixture, "status reports a fault and a lost context, and a capture is neither",
                  "[fence]") {
   TimelineFence fence(context, stream);
   recording.calls();
@@ -320,7 +319,8 @@ TEST_CASE_METHOD(FenceFixture, "status tells a fault and a lost context, and tha
 }
 
 TEST_CASE_METHOD(FenceFixture,
-                 "the host waits until the ticket is reached, the time is over or a fault shows", "[fence]") {
+                 "wait_for ends when the ticket is reached, the time is over or a fault is noticed",
+                 "[fence]") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   const MemoryOperation write = recording.memory_operation();
@@ -351,7 +351,7 @@ TEST_CASE_METHOD(FenceFixture,
   device.join();
 }
 
-TEST_CASE_METHOD(FenceFixture, "a wait of any length ends when the ticket is reached", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "wait_for with any timeout ends when the ticket is reached", "[fence]") {
   TimelineFence fence(context, stream);
   const auto reached_later = [&](auto wait) {
     const std::uint64_t ticket = fence.signal();
@@ -376,7 +376,7 @@ TEST_CASE_METHOD(FenceFixture, "a wait of any length ends when the ticket is rea
   CHECK_FALSE(fence.wait_for(never, std::chrono::hours::min()));
 }
 
-TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down the making of a fence", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down creating a fence", "[fence]") {
   using Clock = std::chrono::steady_clock;
   const auto fastest = [&] {
     Clock::duration least = 1h;
@@ -398,7 +398,7 @@ TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down the mak
   CHECK(fastest() < 10 * alone + 10us); // a look at each would take longer
 }
 
-TEST_CASE_METHOD(FenceFixture, "an empty fence reaches the driver with nothing", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "an empty fence never reaches the driver", "[fence]") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = signal_and_complete(fence);
   TimelineFence moved = std::move(fence), empty;
@@ -421,8 +421,7 @@ TEST_CASE_METHOD(FenceFixture, "an empty fence reaches the driver with nothing",
   CHECK(fence.signal() == ticket + 1);
 }
 
-TEST_CASE_METHOD(FenceFixture,
-                 "a fence is destroyed without a driver call, and its counter is used again, once free",
+TEST_CASE_METHOD(FenceFixture, "destroying a fence makes no driver call, and its counter is reused once free",
                  "[fence]") {
   std::optional<TimelineFence> first(std::in_place, context, stream);
   const std::uint64_t ticket = first->signal();
@@ -441,7 +440,7 @@ TEST_CASE_METHOD(FenceFixture,
   CHECK(recording.memory_operation().address == write.address);
 }
 
-TEST_CASE_METHOD(FenceFixture, "more fences than a page has lines, each with its own", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "each fence has its own counter, even if they need several pages", "[fence]") {
   std::vector<TimelineFence> fences;
   std::vector<CUdeviceptr> lines;
   recording.calls();
@@ -467,7 +466,7 @@ TEST_CASE_METHOD(FenceFixture, "more fences than a page has lines, each with its
   CHECK(allocations() == 0);
 }
 
-TEST_CASE_METHOD(FenceFixture, "memory of a context that is gone is not touched again", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "the memory of a context that is gone is not touched again", "[fence]") {
   CUdeviceptr gone = 0;
   {
     TimelineFence outliving(context, stream);
@@ -488,7 +487,7 @@ TEST_CASE_METHOD(FenceFixture, "memory of a context that is gone is not touched 
   CHECK_THROWS_AS(TimelineFence(context, stream), ContextIsDestroyed);
 }
 
-TEST_CASE_METHOD(FenceFixture, "a fence cannot be made in no context", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "creating a fence in an empty context throws", "[fence]") {
   CHECK_THAT(refusal<InvalidContext>([&] { TimelineFence(Context(), stream); }),
              ContainsSubstring("primary()"));
   TimelineFence fence;
@@ -532,8 +531,7 @@ TEST_CASE_METHOD(FenceFixture, "the non-throwing overloads of fences return what
   }
 }
 
-TEST_CASE_METHOD(FenceFixture, "whichever call fails, the failure is told and nothing is left behind",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a failing driver call is reported and leaves nothing behind", "[fence]") {
   fail_each_call([&] {
     borrow_next();
     TimelineFence fence(context, nullptr);
@@ -546,7 +544,7 @@ TEST_CASE_METHOD(FenceFixture, "whichever call fails, the failure is told and no
   });
 }
 
-TEST_CASE_METHOD(FenceFixture, "where the device writes 32 bits, tickets have 64 and go on over the overflow",
+TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on a device that writes 32 bits",
                  "[fence]") {
   recording.memory_operations_64_bit(false);
   TimelineFence fence(context, stream);
@@ -584,8 +582,7 @@ TEST_CASE_METHOD(FenceFixture, "where the device writes 32 bits, tickets have 64
   CHECK(next.completed() == ticket);
 }
 
-TEST_CASE_METHOD(FenceFixture,
-                 "eight threads look on at a stream, in 64 bits and in 32, and none sees it go back",
+TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go back, with 64 bits and with 32",
                  "[fence][threads]") {
   const bool narrow = GENERATE(false, true);
   recording.memory_operations_64_bit(!narrow);

@@ -17,19 +17,15 @@ constexpr auto lossy_query = static_cast<CUresult>(402);
 
 Status capture_of(const Context& context, CUstream stream, Capturing& capture) noexcept {
   const DriverTable& table = context.driver().table();
-  const char* call = "cuCtxPushCurrent"; // by on_stream
-  const CUresult result = on_stream(context, stream, [&] {
+  return on_stream(context, stream, [&]() -> Status {
     const CaptureState state = capture_state(table, stream);
-    call = "cuStreamIsCapturing";
-    if (!state.capturing()) return state.result;
-    call = "StageTimer";
-    if (state.invalidated()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!state.capturing()) return {state.result, "cuStreamIsCapturing"};
+    if (state.invalidated()) return {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "StageTimer"};
     CUstreamCaptureStatus status = state.status;
-    call = "cuStreamGetCaptureInfo";
-    return table.cuStreamGetCaptureInfo_v11030(stream, &status, &capture.id, &capture.graph, nullptr,
-                                               nullptr);
+    return {
+        table.cuStreamGetCaptureInfo_v11030(stream, &status, &capture.id, &capture.graph, nullptr, nullptr),
+        "cuStreamGetCaptureInfo"};
   });
-  return {result, call};
 }
 
 BoundaryRecorder::BoundaryRecorder(CUstream stream, CUstream side_stream, SideStreamPermit permit) noexcept
@@ -54,15 +50,16 @@ Status BoundaryRecorder::capture(DriverEvent& event, CUgraph graph, CUgraphNode&
   const DriverTable& table = context.driver().table();
   const CUgraphNode* last = nullptr; // what the next work of the stream will come after
   std::size_t count = 0;
-  CUresult result = CUDA_SUCCESS;
+  Status status;
   if (has_side_stream())
-    result = on_stream(context, stream_, [&] {
-      CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-      return table.cuStreamGetCaptureInfo_v11030(stream_, &status, nullptr, nullptr, &last, &count);
+    status = on_stream(context, stream_, [&]() -> Status {
+      CUstreamCaptureStatus ignored = CU_STREAM_CAPTURE_STATUS_NONE;
+      return {table.cuStreamGetCaptureInfo_v11030(stream_, &ignored, nullptr, nullptr, &last, &count),
+              "cuStreamGetCaptureInfo"};
     });
   // After a lossy query the nodes alone do not say what the next work comes after.
-  if (result != CUDA_SUCCESS && result != lossy_query) return {result, "cuStreamGetCaptureInfo"};
-  if (result != CUDA_SUCCESS || count == 0) {
+  if (!status && status.result != lossy_query) return status;
+  if (!status || count == 0) {
     previous = nullptr;
     return {event.try_record(stream_, RecordFlags::external), "cuEventRecordWithFlags"};
   }
@@ -71,7 +68,7 @@ Status BoundaryRecorder::capture(DriverEvent& event, CUgraph graph, CUgraphNode&
   std::vector<CUgraphNode> after(last, last + count);
   if (previous != nullptr) after.push_back(previous);
   CUgraphNode node = nullptr;
-  result =
+  const CUresult result =
       table.cuGraphAddEventRecordNode_v11010(&node, graph, after.data(), after.size(), event.native_handle());
   if (result == CUDA_SUCCESS) previous = node;
   return {result, "cuGraphAddEventRecordNode"};

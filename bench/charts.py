@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pictures of the measurements: SVG, 1,000 px wide, in a light and a dark dress."""
 import html
 import math

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A completion queue beside what a program would use without one: a spin on cuEventQuery, cuLaunchHostFunc, and a
 // queue of std::function under a mutex.
 #include "driver_at_hand.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The driver that the benchmarks of this program run on.
 #pragma once
 

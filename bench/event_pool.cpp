@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An event for a moment: from the pool, from the driver, and from a vector under a mutex.
 #include "driver_at_hand.hpp"
 

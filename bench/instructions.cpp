@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What cuevent adds to a driver call, in instructions: each operation once through the driver's table and
 // once through DriverEvent, against a driver of empty functions, for callgrind to count.
 // bench/count-instructions runs it.

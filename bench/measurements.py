@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What bench/peers measured: run it, keep the result, and take the ratios within each round."""
 import datetime
 import json

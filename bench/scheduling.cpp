@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The parts for schedulers beside what one would write without them: event pool, timeline fence, completion queue. Where
 // there are several threads, read ns_each if there is one: Google Benchmark's real time is that of all together.
 #include "driver_at_hand.hpp"

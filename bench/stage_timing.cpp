@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: MIT
 // How exact StageTimer is, and what it costs the loop that it times. Needs a device: kernels spin for a known
 // time by its own clock. Exits with 1 if a bound is exceeded, and with 77 if there is no device.
-#include "../examples/gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/stage_timer.hpp>

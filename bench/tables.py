@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Markdown of the measurements, and the budgets held against them."""
 from measurements import CONTROL
 

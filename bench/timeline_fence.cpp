@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A timeline fence beside what a program would use without one: an untimed event, recorded and queried.
 #include "driver_at_hand.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // `cuevent check`: whether this machine's driver answers as the recorded one did.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // CUDA versions as people write them.
 #pragma once
 

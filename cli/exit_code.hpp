@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the command ends. The help of each subcommand says so too.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // `cuevent info`: the driver of this machine, or why there is none.
 #pragma once
 

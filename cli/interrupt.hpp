@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ctrl-C as a question, for work that is worth keeping when it is cut short.
 #pragma once
 

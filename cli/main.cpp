@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The command `cuevent`.
 
 #include "check.hpp"
@@ -7,6 +8,7 @@
 #include "transcript.hpp"
 
 #include <cuevent/error.hpp>
+#include <cuevent/version.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -14,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <string>
 
 namespace cli {
 
@@ -21,7 +24,7 @@ namespace {
 
 constexpr const char* about_drivers = R"(
 The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
-Exit codes: 0 all is well, 1 something failed, 2 wrong usage, 77 no usable driver or device, 130 `trace` was
+Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device, 130 `trace` was
 interrupted.)";
 
 ExitCode run(const std::function<ExitCode()>& command) {
@@ -39,22 +42,24 @@ ExitCode run(const std::function<ExitCode()>& command) {
 }
 
 int main(int argc, char** argv) {
-  CLI::App app("What the events of the CUDA driver API do on this machine.", "cuevent");
+  CLI::App app("Show how events of the CUDA driver API behave on this machine.", "cuevent");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "cuevent " CUEVENT_VERSION);
+  app.set_version_flag("--version", "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
+                                        std::to_string(CUEVENT_VERSION_MINOR) + "." +
+                                        std::to_string(CUEVENT_VERSION_PATCH));
   app.footer(about_drivers);
 
   bool json = false;
   const auto add = [&](const char* name, const char* description, const char* details) {
     CLI::App* const command = app.add_subcommand(name, description);
     command->add_flag("--json", json, "Print JSON instead of text");
-    command->footer(std::string(details) + about_drivers);
+    command->footer(std::string(details) + "\n" + about_drivers);
     return command;
   };
 
   CLI::App* const info_command =
-      add("info", "Print the driver's file and version, its devices, and which optional functions it has", R"(
-Without a driver it prints why there is none, and exits with 77.
+      add("info", "Print the driver's file and version, its devices and its optional functions", R"(
+If there is no usable driver, it prints the reason and exits with 77.
 
 Examples:
   cuevent info
@@ -63,13 +68,14 @@ Examples:
 
   CLI::App* const check_command =
       add("check",
-          "Ask the driver some 3,600 questions and print every answer that differs from the recording", R"(
-The answers were recorded on an NVIDIA H200 with the driver of CUDA 13.0. A difference need not be a fault:
-it tells what code that was written against one driver cannot count on with the other. Exits with 1 if there
-is any. Each scenario runs in a process of its own, some of which are meant to crash.
+          "Ask the driver some 3,800 questions and print every answer that differs from the recording", R"(
+The answers were recorded on an NVIDIA H200 with the driver of CUDA 13.0. A difference is not necessarily an
+error. It shows where code written for one driver may fail with the other. If there is a difference, the exit
+code is 1. Each scenario runs in its own process. Some of these processes crash on purpose.
 
-On the simulated driver it sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL as the scenarios need them,
-unless they are set. The differences that driver is known to have are counted, and do not change the exit code.
+For the simulated driver, it sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL to what the scenarios
+need, unless you have set them. Known differences of the simulated driver are counted, but do not change the
+exit code.
 
 Examples:
   cuevent check
@@ -77,22 +83,25 @@ Examples:
   cuevent check --json | jq '.differences[].name')");
   CheckOptions check_options;
   check_command
-      ->add_option("--only", check_options.only, "Run only the scenarios whose names start with this")
+      ->add_option("--only", check_options.only, "Run only the scenarios whose names start with PREFIX")
       ->type_name("PREFIX");
   check_command->add_flag("--explained", check_options.explained,
-                          "Also list the known differences of the simulated driver, with their reasons");
+                          "Also list the known differences of the simulated driver and their reasons");
 
   CLI::App* const trace_command =
-      add("trace", "Time a training loop stage by stage, print a table, write a trace and a picture", R"(
-The loop copies a batch in, and runs forward, backward and optimizer kernels on the one before, over two
-streams of device 0. The trace is in the Chrome trace-event format: open it in https://ui.perfetto.dev. A
-file that cannot be written is an error, but the table is printed and the other file written all the same.
+      add("trace", "Time a training loop stage by stage; print a table, write a trace and a picture", R"(
+The loop uses two streams of device 0. One copies a batch in, while the other runs the forward, backward and
+optimizer kernels on the previous batch. The trace has the Chrome trace-event format: open it in
+https://ui.perfetto.dev. If a file cannot be written, that is an error, but the table is still printed and the
+other file is still written.
 
-The table is of all steps; the trace and the picture are of the last ones (--trace-steps). Ctrl-C ends the loop: the steps that were run are
-written as usual, and the exit code is 130. A second Ctrl-C ends the command at once. With a file named -,
-the table goes to standard error.
+The table covers all steps. The trace and the picture cover the last steps (--trace-steps). If a file is named
+-, the table goes to standard error.
 
-On the simulated driver the times are modelled, on its stepped clock, and all outputs say so.
+Ctrl-C ends the loop. The completed steps are written as usual, and the exit code is 130. A second Ctrl-C ends
+the command immediately.
+
+On the simulated driver, the times are modelled on a stepped clock, and every output says so.
 
 Examples:
   cuevent trace
@@ -100,19 +109,19 @@ Examples:
   cuevent trace --steps 1000 --out loop.json --svg ''
   cuevent trace --json | jq '.stages[] | {name, p99_us}')");
   TraceOptions trace_options;
-  trace_command->add_option("--steps", trace_options.steps, "Iterations of the loop")
+  trace_command->add_option("--steps", trace_options.steps, "How many times to run the loop")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
-  trace_command->add_option("--trace-steps", trace_options.trace_steps, "The last steps, which the trace has")
+  trace_command->add_option("--trace-steps", trace_options.trace_steps, "How many of the last steps to trace")
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
   trace_command
-      ->add_option("--out", trace_options.trace_file, "The trace; '' writes none, - to standard output")
+      ->add_option("--out", trace_options.trace_file, "Trace file; '' for none, - for standard output")
       ->capture_default_str()
       ->type_name("FILE");
   trace_command
       ->add_option("--svg", trace_options.svg_file,
-                   "The timeline of the first steps in the trace; '' draws none, - to standard output")
+                   "Picture of the first traced steps; '' for none, - for standard output")
       ->capture_default_str()
       ->type_name("FILE");
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How far a command has got, on standard error if that is a terminal.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a timed program did, as tracks of nested slices: what the trace and the picture are drawn from.
 #pragma once
 

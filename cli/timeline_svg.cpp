@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timeline_svg.hpp"
 
 #include "driver_version.hpp"
@@ -289,11 +290,11 @@ private:
     y += legend_row + 6;
     swatch(y, "host");
     write(name_x, y, "quiet",
-          "the host's own work; a stage on its track is the time in which it was submitted");
+          "the host's own work; a stage on this track is the time in which the host submitted it");
     y += legend_row;
     body_ +=
         format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fh14\"/>\n", margin, y - 4);
-    write(name_x, y, "quiet", "a wait of one stream for another");
+    write(name_x, y, "quiet", "one stream waits for another");
     return y;
   }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A timeline as a picture: SVG that needs nothing else, 1,000 px wide, for light and dark pages.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "trace.hpp"
 
 #include "driver_version.hpp"
@@ -162,13 +163,13 @@ ExitCode trace(const TraceOptions& options) {
   const Recording& recording = run.recording;
   const bool interrupted = run.steps < options.steps;
   if (interrupted)
-    std::fprintf(stderr, "cuevent: interrupted after %d of %d steps, which are written\n", run.steps,
+    std::fprintf(stderr, "cuevent: interrupted after %d of %d steps; these steps are written\n", run.steps,
                  options.steps);
   const bool stdout_is_file = options.trace_file == standard_output || options.svg_file == standard_output;
   std::FILE* const text = stdout_is_file ? stderr : stdout;
   if (!options.json) {
     std::fprintf(text, "%d steps on %s%s\n", run.steps, recording.device.c_str(),
-                 recording.simulated ? ": no device, so all times are modelled, not measured" : "");
+                 recording.simulated ? ": simulated device, so all times are modelled, not measured" : "");
     training::print(recording.report, text);
     std::fflush(text); // before anything can go wrong with the files
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // `cuevent trace`: a training loop, timed stage by stage.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A timeline in the Chrome trace-event format, which Perfetto and chrome://tracing open.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sets cuevent_DRIVER_HEADERS, the folder of cuda.h and cudaTypedefs.h, unless -Dcuevent_DRIVER_HEADERS=DIR has: the toolkit
 # that the project already uses, CUDA_HOME or CUDA_PATH, any toolkit that CMake knows to find, and last the folder named by
 # cuevent_driver_headers_before, if it is still there.

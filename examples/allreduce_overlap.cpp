@@ -1,7 +1,8 @@
-// Several GPUs compute in chunks and sum each chunk over all of them with NCCL: on a stream of its own, so that the sums
-// of finished chunks are made while the next ones are computed. DriverEvents alone order the two streams; the host submits
-// all steps and waits for nothing. The stage timer says how much of the summing was hidden, against the same work done in
-// sequence. Exit code 1: a sum was wrong; 77: there are no two GPUs.
+// Several GPUs compute in chunks and sum each chunk over all GPUs with NCCL. The sums run on a separate
+// stream, so the GPUs sum finished chunks while they compute the next ones. Only DriverEvents order the two
+// streams. The host submits all steps and waits for nothing. The stage timer shows how much of the summing
+// overlaps with the computation, compared with the same work in sequence. Exit code 1: a sum was wrong; 77:
+// there are fewer than two GPUs.
 #include "gpu.hpp"
 
 #include <cuevent/stage_timer.hpp>
@@ -227,7 +228,7 @@ int main() try {
         outcomes[i] = run(static_cast<int>(i), ranks, comms[i], start);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "GPU %zu: %s\n", i, error.what());
-        std::_Exit(1); // the other GPUs would wait for this one for ever
+        std::_Exit(1); // the other GPUs would wait for this one forever
       }
     });
   for (std::thread& thread : threads)

@@ -1,5 +1,5 @@
-// Work on streams as coroutines: `co_await queue.completion(stream)` goes on when the stream has done what it was
-// given, inside a poll() of the queue. One thread runs all of them.
+// Coroutines that wait for work on streams: `co_await queue.completion(stream)` resumes inside a poll() of
+// the queue when the stream has completed the work submitted so far. One thread runs all coroutines.
 #include "gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
@@ -13,18 +13,18 @@
 
 namespace {
 
-/// A coroutine with a result. It starts at once, and one other coroutine may await it. The thread that polls the
-/// queue runs all of them, so there are no locks. A coroutine whose task is destroyed early runs on to its end: the
-/// queue still has its handle.
+/// A coroutine with a result. It starts immediately, and one other coroutine may await it. The thread that
+/// polls the queue runs all coroutines, so there are no locks. If a task is destroyed early, its coroutine
+/// runs to its end, because the queue still has the handle.
 template <class Value>
 class [[nodiscard]] Task {
 public:
   struct promise_type {
     struct End {
       bool abandoned;
-      bool await_ready() const noexcept { return abandoned; } // then the coroutine destroys itself
+      bool await_ready() const noexcept { return abandoned; } // true: the coroutine destroys itself
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> ended) const noexcept {
-        return ended.promise().awaiting; // goes on with whoever waits for the result
+        return ended.promise().awaiting; // resumes the coroutine that awaits the result
       }
       void await_resume() const noexcept {}
     };
@@ -74,7 +74,7 @@ private:
 
 constexpr std::size_t count = 1 << 20; // ints: 4 MiB
 
-/// Fills device memory, and returns the bytes that come back.
+/// Fills device memory, and returns how many bytes come back right.
 Task<int> filled(const gpu::Gpu& gpu, cuevent::CompletionQueue& queue, CUstream stream, unsigned char byte) {
   const gpu::DeviceMemory device = gpu.device_memory(count);
   const gpu::PinnedMemory host = gpu.pinned_memory(count);
@@ -97,7 +97,7 @@ Task<bool> all_are_right(const gpu::Gpu& gpu, cuevent::CompletionQueue& queue, C
   co_return bytes == 2 * more&& more == static_cast<int>(count * sizeof(int));
 }
 
-/// Returns what the queue resumed it with.
+/// Returns the result with which the queue resumes it.
 Task<CUresult> awaited(cuevent::CompletionQueue& queue, CUstream stream) {
   co_return co_await queue.completion(stream);
 }
@@ -113,7 +113,7 @@ int main() try {
     cuevent::CompletionQueue queue(gpu.context);
     Task<bool> task = all_are_right(gpu, queue, one, other);
     while (!task.done())
-      queue.poll(); // of your event loop: it never waits
+      queue.poll(); // in your event loop; it never blocks
     right = task.get();
   }
 
@@ -122,7 +122,7 @@ int main() try {
   {
     cuevent::CompletionQueue queue(gpu.context);
     unfinished = awaited(queue, one);
-  } // resumes what still waits, with CUDA_ERROR_NOT_READY: the work is still under way
+  } // resumes waiting coroutines with CUDA_ERROR_NOT_READY: the work has not finished
   right &= unfinished->done() && unfinished->get() == CUDA_ERROR_NOT_READY;
   if (!right) std::puts("Something is WRONG.");
   return right ? 0 : 1;

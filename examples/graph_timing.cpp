@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 // Where does the time of a graph go? A fork and join over three streams is captured once, with an external
-// event before and after each branch. The graph is instantiated once and launched a hundred times, each
-// launch with fresh events, so that none waits until the times of the one before have been read.
+// event before and after each branch. The graph is instantiated once and launched a hundred times. Each
+// launch has its own events, so that no launch has to wait until the times of the previous launch have been
+// read.
 #include "gpu.hpp"
 
 #include <cuevent/capture.hpp>
@@ -53,8 +55,8 @@ public:
 
   CUstream origin() const { return streams_[upload]; }
 
-  /// The plain records and waits are the edges of the graph, fork and join; the external records are nodes in
-  /// it, which time what is between them.
+  /// The plain records and waits become the edges of the graph (fork and join). The external records become
+  /// nodes that time the work between them.
   cuevent::Graph capture(Timing& timing) {
     cuevent::StreamCapture capture(gpu_.context, origin());
     timing.start(whole).record(origin(), RecordFlags::external);
@@ -148,7 +150,7 @@ int main() try {
   for (const Timing& timing : timings) {
     for (std::size_t i = 0; i < nodes.size(); ++i)
       exec.set_event(nodes[i],
-                     timing.events()[i]); // in the graph executable only: launches before keep theirs
+                     timing.events()[i]); // in the graph executable only: earlier launches keep theirs
     exec.launch(work.origin());
   }
   timings.back().end(whole).synchronize();

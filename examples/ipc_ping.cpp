@@ -1,5 +1,5 @@
-// Two processes that take turns on one GPU. Each waits on the device for the other's event, and neither waits
-// on the host: what goes through the pipes is only "I have recorded".
+// Two processes that take turns on one GPU. Each waits on the device for the other's event. Neither waits
+// on the host for the device: the pipes carry only the message "I have recorded".
 #include "gpu.hpp"
 
 #include <cuevent/ipc.hpp>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int rounds = 1000;
 
-/// Takes 20 us, and then counts on from `expected` if it is its turn. If not, nobody's turn comes any more.
+/// Takes 20 us, and then counts on from `expected` if it is its turn. If not, no turn follows.
 constexpr char ptx[] = R"(
 .version 7.0
 .target sm_50
@@ -95,7 +95,7 @@ void take_turns(const gpu::Gpu& gpu, CUdeviceptr count, int first, const Peer& p
     peer.send('r');
   }
   mine.synchronize();
-  peer.send('e'); // both events exist until both are done
+  peer.send('e'); // both events exist until both processes are done
   while (peer.receive<char>() != 'e') {
   }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
 #include <cuevent/sim.hpp>
 
@@ -10,8 +11,8 @@ namespace sim = cuevent::sim;
 bool may_start(const cuevent::DriverEvent& input) { return input.query(); }
 
 int main() {
-  sim::Machine machine;                          // stepped: nothing moves by itself
-  cuevent::Driver driver(sim::get_proc_address); // the library's only contact with any driver
+  sim::Machine machine;                          // stepped: work progresses only inside calls
+  cuevent::Driver driver(sim::get_proc_address); // the only driver that cuevent uses here
   auto context = cuevent::Context::primary(0, driver);
   cuevent::ContextGuard current(context);
 
@@ -20,14 +21,14 @@ int main() {
   CUstream producer = nullptr;
   create_stream(&producer, CU_STREAM_NON_BLOCKING);
 
-  sim::hold(producer); // the producer is slow: as slow as we like
+  sim::hold(producer); // the producer is as slow as we like
   cuevent::DriverEvent produced(context);
   produced.record(producer);
   sim::advance(1h);
   assert(!may_start(produced));
-  assert(!produced.synchronize_for(10ms)); // follows the virtual clock: takes no time
+  assert(!produced.synchronize_for(10ms)); // follows the virtual clock: returns immediately
 
-  sim::release(producer); // and now it is done
+  sim::release(producer); // now its work can complete
   sim::run_until_idle();
   assert(may_start(produced));
   assert(sim::live_handles().events == 1); // nothing leaked

@@ -1,5 +1,5 @@
-// What events are for, in three parts: timing the stages of some work, ordering two streams, and timing the
-// same work inside a graph.
+// Three uses of events: timing the stages of some work, ordering two streams, and timing the same work
+// inside a graph.
 #include "gpu.hpp"
 
 #include <cuevent/capture.hpp>
@@ -55,8 +55,8 @@ public:
       input_[i] = i;
   }
 
-  /// To a stream, or into the graph that it is being captured into: there the events have to be external, so
-  /// that each launch of the graph records them anew.
+  /// Submits to a stream, or into the graph that the stream is being captured into. In a capture the events
+  /// have to be external, so that each launch of the graph records them again.
   void submit(CUstream stream) {
     constexpr RecordFlags flags = RecordFlags::external_in_capture;
     start_.record(stream, flags);

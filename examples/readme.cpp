@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How long does the device take to fill 1 GiB of its memory?
 #include <cstdio>
 #include <cuevent/driver_event.hpp>
@@ -6,8 +7,8 @@ int main() try {
   const cuevent::Driver& driver = cuevent::Driver::instance();
   const auto allocate = driver.entry_point<PFN_cuMemAlloc_v3020>("cuMemAlloc", 3020);
   const auto fill = driver.entry_point<PFN_cuMemsetD8Async_v3020>("cuMemsetD8Async", 3020);
-  const cuevent::Context context = cuevent::Context::primary(0); // its memory is freed with it
-  const cuevent::ContextGuard current(context);                  // for allocate and fill: events need it not
+  const cuevent::Context context = cuevent::Context::primary(0); // frees its memory at the end
+  const cuevent::ContextGuard current(context);                  // for allocate and fill, not for events
   CUdeviceptr memory = 0;
   if (const CUresult result = allocate(&memory, 1 << 30)) driver.fail(result, "cuMemAlloc");
 

@@ -1,6 +1,7 @@
-// A scheduler of a task graph: one thread, four streams, and no wait. A Cholesky factorisation by tiles is some
-// hundred tasks, each of which can start when those that it depends on are complete. A completion queue tells
-// when: the callback of a task counts down its successors, and starts those that have nothing left to wait for.
+// A scheduler for a task graph: one thread, four streams, and no blocking wait. A tiled Cholesky
+// factorisation has some hundred tasks. A task can start when its dependencies are complete. A completion
+// queue reports completions: the callback of a task counts down its successors, and starts each successor
+// that has no dependency left.
 #include "gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
@@ -32,8 +33,8 @@ struct Task {
   std::size_t dependencies = 0;
 };
 
-/// A graph of tasks, each of which writes a tile that it also reads, and reads others. It depends on who wrote
-/// them last.
+/// A graph of tasks. Each task reads and writes one tile, and reads others. It depends on the tasks that last
+/// wrote these tiles.
 class TaskGraph {
 public:
   const std::vector<Task>& tasks() const noexcept { return tasks_; }
@@ -77,9 +78,9 @@ private:
   std::vector<std::vector<std::size_t>> last_writer_{tiles, std::vector<std::size_t>(tiles, nobody)};
 };
 
-/// When the host could first see the end of each task: a thread of its own looks at a word of pinned memory for
-/// each stream, into which the stream writes how many of its tasks have ended. For the measurement; the scheduler
-/// does without.
+/// Measures when the host could first see the end of each task. Each stream writes the number of its
+/// completed tasks to a word of pinned memory, and a separate thread reads these words. Only the measurement
+/// needs this, not the scheduler.
 class Observer {
 public:
   Observer(const gpu::Gpu& gpu, std::size_t tasks) : gpu_(gpu) {
@@ -157,8 +158,8 @@ public:
     return time;
   }
 
-  /// From when the host could see the end of a task to its callback, in microseconds, sorted; 0 where the callback
-  /// was there before the observer.
+  /// The sorted times, in microseconds, from when the host could see the end of a task until its callback
+  /// ran; 0 if the callback ran before the observer saw the end.
   std::vector<double> latencies() const {
     using Microseconds = std::chrono::duration<double, std::micro>;
     std::vector<double> all;

@@ -1,6 +1,6 @@
-// Where does the time of a training loop go? Four stages over two streams: the next batch is copied in while
-// the present one is computed with, into the other of two buffers. The loop is timed stage by stage, and
-// never waits for the device.
+// Where does the time of a training loop go? The loop has four stages on two streams. While it computes
+// with one batch, it copies the next batch into the other of two buffers. The loop is timed stage by stage,
+// and never waits for the device.
 #include "stage_table.hpp"
 #include "training_model.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The few driver calls, beside those of events, that the examples need. Nothing links libcuda: each is looked
 // up by name, once.
 #pragma once

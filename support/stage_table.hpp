@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The stages of a timer as a table.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the training loop trains: copy in, forward, backward and optimizer, each a real copy or kernel, over two
 // streams and two buffers, and timed stage by stage.
 #pragma once

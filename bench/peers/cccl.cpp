@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The events of CCCL, which are of two types.
 #include "operations.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "contest.hpp"
 
 #include <algorithm>

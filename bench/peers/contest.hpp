@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How implementations of one operation are compared: in turns, so that each ratio is of one moment.
 #pragma once
 

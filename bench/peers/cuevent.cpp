@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // cuevent, and what its creation costs where the context is owned, or has to be made current.
 #include "operations.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the cost of a call grows with the events that are alive, with the streams, and with the threads.
 #include "operations.hpp"
 

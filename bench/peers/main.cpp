@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The driver's events as seen by cuevent, by its peers and by a bare call, in one run. bench/compare-peers runs it,
 // and makes tables and pictures of what it writes.
 #include "operations.hpp"

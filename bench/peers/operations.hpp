@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operations, each written once for all implementations.
 //
 // An implementation is a struct with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The driver's functions, called through the pointers of the table that cuevent calls.
 #include "operations.hpp"
 

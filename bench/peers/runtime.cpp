@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The events of the CUDA runtime API.
 #include "operations.hpp"
 

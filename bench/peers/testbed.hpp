@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where all implementations do the same: device 0, its primary context, and the streams of each thread.
 #pragma once
 

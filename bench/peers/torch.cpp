@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // PyTorch's event, at::cuda::CUDAEvent.
 #include "operations.hpp"
 

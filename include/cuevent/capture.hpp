@@ -44,8 +44,7 @@ CaptureStatus capture_status(const Context& context, CUstream stream);
 class CaptureModeGuard {
 public:
   /// Sets the thread's mode. Driver function: cuThreadExchangeStreamCaptureMode.
-  [[nodiscard("an unnamed guard ends at once")]] explicit CaptureModeGuard(
-      const Driver& driver, CaptureMode mode = CaptureMode::relaxed);
+  [[nodiscard]] explicit CaptureModeGuard(const Driver& driver, CaptureMode mode = CaptureMode::relaxed);
   CaptureModeGuard(const CaptureModeGuard&) = delete;
   CaptureModeGuard& operator=(const CaptureModeGuard&) = delete;
   /// Restores the previous mode. On another thread it undoes nothing and reports to the error
@@ -75,8 +74,8 @@ public:
   /// Begins the capture. CU_STREAM_PER_THREAD means that stream of `context`. Driver function:
   /// cuStreamBeginCapture. Throws StreamCaptureUnsupported for the legacy stream, IllegalState if
   /// the stream is already being captured.
-  [[nodiscard("an unnamed capture is abandoned at once")]] explicit StreamCapture(
-      const Context& context, CUstream stream, CaptureMode mode = CaptureMode::per_thread);
+  [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
+                                       CaptureMode mode = CaptureMode::per_thread);
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
 

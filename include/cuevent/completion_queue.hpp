@@ -92,7 +92,7 @@ public:
   void when_complete(CUstream stream, Callback&& callback) {
     Erased<Callback> erased{static_cast<Callback&&>(callback)};
     const char* call = nullptr;
-    if (const CUresult result = submit(stream, erased.source(), call); result != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult result = submit(stream, erased.source(), call); result != CUDA_SUCCESS)
       fail(result, call, stream);
   }
   template <class Callback>
@@ -107,8 +107,7 @@ public:
   /// another context, InvalidContext for an empty one.
   template <class Callback>
   void when_complete(const Context& context, CUstream stream, Callback&& callback) {
-    if (const CUresult result = check(context); result != CUDA_SUCCESS) [[unlikely]]
-      fail_context(result);
+    if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
     when_complete(stream, static_cast<Callback&&>(callback));
   }
   template <class Callback>
@@ -121,11 +120,10 @@ public:
   /// for the work submitted to `stream` so far. The coroutine resumes inside poll() with the
   /// result that a callback would receive. If try_when_complete() fails, the coroutine resumes at
   /// once with that result.
-  [[nodiscard("the completion is to be awaited")]] Completion completion(CUstream stream) noexcept;
+  [[nodiscard]] Completion completion(CUstream stream) noexcept;
   /// As completion(stream). `context` says whose default stream is meant, as for
   /// when_complete(context, stream, callback).
-  [[nodiscard("the completion is to be awaited")]] Completion completion(const Context& context,
-                                                                         CUstream stream) noexcept;
+  [[nodiscard]] Completion completion(const Context& context, CUstream stream) noexcept;
 
   /// Runs the callbacks whose work has completed, and returns their number. Never waits. Returns 0
   /// if another poll is running, including one that runs the caller. A poll makes one query for

@@ -105,6 +105,7 @@ public:
   friend bool operator==(const Context& a, const Context& b) noexcept {
     return a.context_ == b.context_ && a.driver_ == b.driver_ && a.id() == b.id();
   }
+  friend bool operator!=(const Context& a, const Context& b) noexcept { return !(a == b); }
 
 private:
   enum class Kind : unsigned char { primary, created };
@@ -150,16 +151,12 @@ public:
   /// process. Driver functions: cuCtxGetCurrent; also cuCtxGetId and cuCtxPushCurrent if `context`
   /// is not current yet. Throws InvalidContext for an empty Context, ContextIsDestroyed for one
   /// that is gone, or the error of cuCtxPushCurrent.
-  [[nodiscard("an unnamed guard pops at once")]] explicit ContextGuard(const Context& context)
-      : driver_(context.driver()) {
-    if (const CUresult result = enter(context); result != CUDA_SUCCESS) [[unlikely]]
-      fail(context, result);
+  [[nodiscard]] explicit ContextGuard(const Context& context) : driver_(context.driver()) {
+    if (const CUresult result = enter(context); result != CUDA_SUCCESS) fail(context, result);
   }
 
   /// The non-throwing overload. The context is current if `result` is CUDA_SUCCESS.
-  [[nodiscard("an unnamed guard pops at once")]] ContextGuard(const Context& context,
-                                                              CUresult& result) noexcept
-      : driver_(context.driver()) {
+  [[nodiscard]] ContextGuard(const Context& context, CUresult& result) noexcept : driver_(context.driver()) {
     result = enter(context);
   }
 
@@ -168,16 +165,15 @@ public:
   /// Restores the previous context. On another thread, or if another context is current by then,
   /// it undoes nothing and reports to the error hook. Driver function: cuCtxPopCurrent.
   ~ContextGuard() {
-    if (pushed_ != nullptr) [[unlikely]]
-      pop();
+    // __builtin_expect, here and in the other headers, as [[unlikely]] is C++20.
+    if (__builtin_expect(pushed_ != nullptr, false)) pop();
   }
 
 private:
   CUresult enter(const Context& context) noexcept {
     CUcontext current = nullptr;
     const CUresult result = driver_.table().cuCtxGetCurrent_v4000(&current);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-      return context ? result : CUDA_ERROR_INVALID_CONTEXT;
+    if (__builtin_expect(result != CUDA_SUCCESS, false)) return context ? result : CUDA_ERROR_INVALID_CONTEXT;
     return current == context.native_handle() ? CUDA_SUCCESS : push(context);
   }
   CUresult push(const Context& context) noexcept;

@@ -76,7 +76,17 @@ struct DriverTable {
 #include <cuevent/driver_symbols.inc>
 #undef CUEVENT_REQUIRED
 #undef CUEVENT_OPTIONAL
-  friend bool operator==(const DriverTable&, const DriverTable&) = default;
+  friend bool operator==(const DriverTable& a, const DriverTable& b) noexcept {
+    return a.version == b.version && a.get_proc_address == b.get_proc_address && a.clock_now == b.clock_now &&
+           a.pause == b.pause
+#define CUEVENT_REQUIRED(name, version) &&a.name##_v##version == b.name##_v##version
+#define CUEVENT_OPTIONAL(name, version) &&a.name##_v##version == b.name##_v##version
+#include <cuevent/driver_symbols.inc>
+#undef CUEVENT_REQUIRED
+#undef CUEVENT_OPTIONAL
+        ;
+  }
+  friend bool operator!=(const DriverTable& a, const DriverTable& b) noexcept { return !(a == b); }
 };
 
 /// A cheap handle to the function table of one driver. Most programs use Driver::instance(). Pass
@@ -140,6 +150,7 @@ public:
 
   explicit operator bool() const noexcept { return table_ != &none_; }
   friend bool operator==(const Driver& a, const Driver& b) noexcept { return a.table_ == b.table_; }
+  friend bool operator!=(const Driver& a, const Driver& b) noexcept { return !(a == b); }
 
 private:
   void* find_entry_point(const char* name, int version) const;

@@ -103,8 +103,7 @@ public:
   /// - InvalidContext if `context` is empty.
   explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none)
       : context_(context), flags_(flags), ownership_(Ownership::owned) {
-    if (const CUresult result = create(flags); result != CUDA_SUCCESS) [[unlikely]]
-      fail_create(result, context, flags);
+    if (const CUresult result = create(flags); result != CUDA_SUCCESS) fail_create(result, context, flags);
   }
 
   /// Creates an event in the context of `stream`, or in the current context if `stream` is a
@@ -157,12 +156,11 @@ public:
   /// cuEventRecordWithFlags. Throws ContextMismatch if the stream belongs to another context,
   /// ExternalOutsideCapture for an external record on a stream that is not being captured.
   void record(CUstream stream, RecordFlags flags = RecordFlags::none) {
-    if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS)
       fail_record(result, stream, flags);
   }
   CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) noexcept {
-    if (is_default_stream(stream)) [[unlikely]]
-      return record_default(stream, flags);
+    if (__builtin_expect(is_default_stream(stream), false)) return record_default(stream, flags);
     return call_record(stream, flags);
   }
 
@@ -190,12 +188,11 @@ public:
   /// also records a temporary event on the stream, which tells whether the stream's context is a
   /// green one. Graph nodes, and WaitFlags::external in a capture, do not have this limit.
   void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
-    if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
   }
   CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
-    if (is_default_stream(stream)) [[unlikely]]
-      return wait_default(stream, flags);
+    if (__builtin_expect(is_default_stream(stream), false)) return wait_default(stream, flags);
     return call_wait(stream, flags);
   }
 
@@ -234,8 +231,7 @@ public:
   bool query() const {
     const CUresult result = try_query();
     if (result == CUDA_SUCCESS) return true;
-    if (result != CUDA_ERROR_NOT_READY) [[unlikely]]
-      fail_query(result, "cuEventQuery");
+    if (result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
     return false;
   }
   CUresult try_query() const noexcept { return table().cuEventQuery_v2000(event_); }
@@ -248,7 +244,7 @@ public:
   /// Waits on the host until the marked work has completed. Driver function: cuEventSynchronize.
   /// Throws as query().
   void synchronize() const {
-    if (const CUresult result = try_synchronize(); result != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult result = try_synchronize(); result != CUDA_SUCCESS)
       fail_query(result, "cuEventSynchronize");
   }
   CUresult try_synchronize() const noexcept { return table().cuEventSynchronize_v2000(event_); }
@@ -272,13 +268,12 @@ public:
   /// - NotReady if either event has not completed.
   Milliseconds elapsed_time(const DriverEvent& end) const {
     Milliseconds time;
-    if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)
       fail_elapsed(result, end);
     return time;
   }
   CUresult try_elapsed_time(Milliseconds& out, const DriverEvent& end) const noexcept {
-    if (&table() != &end.table()) [[unlikely]]
-      return CUDA_ERROR_INVALID_HANDLE;
+    if (__builtin_expect(&table() != &end.table(), false)) return CUDA_ERROR_INVALID_HANDLE;
     float milliseconds = 0;
     const CUresult result = table().cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
     out = Milliseconds(milliseconds);
@@ -314,6 +309,7 @@ public:
   friend bool operator==(const DriverEvent& a, const DriverEvent& b) noexcept {
     return a.event_ == b.event_ && &a.table() == &b.table();
   }
+  friend bool operator!=(const DriverEvent& a, const DriverEvent& b) noexcept { return !(a == b); }
 
 private:
   enum class Ownership : unsigned { borrowed, owned }; // an empty event is borrowed
@@ -328,7 +324,7 @@ private:
   }
   CUresult call_wait(CUstream stream, WaitFlags flags) const noexcept {
     if (flags == WaitFlags::external_in_capture) return wait_as_captured(stream);
-    if ((flags_ & EventFlags::interprocess) != EventFlags::none) [[unlikely]]
+    if (__builtin_expect((flags_ & EventFlags::interprocess) != EventFlags::none, false))
       return wait_interprocess(stream, flags);
     return table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags));
   }
@@ -344,11 +340,11 @@ private:
   CUresult create(EventFlags flags) noexcept {
     CUcontext current;
     const CUresult asked = table().cuCtxGetCurrent_v4000(&current);
-    if (asked != CUDA_SUCCESS || current != context_.native_handle()) [[unlikely]]
-      return create_elsewhere(asked);
+    if (__builtin_expect(asked != CUDA_SUCCESS || current != context_.native_handle(), false))
+      return create_slow(asked);
     return table().cuEventCreate_v2000(&event_, driver_flags(flags));
   }
-  CUresult create_elsewhere(CUresult asked) noexcept;
+  CUresult create_slow(CUresult asked) noexcept;
   void destroy() noexcept;
   CUresult record_default(CUstream stream, RecordFlags flags) noexcept;
   CUresult wait_default(CUstream stream, WaitFlags flags) const noexcept;

@@ -67,14 +67,12 @@ public:
 
   /// As DriverEvent::record(stream). Driver function: cuEventRecord.
   void record(CUstream stream) {
-    if (event_ == nullptr) [[unlikely]]
-      fail_unrecorded("cuEventRecord");
+    if (event_ == nullptr) fail_unrecorded("cuEventRecord");
     event_->record(stream);
     recorded_ = true;
   }
   CUresult try_record(CUstream stream) noexcept {
-    if (event_ == nullptr) [[unlikely]]
-      return CUDA_ERROR_INVALID_HANDLE;
+    if (__builtin_expect(event_ == nullptr, false)) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult result = event_->try_record(stream);
     if (result == CUDA_SUCCESS) recorded_ = true;
     return result;
@@ -181,8 +179,7 @@ private:
   PooledEvent(DriverEvent* event, EventPoolState* pool) noexcept : event_(event), pool_(pool) {}
 
   const DriverEvent& recorded_event(const char* call) const {
-    if (!recorded_) [[unlikely]]
-      fail_unrecorded(call);
+    if (!recorded_) fail_unrecorded(call);
     return *event_;
   }
   void assign(const PooledEvent& other) noexcept {
@@ -318,7 +315,7 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
-  PooledEvent acquire_beyond();
+  PooledEvent acquire_slow();
   void close() noexcept;
 
   EventPoolState* state_ = nullptr; // outlives the pool while a lease or a thread's cache needs it

@@ -1,10 +1,10 @@
 // Graph and GraphExec: event nodes in CUDA graphs, and the events that graphs keep alive.
 #pragma once
 
+#include <cuevent/array_view.hpp>
 #include <cuevent/driver_event.hpp>
 
 #include <initializer_list>
-#include <span>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -15,7 +15,8 @@ class EventRecordNode {
 public:
   explicit EventRecordNode(CUgraphNode node) noexcept : node_(node) {}
   CUgraphNode native_handle() const noexcept { return node_; }
-  friend bool operator==(const EventRecordNode&, const EventRecordNode&) = default;
+  friend bool operator==(EventRecordNode a, EventRecordNode b) noexcept { return a.node_ == b.node_; }
+  friend bool operator!=(EventRecordNode a, EventRecordNode b) noexcept { return !(a == b); }
 
 private:
   CUgraphNode node_;
@@ -26,7 +27,8 @@ class EventWaitNode {
 public:
   explicit EventWaitNode(CUgraphNode node) noexcept : node_(node) {}
   CUgraphNode native_handle() const noexcept { return node_; }
-  friend bool operator==(const EventWaitNode&, const EventWaitNode&) = default;
+  friend bool operator==(EventWaitNode a, EventWaitNode b) noexcept { return a.node_ == b.node_; }
+  friend bool operator!=(EventWaitNode a, EventWaitNode b) noexcept { return !(a == b); }
 
 private:
   CUgraphNode node_;
@@ -68,9 +70,9 @@ public:
   /// `event` must outlive the graph, every GraphExec made from it and their last launch. Otherwise
   /// a launch is undefined, and can hang. Call retain() to make the graph keep `event`. Driver
   /// functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws EmptyEvent.
-  EventRecordNode add_record(const DriverEvent& event, std::span<const CUgraphNode> after = {});
+  EventRecordNode add_record(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
   EventRecordNode add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
-  EventWaitNode add_wait(const DriverEvent& event, std::span<const CUgraphNode> after = {});
+  EventWaitNode add_wait(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
   EventWaitNode add_wait(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
 
   /// The event of a node. The caller does not own it. Driver functions:
@@ -104,7 +106,7 @@ public:
   /// destructor of another Graph or GraphExec, destroys the event. Do not retain an event that
   /// goes to GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
   /// Throws EmptyEvent. If this throws, the caller still owns `event`. A launch of an exec that
-  /// keeps events costs the host about 1.7 us more (NVIDIA H200, 2026-11-21), and takes more room
+  /// keeps events costs the host about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more room
   /// in the launch queue: docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
 
@@ -172,10 +174,8 @@ public:
   /// kept for the node before, or an empty event. The returned event holds the times of earlier
   /// launches, and must outlive the launches that use it. If this throws, the caller still owns
   /// `event`.
-  [[nodiscard("the event before may still be in use by a launch")]] DriverEvent
-  set_event(EventRecordNode node, DriverEvent&& event);
-  [[nodiscard("the event before may still be in use by a launch")]] DriverEvent
-  set_event(EventWaitNode node, DriverEvent&& event);
+  [[nodiscard]] DriverEvent set_event(EventRecordNode node, DriverEvent&& event);
+  [[nodiscard]] DriverEvent set_event(EventWaitNode node, DriverEvent&& event);
 
   /// Gives up the handle, and the events that the exec keeps, without destroying them. The exec is
   /// empty afterwards, and the caller owns the handle if this object did. No driver call.

@@ -35,7 +35,12 @@ struct IpcHandle {
   /// success only.
   static CUresult try_parse(IpcHandle& out, std::string_view text) noexcept;
 
-  friend bool operator==(const IpcHandle&, const IpcHandle&) = default;
+  friend constexpr bool operator==(const IpcHandle& a, const IpcHandle& b) noexcept {
+    for (std::size_t i = 0; i != a.bytes.size(); ++i)
+      if (a.bytes[i] != b.bytes[i]) return false;
+    return true;
+  }
+  friend constexpr bool operator!=(const IpcHandle& a, const IpcHandle& b) noexcept { return !(a == b); }
 };
 static_assert(sizeof(IpcHandle) == 64 && std::is_trivially_copyable_v<IpcHandle>);
 

@@ -40,7 +40,7 @@ void retire(DriverEvent&& event) noexcept;
 /// During capture: harmless; no driver call.
 class RetireScope {
 public:
-  [[nodiscard("an unnamed scope ends at once")]] RetireScope() noexcept;
+  [[nodiscard]] RetireScope() noexcept;
   RetireScope(const RetireScope&) = delete;
   RetireScope& operator=(const RetireScope&) = delete;
   ~RetireScope();

@@ -75,8 +75,7 @@ public:
 
   /// The newest ticket that is reached. Never decreases. No driver call.
   std::uint64_t completed() const noexcept {
-    if (narrow_) [[unlikely]]
-      return completed_narrow();
+    if (__builtin_expect(narrow_, false)) return completed_narrow();
     return __atomic_load_n(counter_, __ATOMIC_ACQUIRE);
   }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Precompiled for speed only: each source includes what it needs, as a build with -Db_pch=false shows.
 #include "../src/cuda_headers.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "computer.hpp"
 
 #include "capture.hpp"

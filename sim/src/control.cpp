@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "cuevent/sim.hpp"
 
 #include "computer.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 
 // cuda.h renames functions to their newest variant. The simulator implements every variant under its own

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "driver_table.hpp"
 
 #include "functions.hpp"

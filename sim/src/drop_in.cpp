@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What makes the simulator a libcuda.so.1: the driver's functions under their exported names, and the
 // settings that a program which knows nothing of the simulator can be given by its environment.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "handles.hpp"
 
 #include "process.hpp"

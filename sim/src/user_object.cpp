@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "user_object.hpp"
 
 #include "computer.hpp"

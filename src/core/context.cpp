@@ -1,5 +1,6 @@
 #include <cuevent/context.hpp>
 
+#include "core/require_context.hpp"
 #include "core/this_thread.hpp"
 
 #include <memory>
@@ -132,8 +133,7 @@ CUresult ContextGuard::push(const Context& context) noexcept {
 }
 
 void ContextGuard::fail(const Context& context, CUresult result) {
-  if (!context)
-    throw InvalidContext("cuCtxPushCurrent", "the Context is empty: take one from Context::primary()");
+  require_context(context, "cuCtxPushCurrent");
   context.driver().fail(result, "cuCtxPushCurrent");
 }
 

@@ -1,5 +1,7 @@
 #include <cuevent/driver.hpp>
 
+#include "core/result_of.hpp"
+
 #include <chrono>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -205,17 +207,13 @@ std::string default_library() {
 
 template <class... Source>
 CUresult try_make(Driver& out, Source... source) noexcept {
-  try {
+  return result_of([&] {
     if constexpr (sizeof...(source) == 0)
       out = Driver::instance();
     else
       out = Driver(source...);
     return CUDA_SUCCESS;
-  } catch (const DriverError& error) {
-    return error.result();
-  } catch (const std::bad_alloc&) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  });
 }
 
 } // namespace

@@ -1,8 +1,10 @@
 #include <cuevent/driver_event.hpp>
 
 #include "core/between_polls.hpp"
+#include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
 #include "core/relaxed_mode.hpp"
+#include "core/require_context.hpp"
 #include "core/retired_events.hpp"
 
 #include <string>
@@ -93,14 +95,14 @@ void check_handle(CUevent event, const char* call) {
 }
 
 void check_context(const Context& given, const Context& own, const char* call) {
-  if (!given) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  require_context(given, call);
   if (given.driver() != own.driver())
     throw ContextMismatch(call, "the event and the context are of different drivers");
 }
 
 } // namespace
 
-CUresult DriverEvent::create_elsewhere(CUresult asked) noexcept {
+CUresult DriverEvent::create_slow(CUresult asked) noexcept {
   if (asked != CUDA_SUCCESS) return context_ ? asked : CUDA_ERROR_INVALID_CONTEXT;
   // What a ContextGuard does, without what only a scope of other code needs.
   const DriverTable& driver = table();
@@ -189,11 +191,10 @@ CUresult DriverEvent::wait_interprocess(CUstream stream, WaitFlags flags) const 
   // With a flag the driver refuses the call or makes a node of it; in a capture it refuses the event. It looks at
   // the contexts after that, and crashes if they are not of one family.
   if (flags != WaitFlags::none) return wait();
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult result = table().cuStreamIsCapturing_v10000(stream, &status);
-  if (result != CUDA_SUCCESS) return result;
-  if (status != CU_STREAM_CAPTURE_STATUS_NONE) return wait();
-  result = context_.status();
+  const CaptureState capture = capture_state(table(), stream);
+  if (capture.result != CUDA_SUCCESS) return capture.result;
+  if (capture.capturing()) return wait();
+  CUresult result = context_.status();
   if (result != CUDA_SUCCESS) return result;
   CUcontext context = nullptr;
   result = table().cuStreamGetCtx_v9020(stream, &context);
@@ -203,18 +204,15 @@ CUresult DriverEvent::wait_interprocess(CUstream stream, WaitFlags flags) const 
 }
 
 CUresult DriverEvent::record_as_captured(CUstream stream) noexcept {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult result = table().cuStreamIsCapturing_v10000(stream, &status);
-  if (result != CUDA_SUCCESS) return result;
-  return call_record(stream,
-                     status == CU_STREAM_CAPTURE_STATUS_NONE ? RecordFlags::none : RecordFlags::external);
+  const CaptureState capture = capture_state(table(), stream);
+  if (capture.result != CUDA_SUCCESS) return capture.result;
+  return call_record(stream, capture.capturing() ? RecordFlags::external : RecordFlags::none);
 }
 
 CUresult DriverEvent::wait_as_captured(CUstream stream) const noexcept {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult result = table().cuStreamIsCapturing_v10000(stream, &status);
-  if (result != CUDA_SUCCESS) return result;
-  return call_wait(stream, status == CU_STREAM_CAPTURE_STATUS_NONE ? WaitFlags::none : WaitFlags::external);
+  const CaptureState capture = capture_state(table(), stream);
+  if (capture.result != CUDA_SUCCESS) return capture.result;
+  return call_wait(stream, capture.capturing() ? WaitFlags::external : WaitFlags::none);
 }
 
 void DriverEvent::record_context(const Context& context) {
@@ -356,7 +354,7 @@ void DriverEvent::swap(DriverEvent& other) noexcept {
 
 void DriverEvent::fail_create(CUresult result, const Context& context, EventFlags flags) {
   const char* const call = "cuEventCreate";
-  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  require_context(context, call);
   const bool contradiction = has(flags, EventFlags::timing) && has(flags, EventFlags::interprocess);
   if (result == CUDA_ERROR_INVALID_VALUE)
     throw InvalidValue(call, contradiction

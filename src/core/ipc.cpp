@@ -1,5 +1,7 @@
 #include <cuevent/ipc.hpp>
 
+#include "core/require_context.hpp"
+
 #include <bit>
 
 namespace cuevent {
@@ -87,7 +89,7 @@ DriverEvent DriverEvent::from_ipc_handle(const Context& context, const IpcHandle
   DriverEvent event;
   const CUresult result = try_from_ipc_handle(event, context, handle);
   if (result == CUDA_SUCCESS) return event;
-  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  require_context(context, call);
   if (result == CUDA_ERROR_INVALID_CONTEXT)
     throw InvalidContext(call, "this is the process that exported the event: use the event itself here");
   if (result == CUDA_ERROR_MAP_FAILED)

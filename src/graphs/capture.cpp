@@ -1,5 +1,6 @@
 #include <cuevent/capture.hpp>
 
+#include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
 #include "core/this_thread.hpp"
 
@@ -24,12 +25,14 @@ CUstreamCaptureMode driver_mode(CaptureMode mode) noexcept {
 } // namespace
 
 CaptureStatus capture_status(const Context& context, CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult result = on_stream(
-      context, stream, [&] { return context.driver().table().cuStreamIsCapturing_v10000(stream, &status); });
+  CaptureState capture{};
+  const CUresult result = on_stream(context, stream, [&] {
+    capture = capture_state(context.driver().table(), stream);
+    return capture.result;
+  });
   if (result != CUDA_SUCCESS) context.driver().fail(result, "cuStreamIsCapturing");
-  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return CaptureStatus::none;
-  return status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? CaptureStatus::active : CaptureStatus::invalidated;
+  if (!capture.capturing()) return CaptureStatus::none;
+  return capture.invalidated() ? CaptureStatus::invalidated : CaptureStatus::active;
 }
 
 CaptureModeGuard::CaptureModeGuard(const Driver& driver, CaptureMode mode)

@@ -1,8 +1,10 @@
 #include <cuevent/graph.hpp>
 
+#include "core/on_stream.hpp"
 #include "core/retired_events.hpp"
 
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace cuevent {
@@ -93,7 +95,7 @@ Graph::~Graph() {
   released_by_graphs.collect();
 }
 
-EventRecordNode Graph::add_record(const DriverEvent& event, std::span<const CUgraphNode> after) {
+EventRecordNode Graph::add_record(const DriverEvent& event, ArrayView<CUgraphNode> after) {
   const char* const call = "cuGraphAddEventRecordNode";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -106,10 +108,10 @@ EventRecordNode Graph::add_record(const DriverEvent& event, std::span<const CUgr
 }
 
 EventRecordNode Graph::add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after) {
-  return add_record(event, std::span(after.begin(), after.size()));
+  return add_record(event, ArrayView(after));
 }
 
-EventWaitNode Graph::add_wait(const DriverEvent& event, std::span<const CUgraphNode> after) {
+EventWaitNode Graph::add_wait(const DriverEvent& event, ArrayView<CUgraphNode> after) {
   const char* const call = "cuGraphAddEventWaitNode";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -122,7 +124,26 @@ EventWaitNode Graph::add_wait(const DriverEvent& event, std::span<const CUgraphN
 }
 
 EventWaitNode Graph::add_wait(const DriverEvent& event, std::initializer_list<CUgraphNode> after) {
-  return add_wait(event, std::span(after.begin(), after.size()));
+  return add_wait(event, ArrayView(after));
+}
+
+// Before the headers were C++17 these two took a std::span. Programs that were linked then call them by these names.
+[[gnu::visibility("default"), gnu::used]] EventRecordNode
+add_record_after_span(Graph& graph, const DriverEvent& event, std::span<const CUgraphNode> after) asm(
+    "_ZN7cuevent5Graph10add_recordERKNS_"
+    "11DriverEventESt4spanIKP14CUgraphNode_stLm18446744073709551615EE");
+EventRecordNode add_record_after_span(Graph& graph, const DriverEvent& event,
+                                      std::span<const CUgraphNode> after) {
+  return graph.add_record(event, after);
+}
+
+[[gnu::visibility("default"), gnu::used]] EventWaitNode
+add_wait_after_span(Graph& graph, const DriverEvent& event, std::span<const CUgraphNode> after) asm(
+    "_ZN7cuevent5Graph8add_waitERKNS_"
+    "11DriverEventESt4spanIKP14CUgraphNode_stLm18446744073709551615EE");
+EventWaitNode add_wait_after_span(Graph& graph, const DriverEvent& event,
+                                  std::span<const CUgraphNode> after) {
+  return graph.add_wait(event, after);
 }
 
 CUevent Graph::event(EventRecordNode node) const {
@@ -261,12 +282,10 @@ GraphExec::~GraphExec() {
 
 void GraphExec::launch(CUstream stream) {
   check_not_empty(*this, "cuGraphLaunch");
-  if (is_default_stream(stream)) {
-    const ContextGuard guard(context_);
-    check(context_, table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch");
-  } else {
-    check(context_, table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch");
-  }
+  const Status status = on_stream(context_, stream, [&] {
+    return Status{table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch"};
+  });
+  check(context_, status.result, status.call);
 }
 
 void GraphExec::set_event(EventRecordNode node, const DriverEvent& event) {

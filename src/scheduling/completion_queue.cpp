@@ -2,7 +2,11 @@
 
 #include <cuevent/event_pool.hpp>
 
+#include "core/cache_line.hpp"
+#include "core/capture_state.hpp"
+#include "core/on_stream.hpp"
 #include "core/relaxed_mode.hpp"
+#include "core/require_context.hpp"
 #include "scheduling/callback_nodes.hpp"
 
 #include <algorithm>
@@ -42,7 +46,7 @@ public:
     return pool_.try_reserve(callbacks);
   }
 
-  CUresult submit(CUstream stream, const Source& source, const char*& call) noexcept;
+  Status submit(CUstream stream, const Source& source) noexcept;
 
   std::size_t poll() noexcept;
 
@@ -83,7 +87,7 @@ private:
   bool forked() const noexcept { return process_ != forks.load(std::memory_order_relaxed); }
   void recover() noexcept;
 
-  CUresult submit_in_context(CUstream stream, const Source& source, const char*& call) noexcept;
+  Status submit_in_context(CUstream stream, const Source& source) noexcept;
   void push(CallbackNode& node) noexcept;
 
   // Of the one who polls:
@@ -99,59 +103,50 @@ private:
   CallbackNodes nodes_;
   const std::uint32_t process_ = forks.load(std::memory_order_relaxed); // whose driver it is
 
-  alignas(64) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest
+  alignas(cache_line) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest
   std::atomic<std::size_t> submitted_{0};
 
-  alignas(64) std::atomic<Phase> phase_{Phase::idle};
+  alignas(cache_line) std::atomic<Phase> phase_{Phase::idle};
   std::uint32_t recovered_ = process_;   // in which process what is below was last put in order
   std::atomic<std::size_t> returned_{0}; // written by the one who polls
   // The streams with callbacks pending, by their ids: of each the oldest node, linked to that of another stream.
   std::array<CallbackNode*, 64> streams_{};
 };
 
-CUresult CompletionQueue::State::submit(CUstream stream, const Source& source, const char*& call) noexcept {
-  call = "CompletionQueue::when_complete";
-  if (ended()) return CUDA_ERROR_ILLEGAL_STATE;
-  if (!is_default_stream(stream)) return submit_in_context(stream, source, call);
-  CUresult result = CUDA_SUCCESS;
-  const ContextGuard guard(context_, result);
-  return result == CUDA_SUCCESS ? submit_in_context(stream, source, call) : result;
+Status CompletionQueue::State::submit(CUstream stream, const Source& source) noexcept {
+  if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
+  return on_stream(context_, stream, [&] { return submit_in_context(stream, source); });
 }
 
-CUresult CompletionQueue::State::submit_in_context(CUstream stream, const Source& source,
-                                                   const char*& call) noexcept {
+Status CompletionQueue::State::submit_in_context(CUstream stream, const Source& source) noexcept {
   const DriverTable& table = context_.driver().table();
-  call = "cuStreamIsCapturing"; // before all else: to ask for a stream's id invalidates its capture
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult result = table.cuStreamIsCapturing_v10000(stream, &status);
-  if (result != CUDA_SUCCESS) return result;
-  if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (status != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  // Before all else: to ask for a stream's id invalidates its capture.
+  const CaptureState capture = capture_state(table, stream);
+  if (capture.result != CUDA_SUCCESS) return {capture.result, "cuStreamIsCapturing"};
+  if (capture.invalidated()) return {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamIsCapturing"};
+  if (capture.capturing()) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing"};
 
-  call = "cuStreamGetId"; // a handle may be that of a later stream by the time of the poll
-  unsigned long long id = 0;
-  result = table.cuStreamGetId_v12000(stream, &id);
-  if (result != CUDA_SUCCESS) return result;
+  unsigned long long id = 0; // the handle may belong to a later stream by the time of the poll
+  CUresult result = table.cuStreamGetId_v12000(stream, &id);
+  if (result != CUDA_SUCCESS) return {result, "cuStreamGetId"};
 
-  call = "cuEventCreate";
   PooledEvent event;
   result = pool_.try_acquire(event);
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
 
   CallbackNode* const node = nodes_.take();
-  if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  call = "cuEventRecord";
+  if (node == nullptr) return {CUDA_ERROR_OUT_OF_MEMORY, "CompletionQueue::when_complete"};
   result = event.try_record(stream);
   if (result != CUDA_SUCCESS) {
     nodes_.give_back(*node);
-    return result;
+    return {result, "cuEventRecord"};
   }
   node->stream = id;
   node->event = std::move(event);
   node->run = source.run;
   source.move(node->callback, source.from);
   push(*node);
-  return CUDA_SUCCESS;
+  return {};
 }
 
 void CompletionQueue::State::push(CallbackNode& node) noexcept {
@@ -298,7 +293,7 @@ CompletionQueue::CompletionQueue(const Context& context) {
   const CUresult result = try_create(*this, context);
   if (result == CUDA_SUCCESS) return;
   const char* const call = "CompletionQueue::CompletionQueue";
-  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  require_context(context, call);
   context.driver().fail(result, call);
 }
 
@@ -331,7 +326,10 @@ CUresult CompletionQueue::check(const Context& context) const noexcept {
 }
 
 CUresult CompletionQueue::submit(CUstream stream, const Source& source, const char*& call) noexcept {
-  return state_ != nullptr ? state_->submit(stream, source, call) : CUDA_ERROR_INVALID_HANDLE;
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Status status = state_->submit(stream, source);
+  call = status.call;
+  return status.result;
 }
 
 std::size_t CompletionQueue::poll() noexcept { return state_ != nullptr ? state_->poll() : 0; }
@@ -341,8 +339,7 @@ std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr
 void CompletionQueue::fail_context(CUresult result) const {
   const char* const call = "CompletionQueue::when_complete";
   if (state_ == nullptr) fail(result, call, nullptr);
-  if (result == CUDA_ERROR_INVALID_CONTEXT)
-    throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
   throw ContextMismatch(call,
                         "the stream is of another context than the queue: make a queue for each context");
 }

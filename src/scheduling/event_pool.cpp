@@ -1,5 +1,7 @@
 #include <cuevent/event_pool.hpp>
 
+#include "core/require_context.hpp"
+#include "core/result_of.hpp"
 #include "scheduling/event_pool_state.hpp"
 
 #include <cuevent/ipc.hpp>
@@ -11,17 +13,13 @@ namespace cuevent {
 
 namespace {
 
-/// For the non-throwing overloads: the result that `call` throws.
-template <class Call>
-CUresult result_of(const Call& call) noexcept {
-  try {
-    call();
+/// The result that `work`, which returns nothing, throws.
+template <class Work>
+CUresult thrown_by(const Work& work) noexcept {
+  return result_of([&] {
+    work();
     return CUDA_SUCCESS;
-  } catch (const DriverError& error) {
-    return error.result();
-  } catch (const std::bad_alloc&) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  });
 }
 
 [[noreturn]] void fail_empty_pool(const char* call) {
@@ -41,8 +39,7 @@ CUresult check_other_context(const Context& context, const Context& own) noexcep
 }
 
 [[noreturn]] void fail_context(CUresult result, const char* call) {
-  if (result == CUDA_ERROR_INVALID_CONTEXT)
-    throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
   throw ContextMismatch(call, "the events are of the pool's context, and cannot be recorded in another one: "
                               "make a pool for each context");
 }
@@ -101,13 +98,13 @@ void PooledEvent::fail_unrecorded(const char* call) const {
 }
 
 EventPool::EventPool(const Context& context, EventFlags flags, std::size_t max_idle) {
-  if (!context) throw InvalidContext("EventPool", "the Context is empty: take one from Context::primary()");
+  require_context(context, "EventPool");
   state_ = new EventPoolState(context, flags, max_idle);
 }
 
 CUresult EventPool::try_create(EventPool& out, const Context& context, EventFlags flags,
                                std::size_t max_idle) noexcept {
-  return result_of([&] { out = EventPool(context, flags, max_idle); });
+  return thrown_by([&] { out = EventPool(context, flags, max_idle); });
 }
 
 void EventPool::close() noexcept { state_->close(); }
@@ -116,16 +113,16 @@ PooledEvent EventPool::acquire() {
   if (state_ != nullptr) [[likely]]
     if (DriverEvent* const event = state_->take()) [[likely]]
       return PooledEvent(event, state_);
-  return acquire_beyond();
+  return acquire_slow();
 }
 
-PooledEvent EventPool::acquire_beyond() {
+PooledEvent EventPool::acquire_slow() {
   if (state_ == nullptr) fail_empty_pool("EventPool::acquire");
-  return PooledEvent(state_->take_beyond(), state_);
+  return PooledEvent(state_->take_slow(), state_);
 }
 
 CUresult EventPool::try_acquire(PooledEvent& out) noexcept {
-  return result_of([&] { out = acquire(); });
+  return thrown_by([&] { out = acquire(); });
 }
 
 void EventPool::reserve(std::size_t count) {
@@ -134,7 +131,7 @@ void EventPool::reserve(std::size_t count) {
 }
 
 CUresult EventPool::try_reserve(std::size_t count) noexcept {
-  return result_of([&] { reserve(count); });
+  return thrown_by([&] { reserve(count); });
 }
 
 void EventPool::trim() noexcept {

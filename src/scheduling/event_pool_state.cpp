@@ -171,7 +171,7 @@ void EventPoolState::gather() noexcept {
   }
 }
 
-DriverEvent* EventPoolState::take_beyond() {
+DriverEvent* EventPoolState::take_slow() {
   EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
   {
@@ -205,7 +205,7 @@ DriverEvent* EventPoolState::take_beyond() {
   return event;
 }
 
-void EventPoolState::give_back_beyond(DriverEvent* event) noexcept {
+void EventPoolState::give_back_slow(DriverEvent* event) noexcept {
   if (closed_.load(std::memory_order_acquire)) return retire(event);
   EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);

@@ -1,6 +1,8 @@
 // What is behind an EventPool: its state, and what threads keep of it. Inside the library only.
 #pragma once
 
+#include "core/cache_line.hpp"
+
 #include <cuevent/event_pool.hpp>
 
 #include <algorithm>
@@ -13,16 +15,13 @@
 
 namespace cuevent {
 
-/// What a processor's cache moves.
-inline constexpr std::size_t line_size = 64;
-
 /// The idle events of one pool that one thread keeps. That thread uses the cache between begin() and end(), or with
 /// the pool's mutex held. Another thread uses it while the cache is frozen, for which it holds the mutex.
 ///
 /// begin() is a store and then a load, without a processor's barrier between them, which would be a third of the whole
 /// cost. Instead the thread that freezes a cache makes all threads pass a barrier. Then either the owner sees that the
 /// cache is frozen, or the other thread sees that the cache is in use, and waits for the few instructions until end().
-struct alignas(line_size) EventCache {
+struct alignas(cache_line) EventCache {
   static constexpr std::size_t size = 64, batch = 32; // as EventPool's comment says
 
   explicit EventCache(EventPoolState& pool) noexcept;
@@ -91,7 +90,7 @@ private:
 /// What leases and caches need of a pool. It is counted by them, once for each event and not for each lease.
 ///
 /// Each event that exists is on lease, in a thread's cache, or in the reserve.
-class alignas(line_size) EventPoolState {
+class alignas(cache_line) EventPoolState {
 public:
   EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle);
 
@@ -113,15 +112,15 @@ public:
     return event;
   }
   /// One from the reserve, one that another thread keeps if reserve() has promised it, or a new one.
-  DriverEvent* take_beyond();
+  DriverEvent* take_slow();
   void give_back(DriverEvent* event) noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
     if (cache == nullptr || !cache->begin()) [[unlikely]]
-      return give_back_beyond(event);
+      return give_back_slow(event);
     const bool put = cache->put(event);
     cache->end();
     if (!put) [[unlikely]]
-      give_back_beyond(event);
+      give_back_slow(event);
   }
   /// The event will not come back: for collect() to destroy.
   [[gnu::cold]] void retire(DriverEvent* event) noexcept;
@@ -158,7 +157,7 @@ private:
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  void give_back_beyond(DriverEvent* event) noexcept;
+  void give_back_slow(DriverEvent* event) noexcept;
   /// For count_created() to count.
   DriverEvent* create();
   void add_to_reserve(DriverEvent* event) noexcept;
@@ -191,7 +190,7 @@ private:
   }
 
   // Threads that are content with their caches do not come here.
-  alignas(line_size) std::mutex mutex_; // never held in a driver call
+  alignas(cache_line) std::mutex mutex_; // never held in a driver call
   std::vector<DriverEvent*>
       reserve_; // with capacity for all events that exist, so that to return one needs none
   std::vector<EventCache*> caches_;

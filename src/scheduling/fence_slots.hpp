@@ -2,6 +2,8 @@
 // only.
 #pragma once
 
+#include "core/cache_line.hpp"
+
 #include <cuevent/context.hpp>
 
 #include <atomic>
@@ -9,8 +11,6 @@
 #include <cstdint>
 
 namespace cuevent {
-
-inline constexpr std::size_t cache_line = 64;
 
 /// What the host knows of one counter. A counter never goes back, also not from one fence to the next that
 /// has it: a stream of some other context may not have come to its wait yet, and would then wait for ever.

@@ -1,7 +1,9 @@
 #include <cuevent/timeline_fence.hpp>
 
 #include "core/between_polls.hpp"
+#include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
+#include "core/require_context.hpp"
 #include "scheduling/fence_slots.hpp"
 
 #include <utility>
@@ -15,10 +17,8 @@ constexpr const char* no_operations =
     "the device has no such memory operations in streams: use a DriverEvent there";
 
 CUresult refuse_capture(const DriverTable& table, CUstream stream) noexcept {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult result = table.cuStreamIsCapturing_v10000(stream, &status);
-  if (result != CUDA_SUCCESS) return result;
-  return status == CU_STREAM_CAPTURE_STATUS_NONE ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  const CaptureState capture = capture_state(table, stream);
+  return capture.capturing() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : capture.result;
 }
 
 /// 0 and CU_STREAM_LEGACY are one stream.
@@ -30,7 +30,7 @@ TimelineFence::TimelineFence(const Context& context, CUstream stream) {
   const CUresult result = try_create(*this, context, stream);
   if (result == CUDA_SUCCESS) return;
   const char* const call = "cuMemHostAlloc";
-  if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
+  require_context(context, call);
   context.driver().fail(result, call);
 }
 
@@ -179,10 +179,7 @@ CUresult TimelineFence::status() const noexcept {
   if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   CUresult result = context_.status();
   if (result != CUDA_SUCCESS) return result;
-  result = on_stream(context_, stream_, [this] {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return table().cuStreamIsCapturing_v10000(stream_, &status);
-  });
+  result = on_stream(context_, stream_, [this] { return capture_state(table(), stream_).result; });
   // Of the legacy stream, beside the capture of another: no fault.
   return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? CUDA_SUCCESS : result;
 }

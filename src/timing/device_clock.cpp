@@ -7,14 +7,14 @@
 
 namespace cuevent {
 
-CUresult DeviceClock::create(const Context& context) noexcept {
+Status DeviceClock::create(const Context& context) noexcept {
   context_ = context;
   {
     CUresult result = CUDA_SUCCESS;
     const ContextGuard guard(context, result);
-    if (result != CUDA_SUCCESS) return failed("cuCtxPushCurrent", result);
+    if (result != CUDA_SUCCESS) return {result, "cuCtxPushCurrent"};
     result = stream_.create(context);
-    if (result != CUDA_SUCCESS) return failed("cuStreamCreate", result);
+    if (result != CUDA_SUCCESS) return {result, "cuStreamCreate"};
     const auto make = [&](DriverEvent& event) {
       if (result == CUDA_SUCCESS) result = DriverEvent::try_create(event, context, EventFlags::timing);
     };
@@ -22,34 +22,33 @@ CUresult DeviceClock::create(const Context& context) noexcept {
       make(anchor.event);
     for (DriverEvent& event : probes_)
       make(event);
-    if (result != CUDA_SUCCESS) return failed("cuEventCreate", result);
+    if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
   }
-  if (const CUresult result = record(anchors_[0].event); result != CUDA_SUCCESS) return result;
-  if (const CUresult result = wait_for(anchors_[0].event); result != CUDA_SUCCESS) return result;
+  if (const Status status = record(anchors_[0].event); !status) return status;
+  if (const Status status = wait_for(anchors_[0].event); !status) return status;
   known_ = 1;
   return calibrate();
 }
 
-CUresult DeviceClock::record(DriverEvent& event) noexcept {
-  const CUresult result = event.try_record(stream_.handle());
-  return result == CUDA_SUCCESS ? result : failed("cuEventRecord", result);
+Status DeviceClock::record(DriverEvent& event) noexcept {
+  return {event.try_record(stream_.handle()), "cuEventRecord"};
 }
 
-CUresult DeviceClock::wait_for(const DriverEvent& event) noexcept {
-  // It comes at once, and a capture of this thread must not notice: so neither sleep nor cuEventSynchronize.
+Status DeviceClock::wait_for(const DriverEvent& event) noexcept {
+  // The event completes at once. Neither a sleep nor cuEventSynchronize, which would invalidate a
+  // capture of this thread.
   CUresult result;
   do
     result = event.try_query_relaxed();
   while (result == CUDA_ERROR_NOT_READY);
-  return result == CUDA_SUCCESS ? result : failed("cuEventQuery", result);
+  return {result, "cuEventQuery"};
 }
 
-CUresult DeviceClock::elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept {
+Status DeviceClock::elapsed(const DriverEvent& from, const DriverEvent& to, double& nanoseconds) noexcept {
   DriverEvent::Milliseconds time;
   const CUresult result = from.try_elapsed_time(time, to);
-  if (result != CUDA_SUCCESS) return failed("cuEventElapsedTime", result);
-  nanoseconds = 1e6 * static_cast<double>(time.count());
-  return result;
+  if (result == CUDA_SUCCESS) nanoseconds = 1e6 * static_cast<double>(time.count());
+  return {result, "cuEventElapsedTime"};
 }
 
 void DeviceClock::rounded(double nanoseconds) noexcept {
@@ -67,68 +66,68 @@ const DeviceClock::Anchor& DeviceClock::nearest_to(double time) const noexcept {
   return anchors_[nearest];
 }
 
-CUresult DeviceClock::time_of(const DriverEvent& event, double& time) noexcept {
+Status DeviceClock::time_of(const DriverEvent& event, double& time) noexcept {
   const Anchor& newest = anchors_[newest_];
   double distance = 0;
-  CUresult result = elapsed(newest.event, event, distance);
-  if (result != CUDA_SUCCESS) return result;
-  const Anchor& nearest = nearest_to(newest.time + distance); // near enough to tell which
-  if (&nearest != &newest) result = elapsed(nearest.event, event, distance);
-  if (result != CUDA_SUCCESS) return result;
+  Status status = elapsed(newest.event, event, distance);
+  if (!status) return status;
+  const Anchor& nearest = nearest_to(newest.time + distance); // precise enough to find the nearest
+  if (&nearest != &newest) status = elapsed(nearest.event, event, distance);
+  if (!status) return status;
   rounded(distance);
   time = nearest.time + distance;
-  return result;
+  return status;
 }
 
-CUresult DeviceClock::drop_anchor() noexcept {
+Status DeviceClock::drop_anchor() noexcept {
   anchored_ = host_now();
   known_ = std::min(known_, anchors_.size() - 1); // the oldest makes room
-  const CUresult result = record(anchors_[next_anchor()].event);
-  on_its_way_ = result == CUDA_SUCCESS;
-  return result;
+  const Status status = record(anchors_[next_anchor()].event);
+  on_its_way_ = static_cast<bool>(status);
+  return status;
 }
 
-CUresult DeviceClock::take_anchor() noexcept {
+Status DeviceClock::take_anchor() noexcept {
   const Anchor& newest = anchors_[newest_];
   Anchor& next = anchors_[next_anchor()];
   double distance = 0;
-  if (const CUresult result = elapsed(newest.event, next.event, distance); result != CUDA_SUCCESS)
-    return result;
+  if (const Status status = elapsed(newest.event, next.event, distance); !status) return status;
   rounded(distance);
   next.time = newest.time + distance;
   newest_ = next_anchor();
   ++known_;
   on_its_way_ = false;
-  return CUDA_SUCCESS;
+  return {};
 }
 
-CUresult DeviceClock::keep_up() noexcept {
+Status DeviceClock::keep_up() noexcept {
   if (on_its_way_) {
-    const CUresult result = take_anchor();
-    if (result != CUDA_SUCCESS) return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+    const Status status = take_anchor();
+    if (!status) return status.result == CUDA_ERROR_NOT_READY ? Status{} : status;
   }
-  return due(host_now()) ? drop_anchor() : CUDA_SUCCESS;
+  return due(host_now()) ? drop_anchor() : Status{};
 }
 
-CUresult DeviceClock::calibrate() noexcept {
-  CUresult result = CUDA_SUCCESS;
-  const auto take = [&] { // the one that is on its way
-    if (result == CUDA_SUCCESS) result = wait_for(anchors_[next_anchor()].event);
-    if (result == CUDA_SUCCESS) result = take_anchor();
+Status DeviceClock::calibrate() noexcept {
+  Status status;
+  const auto take = [&] { // the anchor that is on its way
+    if (status) status = wait_for(anchors_[next_anchor()].event);
+    if (status) status = take_anchor();
   };
   if (on_its_way_) take();
-  if (result == CUDA_SUCCESS) result = drop_anchor();
+  if (status) status = drop_anchor();
   take();
   long long resolution = 0;
-  if (result == CUDA_SUCCESS) result = align(resolution);
-  if (result == CUDA_SUCCESS) result = probe(resolution);
-  if (result == CUDA_SUCCESS) reading_.resolution = DeviceTime(static_cast<double>(resolution));
-  return result;
+  if (status) status = align(resolution);
+  if (status) status = probe(resolution);
+  if (status) reading_.resolution = DeviceTime(static_cast<double>(resolution));
+  return status;
 }
 
-CUresult DeviceClock::align(long long& resolution) noexcept {
-  // An event happens after it is asked for and before it is seen to have completed, which bounds the distance
-  // between the two clocks from both sides. All rounds together bound it closer than any of them.
+Status DeviceClock::align(long long& resolution) noexcept {
+  // An event happens after the host requests it and before the host sees that it has completed. So
+  // each round bounds the distance between the two clocks from both sides. All rounds together give
+  // closer bounds than any single round.
   constexpr int rounds = 32;
   struct Bounds {
     double low, high;
@@ -138,41 +137,41 @@ CUresult DeviceClock::align(long long& resolution) noexcept {
   Bounds all{-infinity, infinity}, narrowest{-infinity, infinity};
   const double anchor_time = anchors_[newest_].time;
   const long long start = host_now();
-  double distance = 0; // from the newest anchor, which was a moment ago
+  double distance = 0; // from the newest anchor, which is recent
   for (int i = 0; i < rounds; ++i) {
     const long long before = host_now() - start;
-    CUresult result = record(probes_[0]);
-    if (result == CUDA_SUCCESS) result = wait_for(probes_[0]);
+    Status status = record(probes_[0]);
+    if (status) status = wait_for(probes_[0]);
     const long long after = host_now() - start;
-    if (result == CUDA_SUCCESS) result = elapsed(anchors_[newest_].event, probes_[0], distance);
-    if (result != CUDA_SUCCESS) return result;
+    if (status) status = elapsed(anchors_[newest_].event, probes_[0], distance);
+    if (!status) return status;
     resolution = std::gcd(resolution, std::llround(distance));
     const double time = anchor_time + distance;
     const Bounds bounds{static_cast<double>(before) - time, static_cast<double>(after) - time};
     all = {std::max(all.low, bounds.low), std::min(all.high, bounds.high)};
     if (bounds.width() < narrowest.width()) narrowest = bounds;
   }
-  if (all.low > all.high) all = narrowest; // one of the clocks was set in between
+  if (all.low > all.high) all = narrowest; // one of the clocks was set meanwhile
   reading_.epoch = HostTime(std::chrono::nanoseconds(start + std::llround(all.low + all.width() / 2)));
   reading_.uncertainty = DeviceTime(all.width() / 2);
   reading_.calibrated_at = DeviceTime(anchor_time + distance);
-  return CUDA_SUCCESS;
+  return {};
 }
 
-CUresult DeviceClock::probe(long long& resolution) noexcept {
+Status DeviceClock::probe(long long& resolution) noexcept {
   for (DriverEvent& event : probes_)
-    if (const CUresult result = record(event); result != CUDA_SUCCESS) return result;
-  if (const CUresult result = wait_for(probes_.back()); result != CUDA_SUCCESS) return result;
+    if (const Status status = record(event); !status) return status;
+  if (const Status status = wait_for(probes_.back()); !status) return status;
   std::array<double, std::tuple_size_v<decltype(probes_)> - 1> gaps{};
   for (std::size_t i = 0; i < gaps.size(); ++i) {
-    const CUresult result = elapsed(probes_[i], probes_[i + 1], gaps[i]);
-    if (result != CUDA_SUCCESS) return result;
+    const Status status = elapsed(probes_[i], probes_[i + 1], gaps[i]);
+    if (!status) return status;
     resolution = std::gcd(resolution, std::llround(gaps[i]));
   }
   const auto middle = gaps.begin() + gaps.size() / 2;
   std::nth_element(gaps.begin(), middle, gaps.end());
   reading_.empty_stage = DeviceTime(*middle);
-  return CUDA_SUCCESS;
+  return {};
 }
 
 } // namespace cuevent

@@ -1,4 +1,5 @@
-// How long something took, over many times, without keeping each. Inside the library only.
+// Durations of something that happens many times, without keeping each one. Inside the library
+// only.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,10 @@
 
 namespace cuevent {
 
-/// Counts of durations in buckets laid out as those of HdrHistogram (Gil Tene, hdrhistogram.org): one for
-/// each nanosecond below 256, and 128 of equal width in every power of two above. A bucket is at most 1/128
-/// of its values wide, so its middle is at most 0.4 % from any of them. Fixed memory: 38 KiB, up to 4.8
-/// hours; what takes longer is counted in the last bucket.
+/// Counts durations in the buckets of HdrHistogram (Gil Tene, hdrhistogram.org): one bucket for
+/// each nanosecond below 256, and 128 buckets of equal width for every power of two above. A bucket
+/// is at most 1/128 of its values wide, so its middle is at most 0.4 % from each of its values. The
+/// histogram takes 38 KiB and reaches 4.8 hours. The last bucket counts longer durations.
 class DurationHistogram {
 public:
   void add(double nanoseconds) noexcept {
@@ -29,7 +30,8 @@ public:
   double min() const noexcept { return min_; }
   double max() const noexcept { return max_; }
 
-  /// The least duration that `percent` of all do not exceed, or one of its bucket; 0 if there are none.
+  /// The least duration that `percent` of all durations do not exceed, to the precision of a bucket.
+  /// 0 if there are no durations.
   double percentile(double percent) const noexcept {
     const auto rank = static_cast<std::uint64_t>(std::ceil(static_cast<double>(count_) * percent / 100));
     std::uint64_t seen = 0;

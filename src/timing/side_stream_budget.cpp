@@ -6,7 +6,7 @@ namespace {
 
 constinit std::atomic<SideStreams*> newest{nullptr};
 
-/// The one of the context in the list from `first` up to `end`, null if there is none.
+/// The object of the context in the list from `first` up to `end`, null if there is none.
 SideStreams* find(SideStreams* first, const SideStreams* end, const Context& context) {
   for (; first != end; first = first->next)
     if (first->id == context.id() && first->driver == context.driver()) return first;
@@ -19,7 +19,7 @@ SideStreams& of_context(const Context& context) {
   std::unique_ptr<SideStreams> added(new SideStreams{context.driver(), context.id()});
   added->next = first;
   while (!newest.compare_exchange_weak(first, added.get(), std::memory_order_acq_rel)) {
-    // Others came first, and this context may be among them.
+    // Other threads were faster, and may have added this context.
     if (SideStreams* const found = find(first, added->next, context)) return *found;
     added->next = first;
   }

@@ -1,4 +1,4 @@
-// How many side streams the timers of a context use together. Inside the library only.
+// The budget of side streams that the timers of a context share. Inside the library only.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -9,8 +9,9 @@
 
 namespace cuevent {
 
-/// The side streams of one context. There is one of these for each context that ever had a side
-/// stream, and it is never destroyed: so no lock is needed, which a fork could leave locked.
+/// The number of side streams in use in one context. Each context that ever had a side stream has
+/// one such object. The objects are never destroyed, so they need no lock, which a fork could leave
+/// locked.
 struct SideStreams {
   Driver driver;
   unsigned long long id; // of the context
@@ -24,10 +25,10 @@ struct SideStreams {
   };
 };
 
-/// The right to use one side stream, given back at its end. Null if it was not granted.
+/// The right to use one side stream, given back by the destructor. Null if it was not granted.
 using SideStreamPermit = std::unique_ptr<SideStreams, SideStreams::GiveBack>;
 
-/// Granted if fewer than `most` side streams are in use in the context, whoever uses them. Any
+/// Grants a permit if all timers together use fewer than `most` side streams in the context. Any
 /// thread. Throws std::bad_alloc.
 SideStreamPermit permit_side_stream(const Context& context, std::size_t most);
 

@@ -1,8 +1,8 @@
 #include "timing/stage_timer.hpp"
 
-#include <algorithm>
-#include <cstdlib>
-#include <exception>
+#include "core/require_context.hpp"
+#include "core/result_of.hpp"
+
 #include <utility>
 
 namespace cuevent {
@@ -11,82 +11,48 @@ namespace {
 
 constexpr std::size_t fewest_events = 2; // the beginning and the end of a stage
 
-/// For the twins: what allocates may throw, std::length_error too.
-template <class Work>
-CUresult without_exceptions(const Work& work) noexcept {
-  try {
-    return work();
-  } catch (const std::exception&) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-}
-
-/// Then a stream that waits would hold up most others. The driver's own number is eight.
-bool has_few_connections() noexcept {
-  const char* const connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  return connections != nullptr && std::atoi(connections) < 8;
-}
-
 } // namespace
 
-StageTimer::State::State(const Context& owner, const StageTimerOptions& wanted)
-    : context(owner), options(wanted), spans_(wanted.spans), waits_(wanted.spans) {
-  noted_.reserve(most_noted);
-  arrows_.reserve(wanted.spans);
-}
-
-CUresult StageTimer::State::create() {
-  if (!has_few_connections()) streams_beside.resize(options.streams_beside);
-  CUresult result = CUDA_SUCCESS;
-  {
-    const ContextGuard guard(context, result);
-    if (result != CUDA_SUCCESS) return failed("cuCtxPushCurrent", result);
-    for (TimerStream& stream : streams_beside)
-      if (result = stream.create(context); result != CUDA_SUCCESS) return failed("cuStreamCreate", result);
-  }
-  return failed_in_clock(clock.create(context));
-}
-
-CUresult StageTimer::State::check(const Context& given) const noexcept {
-  if (!given) return CUDA_ERROR_INVALID_CONTEXT;
-  return given == context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult StageTimer::State::check(const DriverEvent& event, CUstream stream) const noexcept {
-  return is_default_stream(stream) && event ? check(event.context()) : CUDA_SUCCESS;
-}
-
-void StageTimer::State::require(const Context& given, const char* function) const {
-  const CUresult result = check(given);
-  if (result == CUDA_ERROR_INVALID_CONTEXT)
-    throw InvalidContext(function, "the Context is empty: take one from Context::primary()");
-  if (result != CUDA_SUCCESS)
+void require_own_context(const Context& own, const Context& given, const char* function) {
+  require_context(given, function);
+  if (given != own)
     throw ContextMismatch(function, "the context is not the timer's: make a timer for each context");
 }
 
-void StageTimer::State::give_back_side_streams() noexcept {
-  for (Track& track : tracks)
-    track.permit.reset();
+void fail(const Context& own, Status status) {
+  const std::string_view function = status.call;
+  if (status.result == CUDA_ERROR_ILLEGAL_STATE && function == "StageTimer::close")
+    throw IllegalState(status.call,
+                       "no stage is open on the stream, or none that was opened in this capture");
+  if (status.result == CUDA_ERROR_INVALID_VALUE && function == "StageTimer::open")
+    throw InvalidValue(status.call, "the timer has no such stage: get one from stage()");
+  if (status.result == CUDA_ERROR_INVALID_HANDLE && function.starts_with("cuEventRecord"))
+    throw ContextMismatch(status.call,
+                          "the stream is of another context than the timer: make a timer for each context");
+  own.driver().fail(status.result, status.call);
 }
 
-StageId StageTimer::State::stage(std::string_view name) {
-  const auto found = std::find_if(statistics.begin(), statistics.end(),
-                                  [&](const Statistics& each) { return each.name == name; });
-  const auto index = static_cast<std::uint32_t>(found - statistics.begin());
-  if (found == statistics.end()) statistics.push_back({.name = std::string(name)});
-  return StageId(index);
+namespace {
+
+/// True if it is a success, and false if there was no room for the stage.
+bool is_timed(const Context& context, Status status) {
+  if (!status && status.result != CUDA_ERROR_NOT_READY) [[unlikely]]
+    fail(context, status);
+  return static_cast<bool>(status);
 }
 
-void StageTimer::State::fail(CUresult result) const {
-  const std::string_view function = call;
-  if (result == CUDA_ERROR_ILLEGAL_STATE && function == "StageTimer::close")
-    throw IllegalState(call, "no stage is open on the stream, or none that was opened in this capture");
-  if (result == CUDA_ERROR_INVALID_VALUE && function == "StageTimer::open")
-    throw InvalidValue(call, "the timer has no such stage: ask it for one by stage()");
-  if (result == CUDA_ERROR_INVALID_HANDLE && function.starts_with("cuEventRecord"))
-    throw ContextMismatch(call, "the stream is of another context than the timer: make a timer for each");
-  context.driver().fail(result, call);
+void check(const Context& context, Status status) {
+  if (!status) [[unlikely]]
+    fail(context, status);
 }
+
+/// Whether the event can be recorded in the stream: in a default stream only an event of its
+/// context.
+bool can_record(const Context& own, const DriverEvent& event, CUstream stream) noexcept {
+  return !is_default_stream(stream) || !event || check_context(own, event.context()) == CUDA_SUCCESS;
+}
+
+} // namespace
 
 StageTimer::StageTimer() noexcept = default;
 StageTimer::StageTimer(StageTimer&&) noexcept = default;
@@ -96,25 +62,25 @@ StageTimer& StageTimer::operator=(StageTimer&& other) noexcept {
   return *this;
 }
 StageTimer::~StageTimer() {
-  if (state_ != nullptr) state_->give_back_side_streams(); // a TimedGraph may keep the rest
+  if (state_ != nullptr) state_->rings->give_back_side_streams(); // a TimedGraph may keep the rings
 }
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
   if (options.events_per_stream < fewest_events)
     throw InvalidValue("StageTimer", "a stage takes two events: events_per_stream has to be 2 or more");
-  if (!context) throw InvalidContext("StageTimer", "the Context is empty: take one from Context::primary()");
-  const auto state = std::make_shared<State>(context, options);
-  if (const CUresult result = state->create(); result != CUDA_SUCCESS) state->fail(result);
-  state_ = state;
+  require_context(context, "StageTimer");
+  auto state = std::make_shared<State>(context, options);
+  check(context, state->rings->create());
+  state_ = std::move(state);
 }
 
 CUresult StageTimer::try_create(StageTimer& out, const Context& context,
                                 const StageTimerOptions& options) noexcept {
   if (options.events_per_stream < fewest_events) return CUDA_ERROR_INVALID_VALUE;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  return without_exceptions([&] {
+  return result_of([&] {
     auto state = std::make_shared<State>(context, options);
-    const CUresult result = state->create();
+    const CUresult result = state->rings->create().result;
     if (result != CUDA_SUCCESS) return result;
     StageTimer made;
     made.state_ = std::move(state);
@@ -123,38 +89,36 @@ CUresult StageTimer::try_create(StageTimer& out, const Context& context,
   });
 }
 
-StageId StageTimer::stage(std::string_view name) { return state().stage(name); }
+StageId StageTimer::stage(std::string_view name) { return state().rings->log().stage(name); }
 
 StreamId StageTimer::add_stream(CUstream stream, std::string_view name) {
-  State& here = state();
-  auto index = static_cast<std::uint32_t>(here.find_track(stream));
-  if (index == here.tracks.size()) {
-    const CUresult result = here.add_track(stream, name, index);
-    if (result != CUDA_SUCCESS) here.fail(result);
-  } else if (!name.empty()) {
-    here.tracks[index].stream.name = name;
-  }
+  StageRings& rings = *state().rings;
+  std::uint32_t index = rings.find(stream);
+  if (!rings.has(index))
+    check(rings.context(), rings.add(stream, name, index));
+  else if (!name.empty())
+    rings[index].known.name = name;
   return StreamId(index);
 }
 
 StreamId StageTimer::add_stream(const Context& context, CUstream stream, std::string_view name) {
-  state().require(context, "StageTimer::add_stream");
+  require_own_context(this->context(), context, "StageTimer::add_stream");
   return add_stream(stream, name);
 }
 
 CUresult StageTimer::try_open(CUstream stream, StageId stage) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return without_exceptions([&] { return state_->request(stream, Request::open, stage); });
+  return result_of([&] { return state_->request(stream, Request::open, stage).result; });
 }
 
 CUresult StageTimer::try_close(CUstream stream) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return without_exceptions([&] { return state_->request(stream, Request::close, StageId{}); });
+  return result_of([&] { return state_->request(stream, Request::close, StageId{}).result; });
 }
 
 CUresult StageTimer::try_next(CUstream stream, StageId stage) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return without_exceptions([&] { return state_->request(stream, Request::next, stage); });
+  return result_of([&] { return state_->request(stream, Request::next, stage).result; });
 }
 
 CUresult StageTimer::try_open(const Context& context, CUstream stream, StageId stage) noexcept {
@@ -173,88 +137,80 @@ CUresult StageTimer::try_next(const Context& context, CUstream stream, StageId s
 }
 
 bool StageTimer::open(const Context& context, CUstream stream, StageId stage) {
-  state().require(context, "StageTimer::open");
+  require_own_context(this->context(), context, "StageTimer::open");
   return open(stream, stage);
 }
 
 void StageTimer::close(const Context& context, CUstream stream) {
-  state().require(context, "StageTimer::close");
+  require_own_context(this->context(), context, "StageTimer::close");
   close(stream);
 }
 
 bool StageTimer::next(const Context& context, CUstream stream, StageId stage) {
-  state().require(context, "StageTimer::next");
+  require_own_context(this->context(), context, "StageTimer::next");
   return next(stream, stage);
 }
 
 bool StageTimer::open(CUstream stream, StageId stage) {
-  const CUresult result = state().request(stream, Request::open, stage);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) [[unlikely]]
-    state_->fail(result);
-  return result == CUDA_SUCCESS;
+  return is_timed(context(), state().request(stream, Request::open, stage));
 }
 
 void StageTimer::close(CUstream stream) {
-  const CUresult result = state().request(stream, Request::close, StageId{});
-  if (result != CUDA_SUCCESS) [[unlikely]]
-    state_->fail(result);
+  check(context(), state().request(stream, Request::close, StageId{}));
 }
 
 bool StageTimer::next(CUstream stream, StageId stage) {
-  const CUresult result = state().request(stream, Request::next, stage);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) [[unlikely]]
-    state_->fail(result);
-  return result == CUDA_SUCCESS;
+  return is_timed(context(), state().request(stream, Request::next, stage));
 }
 
 void StageTimer::record(DriverEvent& event, CUstream stream, RecordFlags flags) {
-  if (state().check(event, stream) != CUDA_SUCCESS)
+  if (!can_record(context(), event, stream))
     throw ContextMismatch("StageTimer::record",
-                          "the event is of another context than the timer, whose default stream is meant: "
+                          "the event is of another context than the timer's default stream: "
                           "make the event in the timer's context");
-  Place place;
-  if (const CUresult result = state_->place_of(stream, place); result != CUDA_SUCCESS) state_->fail(result);
+  StreamPoint point;
+  check(context(), state_->point_of(stream, point));
   event.record(stream, flags);
-  state_->note_record(event, place, flags);
+  state_->note_record(event, point, flags);
 }
 
 void StageTimer::wait(const DriverEvent& event, CUstream stream, WaitFlags flags) {
-  Place place;
-  if (const CUresult result = state().place_of(stream, place); result != CUDA_SUCCESS) state_->fail(result);
-  event.wait(state_->context, stream, flags);
-  state_->note_wait(event, place, flags);
+  StreamPoint point;
+  check(context(), state().point_of(stream, point));
+  event.wait(context(), stream, flags);
+  state_->note_wait(event, point, flags);
 }
 
 CUresult StageTimer::try_record(DriverEvent& event, CUstream stream, RecordFlags flags) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return without_exceptions([&] {
-    Place place;
-    CUresult result = state_->check(event, stream);
-    if (result == CUDA_SUCCESS) result = state_->place_of(stream, place);
+  return result_of([&] {
+    StreamPoint point;
+    if (!can_record(state_->rings->context(), event, stream)) return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = state_->point_of(stream, point).result;
     if (result == CUDA_SUCCESS) result = event.try_record(stream, flags);
-    if (result == CUDA_SUCCESS) state_->note_record(event, place, flags);
+    if (result == CUDA_SUCCESS) state_->note_record(event, point, flags);
     return result;
   });
 }
 
 CUresult StageTimer::try_wait(const DriverEvent& event, CUstream stream, WaitFlags flags) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return without_exceptions([&] {
-    Place place;
-    CUresult result = state_->place_of(stream, place);
-    if (result == CUDA_SUCCESS) result = event.try_wait(state_->context, stream, flags);
-    if (result == CUDA_SUCCESS) state_->note_wait(event, place, flags);
+  return result_of([&] {
+    StreamPoint point;
+    CUresult result = state_->point_of(stream, point).result;
+    if (result == CUDA_SUCCESS) result = event.try_wait(state_->rings->context(), stream, flags);
+    if (result == CUDA_SUCCESS) state_->note_wait(event, point, flags);
     return result;
   });
 }
 
 void StageTimer::record(DriverEvent& event, const Context& context, CUstream stream, RecordFlags flags) {
-  state().require(context, "StageTimer::record");
+  require_own_context(this->context(), context, "StageTimer::record");
   record(event, stream, flags);
 }
 
 void StageTimer::wait(const DriverEvent& event, const Context& context, CUstream stream, WaitFlags flags) {
-  state().require(context, "StageTimer::wait");
+  require_own_context(this->context(), context, "StageTimer::wait");
   wait(event, stream, flags);
 }
 
@@ -271,46 +227,52 @@ CUresult StageTimer::try_wait(const DriverEvent& event, const Context& context, 
 }
 
 CUresult StageTimer::try_check(const Context& context) const noexcept {
-  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->check(context);
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->rings->context(), context);
 }
 
 std::size_t StageTimer::poll() {
   std::size_t spans = 0;
-  if (const CUresult result = state().poll(spans); result != CUDA_SUCCESS) state_->fail(result);
+  state().captures.forget_ended();
+  check(context(), state_->rings->poll(spans));
   return spans;
 }
 
 CUresult StageTimer::try_poll(std::size_t& spans) noexcept {
   spans = 0;
-  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->poll(spans);
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  state_->captures.forget_ended();
+  return state_->rings->poll(spans).result;
 }
 
 std::size_t StageTimer::collect() {
   std::size_t spans = 0;
-  if (const CUresult result = state().collect(spans); result != CUDA_SUCCESS) state_->fail(result);
+  state().captures.forget_ended();
+  check(context(), state_->rings->collect(spans));
   return spans;
 }
 
 CUresult StageTimer::try_collect(std::size_t& spans) noexcept {
   spans = 0;
-  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->collect(spans);
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  state_->captures.forget_ended();
+  return state_->rings->collect(spans).result;
 }
 
-void StageTimer::calibrate() {
-  if (const CUresult result = state().calibrate(); result != CUDA_SUCCESS) state_->fail(result);
-}
+void StageTimer::calibrate() { check(context(), state().rings->clock().calibrate()); }
 
 CUresult StageTimer::try_calibrate() noexcept {
-  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->calibrate();
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->rings->clock().calibrate().result;
 }
 
-StageReport StageTimer::report() const { return state().report(); }
+StageReport StageTimer::report() const { return state().rings->report(); }
 
 void StageTimer::clear() noexcept {
-  if (state_ != nullptr) state_->clear();
+  if (state_ == nullptr) return;
+  state_->rings->log().clear();
+  state_->rings->trace().clear_untraced();
 }
 
-const Context& StageTimer::context() const { return state().context; }
+const Context& StageTimer::context() const { return state().rings->context(); }
 
 StageTimer::State& StageTimer::state() const {
   if (state_ == nullptr)

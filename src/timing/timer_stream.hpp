@@ -1,4 +1,4 @@
-// A stream of a StageTimer's own. Inside the library only.
+// A stream that belongs to a StageTimer. Inside the library only.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -7,10 +7,11 @@
 
 namespace cuevent {
 
-/// Waits for no other stream of itself. Destroyed with the object; where the context is gone, so is the stream.
+/// A stream that does not synchronize with the legacy default stream. The destructor destroys it,
+/// unless the context is gone and has taken the stream with it.
 class TimerStream {
 public:
-  /// In the current context, which has to be `context`. Driver function: cuStreamCreate.
+  /// In the current context, which must be `context`. Driver function: cuStreamCreate.
   CUresult create(const Context& context) noexcept {
     context_ = context;
     const CUresult result = context.driver().table().cuStreamCreate_v2000(&handle_, CU_STREAM_NON_BLOCKING);

@@ -235,8 +235,9 @@ CUresult act(cuGraphAddEventRecordNode_v11010_tag, CUgraphNode* node, CUgraph, c
   here.nodes_before = nodes_before;
   return add_event_node(node, event);
 }
-CUresult act(cuGraphAddEventWaitNode_v11010_tag, CUgraphNode* node, CUgraph, const CUgraphNode*, std::size_t,
-             CUevent event) {
+CUresult act(cuGraphAddEventWaitNode_v11010_tag, CUgraphNode* node, CUgraph, const CUgraphNode*,
+             std::size_t nodes_before, CUevent event) {
+  here.nodes_before = nodes_before;
   return add_event_node(node, event);
 }
 CUresult act(cuGraphEventRecordNodeGetEvent_v11010_tag, CUgraphNode node, CUevent* event) {

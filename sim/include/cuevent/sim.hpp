@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #pragma once
 
 /// \file
@@ -140,7 +141,14 @@ struct HandleCounts {
   std::size_t user_objects = 0;
   std::size_t modules = 0;
   std::size_t allocations = 0; ///< device and host memory
-  friend bool operator==(const HandleCounts&, const HandleCounts&) = default;
+  friend constexpr bool operator==(const HandleCounts& a, const HandleCounts& b) noexcept {
+    return a.contexts == b.contexts && a.streams == b.streams && a.events == b.events &&
+           a.graphs == b.graphs && a.graph_execs == b.graph_execs && a.user_objects == b.user_objects &&
+           a.modules == b.modules && a.allocations == b.allocations;
+  }
+  friend constexpr bool operator!=(const HandleCounts& a, const HandleCounts& b) noexcept {
+    return !(a == b);
+  }
 };
 HandleCounts live_handles(int process = 0);
 

@@ -1,0 +1,24 @@
+// The one question whether a stream is being captured. Inside the library only.
+#pragma once
+
+#include <cuevent/driver.hpp>
+
+namespace cuevent {
+
+/// What is known of a stream; harmless in every capture mode. A default stream is that of the current context.
+struct CaptureState {
+  CUresult result;
+  CUstreamCaptureStatus status; // CU_STREAM_CAPTURE_STATUS_NONE if the driver did not say
+
+  bool capturing() const noexcept { return status != CU_STREAM_CAPTURE_STATUS_NONE; }
+  bool invalidated() const noexcept { return status == CU_STREAM_CAPTURE_STATUS_INVALIDATED; }
+};
+
+/// Driver function: cuStreamIsCapturing.
+inline CaptureState capture_state(const DriverTable& table, CUstream stream) noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = table.cuStreamIsCapturing_v10000(stream, &status);
+  return {result, result == CUDA_SUCCESS ? status : CU_STREAM_CAPTURE_STATUS_NONE};
+}
+
+} // namespace cuevent

@@ -1,0 +1,80 @@
+#include "timing/boundary_recorder.hpp"
+
+#include "core/capture_state.hpp"
+#include "core/on_stream.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace cuevent {
+
+namespace {
+
+// CUDA_ERROR_LOSSY_QUERY, which older headers lack.
+constexpr auto lossy_query = static_cast<CUresult>(402);
+
+} // namespace
+
+Status capture_of(const Context& context, CUstream stream, Capturing& capture) noexcept {
+  const DriverTable& table = context.driver().table();
+  const char* call = "cuCtxPushCurrent"; // by on_stream
+  const CUresult result = on_stream(context, stream, [&] {
+    const CaptureState state = capture_state(table, stream);
+    call = "cuStreamIsCapturing";
+    if (!state.capturing()) return state.result;
+    call = "StageTimer";
+    if (state.invalidated()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    CUstreamCaptureStatus status = state.status;
+    call = "cuStreamGetCaptureInfo";
+    return table.cuStreamGetCaptureInfo_v11030(stream, &status, &capture.id, &capture.graph, nullptr,
+                                               nullptr);
+  });
+  return {result, call};
+}
+
+BoundaryRecorder::BoundaryRecorder(CUstream stream, CUstream side_stream, SideStreamPermit permit) noexcept
+    : stream_(stream), side_stream_(permit ? side_stream : nullptr), permit_(std::move(permit)) {}
+
+Status BoundaryRecorder::create(const Context& context) noexcept {
+  if (!has_side_stream()) return {};
+  return {DriverEvent::try_create(reached_, context), "cuEventCreate"};
+}
+
+Status BoundaryRecorder::record(DriverEvent& event) noexcept {
+  if (!has_side_stream()) return {event.try_record(stream_), "cuEventRecord"};
+  CUresult result = reached_.try_record(stream_);
+  if (result != CUDA_SUCCESS) return {result, "cuEventRecord"};
+  result = reached_.try_wait(side_stream_);
+  if (result != CUDA_SUCCESS) return {result, "cuStreamWaitEvent"};
+  return {event.try_record(side_stream_), "cuEventRecord"};
+}
+
+Status BoundaryRecorder::capture(DriverEvent& event, CUgraph graph, CUgraphNode& previous) const {
+  const Context context = event.context();
+  const DriverTable& table = context.driver().table();
+  const CUgraphNode* last = nullptr; // what the next work of the stream will come after
+  std::size_t count = 0;
+  CUresult result = CUDA_SUCCESS;
+  if (has_side_stream())
+    result = on_stream(context, stream_, [&] {
+      CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+      return table.cuStreamGetCaptureInfo_v11030(stream_, &status, nullptr, nullptr, &last, &count);
+    });
+  // After a lossy query the nodes alone do not say what the next work comes after.
+  if (result != CUDA_SUCCESS && result != lossy_query) return {result, "cuStreamGetCaptureInfo"};
+  if (result != CUDA_SUCCESS || count == 0) {
+    previous = nullptr;
+    return {event.try_record(stream_, RecordFlags::external), "cuEventRecordWithFlags"};
+  }
+  // A record in the stream would hold up the next work. This node depends on what the next work
+  // depends on, and on the record before it, and nothing depends on this node.
+  std::vector<CUgraphNode> after(last, last + count);
+  if (previous != nullptr) after.push_back(previous);
+  CUgraphNode node = nullptr;
+  result =
+      table.cuGraphAddEventRecordNode_v11010(&node, graph, after.data(), after.size(), event.native_handle());
+  if (result == CUDA_SUCCESS) previous = node;
+  return {result, "cuGraphAddEventRecordNode"};
+}
+
+} // namespace cuevent

@@ -1,0 +1,37 @@
+#include "timing/boundary_ring.hpp"
+
+namespace cuevent {
+
+Status BoundaryRing::create(const Context& context, std::size_t events, std::size_t most_submitted) {
+  most_submitted_ = most_submitted;
+  boundaries_.resize(events);
+  for (Boundary& boundary : boundaries_) {
+    const CUresult result = DriverEvent::try_create(boundary.event, context, EventFlags::timing);
+    if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
+  }
+  return {};
+}
+
+void BoundaryRing::push(Change change, long long host, Boundary::Recorded recorded) noexcept {
+  Boundary& boundary = at(next_);
+  boundary.change = change;
+  boundary.recorded = recorded;
+  boundary.host = host;
+  boundary.closed = boundary.opened = 0;
+  if (recorded == Boundary::Recorded::by_call) ++submitted_;
+  ++next_;
+}
+
+void BoundaryRing::pop() noexcept {
+  if (at(read_).recorded == Boundary::Recorded::by_call) --submitted_;
+  ++read_;
+}
+
+const DriverEvent& BoundaryRing::newest_event() noexcept {
+  Ticket newest = next_ - 1;
+  while (newest != read_ && at(newest).recorded == Boundary::Recorded::no)
+    --newest;
+  return at(newest).event;
+}
+
+} // namespace cuevent

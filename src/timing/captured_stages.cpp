@@ -1,0 +1,102 @@
+#include "timing/captured_stages.hpp"
+
+#include <unordered_map>
+#include <utility>
+
+namespace cuevent {
+
+CapturedStages::OnStream& CapturedStages::on(std::uint32_t stream) {
+  const auto found = std::find_if(streams.begin(), streams.end(),
+                                  [&](const OnStream& each) { return each.stream == stream; });
+  return found != streams.end() ? *found
+                                : streams.emplace_back(OnStream{.stream = stream, .open = {}, .waits = {}});
+}
+
+bool CapturedStages::has_open(std::uint32_t stream) const noexcept {
+  return std::any_of(streams.begin(), streams.end(),
+                     [&](const OnStream& each) { return each.stream == stream && !each.open.empty(); });
+}
+
+Status CapturedStages::change(std::uint32_t stream, const BoundaryRecorder& recorder, const Context& context,
+                              CUgraph graph, Change change) {
+  OnStream& here = on(stream);
+  // After the record nothing can throw.
+  here.open.reserve(here.open.size() + 1);
+  nodes.reserve(nodes.size() + 1);
+  waits.reserve(waits.size() + static_cast<std::size_t>(here.waits.end() - here.waits.begin()));
+
+  DriverEvent event;
+  const CUresult result = DriverEvent::try_create(event, context, EventFlags::timing);
+  if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
+  // The graph owns the event before the graph refers to it. A record that failed may have left a
+  // node in the graph, so the graph keeps the event then too.
+  event = events->keep(std::move(event));
+  // If the record fails, the stage stays as it was: without one of its boundaries a capture cannot
+  // be timed.
+  if (const Status status = recorder.capture(event, graph, here.last_record); !status) return status;
+
+  if (change.closes) here.open.pop_back();
+  if (change.opens) here.open.push_back(*change.opens);
+  here.depth = std::max(here.depth, here.open.size());
+  here.last = nodes.size();
+  ++here.nodes;
+  nodes.push_back({.event = std::move(event), .stream = stream, .change = change});
+  here.waits.end_at(here.last, [&](const TracedWait& wait) { waits.push_back(wait); });
+  return {};
+}
+
+CapturedStages* Captures::find(cuuint64_t capture) noexcept {
+  const auto found = std::find_if(captures_.begin(), captures_.end(), [&](const CapturedStages& each) {
+    return each.capture == capture && !each.events->ended();
+  });
+  return found != captures_.end() ? &*found : nullptr;
+}
+
+Status Captures::begin(const DriverTable& table, Capturing capture, CapturedStages*& begun) {
+  forget_ended();
+  // The events of abandoned captures: perhaps nothing else ever destroys them.
+  released_by_graphs.collect();
+  captures_.reserve(captures_.size() + 1);
+  std::shared_ptr<CaptureEvents> events;
+  const char* call = "";
+  const CUresult result = CaptureEvents::attach(events, table, capture.graph, call);
+  if (result != CUDA_SUCCESS) return {result, call};
+  captures_.push_back(
+      {.capture = capture.id, .events = std::move(events), .nodes = {}, .streams = {}, .waits = {}});
+  begun = &captures_.back();
+  return {};
+}
+
+CapturedStages& Captures::of_graph(const Graph& graph, const char* call) {
+  // Later events can have the handles of events that have ended.
+  forget_ended();
+  std::unordered_map<CUevent, EventRecordNode> nodes; // by their events
+  for (const EventRecordNode node : graph.event_nodes().records)
+    nodes.emplace(graph.event(node), node);
+  const auto in_graph = [&](const CapturedStages::Node& each) {
+    return nodes.contains(each.event.native_handle());
+  };
+  const auto found = std::find_if(captures_.begin(), captures_.end(), [&](const CapturedStages& each) {
+    return std::any_of(each.nodes.begin(), each.nodes.end(), in_graph);
+  });
+  if (found == captures_.end())
+    throw NotFound(call, "no stage of this timer was captured in the graph, or it was instantiated before");
+  if (!std::all_of(found->nodes.begin(), found->nodes.end(), in_graph))
+    throw NotFound(call, "the graph lacks nodes that were captured: a stage of it cannot be timed");
+  for (const CapturedStages::OnStream& each : found->streams)
+    if (!each.open.empty())
+      throw IllegalState(call, "a stage was opened in the capture and not closed in it");
+  for (CapturedStages::Node& each : found->nodes)
+    each.node = nodes.at(each.event.native_handle());
+  return *found;
+}
+
+void Captures::remove(const CapturedStages& captured) noexcept {
+  captures_.erase(captures_.begin() + (&captured - captures_.data()));
+}
+
+void Captures::forget_ended() noexcept {
+  std::erase_if(captures_, [](const CapturedStages& each) { return each.events->ended(); });
+}
+
+} // namespace cuevent

@@ -1,0 +1,55 @@
+#include "timing/stage_log.hpp"
+
+#include <unordered_set>
+
+namespace cuevent {
+
+StageId StageLog::stage(std::string_view name) {
+  const auto found = std::find_if(statistics_.begin(), statistics_.end(),
+                                  [&](const Statistics& each) { return each.name == name; });
+  const auto index = static_cast<std::uint32_t>(found - statistics_.begin());
+  if (found == statistics_.end()) statistics_.push_back({.name = std::string(name)});
+  return StageId(index);
+}
+
+void StageLog::add(const StageSpan& span) noexcept {
+  statistics_[static_cast<std::size_t>(span.stage)].durations.add((span.end - span.begin).count());
+  spans_.add(span);
+}
+
+void StageLog::write(StageReport& report) const {
+  for (const Statistics& each : statistics_) {
+    const DurationHistogram& durations = each.durations;
+    const auto count = durations.count();
+    report.stages.push_back(
+        {.name = each.name,
+         .count = count,
+         .dropped = each.dropped,
+         .total = DeviceTime(durations.total()),
+         .min = DeviceTime(durations.min()),
+         .mean = DeviceTime(count == 0 ? 0 : durations.total() / static_cast<double>(count)),
+         .p50 = DeviceTime(durations.percentile(50)),
+         .p90 = DeviceTime(durations.percentile(90)),
+         .p99 = DeviceTime(durations.percentile(99)),
+         .max = DeviceTime(durations.max())});
+  }
+  report.spans = spans_.in_order();
+  report.waits = waits_.in_order();
+  std::unordered_set<std::uint64_t> numbers;
+  for (const StageSpan& span : report.spans)
+    numbers.insert(span.number);
+  std::erase_if(report.waits, [&](const StageWait& wait) {
+    return !numbers.contains(wait.from) || !numbers.contains(wait.to);
+  });
+}
+
+void StageLog::clear() noexcept {
+  for (Statistics& each : statistics_) {
+    each.durations = {};
+    each.dropped = 0;
+  }
+  spans_.clear();
+  waits_.clear();
+}
+
+} // namespace cuevent

@@ -1,0 +1,102 @@
+// StageRings: reading the boundaries that have completed.
+#include "timing/stage_rings.hpp"
+
+namespace cuevent {
+
+namespace {
+
+constexpr double most_late = 20'000; // ns; a record in a side stream is late by less than this
+
+HostTime host_time(long long nanoseconds) { return HostTime(std::chrono::nanoseconds(nanoseconds)); }
+
+} // namespace
+
+Status StageRings::read(std::uint32_t index, std::size_t& spans) noexcept {
+  TimedStream& stream = streams_[index];
+  for (; !stream.ring.all_read(); stream.ring.pop()) {
+    Boundary& boundary = stream.ring.at(stream.ring.read());
+    if (boundary.recorded != Boundary::Recorded::no) {
+      if (const Status status = clock_.time_of(boundary.event, boundary.time); !status) return status;
+      // A record in a side stream is late, so an event of a graph can come before an earlier
+      // boundary.
+      const double behind = stream.latest - boundary.time;
+      if (behind > 0 && behind < most_late) boundary.time = stream.latest;
+      stream.latest = boundary.time;
+    }
+    spans += log_change(index, boundary);
+  }
+  return {};
+}
+
+std::size_t StageRings::log_change(std::uint32_t index, Boundary& boundary) noexcept {
+  TimedStream& stream = streams_[index];
+  std::size_t spans = 0;
+  if (boundary.change.closes) {
+    const TimedStream::Begun begun = stream.begun.back();
+    stream.begun.pop_back();
+    if (boundary.recorded != Boundary::Recorded::no) {
+      log_.add(StageSpan{.number = begun.number,
+                         .stage = begun.stage,
+                         .stream = StreamId(index),
+                         .depth = static_cast<unsigned>(stream.begun.size()),
+                         .begin = DeviceTime(begun.begin),
+                         .end = DeviceTime(boundary.time),
+                         .opened = host_time(begun.opened),
+                         .closed = host_time(boundary.host)});
+      boundary.closed = begun.number;
+      spans = 1;
+    }
+  }
+  if (boundary.change.opens) {
+    boundary.opened = ++numbers_;
+    stream.begun.push_back({*boundary.change.opens, boundary.opened, boundary.time, boundary.host});
+  }
+  return spans;
+}
+
+void StageRings::log_waits() noexcept {
+  trace_.settle([&](const TracedWait& traced) {
+    BoundaryRing &from = streams_[traced.from_stream].ring, &to = streams_[traced.to_stream].ring;
+    if (traced.from >= from.read() || traced.to >= to.read()) return false;
+    const Boundary &tail = from.at(traced.from), &head = to.at(traced.to);
+    const StageWait wait{.from = tail.closed != 0 ? tail.closed : tail.opened,
+                         .to = head.opened != 0 ? head.opened : head.closed,
+                         .from_stream = StreamId(traced.from_stream),
+                         .to_stream = StreamId(traced.to_stream),
+                         .departure = DeviceTime(tail.time),
+                         .arrival = DeviceTime(head.time)};
+    if (from.remembers(traced.from) && to.remembers(traced.to) && wait.from != 0 && wait.to != 0)
+      log_.add(wait);
+    else
+      trace_.miss();
+    return true;
+  });
+}
+
+Status StageRings::poll(std::size_t& spans) noexcept {
+  if (const Status status = clock_.keep_up(); !status) return status;
+  for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) {
+    const Status status = read(stream, spans);
+    if (!status && status.result != CUDA_ERROR_NOT_READY) return status;
+  }
+  log_waits();
+  return {};
+}
+
+Status StageRings::poll_if_due(long long now) noexcept {
+  std::size_t spans = 0;
+  return clock_.due(now) ? poll(spans) : Status{};
+}
+
+Status StageRings::collect(std::size_t& spans) noexcept {
+  while (true) {
+    if (const Status status = poll(spans); !status) return status;
+    const auto busy = std::find_if(streams_.begin(), streams_.end(),
+                                   [](const TimedStream& stream) { return !stream.ring.all_read(); });
+    if (busy == streams_.end()) return {};
+    const CUresult result = busy->ring.newest_event().try_synchronize_for(patience);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return {result, "cuEventQuery"};
+  }
+}
+
+} // namespace cuevent

@@ -1,0 +1,75 @@
+#include "timing/wait_trace.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace cuevent;
+
+namespace {
+
+CUevent event_handle(std::uintptr_t number) { return reinterpret_cast<CUevent>(number); }
+
+/// Two streams, and an event that was recorded on the first one.
+struct Trace : WaitTrace {
+  CUevent event = event_handle(1);
+
+  Trace() : WaitTrace(4) {
+    add_stream(1);
+    recorded(event, {.stream = 0, .after = 7});
+  }
+  void wait_on_second() {
+    if (const auto wait = waited(event, {.stream = 1}, true)) add_to_stream(*wait);
+  }
+};
+
+} // namespace
+
+TEST_CASE("A trace names what a stream waits for until the wait is settled") {
+  Trace trace;
+  CHECK(trace.waits_of(1).empty());
+  trace.wait_on_second();
+  REQUIRE(trace.waits_of(1).size() == 1);
+  CHECK(trace.waits_of(1)[0].from_stream == 0);
+  CHECK(trace.waits_of(1)[0].from == 7);
+  CHECK(trace.waits_of(1)[0].to == no_ticket);
+  CHECK(trace.waits_of(0).empty());
+
+  trace.reach(1, 3);
+  REQUIRE(trace.waits_of(1).size() == 1);
+  CHECK(trace.waits_of(1)[0].to == 3);
+  trace.settle([](const TracedWait&) { return false; });
+  CHECK(trace.waits_of(1).size() == 1);
+  trace.settle([](const TracedWait& wait) { return wait.to == 3; });
+  CHECK(trace.waits_of(1).empty());
+  CHECK(trace.untraced() == 0);
+}
+
+TEST_CASE("A trace follows the last record of an event, and no unknown event") {
+  Trace trace;
+  trace.recorded(trace.event, {.stream = 1, .after = 9});
+  CHECK(trace.waited(trace.event, {.stream = 0}, true)->from == 9);
+  CHECK_FALSE(trace.waited(event_handle(2), {.stream = 0}, true));
+  trace.recorded(trace.event, {.stream = 1}); // no boundary before it
+  CHECK_FALSE(trace.waited(trace.event, {.stream = 0}, true));
+}
+
+TEST_CASE("A wait makes a stream join a capture, but not a capture join another one") {
+  Trace trace;
+  trace.recorded(trace.event, {.capture = 5, .stream = 0, .after = 1});
+  CHECK(trace.waited(trace.event, {.stream = 1}, true)->capture == 5);
+  CHECK(trace.waited(trace.event, {.capture = 5, .stream = 1}, true));
+  CHECK_FALSE(trace.waited(trace.event, {.capture = 6, .stream = 1}, true));
+  CHECK_FALSE(trace.waited(trace.event, {.stream = 1}, false));
+}
+
+TEST_CASE("A trace counts the waits for which it has no room") {
+  Trace trace;
+  for (int i = 0; i < 17; ++i)
+    trace.wait_on_second();
+  CHECK(trace.waits_of(1).size() == 16);
+  CHECK(trace.untraced() == 1);
+  trace.reach(1, 3);
+  CHECK(trace.waits_of(1).size() == 4);
+  CHECK(trace.untraced() == 13);
+  trace.clear_untraced();
+  CHECK(trace.untraced() == 0);
+}

@@ -28,7 +28,7 @@ void BoundaryRing::pop() noexcept {
 }
 
 const DriverEvent& BoundaryRing::newest_event() noexcept {
-  Ticket newest = next_ - 1;
+  Position newest = next_ - 1;
   while (newest != read_ && at(newest).recorded == Boundary::Recorded::no)
     --newest;
   return at(newest).event;

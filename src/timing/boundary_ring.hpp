@@ -2,17 +2,13 @@
 #pragma once
 
 #include "core/status.hpp"
+#include "timing/position.hpp"
 
 #include <cuevent/stage_timer.hpp>
 
-#include <limits>
 #include <optional>
 
 namespace cuevent {
-
-/// The number of a boundary in its stream, or in its capture.
-using Ticket = std::uint64_t;
-inline constexpr Ticket no_ticket = std::numeric_limits<Ticket>::max();
 
 /// What happens at a boundary: a stage ends, a stage begins, or one ends and the next begins.
 struct Change {
@@ -60,13 +56,13 @@ public:
   void keep_event_for_end() noexcept { ++kept_; }
   void use_event_for_end() noexcept { --kept_; }
 
-  Boundary& at(Ticket ticket) noexcept { return boundaries_[ticket % boundaries_.size()]; }
-  Ticket next() const noexcept { return next_; } // the first that is not on its way
-  Ticket read() const noexcept { return read_; } // the first that is not read
+  Boundary& at(Position position) noexcept { return boundaries_[position % boundaries_.size()]; }
+  Position next() const noexcept { return next_; } // the first that is not on its way
+  Position read() const noexcept { return read_; } // the first that is not read
   bool all_read() const noexcept { return read_ == next_; }
   /// Whether what was read of the boundary is still there.
-  bool remembers(Ticket ticket) const noexcept {
-    return ticket < read_ && next_ <= ticket + boundaries_.size();
+  bool remembers(Position position) const noexcept {
+    return position < read_ && next_ <= position + boundaries_.size();
   }
 
   /// The boundary next(), whose event has been recorded.
@@ -77,7 +73,7 @@ public:
 
 private:
   std::vector<Boundary> boundaries_;
-  Ticket next_ = 0, read_ = 0;
+  Position next_ = 0, read_ = 0;
   std::size_t kept_ = 0;      // events for the ends of open stages
   std::size_t submitted_ = 0; // boundaries that take room in a launch queue, unlike those of graphs
   std::size_t most_submitted_ = 0;

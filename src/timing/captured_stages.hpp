@@ -3,6 +3,7 @@
 
 #include "graphs/capture_events.hpp"
 #include "timing/boundary_recorder.hpp"
+#include "timing/boundary_ring.hpp"
 #include "timing/wait_trace.hpp"
 
 namespace cuevent {
@@ -14,14 +15,14 @@ struct CapturedStages {
     std::uint32_t stream;
     Change change;
     EventRecordNode node{nullptr};
-    Ticket ticket = no_ticket; // of the present launch
+    Position position = no_position; // of the present launch
   };
   struct OnStream {
     std::uint32_t stream;
     std::vector<StageId> open;
     std::size_t depth = 0;             // the largest number of open stages
     std::size_t nodes = 0;             // the number of nodes on this stream
-    Ticket last = no_ticket;           // the last of these nodes
+    Position last = no_position;       // the last of these nodes
     CUgraphNode last_record = nullptr; // as BoundaryRecorder::capture() wants it
     WaitsSinceBoundary waits;
   };
@@ -37,7 +38,7 @@ struct CapturedStages {
   std::shared_ptr<CaptureEvents> events; // once they have ended, nothing here is of use
   std::vector<Node> nodes;
   std::vector<OnStream> streams;
-  std::vector<TracedWait> waits; // tickets are places in `nodes`
+  std::vector<TracedWait> waits; // positions are places in `nodes`
 };
 
 /// The captures with stages that are not instantiated yet.

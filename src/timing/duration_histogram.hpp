@@ -30,8 +30,8 @@ public:
   double min() const noexcept { return min_; }
   double max() const noexcept { return max_; }
 
-  /// The least duration that `percent` of all durations do not exceed, to the precision of a bucket.
-  /// 0 if there are no durations.
+  /// The least duration that `percent` of all durations do not exceed, to the precision of a
+  /// bucket. 0 if there are no durations.
   double percentile(double percent) const noexcept {
     const auto rank = static_cast<std::uint64_t>(std::ceil(static_cast<double>(count_) * percent / 100));
     std::uint64_t seen = 0;

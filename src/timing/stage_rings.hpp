@@ -3,6 +3,7 @@
 #pragma once
 
 #include "timing/boundary_recorder.hpp"
+#include "timing/boundary_ring.hpp"
 #include "timing/device_clock.hpp"
 #include "timing/stage_log.hpp"
 #include "timing/wait_trace.hpp"
@@ -42,8 +43,8 @@ struct TimedStream {
 /// onto a ring is read once its event has completed, and becomes part of the log. The timer owns
 /// this object together with its TimedGraphs.
 ///
-/// The class has more functions than most, because reading a ring needs all of its parts: streams,
-/// clock, log and trace. The decisions are made in the parts.
+/// The class has more functions than most, because reading a ring needs clock, log and trace, and
+/// because it gives the timer and its graphs access to these parts.
 class StageRings {
 public:
   StageRings(const Context& context, const StageTimerOptions& options);

@@ -89,7 +89,7 @@ Status StageTimer::State::point_of(CUstream handle, StreamPoint& point) {
   if (capture.id != 0) {
     CapturedStages* const captured = captures.find(capture.id);
     if (captured != nullptr) point.after = captured->on(point.stream).last;
-  } else if (const Ticket next = (*rings)[point.stream].ring.next(); next != 0) {
+  } else if (const Position next = (*rings)[point.stream].ring.next(); next != 0) {
     point.after = next - 1;
   }
   return {};

@@ -55,15 +55,15 @@ void TimedGraph::State::launch_timed(CUstream stream, long long now) {
   for (CapturedStages::OnStream& each : captured.streams)
     each.last = (*rings)[each.stream].ring.next();
   for (CapturedStages::Node& each : captured.nodes) {
-    each.ticket = captured.on(each.stream).last++;
-    exec.set_event(each.node, std::as_const((*rings)[each.stream].ring.at(each.ticket).event));
+    each.position = captured.on(each.stream).last++;
+    exec.set_event(each.node, std::as_const((*rings)[each.stream].ring.at(each.position).event));
   }
   exec.launch(stream);
   for (const CapturedStages::Node& each : captured.nodes)
     rings->push(each.stream, each.change, now, Boundary::Recorded::by_launch);
   for (TracedWait wait : captured.waits) {
-    wait.from = captured.nodes[wait.from].ticket;
-    wait.to = captured.nodes[wait.to].ticket;
+    wait.from = captured.nodes[wait.from].position;
+    wait.to = captured.nodes[wait.to].position;
     rings->trace().add(wait);
   }
 }

@@ -34,7 +34,7 @@ void WaitTrace::recorded(CUevent event, StreamPoint at) {
 std::optional<TracedWait> WaitTrace::waited(CUevent event, StreamPoint at, bool joins) const noexcept {
   const auto found =
       std::find_if(records_.begin(), records_.end(), [&](const Record& each) { return each.event == event; });
-  if (found == records_.end() || found->at.after == no_ticket) return std::nullopt;
+  if (found == records_.end() || found->at.after == no_position) return std::nullopt;
   const StreamPoint& from = found->at;
   if (at.capture == 0) at.capture = from.capture; // the wait has made the stream join the capture
   if (at.capture != from.capture || (at.capture != 0 && !joins)) return std::nullopt;
@@ -53,7 +53,7 @@ void WaitTrace::add(const TracedWait& wait) noexcept {
     miss();
 }
 
-void WaitTrace::reach(std::uint32_t stream, Ticket boundary) noexcept {
+void WaitTrace::reach(std::uint32_t stream, Position boundary) noexcept {
   streams_[stream].end_at(boundary, [&](const TracedWait& wait) { add(wait); });
 }
 

@@ -1,10 +1,15 @@
 // Which work of a stream waits for which work of another stream. Inside the library only.
 #pragma once
 
-#include "timing/boundary_ring.hpp"
+#include "timing/position.hpp"
+
+#include <cuda.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
 
 namespace cuevent {
 
@@ -12,17 +17,17 @@ namespace cuevent {
 struct StreamPoint {
   cuuint64_t capture = 0; // 0: none
   std::uint32_t stream = 0;
-  Ticket after = no_ticket;
+  Position after = no_position;
 };
 
-/// A wait between two boundaries: what comes before `to` on one stream waits for what came after
-/// `from` on another one. In a capture the tickets count the boundaries of the capture.
+/// A wait of one stream for another. The event was recorded after the boundary `from`, and the wait
+/// came before the boundary `to`. In a capture the positions are those of the whole capture.
 struct TracedWait {
   cuuint64_t capture = 0; // 0: none
   std::uint32_t from_stream = 0;
-  Ticket from = no_ticket;
+  Position from = no_position;
   std::uint32_t to_stream = 0;
-  Ticket to = no_ticket; // unknown until the waiting stream reaches its next boundary
+  Position to = no_position; // unknown until the waiting stream reaches its next boundary
 };
 
 /// The waits of a stream since its last boundary. Allocates nothing.
@@ -36,7 +41,7 @@ public:
   }
   /// Gives each wait, which ends at the boundary `to`, to `take`.
   template <class Take>
-  void end_at(Ticket to, const Take& take) {
+  void end_at(Position to, const Take& take) {
     for (std::size_t i = 0; i < count_; ++i) {
       waits_[i].to = to;
       take(waits_[i]);
@@ -51,12 +56,15 @@ private:
   std::size_t count_ = 0;
 };
 
-/// Follows events from record to wait, and answers what a stream waits for. It knows what it is
-/// told and calls no driver function. Streams are numbers from 0.
+/// Follows events from record to wait, and answers what a stream waits for. The trace knows what it
+/// is told, and calls no driver function. Streams are numbers from 0.
 ///
-/// A wait is followed from waited() until its stream reaches the next boundary, and from there
-/// until settle() finds that nobody needs the wait any more. The class has more functions than
-/// most, because a wait comes from a stream or from a captured graph.
+/// 1. recorded() and waited() match a wait with the record of its event. 2. add_to_stream() keeps
+/// the wait until reach() says that its stream has reached a boundary. add() is for the waits of a
+/// captured graph, whose boundaries are known at the launch. 3. settle() drops the waits that have
+/// completed.
+///
+/// The class has more functions than most, because each wait goes through these three steps.
 class WaitTrace {
 public:
   /// Follows at most that many waits between boundaries, and the last 64 recorded events.
@@ -68,23 +76,24 @@ public:
   /// `event` was recorded at that point. A point without a boundary before it marks nothing.
   void recorded(CUevent event, StreamPoint at);
 
-  /// The stream at that point was made to wait for `event`. If the record is known, returns the
-  /// wait, which the caller gives to add_to_stream() or keeps for its capture. `joins` is false for
-  /// a wait that does not join the stream to a capture.
+  /// A stream waits for `event` from that point on. If the record is known, returns the wait. The
+  /// caller gives it to add_to_stream(), or keeps it for the capture that the wait is in. `joins`
+  /// is false for a wait that does not join the stream to a capture.
   std::optional<TracedWait> waited(CUevent event, StreamPoint at, bool joins) const noexcept;
 
   void add_to_stream(const TracedWait& wait) noexcept;
-  void add(const TracedWait& wait) noexcept; // with both boundaries
-  void reach(std::uint32_t stream, Ticket boundary) noexcept;
+  void reach(std::uint32_t stream, Position boundary) noexcept;
+  void add(const TracedWait& wait) noexcept;
 
-  /// Asks `settled` about each wait between two boundaries, and forgets the waits for which the
+  /// Asks `settled` about each wait that has both boundaries, and drops the waits for which the
   /// answer is true.
   template <class Settled>
   void settle(const Settled& settled) {
     waits_.erase(std::remove_if(waits_.begin(), waits_.end(), settled), waits_.end());
   }
 
-  /// What the stream waits for: all its waits that are not settled, the oldest first.
+  /// What the stream waits for: all its waits that are not settled. Waits that have reached a
+  /// boundary come first.
   std::vector<TracedWait> waits_of(std::uint32_t stream) const;
 
   /// Counts a wait that cannot be followed.

@@ -4,6 +4,10 @@
 
 #include <cstdio>
 
+#if __cplusplus != 201703L
+#error "this program is to be compiled as C++17, which is the least that the headers need"
+#endif
+
 int main() {
   const cuevent::Context context = cuevent::Context::primary(0);
   cuevent::DriverEvent event(context);

@@ -7,6 +7,10 @@
 #error "this program is to be compiled with -fno-exceptions -fno-rtti"
 #endif
 
+#if __cplusplus != 201703L
+#error "this program is to be compiled as C++17, which is the least that the headers need"
+#endif
+
 int main() {
   cuevent::Driver driver;
   cuevent::Context context;

@@ -3,6 +3,10 @@
 
 #include <cstdio>
 
+#if __cplusplus != 201703L
+#error "this program is to be compiled as C++17, which is the least that the headers need"
+#endif
+
 __global__ void increment(int* counter) { ++*counter; }
 
 int main(int argc, char**) {

@@ -30,7 +30,7 @@ TEST_CASE("A trace names what a stream waits for until the wait is settled") {
   REQUIRE(trace.waits_of(1).size() == 1);
   CHECK(trace.waits_of(1)[0].from_stream == 0);
   CHECK(trace.waits_of(1)[0].from == 7);
-  CHECK(trace.waits_of(1)[0].to == no_ticket);
+  CHECK(trace.waits_of(1)[0].to == no_position);
   CHECK(trace.waits_of(0).empty());
 
   trace.reach(1, 3);

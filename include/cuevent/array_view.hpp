@@ -9,21 +9,23 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// A pointer to constant elements, and their number. It converts from a std::span, std::vector, std::array,
-/// C array or initializer list of T, and from any other type with data() and size(). Use it as a parameter
-/// only: it does not own the elements.
+/// A pointer to constant elements, and their number. Converts from std::span, std::vector,
+/// std::array, a C array, an initializer list, and any other type with data() and size(). Use it
+/// only as a parameter: it does not own the elements.
 ///
-///     std::vector<CUgraphNode> nodes = ...;
-///     graph.add_record(event, nodes);
-///     graph.add_record(event, {nodes.data(), 2}); // the first two
+///     const EventRecordNode first = graph.add_record(event);
+///     const std::vector<CUgraphNode> nodes = {first.native_handle()};
+///     graph.add_wait(event, nodes); // or {nodes.data(), nodes.size()}
 ///
-/// Thread-safety: a value. Context, and during capture: harmless; calls no driver function.
+/// Thread-safety: a plain value.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
 template <class T>
 class ArrayView {
   static_assert(!std::is_const_v<T>,
                 "the elements are always constant: ArrayView<T>, not ArrayView<const T>");
 
-  /// Only what differs by const converts, as a pointer to a base class would step over parts of elements.
+  /// Elements may differ only by const: a pointer to a base class would step over parts of them.
   template <class Container>
   using IfArray = std::enable_if_t<
       std::is_convertible_v<std::remove_pointer_t<decltype(std::declval<const Container&>().data())> (*)[],
@@ -36,7 +38,7 @@ public:
   constexpr ArrayView(const T* data, std::size_t size) noexcept : data_(data), size_(size) {}
   template <std::size_t Size>
   constexpr ArrayView(const T (&array)[Size]) noexcept : data_(array), size_(Size) {}
-  /// The list ends with the full expression, as the elements of other temporaries do.
+  /// The elements of the list live until the end of the full expression.
   constexpr ArrayView(std::initializer_list<T> list) noexcept : ArrayView(list.begin(), list.size()) {}
   template <class Container, IfArray<Container> = 0>
   constexpr ArrayView(const Container& container) noexcept

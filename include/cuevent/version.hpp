@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The version of these headers, as macros: for programs that compile with more than one version of cuevent.
+// Version macros, for programs that compile with several versions of cuevent.
 #pragma once
 
 /// The major version. A new one may break interface and ABI.
 #define CUEVENT_VERSION_MAJOR 0
-/// The minor version. Before 1.0 a new one may break interface and ABI; from 1.0 on it only adds.
+/// The minor version. Before 1.0 a new one may break interface and ABI. From 1.0 on it only adds.
 #define CUEVENT_VERSION_MINOR 1
 /// The patch version. A new one changes neither interface nor ABI.
 #define CUEVENT_VERSION_PATCH 0
 
-/// The version as one number to compare, major * 10000 + minor * 100 + patch: version 0.1.0 is 100.
+/// The version as one number: major * 10000 + minor * 100 + patch. Version 0.1.0 is 100.
 ///
 ///     #if CUEVENT_VERSION >= 200 // 0.2.0
 #define CUEVENT_VERSION (CUEVENT_VERSION_MAJOR * 10000 + CUEVENT_VERSION_MINOR * 100 + CUEVENT_VERSION_PATCH)

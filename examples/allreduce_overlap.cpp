@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several GPUs compute in chunks and sum each chunk over all GPUs with NCCL. The sums run on a separate
 // stream, so the GPUs sum finished chunks while they compute the next ones. Only DriverEvents order the two
 // streams. The host submits all steps and waits for nothing. The stage timer shows how much of the summing

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coroutines that wait for work on streams: `co_await queue.completion(stream)` resumes inside a poll() of
 // the queue when the stream has completed the work submitted so far. One thread runs all coroutines.
 #include "gpu.hpp"

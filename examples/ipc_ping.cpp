@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Two processes that take turns on one GPU. Each waits on the device for the other's event. Neither waits
 // on the host for the device: the pipes carry only the message "I have recorded".
 #include "gpu.hpp"

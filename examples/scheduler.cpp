@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A scheduler for a task graph: one thread, four streams, and no blocking wait. A tiled Cholesky
 // factorisation has some hundred tasks. A task can start when its dependencies are complete. A completion
 // queue reports completions: the callback of a task counts down its successors, and starts each successor

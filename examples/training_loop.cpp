@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where does the time of a training loop go? The loop has four stages on two streams. While it computes
 // with one batch, it copies the next batch into the other of two buffers. The loop is timed stage by stage,
 // and never waits for the device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The driver functions of the transcript, resolved from one library through cuGetProcAddress.
 #pragma once
 

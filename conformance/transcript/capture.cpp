@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What each call does while a capture is active, in each capture mode: on the capturing thread, on another
 // thread, beside a capture of a blocking stream, and once the capture is invalidated.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The ways in which a capture goes wrong, what each leaves behind, and what its events are worth once it is
 // over.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The running program, started once more to play one scenario in a process of its own.
 #pragma once
 

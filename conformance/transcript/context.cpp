@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which calls need a current context, which one they act in, and what they do to the context stack.
 
 #include "lab.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Elapsed times, of both versions of the call: which pairs have one, and which error wins.
 
 #include "lab.hpp"

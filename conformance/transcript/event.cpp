@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One event: how it is made, what it says in each of its states, and which record a wait means.
 
 #include "lab.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // After a kernel wrote to an illegal address: which call is told, and what every other call says from then
 // on.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Graphs with event nodes: adding, reading back, re-pointing, launching; who keeps what alive.
 
 #include "lab.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Green contexts, as far as events need them.
 
 #include "lab.hpp"

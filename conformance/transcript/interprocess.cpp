@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events made with CU_EVENT_INTERPROCESS, in the process that made them and in one that imported them: a stream of
 // another context that waits for one crashes the process. Each case has a process of its own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events between processes.
 
 #include "child.hpp"

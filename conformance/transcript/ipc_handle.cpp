@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "ipc_handle.hpp"
 
 namespace transcript {

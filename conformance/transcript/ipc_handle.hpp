@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The handle of an event as text, for the far side of a scenario.
 #pragma once
 

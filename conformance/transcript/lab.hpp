@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a scenario works with: the driver, the place where answers go, and owners for what it creates.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Kernels whose launch records an event.
 
 #include "lab.hpp"

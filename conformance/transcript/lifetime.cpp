@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The end of things: a context destroyed or reset under its events, a process that exits, a fork.
 
 #include "lab.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // transcript [--driver=LIBRARY] [--only=PREFIX] [--isolated] [--probes] [--watchdog=SECONDS] [--list]
 
 #include "api.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every capture case starts from: one capture in progress, and events and streams on both sides of it.
 #pragma once
 

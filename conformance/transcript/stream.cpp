@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Streams as far as events need them: how they are made, whose they are, which wait for the legacy stream; a
 // full launch queue.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "transcript.hpp"
 
 #include "child.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The transcript: what a CUDA driver answers, one line a case, in the plain C API. It knows nothing of
 // cuevent, so its answers can hold the simulated driver and the documentation to what a device was seen to
 // do.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events between two devices.
 
 #include "scene.hpp"

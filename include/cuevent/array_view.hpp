@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ArrayView: how a call takes an array that it reads and does not keep.
 #pragma once
 

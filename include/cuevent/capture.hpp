@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // StreamCapture: captures a stream into a graph. CaptureModeGuard: protects other captures.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// \file
 /// \brief CompletionQueue: runs callbacks for completed stream work, inside poll().
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Context: a CUcontext, owned or borrowed. ContextGuard: makes a context current for a scope.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// \file
 /// \brief Driver: a table of driver functions that is resolved once and never linked.
 ///

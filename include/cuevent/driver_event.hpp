@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// \file
 /// \brief DriverEvent: a CUevent that is owned or borrowed, bound to its context.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Errors: every CUresult as a typed exception or as a std::error_code.
 #pragma once
 

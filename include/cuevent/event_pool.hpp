@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// \file
 /// \brief EventPool: reuses events. PooledEvent: a lease that returns its event to the pool.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Graph and GraphExec: event nodes in CUDA graphs, and the events that graphs keep alive.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // IpcHandle: an event handle to send to another process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Launch attributes: events that a kernel launch records.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// \file
 /// \brief Retired events: set aside now, destroyed later by collect().
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// \file
 /// \brief StageTimer: times named stages of the work on streams, without waiting for the device.
 ///

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // TimeLimit and Deadline: the end of a timed wait, from any duration and any clock.
 #pragma once
 

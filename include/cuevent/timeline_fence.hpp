@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /// \file
 /// \brief TimelineFence: the progress of a stream as a number that costs one load to read.
 ///

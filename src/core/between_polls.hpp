@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a timed wait does between one look and the next. Inside the library only.
 #pragma once
 

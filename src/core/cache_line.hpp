@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a processor's cache moves at once. Inside the library only.
 #pragma once
 

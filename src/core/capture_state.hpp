@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The one question whether a stream is being captured. Inside the library only.
 #pragma once
 

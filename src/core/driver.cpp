@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/driver.hpp>
 
 #include "core/result_of.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
 
 #include "core/between_polls.hpp"

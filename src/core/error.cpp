@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/error.hpp>
 
 #include <algorithm>

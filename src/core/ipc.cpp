@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/ipc.hpp>
 
 #include "core/require_context.hpp"

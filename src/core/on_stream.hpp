@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Calls on a stream, in the context that tells which stream is meant. Inside the library only.
 #pragma once
 

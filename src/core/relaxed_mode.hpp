@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Relaxed capture mode for a scope. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The one conversion from exceptions to results. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "core/retired_events.hpp"
 
 #include "core/this_thread.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How events get onto the lists of the retired. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The one error channel inside the library. Inside the library only.
 #pragma once
 

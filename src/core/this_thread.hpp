@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which thread this is. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "graphs/capture_events.hpp"
 
 #include <exception>

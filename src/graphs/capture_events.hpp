@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The events of a graph that is being captured. Inside the library only.
 #pragma once
 

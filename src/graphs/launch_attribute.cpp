@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/launch_attribute.hpp>
 
 namespace cuevent {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where callbacks are kept until they run. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/completion_queue.hpp>
 
 #include <cuevent/event_pool.hpp>
@@ -320,9 +321,7 @@ CUresult CompletionQueue::try_reserve(std::size_t callbacks) noexcept {
 }
 
 CUresult CompletionQueue::check(const Context& context) const noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  return context == state_->context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->context(), context);
 }
 
 CUresult CompletionQueue::submit(CUstream stream, const Source& source, const char*& call) noexcept {

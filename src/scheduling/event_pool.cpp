@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/event_pool.hpp>
 
 #include "core/require_context.hpp"
@@ -26,13 +27,7 @@ CUresult thrown_by(const Work& work) noexcept {
   throw InvalidContext(call, "the EventPool is empty: it was default-made or moved from");
 }
 
-/// Whether `context` may say whose default stream is meant by a record of an event of `own`.
-CUresult check_context(const Context& context, const Context& own) noexcept {
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  return context == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-/// The same of a wait for it.
+/// Whether `context` may wait for an event of `own`.
 CUresult check_other_context(const Context& context, const Context& own) noexcept {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   return context.driver() == own.driver() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -158,7 +153,7 @@ void EventPool::wait_stream(const Context& context_of_later, CUstream later,
                             const Context& context_of_earlier, CUstream earlier) {
   const char* const call = "EventPool::wait_stream";
   if (state_ == nullptr) fail_empty_pool(call);
-  CUresult result = check_context(context_of_earlier, state_->context);
+  CUresult result = check_context(state_->context, context_of_earlier);
   if (result == CUDA_SUCCESS) result = check_other_context(context_of_later, state_->context);
   if (result != CUDA_SUCCESS) fail_context(result, call);
   if (later == earlier && context_of_later == context_of_earlier) return;
@@ -170,7 +165,7 @@ void EventPool::wait_stream(const Context& context_of_later, CUstream later,
 CUresult EventPool::try_wait_stream(const Context& context_of_later, CUstream later,
                                     const Context& context_of_earlier, CUstream earlier) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  CUresult result = check_context(context_of_earlier, state_->context);
+  CUresult result = check_context(state_->context, context_of_earlier);
   if (result == CUDA_SUCCESS) result = check_other_context(context_of_later, state_->context);
   if (result != CUDA_SUCCESS) return result;
   if (later == earlier && context_of_later == context_of_earlier) return CUDA_SUCCESS;

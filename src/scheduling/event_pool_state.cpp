@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "scheduling/event_pool_state.hpp"
 
 #include <cuevent/retired_events.hpp>

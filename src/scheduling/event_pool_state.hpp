@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is behind an EventPool: its state, and what threads keep of it. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "scheduling/fence_slots.hpp"
 
 #include "core/relaxed_mode.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The counters that fences are made of, and the pages of pinned memory that they are in. Inside the library
 // only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/timeline_fence.hpp>
 
 #include "core/between_polls.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/boundary_recorder.hpp"
 
 #include "core/capture_state.hpp"

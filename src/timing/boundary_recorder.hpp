@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the boundaries of a stream get their events recorded. Inside the library only.
 #pragma once
 

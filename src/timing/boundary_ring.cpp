@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/boundary_ring.hpp"
 
 namespace cuevent {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The boundaries of one stream, on their way to the device and back. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/captured_stages.hpp"
 
 #include <unordered_map>

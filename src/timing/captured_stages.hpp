@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The stages that were captured in a graph. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/device_clock.hpp"
 
 #include <algorithm>

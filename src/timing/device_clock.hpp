@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The device's clock, read through events. Inside the library only.
 #pragma once
 

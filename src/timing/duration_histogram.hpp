@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Durations of something that happens many times, without keeping each one. Inside the library
 // only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Places in the work of a stream. Inside the library only.
 #pragma once
 

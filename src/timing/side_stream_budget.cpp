@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/side_stream_budget.hpp"
 
 namespace cuevent {

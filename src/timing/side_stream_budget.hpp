@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The budget of side streams that the timers of a context share. Inside the library only.
 #pragma once
 

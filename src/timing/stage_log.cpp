@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/stage_log.hpp"
 
 #include <unordered_set>

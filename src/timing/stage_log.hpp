@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a StageTimer has measured so far. Inside the library only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // StageRings: reading the boundaries that have completed.
 #include "timing/stage_rings.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The timed streams of a context, from the request of a boundary to its span. Inside the library
 // only.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // StageTimer: stages, records and waits, in streams and in captures.
 #include "timing/stage_timer.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/stage_timer.hpp"
 
 #include "core/require_context.hpp"

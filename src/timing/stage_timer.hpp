@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 // What a StageTimer is made of. Inside the library only.
 #pragma once
 
+#include "core/require_context.hpp"
 #include "timing/captured_stages.hpp"
 #include "timing/stage_rings.hpp"
 
@@ -9,14 +11,7 @@ namespace cuevent {
 /// What a call requests for the stages of a stream.
 enum class Request { open, close, next };
 
-/// CUDA_SUCCESS if the given context is the timer's own. A call names a context so that a default
-/// stream is not mistaken for the default stream of another context.
-inline CUresult check_context(const Context& own, const Context& given) noexcept {
-  if (!given) return CUDA_ERROR_INVALID_CONTEXT;
-  return given == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-/// The same, but throws.
+/// check_context, but throws.
 void require_own_context(const Context& own, const Context& given, const char* function);
 
 /// Throws what a failed Status of a timer stands for.

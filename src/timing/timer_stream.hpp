@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A stream that belongs to a StageTimer. Inside the library only.
 #pragma once
 

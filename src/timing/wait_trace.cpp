@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/wait_trace.hpp"
 
 #include <iterator>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Which work of a stream waits for which work of another stream. Inside the library only.
 #pragma once
 

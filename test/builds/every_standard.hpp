@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every_standard.cpp does with the public headers, by the standard that it was compiled for.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What one C++ standard makes another uses: three objects in one program, with the library.
 #include "every_standard.hpp"
 #include <cuevent/sim.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every public header beside device code, and the calls that are inline in them.
 #include "every_header.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Every try_ call in a program that is built without exceptions and RTTI, with the library that is not.
 #include "every_header.hpp"
 #include <cuevent/sim.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "output_file.hpp"
 
 #include <catch2/catch_test_macros.hpp>

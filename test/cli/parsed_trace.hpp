@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A trace file, read as a viewer reads it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timeline_svg.hpp"
 
 #include "training_model.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "trace_json.hpp"
 
 #include "parsed_trace.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A program of somebody else's: it records an event and asks for it, and catches an exception of the library's.
 #include <cuevent/driver_event.hpp>
 #include <cuevent/event_pool.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The same for a project that is compiled with -fno-exceptions and -fno-rtti.
 #include <cuevent/driver_event.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // StreamCapture, CaptureModeGuard, capture_status, and the flag that follows what the stream is doing.
 #include "collected.hpp"
 #include "fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Each error of stream capture: what provokes it, that it says what to do, and that stream and thread can
 // capture again afterwards.
 #include "fixture.hpp"

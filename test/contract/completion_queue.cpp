@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Callbacks for the completion of work, and who runs them when.
 #include "fixture.hpp"
 #include "gate.hpp"

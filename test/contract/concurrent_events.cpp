@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the threads of a program may do at the same time: DriverEvent's contract, with 16 of them.
 #include "fixture.hpp"
 #include "gate.hpp"

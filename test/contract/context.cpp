@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>

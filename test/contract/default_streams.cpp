@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The handles of default streams, which mean those of the event's own context.
 #include "fixture.hpp"
 #include "gate.hpp"

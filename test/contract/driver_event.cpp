@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How an event is made, owned and given away.
 #include "fixture.hpp"
 #include "gate.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The time between two events, and why there may be none.
 #include "fixture.hpp"
 #include "gate.hpp"

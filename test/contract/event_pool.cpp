@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The event pool on a driver.
 #include <cuevent/event_pool.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events that graphs and execs keep alive, and how they end.
 #include "collected.hpp"
 #include "fixture.hpp"

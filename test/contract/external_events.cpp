@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events and stream capture: external records inside graphs, and what harms a capture.
 #include "capture.hpp"
 #include "fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a call that fails leaves behind: each member, with each of its driver calls failing, is as documented.
 // The tests plan faults of their own, so no sweep goes over them.
 #include "collected.hpp"

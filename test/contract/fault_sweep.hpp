@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The sweep of faults: every test of this program again, with its driver calls made to fail one by one.
 #pragma once
 

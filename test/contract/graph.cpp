@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Event nodes of graphs: made, read back, pointed elsewhere and kept alive.
 #include "fixture.hpp"
 #include "gate.hpp"

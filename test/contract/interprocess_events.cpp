@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Waits for interprocess events: only their own context and its green contexts can wait for them, where the driver
 // would crash the process for any other.
 #include "fixture.hpp"

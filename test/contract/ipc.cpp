@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events that cross to another process. Two real processes are the business of examples/ipc_ping.
 #include "fixture.hpp"
 #include "gate.hpp"

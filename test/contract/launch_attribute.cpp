@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events that a kernel launch records by its attributes.
 #include "fixture.hpp"
 #include "gate.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The behaviours of cuevent, on a simulated driver (--driver sim, stepped, or sim-running, or sim-32-bit, which
 // runs without 64-bit memory operations) or on a real one (--driver real, the default); with --driver-version on
 // an older simulated one, which lacks what came later; with --faults, the same tests with every driver call made

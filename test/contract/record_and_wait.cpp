@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a record marks, who can wait for it, and how a program learns that it is done.
 #include "fixture.hpp"
 #include "gate.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several devices in one process, side by side.
 #include "fixture.hpp"
 #include "gate.hpp"

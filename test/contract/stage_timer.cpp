@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Stages of the work on streams: timed in order, without waiting, also inside captures.
 #include "collected.hpp"
 #include "eventually.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Timeline fences. With --driver sim-32-bit they are those of a device without 64-bit memory operations.
 #include "capture.hpp"
 #include "fixture.hpp"

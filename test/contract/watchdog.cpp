@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A watchdog: a thread that looks after events while others capture and replay graphs.
 #include "fixture.hpp"
 #include "gate.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // record_context and wait_context: an event and all streams of a context at once.
 #include "fixture.hpp"
 #include "gate.hpp"

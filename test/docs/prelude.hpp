@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the examples of the pages take for granted. Each runs as a function of its own, on a simulated driver of its
 // own and with no context current: it has `driver`, `context`, the streams `stream` and `other` of it, and
 // submit(stream), which gives a stream work of 10 ms.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Precompiled for speed only: each source includes what it needs, as a build with -Db_pch=false shows.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What happens at the end of things, in processes of their own, on the simulated driver (--driver sim, which
 // CUEVENT_DRIVER has to name) or on a real one (--driver real, the default). Without a real driver it says what
 // is missing, and exits with 77, which means skipped.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The program of scenarios, in its two builds.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* A program that links libcuda and never heard of cuevent: it runs on whichever driver the loader finds. */
 
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "death.hpp"
 #include "fixture.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How often a thread has asked for memory, in a program that is linked with allocations.cpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Stream capture and graphs by the driver's own calls, for tests of the layers below cuevent's.
 #pragma once
 

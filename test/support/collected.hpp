@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Waiting for events that graphs have kept.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "driver_under_test.hpp"
 
 #include "faults.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The driver that a test program tests, real or simulated, with what it handed out counted.
 #pragma once
 

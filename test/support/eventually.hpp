@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Waiting for what happens a moment later.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Faults on purpose: a layer between cuevent and a driver, simulated or real, in which calls fail as planned.
 //
 // A call that fails does nothing, so that the driver below never sees it. The exceptions are those that end or

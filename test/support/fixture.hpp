@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What every test starts from, and must leave as it found it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A gate in a stream, by which a test decides when the stream goes on: nothing here depends on how long
 // anything takes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Functions in front of a driver's own: how a test looks on at its calls, or answers in its place.
 #pragma once
 

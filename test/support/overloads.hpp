@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // That a non-throwing overload returns what the throwing one throws.
 #pragma once
 

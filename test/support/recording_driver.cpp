@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "recording_driver.hpp"
 
 #include <atomic>

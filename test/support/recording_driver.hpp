@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A driver of recording stubs: it does nothing, but notes each call and the context that was current in it,
 // and fails where it is told to. What it notes is kept per thread and without locks, so that the thread
 // sanitizer sees the races of cuevent and not those of the stubs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the unit tests on the recording stubs share: a context and a stream, and a look at what is left
 // behind.
 #pragma once

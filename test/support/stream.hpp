@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Streams for tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coroutines for tests.
 #pragma once
 

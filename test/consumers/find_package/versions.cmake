@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Which versions the installed one answers to: cmake -DVERSION_FILE=... -P versions.cmake
 function(answers version wanted)
   set(PACKAGE_FIND_VERSION ${version})

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A kernel beside events, in one file.
 #include <cuevent/driver_event.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One of everything that a process can have of the driver.
 #pragma once
 

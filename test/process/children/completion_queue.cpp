@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A completion queue whose streams' work fails.
 #include "faulty_kernel.hpp"
 #include "scenario.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A kernel that runs until it is told to end, and the questions that are asked meanwhile.
 #include "scenario.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a destructor could not do reaches the hook. The default one prints a line, and for the codes of teardown
 // none.
 #include "scenario.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Whoever has something of the driver when the process ends, it ends in silence.
 #include "belongings.hpp"
 #include "scenario.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A kernel that writes to an illegal address, and who is told of it.
 #include "faulty_kernel.hpp"
 #include "scenario.hpp"

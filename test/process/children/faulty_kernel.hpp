@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A kernel that writes to an illegal address.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A child of a process that had initialised the driver inherits objects, and no driver.
 #include "belongings.hpp"
 #include "scenario.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A thread that is blocked in a full launch queue, and what the other threads can still do.
 #include "scenario.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Events that outlive their context: closed and destroyed, and nothing else.
 #include "scenario.hpp"
 #include "watched_driver.hpp"

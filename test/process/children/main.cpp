@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs the one scenario that is named. Ends with 0 and says nothing if all was as it has to be; a scenario that
 // hangs says where.
 #include "scenario.hpp"

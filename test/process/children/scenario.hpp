@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Scenarios: what a process does until it ends, checked from inside where it can be. The rest, its output and
 // its exit code, is for whoever started it to judge.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A timeline fence whose stream's work fails.
 #include "faulty_kernel.hpp"
 #include "scenario.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "watched_driver.hpp"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The driver of this process behind a watch, which ends the process at a call that must not be made.
 #pragma once
 

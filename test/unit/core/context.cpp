@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/context.hpp>
 
 #include "recording_driver.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
 
 #include "recording_fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/ipc.hpp>
 
 #include "recording_fixture.hpp"

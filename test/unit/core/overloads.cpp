@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Each non-throwing overload of events and contexts returns what the throwing one throws; pools, queues and fences have
 // tests of their own for this.
 #include "overloads.hpp"

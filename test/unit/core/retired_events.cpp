@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/retired_events.hpp>
 
 #include <cuevent/capture.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/time_limit.hpp>
 
 #include <catch2/catch_test_macros.hpp>

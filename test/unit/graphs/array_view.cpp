@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/array_view.hpp>
 
 #include "recording_fixture.hpp"

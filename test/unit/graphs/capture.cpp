@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/capture.hpp>
 
 #include "recording_fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/graph.hpp>
 
 #include "recording_fixture.hpp"

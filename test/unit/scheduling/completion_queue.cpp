@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/completion_queue.hpp>
 
 #include "overloads.hpp"

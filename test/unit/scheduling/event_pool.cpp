@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/event_pool.hpp>
 
 #include <cuevent/graph.hpp>

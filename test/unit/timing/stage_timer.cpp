@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include <cuevent/stage_timer.hpp>
 
 #include "../../../src/timing/duration_histogram.hpp"

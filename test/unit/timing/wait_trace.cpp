@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "timing/wait_trace.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -151,7 +151,7 @@ TEST_CASE_METHOD(Fixture, "device() of a destroyed context throws") {
   CHECK_THROWS_AS(Context().device(), cuevent::InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "a guard makes a context current for its scope, whatever was current before") {
+TEST_CASE_METHOD(Fixture, "a guard makes a context current for its scope, whichever was current before") {
   const Context created = Context::create(0, driver);
   {
     const ContextGuard outer(context);

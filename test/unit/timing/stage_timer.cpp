@@ -48,7 +48,7 @@ struct TimerFixture : RecordingFixture {
 } // namespace
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "A stage costs one boundary at each of its ends, and neighbours share it") {
+                 "a stage records one boundary at each end, and adjacent stages share one") {
   const auto [streams_beside, boundary] = GENERATE(table<std::size_t, Names>(
       {{0, {"cuStreamIsCapturing", "cuEventRecord"}},
        {1, {"cuStreamIsCapturing", "cuEventRecord", "cuStreamWaitEvent", "cuEventRecord"}}}));
@@ -69,7 +69,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().size() == 9 * boundary.size());
 }
 
-TEST_CASE_METHOD(TimerFixture, "The first two streams get one beside them, but the per-thread stream") {
+TEST_CASE_METHOD(TimerFixture, "the first two streams get a side stream, except the per-thread stream") {
   const auto has_one_beside = [&](CUstream timed) {
     timer.add_stream(timed);
     recording.calls();
@@ -85,7 +85,7 @@ TEST_CASE_METHOD(TimerFixture, "The first two streams get one beside them, but t
   CHECK_FALSE(has_one_beside(third));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "No stream gets one beside it where there are few connections") {
+TEST_CASE_METHOD(RecordingFixture, "no stream gets a side stream if the device has few connections") {
   struct Connections {
     explicit Connections(const char* number) { setenv("CUDA_DEVICE_MAX_CONNECTIONS", number, 1); }
     ~Connections() { unsetenv("CUDA_DEVICE_MAX_CONNECTIONS"); }
@@ -98,8 +98,7 @@ TEST_CASE_METHOD(RecordingFixture, "No stream gets one beside it where there are
   }
 }
 
-TEST_CASE_METHOD(TimerFixture,
-                 "Reading back asks once for each boundary, and stops at the first that is not ready") {
+TEST_CASE_METHOD(TimerFixture, "reading back queries each boundary once and stops at the first pending one") {
   timer.open(stream, first);
   timer.next(stream, second);
   timer.close(stream);
@@ -115,7 +114,7 @@ TEST_CASE_METHOD(TimerFixture,
   CHECK(of(second).count == 1);
 }
 
-TEST_CASE_METHOD(TimerFixture, "A full ring asks the device once, records nothing and does not wait") {
+TEST_CASE_METHOD(TimerFixture, "a full ring queries the device once, records nothing and does not wait") {
   hold();
   for (int i = 0; i < 8; ++i) {
     CHECK(timer.open(stream, first));
@@ -136,7 +135,7 @@ TEST_CASE_METHOD(TimerFixture, "A full ring asks the device once, records nothin
   CHECK(of(second).count == 1);
 }
 
-TEST_CASE_METHOD(TimerFixture, "A stage that could not be opened is not open") {
+TEST_CASE_METHOD(TimerFixture, "a stage that could not be opened is not open") {
   recording.fail_next("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(timer.open(stream, first), OutOfMemory);
   CHECK(of(first).dropped == 1);
@@ -147,7 +146,7 @@ TEST_CASE_METHOD(TimerFixture, "A stage that could not be opened is not open") {
 }
 
 TEST_CASE_METHOD(TimerFixture,
-                 "A stage whose end could not be recorded is closed and lost, and the next is not") {
+                 "a stage whose end could not be recorded is closed and lost, and the next is kept") {
   for (const char* const call : {"cuEventRecord", "cuStreamWaitEvent", "cuStreamIsCapturing"}) {
     CAPTURE(call);
     timer.clear();
@@ -169,7 +168,7 @@ TEST_CASE_METHOD(TimerFixture,
   CHECK(timer.collect() == 0);
 }
 
-TEST_CASE_METHOD(TimerFixture, "A scope reports what its end could not do") {
+TEST_CASE_METHOD(TimerFixture, "a scope reports errors of its end") {
   HookedErrors hooked;
   {
     const StageScope scope(timer, stream, first);
@@ -179,7 +178,7 @@ TEST_CASE_METHOD(TimerFixture, "A scope reports what its end could not do") {
   CHECK(timer.try_close(stream) == CUDA_ERROR_ILLEGAL_STATE);
 }
 
-TEST_CASE_METHOD(TimerFixture, "A fault comes out of the next reading, and what was read before it stays") {
+TEST_CASE_METHOD(TimerFixture, "the next poll reports a fault, and earlier results stay") {
   timer.open(stream, first);
   timer.next(stream, second);
   timer.close(stream);
@@ -195,7 +194,7 @@ TEST_CASE_METHOD(TimerFixture, "A fault comes out of the next reading, and what 
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "In a capture the records are nodes beside the work, or external ones in it") {
+                 "captured boundaries are nodes next to the work, or external records in it") {
   const auto [streams_beside, boundary] = GENERATE(
       table<std::size_t, Names>({{0, {"cuStreamGetCaptureInfo", "cuEventCreate", "cuEventRecordWithFlags"}},
                                  {1,
@@ -228,7 +227,7 @@ TEST_CASE_METHOD(RecordingFixture,
 }
 
 TEST_CASE_METHOD(TimerFixture,
-                 "Where no node can be beside the captured work, the record is external in it") {
+                 "a captured boundary is an external record if no node can be next to the work") {
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   timer.open(stream, first);
   const Names calls = recording.calls();
@@ -247,7 +246,7 @@ TEST_CASE_METHOD(TimerFixture,
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "A graph owns a captured event before it refers to it, or is not given it") {
+                 "a graph owns a captured event before it refers to the event, or never gets it") {
   StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
   const StageId stage = timer.stage("stage");
   timer.add_stream(stream);
@@ -280,7 +279,7 @@ TEST_CASE_METHOD(RecordingFixture,
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "What was captured is forgotten once its graph is gone") {
+TEST_CASE_METHOD(RecordingFixture, "captured stages are forgotten once their graph is gone") {
   StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
   const StageId stage = timer.stage("stage");
   DriverEvent event(context);
@@ -306,7 +305,7 @@ TEST_CASE_METHOD(RecordingFixture, "What was captured is forgotten once its grap
   timer = StageTimer();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "The timers of a context share its side streams") {
+TEST_CASE_METHOD(RecordingFixture, "the timers of a context share its side streams") {
   int next_stream = 1;
   const StageTimerOptions options{.events_per_stream = 2};
   const auto side_streams = [&](StageTimer& timer) { // of four more streams of the timer's
@@ -354,7 +353,7 @@ TEST_CASE_METHOD(RecordingFixture, "The timers of a context share its side strea
     driver.table().cuEventDestroy_v4000(nullptr);
 }
 
-TEST_CASE_METHOD(TimerFixture, "A context that is named has to be the timer's") {
+TEST_CASE_METHOD(TimerFixture, "a named context must be the timer's context") {
   const Context other = Context::borrow(context_handle(2), driver), empty;
   DriverEvent event(context), of_other(other);
   recording.calls();
@@ -399,7 +398,7 @@ TEST_CASE_METHOD(TimerFixture, "A context that is named has to be the timer's") 
   refusal<InvalidHandle>([&] { none.open(context, stream, first); });
 }
 
-TEST_CASE_METHOD(TimerFixture, "Events recorded and waited for through the timer cost one question more") {
+TEST_CASE_METHOD(TimerFixture, "records and waits through the timer make one additional driver call") {
   DriverEvent event(context);
   recording.calls();
   timer.record(event, stream);
@@ -409,8 +408,7 @@ TEST_CASE_METHOD(TimerFixture, "Events recorded and waited for through the timer
   CHECK(recording.wait_flags() == CU_EVENT_WAIT_EXTERNAL);
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "Whichever call of a timer fails, its error is told and nothing is left behind") {
+TEST_CASE_METHOD(RecordingFixture, "a failing call of a timer is reported and leaves nothing behind") {
   const long streams_before = RecordingDriver::live_streams();
   DriverEvent event(context);
   events_before = RecordingDriver::live_events();
@@ -431,7 +429,7 @@ TEST_CASE_METHOD(RecordingFixture,
   events_before = RecordingDriver::live_events();
 }
 
-TEST_CASE("The percentiles of a histogram are within 0.4 % of those of all values") {
+TEST_CASE("the percentiles of a histogram are within 0.4 % of the exact ones") {
   std::mt19937_64 random(7);
   std::lognormal_distribution<double> times(std::log(50'000.0), 2);
   DurationHistogram histogram;
@@ -451,7 +449,7 @@ TEST_CASE("The percentiles of a histogram are within 0.4 % of those of all value
   CHECK(histogram.max() == all.back());
 }
 
-TEST_CASE("A histogram takes any duration") {
+TEST_CASE("a histogram takes any duration") {
   DurationHistogram histogram;
   CHECK(histogram.percentile(50) == 0);
   for (const double time : {0.0, 0.4, 255.0, 256.0, 257.9, 1e18}) {

@@ -24,7 +24,7 @@ struct Trace : WaitTrace {
 
 } // namespace
 
-TEST_CASE("A trace names what a stream waits for until the wait is settled") {
+TEST_CASE("a trace names what a stream waits for until the wait is settled") {
   Trace trace;
   CHECK(trace.waits_of(1).empty());
   trace.wait_on_second();
@@ -44,7 +44,7 @@ TEST_CASE("A trace names what a stream waits for until the wait is settled") {
   CHECK(trace.untraced() == 0);
 }
 
-TEST_CASE("A trace follows the last record of an event, and no unknown event") {
+TEST_CASE("a trace follows the last record of a known event and ignores unknown events") {
   Trace trace;
   trace.recorded(trace.event, {.stream = 1, .after = 9});
   CHECK(trace.waited(trace.event, {.stream = 0}, true)->from == 9);
@@ -53,7 +53,7 @@ TEST_CASE("A trace follows the last record of an event, and no unknown event") {
   CHECK_FALSE(trace.waited(trace.event, {.stream = 0}, true));
 }
 
-TEST_CASE("A wait makes a stream join a capture, but not a capture join another one") {
+TEST_CASE("a wait can make a stream join a capture, but cannot join two captures") {
   Trace trace;
   trace.recorded(trace.event, {.capture = 5, .stream = 0, .after = 1});
   CHECK(trace.waited(trace.event, {.stream = 1}, true)->capture == 5);
@@ -62,7 +62,7 @@ TEST_CASE("A wait makes a stream join a capture, but not a capture join another 
   CHECK_FALSE(trace.waited(trace.event, {.stream = 1}, false));
 }
 
-TEST_CASE("A trace counts the waits for which it has no room") {
+TEST_CASE("a trace counts the waits that it has no room for") {
   Trace trace;
   for (int i = 0; i < 17; ++i)
     trace.wait_on_second();

@@ -91,8 +91,10 @@ CapturedStages& Captures::of_graph(const Graph& graph, const char* call) {
   return *found;
 }
 
-void Captures::remove(const CapturedStages& captured) noexcept {
+CapturedStages Captures::take(CapturedStages& captured) noexcept {
+  CapturedStages taken = std::move(captured);
   captures_.erase(captures_.begin() + (&captured - captures_.data()));
+  return taken;
 }
 
 void Captures::forget_ended() noexcept {

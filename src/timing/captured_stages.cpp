@@ -92,8 +92,9 @@ CapturedStages& Captures::of_graph(const Graph& graph, const char* call) {
 }
 
 CapturedStages Captures::take(CapturedStages& captured) noexcept {
+  const auto place = captures_.begin() + (&captured - captures_.data());
   CapturedStages taken = std::move(captured);
-  captures_.erase(captures_.begin() + (&captured - captures_.data()));
+  captures_.erase(place);
   return taken;
 }
 

@@ -92,8 +92,11 @@ CapturedStages& Captures::of_graph(const Graph& graph, const char* call) {
   return *found;
 }
 
-void Captures::remove(const CapturedStages& captured) noexcept {
-  captures_.erase(captures_.begin() + (&captured - captures_.data()));
+CapturedStages Captures::take(CapturedStages& captured) noexcept {
+  const auto place = captures_.begin() + (&captured - captures_.data());
+  CapturedStages taken = std::move(captured);
+  captures_.erase(place);
+  return taken;
 }
 
 void Captures::forget_ended() noexcept {

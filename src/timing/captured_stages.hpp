@@ -55,7 +55,8 @@ public:
   /// The stages of a whole graph, all closed. Their nodes are known from here on. Throws NotFound,
   /// IllegalState. Driver functions: those of Graph::event_nodes and Graph::event.
   CapturedStages& of_graph(const Graph& graph, const char* call);
-  void remove(const CapturedStages& captured) noexcept;
+  /// Removes one of the captures, and returns it.
+  CapturedStages take(CapturedStages& captured) noexcept;
 
   /// Removes the captures whose graphs are gone.
   void forget_ended() noexcept;

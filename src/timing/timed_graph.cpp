@@ -35,10 +35,9 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
   GraphExec exec = captured.events->instantiate_apart(graph);
   // If there is no memory, nothing has moved: `new` allocates before it initialises.
   std::unique_ptr<TimedGraph::State> timed(new TimedGraph::State{.rings = timer.rings,
-                                                                 .captured = std::move(captured),
+                                                                 .captured = timer.captures.take(captured),
                                                                  .graph = std::move(graph),
                                                                  .exec = std::move(exec)});
-  timer.captures.remove(captured);
   return TimedGraph(std::move(timed));
 }
 

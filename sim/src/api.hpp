@@ -29,8 +29,8 @@ struct GreenContext : Object {
 
 struct ResourceDescription : Object {};
 
-/// One driver call of one process, under the computer's lock. A member for each entry of the driver, and what
-/// they share.
+/// One driver call of one process, made under the computer's lock. Has one member for each driver
+/// entry, and helpers that the entries share.
 class Api {
 public:
   Api(Computer& computer, Computer::Lock& lock, Process& process, bool per_thread_default)
@@ -44,9 +44,9 @@ public:
 #undef STREAM_ENTRY
 
 private:
-  // What a handle names
+  // Handle lookup
   std::shared_ptr<Context> current_context();
-  /// A device lets a dead context be pushed; creating in it is what ends badly.
+  /// A device accepts a push of a dead context. Creating an object in a dead context is undefined.
   std::shared_ptr<Context> context_to_create_in();
   std::shared_ptr<Context> context(CUcontext); ///< refuses a dead one
   std::shared_ptr<Context> context_even_dead(CUcontext);
@@ -90,7 +90,8 @@ private:
   bool idle(const Stream&) const;
   std::vector<std::shared_ptr<Operation>> tails(const Context&, bool blocking_only) const;
   void implicit_check(const Stream&);
-  /// Puts the work on the stream, or into its graph if the stream is capturing: then there is no operation.
+  /// Puts the work on the stream. If the stream is capturing, puts the work into its graph and
+  /// returns no operation.
   std::shared_ptr<Operation> submit(const std::shared_ptr<Stream>&, Work,
                                     std::vector<std::shared_ptr<Operation>> after = {});
   std::shared_ptr<Operation> enqueue(const std::shared_ptr<Stream>&, Work,
@@ -101,9 +102,9 @@ private:
   [[noreturn]] void deliver_fault();
 
   // Captures
-  bool capturing(const Stream&); ///< refuses a stream whose capture was invalidated
-  void unsafe_call();            ///< what a capture in global or thread-local mode forbids
-  void refuse_captured(Event&);  ///< an event last recorded in a capture
+  bool capturing(const Stream&); ///< refuses a stream with an invalidated capture
+  void unsafe_call();            ///< forbidden by a capture in global or thread-local mode
+  void refuse_captured(Event&);  ///< refuses an event last recorded in a capture
   Node& add_captured_node(Stream&, Work);
   void join(const std::shared_ptr<Stream>&, const Recording&);
   void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);
@@ -121,7 +122,7 @@ private:
   void wait_while_queue_is_full(const Context&);
 
   // Memory
-  std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses what no allocation holds
+  std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses unallocated memory
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);

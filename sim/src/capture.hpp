@@ -11,7 +11,7 @@ struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   ThreadId thread = 0;
   Stream* origin = nullptr;
-  std::vector<std::shared_ptr<Stream>> streams; ///< the origin first, then those that joined by a wait
+  std::vector<std::shared_ptr<Stream>> streams; ///< the origin, then streams joined by a wait
   std::shared_ptr<Graph> graph;
   bool ongoing = true;
   bool invalidated = false;
@@ -19,10 +19,10 @@ struct Capture {
   bool active() const { return ongoing && !invalidated; }
 };
 
-/// Every stream leaves the capture.
+/// Removes every stream from the capture.
 void finish(Capture&);
 
-/// Work of a stream that the origin does not depend on.
+/// Whether a stream has work that the origin does not depend on.
 bool unjoined(const Capture&);
 
 } // namespace cuevent::sim

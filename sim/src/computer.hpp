@@ -18,8 +18,8 @@ namespace cuevent::sim {
 
 struct Recording;
 
-/// The simulated computer: devices, clock, processes, all under one lock. It is never destroyed, because a
-/// program may make driver calls to its very end.
+/// The simulated computer with its devices, clock and processes. One lock protects everything. The
+/// computer is never destroyed, because a program may make driver calls until it ends.
 class Computer {
 public:
   static Computer& instance();
@@ -29,7 +29,7 @@ public:
   std::mutex mutex;
   std::condition_variable changed;
 
-  // Under the lock
+  // Protected by the lock
   Options options;
   Handles handles;
   HostThread host;
@@ -37,38 +37,38 @@ public:
   std::array<Process, 2> processes;
   std::map<std::string, Kernel, std::less<>> kernels; ///< by name; "" is the default
   struct ExportedEvent {
-    std::shared_ptr<Recording> recording; ///< a device opens it even once the exporter is gone
+    std::shared_ptr<Recording> recording; ///< a device opens it even after the exporter is gone
     int device = 0;
   };
-  std::map<std::uintptr_t, ExportedEvent> exported_events; ///< by handle, which is never given out again
+  std::map<std::uintptr_t, ExportedEvent> exported_events; ///< by handle; handles are never reused
   unsigned long long context_ids = 0;
   unsigned long long stream_ids = 1; ///< 1 is the legacy stream
   unsigned long long capture_ids = 0;
 
   void reset(Lock&, const Options&);
   void end_process(Process&);
-  /// What is told the computer before any session began; used by the drop-in library.
+  /// Sets the options used before the first session. The drop-in library calls this.
   static void set_default_options(const Options&);
 
   bool running() const { return options.mode == Mode::running; }
-  /// A driver call begins: time passes.
+  /// Called at the start of a driver call. Time passes.
   void tick(Lock&);
-  /// In running mode: all that is due by now runs.
+  /// In running mode, runs everything that is due.
   void catch_up();
-  /// After a submission or a control changed what can run.
+  /// Called after a submission or a control has changed what can run.
   void settle(Lock&);
 
-  /// Blocks a driver call. `what` is said in the wait-for graph if the wait turns out to be for ever.
+  /// Blocks a driver call. The wait-for graph shows `what` if the wait would last forever.
   template <class Predicate>
   void wait_until(Lock&, const std::string& what, Predicate);
 
-  /// Gives a kernel the duration and the end that its name has.
+  /// Sets a kernel's duration and end from its name.
   void set_up_kernel(Work&) const;
 
   ThreadState& this_thread(Process&);
   static ThreadId this_thread_id();
 
-  /// Called by the first cuInit: from then on the end of the program is the driver's, too.
+  /// Called by the first cuInit. From then on, the driver also handles the end of the program.
   void register_exit_handlers();
 
 private:
@@ -96,7 +96,7 @@ private:
   std::list<Waiter> waiters_;
 };
 
-/// How long a wait has seen no progress.
+/// Measures how long a wait has seen no progress.
 class Computer::Patience {
 public:
   explicit Patience(const Computer& computer) : computer_(computer) { renew(); }
@@ -126,11 +126,14 @@ void Computer::wait_until(Lock& lock, const std::string& what, Predicate predica
   waiters_.erase(self);
 }
 
-/// The process has this sticky error from now on, and nothing it has pending completes.
+/// Sets the sticky error of the process. Pending work of the process never completes.
 void raise_fault(Process&, CUresult, bool at_once);
 
-/// Who is told of a fault: what asks for work at once or when the driver noticed, what asks for an event of
-/// before only then.
+/// The kind of request that may report a fault:
+/// - of_a_submission: submits work. Reports a fault at once if a control call raised the fault,
+///   otherwise when the driver has noticed the fault.
+/// - of_an_event: asks about an earlier event. Reports a fault only when the driver has noticed
+///   the fault.
 enum class FaultNews { of_a_submission, of_an_event };
 void meet_fault(Process&, FaultNews);
 

@@ -18,24 +18,25 @@ struct Context : Object {
   unsigned flags = 0;
   unsigned long long id = 0;
   bool active = true;
-  /// A primary context can be reset and come back under the same handle; what was made before does not come
-  /// back.
+  /// A primary context can be reset and return with the same handle. Objects made before the reset
+  /// do not return.
   unsigned generation = 0;
-  unsigned retained = 0; ///< of a primary context
+  unsigned retained = 0; ///< for a primary context
   std::shared_ptr<Stream> legacy;
   std::map<ThreadId, std::shared_ptr<Stream>> per_thread;
-  std::shared_ptr<Stream> all_streams; ///< carries cuCtxRecordEvent, which is in no stream
+  std::shared_ptr<Stream> all_streams; ///< carries cuCtxRecordEvent, which belongs to no stream
   std::vector<std::shared_ptr<Operation>>
-      barriers;                     ///< of cuCtxWaitEvent: later work of every stream waits for them
-  unsigned blocked_submitters = 0;  ///< threads stuck in a full launch queue
-  std::shared_ptr<Context> primary; ///< of a green context
+      barriers;                     ///< from cuCtxWaitEvent: later work of all streams must wait
+  unsigned blocked_submitters = 0;  ///< threads blocked on a full launch queue
+  std::shared_ptr<Context> primary; ///< for a green context
 
-  /// Events of one may be recorded on streams of the other: the same context, or green and primary of a
+  /// Events of one context may be recorded on streams of another context with the same family.
+  /// Contexts of one family are the same context, or a green and the primary context of one
   /// device.
   const Context* family() const { return primary ? primary.get() : this; }
 };
 
-/// Where something was made. It dies with that generation of its context.
+/// The context and generation that an object was made in. The object dies with that generation.
 struct Birthplace {
   std::shared_ptr<Context> context;
   unsigned generation = 0;

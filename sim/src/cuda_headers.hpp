@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// cuda.h renames functions to their newest variant. The simulator implements every variant under its own
-// name, so its sources are compiled with __CUDA_API_VERSION_INTERNAL, which switches the renaming off.
+// cuda.h renames functions to their newest variants. The simulator implements every variant under
+// its own name. Its sources are therefore compiled with __CUDA_API_VERSION_INTERNAL, which turns
+// the renaming off.
 #if !defined(__CUDA_API_VERSION_INTERNAL)
 #error "the simulator's sources are compiled with -D__CUDA_API_VERSION_INTERNAL"
 #endif

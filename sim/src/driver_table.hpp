@@ -8,24 +8,24 @@
 
 namespace cuevent::sim {
 
-/// What stands before a call.
+/// The check before a call.
 enum class Gate {
-  bare,   ///< nothing: works before cuInit
-  quiet,  ///< the driver is initialized; what the call looks up may still find a fault
-  forked, ///< the same, but works in a forked child, too, as was measured
+  bare,   ///< no check: works before cuInit
+  quiet,  ///< the driver is initialized; a lookup in the call may still find a fault
+  forked, ///< like quiet, but also works in a forked child, as measured
   plain,  ///< the driver is initialized and the process has no fault
 };
 
-/// One driver function as cuGetProcAddress knows it.
+/// One driver function as listed by cuGetProcAddress.
 struct TableRow {
   const char* name;
   int version;
-  int thread_version;             ///< 0: no twin for per-thread default streams
+  int thread_version;             ///< 0: no variant for per-thread default streams
   std::array<void*, 2> functions; ///< by simulated process
   std::array<void*, 2> thread_functions;
 };
 
-/// In the order of entries.inc.
+/// The rows are in the order of entries.inc.
 std::span<TableRow> driver_table();
 
 } // namespace cuevent::sim

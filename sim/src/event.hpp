@@ -8,11 +8,12 @@ namespace cuevent::sim {
 struct Capture;
 struct Node;
 
-/// What recording changes. An event opened from an IPC handle shares it with the exporter's.
+/// The state that recording changes. An event opened from an IPC handle shares this state with the
+/// exporter's event.
 struct Recording {
   std::shared_ptr<Operation> operation; ///< null: never recorded
-  std::shared_ptr<Capture> capture;     ///< last recorded in this capture
-  std::vector<Node*> frontier;          ///< what that record came after
+  std::shared_ptr<Capture> capture;     ///< the capture of the last record
+  std::vector<Node*> frontier;          ///< the nodes before that record
 };
 
 struct Event : Object {

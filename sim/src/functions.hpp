@@ -6,7 +6,7 @@
 
 namespace cuevent::sim {
 
-/// What every driver call does first; refuses what the gate does not let through.
+/// Runs first in every driver call. Refuses calls that the gate does not allow.
 void pass(Gate, Process&);
 
 template <class Body>
@@ -17,7 +17,7 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
   Computer::Lock lock(computer.mutex);
   Process& process = computer.processes[static_cast<std::size_t>(index)];
   const CallUnderWay before = call_under_way;
-  if (gate != Gate::bare) ++process.calls; // those are looking things up
+  if (gate != Gate::bare) ++process.calls; // bare calls only look things up
   call_under_way = {name, process.calls, index};
   CUresult result = CUDA_SUCCESS;
   try {
@@ -32,7 +32,8 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
   return result;
 }
 
-/// The driver's functions as one process sees them. They carry no user data, so each process has its own.
+/// The driver's functions as seen by one process. They carry no user data, so each process has its
+/// own functions.
 template <int P>
 struct Functions {
 #define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \

@@ -24,18 +24,19 @@ struct Graph : Object {
   UserObjectReferences user_objects;
 };
 
-/// An instantiated graph: a copy that later changes of the graph do not reach, nor its own changes the graph.
+/// An instantiated graph. It is a copy: later changes of the graph do not affect the exec, and
+/// changes of the exec do not affect the graph.
 struct Exec : Object {
   struct Step {
-    std::uintptr_t node = 0; ///< the graph's node that it was made from
+    std::uintptr_t node = 0; ///< the graph node that the step was made from
     Work work;
     std::vector<std::size_t> after; ///< earlier steps
   };
-  /// What a launch in flight still needs, also once the exec is destroyed.
+  /// The state that a running launch still needs, even after the exec is destroyed.
   struct Body {
     std::vector<Step> steps; ///< in topological order
     UserObjectReferences user_objects;
-    std::shared_ptr<Operation> last_launch; ///< launches of one exec run one after the other
+    std::shared_ptr<Operation> last_launch; ///< launches of one exec run one after another
   };
   std::shared_ptr<Body> body;
 };

@@ -13,7 +13,8 @@
 
 namespace cuevent::sim {
 
-/// Every handle ever given out. A handle is looked up, never dereferenced, so that each misuse is found.
+/// All handles ever created. A handle is looked up and never dereferenced, so every misuse is
+/// found.
 class Handles {
 public:
   template <class T>
@@ -23,8 +24,8 @@ public:
     return object;
   }
 
-  /// The live object of this handle. Anything else is undefined on a device and ends the program with a
-  /// report.
+  /// The live object of this handle. Any other handle is undefined on a device, and ends the
+  /// program with a report.
   template <class T>
   std::shared_ptr<T> find(const void* handle, Kind kind, const Process& process) const {
     return std::static_pointer_cast<T>(find_object(handle, kind, process));
@@ -37,7 +38,7 @@ public:
     return found == live_.end() ? nullptr : std::static_pointer_cast<T>(found->second);
   }
 
-  /// From now on the handle is dead; `how` ends its history.
+  /// Marks the handle as dead. `how` ends the handle's history.
   void remove(const Object&, const std::string& how);
 
   template <class Visitor>
@@ -45,10 +46,10 @@ public:
     for (auto& [handle, object] : live_)
       visitor(*object);
   }
-  void forget(const Process&); ///< it ended
+  void forget(const Process&); ///< the process has ended
   void forget_all();
 
-  /// What is known of a handle, for reports.
+  /// Describes a handle for reports.
   std::string describe(const void* handle) const;
 
 private:
@@ -56,7 +57,7 @@ private:
   std::shared_ptr<Object> find_object(const void* handle, Kind, const Process&) const;
 
   std::unordered_map<std::uintptr_t, std::shared_ptr<Object>> live_;
-  std::unordered_map<std::uintptr_t, std::string> dead_; ///< histories of the last handles destroyed
+  std::unordered_map<std::uintptr_t, std::string> dead_; ///< histories of last destroyed handles
   std::deque<std::uintptr_t> dead_order_;
   std::map<Kind, unsigned long long> numbers_;
   std::uintptr_t first_of_session_ = first_handle;

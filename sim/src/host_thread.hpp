@@ -12,20 +12,21 @@
 
 namespace cuevent::sim {
 
-/// The one thread that runs host functions and the destructors of user objects, one at a time in order.
-/// Used under the computer's lock, which it gives up while a function runs.
+/// The thread that runs host functions and destructors of user objects, one at a time and in
+/// order. Used under the computer's lock. The thread releases the lock while a function runs.
 class HostThread {
 public:
   void run(const std::shared_ptr<Operation>&);
   void run_destructor(CUhostFn, void* pointer);
 
   bool busy() const { return !queue_.empty() || current_; }
-  /// What runs now is not expected to return by itself: it had its time.
+  /// The running function has had its time and is not expected to return by itself.
   bool stuck() const;
-  /// Gives a function that just runs the time to return. One that does not is taken for a gate, and not
-  /// waited for again.
+  /// Gives the running function time to return. A function that does not return is treated as a
+  /// gate, and settle() does not wait for it again.
   void settle(std::unique_lock<std::mutex>&);
-  /// Waits for ever, or for the patience of the computer, until all is done.
+  /// Waits until all tasks are done. Waits indefinitely, or until the computer's patience runs
+  /// out.
   void drain(std::unique_lock<std::mutex>&);
 
   const std::shared_ptr<Operation>& running() const { return running_; }
@@ -36,7 +37,7 @@ public:
 
 private:
   struct Task {
-    std::shared_ptr<Operation> operation; ///< null: a destructor
+    std::shared_ptr<Operation> operation; ///< null for a destructor
     CUhostFn function = nullptr;
     void* data = nullptr;
   };
@@ -49,7 +50,7 @@ private:
   bool stopping_ = false;
   std::shared_ptr<Operation> running_;
   unsigned long long taken_ = 0;   ///< tasks begun
-  unsigned long long gave_up_ = 0; ///< the last task that settle stopped waiting for
+  unsigned long long gave_up_ = 0; ///< the last task that settle() stopped waiting for
 };
 
 } // namespace cuevent::sim

@@ -22,13 +22,13 @@ enum class Kind {
   description
 };
 
-/// What a handle names. Handles are numbers, never addresses of ours, and are never given out twice.
+/// An object that a handle names. Handles are numbers, never our addresses, and are never reused.
 struct Object {
   Kind kind{};
   std::uintptr_t handle = 0;
   unsigned long long number = 0; ///< the n-th of its kind in this session
   Process* process = nullptr;
-  std::string history; ///< who made it, where and in which call
+  std::string history; ///< who made the object, where, and in which call
 
   Object() = default;
   Object(const Object&) = delete;

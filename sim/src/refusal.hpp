@@ -7,7 +7,7 @@
 
 namespace cuevent::sim {
 
-/// Thrown inside a driver call to leave it with this result; never crosses the driver's interface.
+/// Thrown inside a driver call to return this result. Never crosses the driver's interface.
 struct Refusal {
   CUresult result;
 };
@@ -17,16 +17,17 @@ inline void refuse_if(bool refused, CUresult result) {
   if (refused) refuse(result);
 }
 
-/// What is undefined on a device: prints the report, with the call that was under way, and aborts.
+/// For calls that are undefined on a device. Prints the report with the current call, and aborts.
 [[noreturn]] void undefined(const std::string& report);
 
-/// What was measured to crash a process on a device: prints the report, and crashes by the same signal.
+/// For calls measured to crash a process on a device. Prints the report, and crashes with the same
+/// signal.
 [[noreturn]] void crash(const std::string& report);
 
-/// What the simulator does not model: aborts with the name of the call.
+/// For features that the simulator does not model. Aborts with the name of the call.
 [[noreturn]] void not_modelled(const std::string& what);
 
-/// The call this thread is in, for reports.
+/// The call that this thread is in, for reports.
 struct CallUnderWay {
   const char* name = nullptr;
   unsigned long long number = 0;

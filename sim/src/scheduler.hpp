@@ -14,8 +14,11 @@ namespace cuevent::sim {
 
 class HostThread;
 
-/// Moves operations through time: each starts when all it comes after is done, its stream is not held and its
-/// condition holds, and ends after its duration. Used under the computer's lock.
+/// Moves operations through time. Used under the computer's lock. An operation ends after its
+/// duration. An operation starts when all of these hold:
+/// - All operations that it comes after are done.
+/// - Its stream is not held.
+/// - Its condition holds.
 class Scheduler {
 public:
   explicit Scheduler(HostThread& host) : host_(host) {}
@@ -26,17 +29,18 @@ public:
   unsigned long long progress() const { return progress_; } ///< operations completed so far
 
   void submit(const std::shared_ptr<Operation>&);
-  /// Runs all that is due by then.
+  /// Runs everything that is due by this time.
   void advance_to(Time);
-  /// Goes on to the next completion. False: nothing would end by itself.
+  /// Advances to the next completion. Returns false if no operation would end by itself.
   bool step();
   std::optional<Time> next_end() const;
-  /// Some operation waits for a value in memory, which the host may write without telling.
+  /// Whether an operation waits for a value in memory. The host may write the value without
+  /// notice.
   bool polls() const { return polls_; }
 
   void host_function_returned(Operation&, Time);
   void end_kernels(const std::string& text);
-  /// These never complete; what waits for them in other contexts goes on.
+  /// Marks operations that never complete. Work in other contexts that waits for them continues.
   template <class Predicate>
   void abandon(Predicate);
 
@@ -56,8 +60,8 @@ private:
   bool polls_ = false;
   std::optional<std::mt19937_64> random_;
   std::map<unsigned long long, std::shared_ptr<Operation>> unfinished_; ///< by number
-  std::map<unsigned long long, Operation*> ready_;                      ///< nothing left to come after
-  std::multimap<Time, Operation*> running_;                             ///< by end
+  std::map<unsigned long long, Operation*> ready_;                      ///< predecessors done
+  std::multimap<Time, Operation*> running_;                             ///< by end time
 };
 
 template <class Predicate>

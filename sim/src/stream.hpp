@@ -14,15 +14,15 @@ struct Stream : Object {
   unsigned flags = 0;
   int priority = 0;
   unsigned long long id = 0;
-  std::shared_ptr<Context> green; ///< of cuGreenCtxStreamCreate
+  std::shared_ptr<Context> green; ///< set by cuGreenCtxStreamCreate
   std::shared_ptr<Operation> tail;
   std::size_t pending = 0; ///< submissions that have not completed
-  std::size_t queued = 0;  ///< places of the launch queue that they take
+  std::size_t queued = 0;  ///< places that they take in the launch queue
   bool held = false;
 
   std::shared_ptr<Capture> capture;
-  std::vector<Node*> frontier;             ///< what the next captured node comes after
-  std::vector<CUgraphNode> shown_frontier; ///< what cuStreamGetCaptureInfo pointed the caller at
+  std::vector<Node*> frontier;             ///< the nodes before the next captured node
+  std::vector<CUgraphNode> shown_frontier; ///< the array that cuStreamGetCaptureInfo returned
 
   bool blocking() const {
     return type == Type::per_thread || (type == Type::created && (flags & CU_STREAM_NON_BLOCKING) == 0);

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-// How long things take, in ns. The proportions are those of one H200; none of them is a promise.
+// Durations in ns. The proportions are those of one H200. No value is a promise.
 namespace cuevent::sim::timing {
 
 inline constexpr Time plain_record = 116;

@@ -9,8 +9,8 @@
 
 namespace cuevent::sim {
 
-/// A reference-counted resource of the user's. At the last release its destructor runs on the thread of the
-/// host functions.
+/// A reference-counted resource of the user. The last release runs its destructor on the thread
+/// for host functions.
 struct UserObject : Object {
   void* pointer = nullptr;
   CUhostFn destroy = nullptr;
@@ -27,10 +27,10 @@ public:
   UserObjectReferences& operator=(const UserObjectReferences&) = delete;
   ~UserObjectReferences();
 
-  void add(const std::shared_ptr<UserObject>&, unsigned count); ///< takes over references that exist
+  void add(const std::shared_ptr<UserObject>&, unsigned count); ///< takes over existing references
   bool empty() const { return held_.empty(); }
-  bool release(const UserObject&, unsigned count); ///< false: it does not hold so many
-  void share_from(const UserObjectReferences&);    ///< one reference of its own to each
+  bool release(const UserObject&, unsigned count); ///< false if it holds fewer references
+  void share_from(const UserObjectReferences&);    ///< adds one reference to each object
 
 private:
   std::map<const UserObject*, std::pair<std::shared_ptr<UserObject>, unsigned>> held_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a timed wait does between one look and the next. Inside the library only.
+// The backoff of a timed wait. Internal to the library.
 #pragma once
 
 #include <cuevent/driver.hpp>
@@ -9,9 +9,12 @@
 
 namespace cuevent {
 
-/// Most waits are short: the first 50 us spin, as the end of a kernel is then seen within 1 us. After 1 ms of
-/// yielding the work is long, and a sleep of a tenth of the time waited so far is seen as at most 10 % more.
-/// All in ns.
+/// Backs off between two polls. All times are in ns.
+/// - Below 50 us the wait spins, because most waits are short. Spinning sees the end of a kernel
+///   within 1 us.
+/// - Between 50 us and 1 ms the wait yields.
+/// - Above 1 ms the wait sleeps for a tenth of the time waited so far. This adds at most 10 % to
+///   the wait.
 inline void between_polls(const DriverTable& table, long long waited, long long left) noexcept {
   constexpr long long spin = 50'000, yield = 1'000'000, longest_sleep = 1'000'000;
   if (waited < spin) return;

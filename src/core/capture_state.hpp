@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The one question whether a stream is being captured. Inside the library only.
+// Checks whether a stream is being captured. Internal to the library.
 #pragma once
 
 #include <cuevent/driver.hpp>
 
 namespace cuevent {
 
-/// What is known of a stream; harmless in every capture mode. A default stream is that of the current context.
+/// The capture state of a stream. Reading the state is harmless in every capture mode. A default
+/// stream belongs to the current context.
 struct CaptureState {
   CUresult result;
-  CUstreamCaptureStatus status; // CU_STREAM_CAPTURE_STATUS_NONE if the driver did not say
+  CUstreamCaptureStatus status; // CU_STREAM_CAPTURE_STATUS_NONE if the driver reported none
 
   bool capturing() const noexcept { return status != CU_STREAM_CAPTURE_STATUS_NONE; }
   bool invalidated() const noexcept { return status == CU_STREAM_CAPTURE_STATUS_INVALIDATED; }

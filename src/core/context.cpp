@@ -46,7 +46,7 @@ Context Context::current(const Driver& driver) {
   return context;
 }
 
-/// The end of an owner: what it cannot do goes to the error hook.
+/// Ends an owner. Failures go to the error hook.
 void Context::Owner::end(const DriverTable& table, CUcontext context) const noexcept {
   const bool primary = kind == Kind::primary;
   const CUresult result =
@@ -67,7 +67,7 @@ CUresult Context::try_own(Context& out, int device, const Driver& driver, Kind k
                                  : table.cuCtxCreate_v3020(&context, 0, handle);
   if (result != CUDA_SUCCESS) return result;
   result = table.cuCtxGetId_v12000(context, &owner->id);
-  if (kind == Kind::created) { // creation pushes, and the caller did not ask for that
+  if (kind == Kind::created) { // creation pushes the context, and the caller did not request that
     CUcontext popped = nullptr;
     const CUresult pop = table.cuCtxPopCurrent_v4000(&popped);
     if (result == CUDA_SUCCESS) result = pop;
@@ -114,7 +114,7 @@ int Context::device() const {
 
 void Context::end() noexcept {
   const auto* const owner = static_cast<const Owner*>(shared());
-  // The driver may crash on a context that the program has destroyed behind its owner.
+  // The driver may crash if the program has already destroyed the context directly.
   const CUresult lost = owner->kind == Kind::created ? status() : CUDA_SUCCESS;
   if (lost == CUDA_SUCCESS)
     owner->end(driver_.table(), context_);
@@ -124,7 +124,7 @@ void Context::end() noexcept {
 }
 
 CUresult ContextGuard::push(const Context& context) noexcept {
-  // The driver lets a destroyed context be pushed, and may crash on what comes next.
+  // The driver accepts a push of a destroyed context, and may crash on the next call.
   CUresult result = context.status();
   if (result == CUDA_SUCCESS) result = driver_.table().cuCtxPushCurrent_v4000(context.native_handle());
   if (result != CUDA_SUCCESS) return result;
@@ -146,7 +146,7 @@ void ContextGuard::pop() noexcept {
   const CUresult result = table.cuCtxPopCurrent_v4000(&popped);
   if (result != CUDA_SUCCESS) return report_error(result, "cuCtxPopCurrent");
   if (popped == pushed_) return;
-  table.cuCtxPushCurrent_v4000(popped); // something else was made current in the scope: it stays
+  table.cuCtxPushCurrent_v4000(popped); // the scope made another context current: keep it
   report_error(CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent");
 }
 

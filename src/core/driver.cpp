@@ -24,7 +24,7 @@ constexpr const char* forked =
     "this process was forked from one that had initialised the driver, which cannot be "
     "used here: fork before the first use of CUDA, or exec in the child";
 
-/// What a slot holds where there is no function to call.
+/// The content of a table slot that has no function to call.
 template <CUresult result, class Function>
 struct Absent;
 template <CUresult result, class... Arguments>
@@ -63,7 +63,8 @@ Function resolve(GetProcAddress get_proc_address, const char* name, int version)
 }
 
 int version_of(GetProcAddress get_proc_address) {
-  // The first call of all: it tells a driver from the toolkit's stub, which answers every call with one code.
+  // This is the first driver call. The toolkit's stub library answers every call with the same
+  // code, so this call detects the stub.
   void* address = nullptr;
   CUdriverProcAddressQueryResult status{};
   const CUresult found =
@@ -86,11 +87,11 @@ void initialise(const DriverTable& table) {
   if (result != CUDA_SUCCESS) throw DriverUnavailable(result, "cuInit");
 }
 
-/// From now on every function of the table only returns `result`.
+/// From now on, every function of the table only returns `result`.
 template <CUresult result>
 void disable(DriverTable& table) noexcept {
   table.get_proc_address = Absent<result, GetProcAddress>::call;
-  table.clock_now = steady_now; // a simulated driver's are out of use too
+  table.clock_now = steady_now; // the functions of a simulated driver cannot be used either
   table.pause = sleep;
 #define CUEVENT_REQUIRED(name, since) table.name##_v##since = Absent<result, PFN_##name##_v##since>::call;
 #define CUEVENT_OPTIONAL(name, since) table.name##_v##since = Absent<result, PFN_##name##_v##since>::call;
@@ -99,7 +100,7 @@ void disable(DriverTable& table) noexcept {
 #undef CUEVENT_OPTIONAL
 }
 
-/// The tables there are. They live for ever, since anything may still hold one.
+/// All driver tables. Tables live forever, because anything may still refer to one.
 class Tables {
 public:
   static Tables& instance() {
@@ -107,14 +108,15 @@ public:
     return tables;
   }
 
-  /// Equal tables are one, so that the same functions are the same driver however they were found.
+  /// Keeps one table per set of functions. The same functions are then the same driver, however
+  /// they were found.
   const DriverTable* keep(std::unique_ptr<DriverTable> table) {
     const std::lock_guard lock(mutex_);
     for (const auto& other : tables_)
       if (*other == *table) return other.get();
     const auto kept = tables_.insert(tables_.begin() + working_, std::move(table));
-    // After cuInit, so that it runs before the exit handler of that driver: what is destroyed later than that
-    // finds no driver instead of one that is unloading.
+    // Registered after cuInit, so this handler runs before the exit handler of that driver.
+    // Objects destroyed later find no driver instead of a driver that is unloading.
     if (std::atexit([] { instance().end_newest(); }) != 0) {
       tables_.erase(kept);
       throw std::bad_alloc();
@@ -135,7 +137,8 @@ private:
     disable<CUDA_ERROR_DEINITIALIZED>(*tables_[static_cast<std::size_t>(--working_)]);
   }
 
-  /// Locked since before the fork. The driver's threads are not in the child, and its locks may be held.
+  /// The mutex has been locked since before the fork. The child does not have the driver's
+  /// threads, and the driver's locks may be held.
   void end_all_in_child() noexcept {
     for (const auto& table : tables_)
       disable<CUDA_ERROR_NOT_INITIALIZED>(*table);
@@ -144,7 +147,8 @@ private:
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<DriverTable>> tables_;
-  std::ptrdiff_t working_ = 0; // those after so many have ended: exit handlers run newest first
+  /// Tables from this index on have ended, because exit handlers run newest first.
+  std::ptrdiff_t working_ = 0;
 };
 
 const DriverTable* make_table(GetProcAddress get_proc_address) {
@@ -166,7 +170,7 @@ const DriverTable* make_table(GetProcAddress get_proc_address) {
   if (table->cuEventElapsedTime_v12080 == missing<PFN_cuEventElapsedTime_v12080>)
     table->cuEventElapsedTime_v12080 = table->cuEventElapsedTime_v2000;
 
-  // A simulated driver has a clock of its own; a real one knows neither name.
+  // A simulated driver has its own clock. A real driver does not know these names.
   table->clock_now = resolve<long long (*)()>(get_proc_address, "cueventClockNow", oldest_version);
   table->pause = resolve<void (*)(long long)>(get_proc_address, "cueventPause", oldest_version);
   if (table->clock_now == nullptr || table->pause == nullptr) {
@@ -179,7 +183,7 @@ const DriverTable* make_table(GetProcAddress get_proc_address) {
 }
 
 GetProcAddress load(const std::string& library) {
-  // RTLD_NODELETE and no dlclose: handles and exit handlers of a driver outlive any owner of ours.
+  // RTLD_NODELETE and no dlclose: the driver's handles and exit handlers outlive our objects.
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* const why = dlerror();
@@ -203,7 +207,7 @@ GetProcAddress load(const std::string& library) {
 std::string default_library() {
   const char* const named = secure_getenv("CUEVENT_DRIVER");
   return named != nullptr && *named != '\0' ? named
-                                            : "libcuda.so.1"; // never libcuda.so: that can be the link stub
+                                            : "libcuda.so.1"; // never libcuda.so: it can be the link stub
 }
 
 template <class... Source>

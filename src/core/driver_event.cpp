@@ -17,7 +17,8 @@ namespace {
 
 bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & flag) == flag; }
 
-/// What is wrong with flags of which the driver knows one at most; null: nothing.
+/// Returns what is wrong with flags when the driver accepts at most one flag. Null if the flags
+/// are valid.
 template <class Flags>
 const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
   if (flags == (Flags::external | Flags::external_in_capture))
@@ -39,7 +40,7 @@ const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
                                     .c_str());
 }
 
-/// Where the context is gone the driver would look for its events in freed memory.
+/// If the context is gone, the driver would look for its events in freed memory.
 [[gnu::always_inline]] inline CUresult destroy_in(const Context& context, CUevent event) noexcept {
   const CUresult lost = context.status();
   return lost != CUDA_SUCCESS ? lost : context.driver().table().cuEventDestroy_v4000(event);
@@ -65,16 +66,19 @@ std::string name_of(const Driver& driver, CUcontext handle) {
 }
 std::string name_of(const Context& context) { return name_of(context.driver(), context.native_handle()); }
 
-/// The context of a stream that the driver has just looked at without crashing; null if it does not say.
+/// The context of `stream`, or null if the driver does not report the context. The driver must
+/// have accepted the stream in an earlier call without crashing.
 CUcontext context_of(const DriverTable& table, CUstream stream) noexcept {
   CUcontext context = nullptr;
   return table.cuStreamGetCtx_v9020(stream, &context) == CUDA_SUCCESS ? context : nullptr;
 }
 
-/// Whether an event of `context` can be recorded where `record` records it, which for an interprocess event is
-/// where it can be waited for: in its own context and, on the same device, from primary to green context and
-/// back. CUDA_ERROR_INVALID_HANDLE if not. No other question tells a green context from any other: neither
-/// handle nor id is that of its primary context.
+/// Checks that `record` can record an event of `context`. Returns CUDA_ERROR_INVALID_HANDLE if it
+/// cannot. An interprocess event can be waited for in the same places:
+/// - in its own context
+/// - on the same device, from a primary to a green context and back
+/// No other query identifies a green context. Its handle and its id differ from those of its
+/// primary context.
 template <class Record>
 CUresult check_family(const Context& context, const Record& record) noexcept {
   DriverEvent event;
@@ -105,7 +109,7 @@ void check_context(const Context& given, const Context& own, const char* call) {
 
 CUresult DriverEvent::create_slow(CUresult asked) noexcept {
   if (asked != CUDA_SUCCESS) return context_ ? asked : CUDA_ERROR_INVALID_CONTEXT;
-  // What a ContextGuard does, without what only a scope of other code needs.
+  // Does the work of a ContextGuard, without the checks that a scope with other code needs.
   const DriverTable& driver = table();
   CUresult result = context_.status();
   if (result == CUDA_SUCCESS) result = driver.cuCtxPushCurrent_v4000(context_.native_handle());
@@ -189,8 +193,8 @@ CUresult DriverEvent::try_wait(const Context& context, CUstream stream, WaitFlag
 
 CUresult DriverEvent::wait_interprocess(CUstream stream, WaitFlags flags) const noexcept {
   const auto wait = [&] { return table().cuStreamWaitEvent_v3020(stream, event_, unsigned(flags)); };
-  // With a flag the driver refuses the call or makes a node of it; in a capture it refuses the event. It looks at
-  // the contexts after that, and crashes if they are not of one family.
+  // With a flag, the driver refuses the call or adds a node. During capture, the driver refuses
+  // the event. The driver checks the contexts later, and crashes if they are not in one family.
   if (flags != WaitFlags::none) return wait();
   const CaptureState capture = capture_state(table(), stream);
   if (capture.result != CUDA_SUCCESS) return capture.result;
@@ -325,7 +329,7 @@ void DriverEvent::close() {
 
 CUresult DriverEvent::try_close() noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Context context = context_; // until the event is gone
+  const Context context = context_; // keeps the context until the event is destroyed
   const bool owned = ownership_ == Ownership::owned;
   CUevent const event = release();
   return owned ? destroy_in(context, event) : CUDA_SUCCESS;
@@ -340,7 +344,7 @@ void DriverEvent::destroy() noexcept {
 
 CUevent DriverEvent::release() noexcept {
   CUevent const event = event_;
-  ownership_ = Ownership::borrowed; // so that what the swap leaves behind destroys nothing
+  ownership_ = Ownership::borrowed; // the swapped-out object must destroy nothing
   DriverEvent empty;
   swap(empty);
   return event;
@@ -450,8 +454,8 @@ void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
                                       .c_str());
     }
   }
-  // Of an event with itself the driver answers 0 if it was recorded, so a refusal tells which of the two it
-  // meant.
+  // The elapsed time from a recorded event to itself is 0. Asking about each event alone therefore
+  // tells which event the driver refused.
   for (const auto& [event, name] : both) {
     float none = 0;
     const CUresult alone = event.table().cuEventElapsedTime_v12080(&none, event.event_, event.event_);

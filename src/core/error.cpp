@@ -49,7 +49,7 @@ public:
     return std::string(row->name) + " (" + std::to_string(code) + "): " + row->text;
   }
 
-  // For those who compare with std::errc: the codes that mean the same everywhere.
+  // Maps the codes that have the same meaning everywhere, for comparison with std::errc.
   std::error_condition default_error_condition(int code) const noexcept override {
     switch (code) {
     case CUDA_ERROR_OUT_OF_MEMORY:
@@ -77,7 +77,7 @@ std::string describe(CUresult result, const char* call, const char* advice) {
 void print_error(CUresult result, const char* call) noexcept {
   const ErrorKind kind = kind_of(result);
   if (kind == ErrorKind::context_lost || kind == ErrorKind::device_fault) return;
-  if (result == CUDA_ERROR_NOT_INITIALIZED) return; // the child of a fork: it never had a driver
+  if (result == CUDA_ERROR_NOT_INITIALIZED) return; // the child of a fork never had a driver
   const Row* const row = find(result);
   std::fprintf(stderr, "cuevent: %s failed in a destructor: %s (%d)\n", call, row ? row->name : "CUresult",
                result);
@@ -98,7 +98,7 @@ bool is_sticky(CUresult result) noexcept {
 }
 
 const std::error_category& driver_category() noexcept {
-  // Never destroyed: exceptions and error codes may outlive the library's statics.
+  // Never destroyed, because exceptions and error codes may outlive the library's statics.
   alignas(DriverCategory) static std::byte storage[sizeof(DriverCategory)];
   static const DriverCategory& category = *new (storage) DriverCategory;
   return category;
@@ -111,7 +111,7 @@ std::error_code make_error_code(CUresult result) noexcept {
 DriverError::DriverError(CUresult result, const char* call, const char* advice)
     : std::system_error(make_error_code(result)), call_(call), text_(describe(result, call, advice)) {}
 
-// The destructors are the key functions: the classes' vtables and type information are here alone.
+// The destructors are the key functions. Only this file contains the vtables and type information.
 DriverError::~DriverError() = default;
 UsageError::~UsageError() = default;
 Unsupported::~Unsupported() = default;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t digits = 2 * sizeof(IpcHandle);
 
-/// The value of a hexadecimal digit, or 16.
+/// The value of a hexadecimal digit, or 16 for any other character.
 unsigned value_of(char digit) noexcept {
   if (digit >= '0' && digit <= '9') return unsigned(digit - '0');
   if (digit >= 'a' && digit <= 'f') return unsigned(digit - 'a') + 10;
@@ -74,7 +74,7 @@ IpcHandle DriverEvent::ipc_handle() const {
 
 CUresult DriverEvent::try_ipc_handle(IpcHandle& out) const noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  // Also where the context is current: exporting an event of a destroyed context ends in a crash.
+  // Checked even if the context is current. Exporting an event of a destroyed context crashes.
   CUresult result = context_.status();
   if (result != CUDA_SUCCESS) return result;
   const ContextGuard guard(context_, result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls on a stream, in the context that tells which stream is meant. Inside the library only.
+// Calls on a stream, with its context current if necessary. Internal to the library.
 #pragma once
 
 #include "core/status.hpp"
@@ -10,8 +10,8 @@
 
 namespace cuevent {
 
-/// Runs `call`, which returns a CUresult or a Status, as a call on `stream`: in its context if only that tells which
-/// stream is meant.
+/// Runs `call` for `stream`. `call` returns a CUresult or a Status. Makes `context` current for a
+/// default stream, because only the current context identifies that stream.
 template <class Call>
 auto on_stream(const Context& context, CUstream stream, Call call) noexcept -> decltype(call()) {
   if (!is_default_stream(stream)) return call();

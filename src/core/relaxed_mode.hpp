@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Relaxed capture mode for a scope. Inside the library only.
+// Relaxed capture mode for a scope. Internal to the library.
 #pragma once
 
 #include <cuevent/driver.hpp>
 
 namespace cuevent {
 
-/// The calling thread's capture mode: its own at first, and relaxed, in which a query or an allocation harms no
-/// capture of others, from enter() to leave() or the end.
+/// Sets the calling thread's capture mode to relaxed from enter() until leave() or destruction.
+/// The thread keeps its own mode before enter(). In relaxed mode, a query or an allocation does
+/// not harm captures of other threads.
 class RelaxedMode {
 public:
   explicit RelaxedMode(const DriverTable& table) noexcept : table_(table) {}
@@ -31,7 +32,7 @@ public:
 
 private:
   const DriverTable& table_;
-  CUstreamCaptureMode mode_{}; // while entered: the one to go back to
+  CUstreamCaptureMode mode_{}; // the mode to restore, while entered
   bool entered_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which Context a call may be given. Inside the library only.
+// Checks of the Context passed to a call. Internal to the library.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -10,7 +10,7 @@ inline void require_context(const Context& context, const char* call) {
   if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
 }
 
-/// Whether `given` is `own`, for a call that says whose default stream is meant.
+/// Checks that `given` is `own`. For calls that take a context to identify a default stream.
 inline CUresult check_context(const Context& own, const Context& given) noexcept {
   if (!given) return CUDA_ERROR_INVALID_CONTEXT;
   return given == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

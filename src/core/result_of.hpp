@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one conversion from exceptions to results. Inside the library only.
+// Converts exceptions to results. Internal to the library.
 #pragma once
 
 #include <cuevent/error.hpp>
@@ -8,8 +8,9 @@
 
 namespace cuevent {
 
-/// For non-throwing overloads that stand on throwing code: the result that `work` returns, or that it throws. What is no
-/// DriverError is a failed allocation, std::length_error included.
+/// For non-throwing overloads that call throwing code. Returns the result of `work`, or the result
+/// of the DriverError that `work` throws. Any other exception counts as a failed allocation,
+/// including std::length_error.
 template <class Work>
 CUresult result_of(const Work& work) noexcept {
   try {

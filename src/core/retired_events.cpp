@@ -18,14 +18,15 @@ constinit RetiredList retired_by_program;
 
 void RetiredList::push(RetiredEvent* retired) noexcept {
   if (retired->event)
-    size_.fetch_add(1, std::memory_order_relaxed); // a graph that was refused one leaves an empty one
+    size_.fetch_add(1, std::memory_order_relaxed); // a failed Graph::retain leaves an empty entry
   retired->next = newest_.load(std::memory_order_relaxed);
   while (!newest_.compare_exchange_weak(retired->next, retired, std::memory_order_release)) {
   }
 }
 
 std::size_t RetiredList::collect() noexcept {
-  // The whole list at once: each collector has its own, and nothing is popped that another may be looking at.
+  // Takes the whole list at once. Each collector has its own list, so no thread pops a node that
+  // another thread may be reading.
   RetiredEvent* retired = newest_.exchange(nullptr, std::memory_order_acquire);
   std::size_t count = 0;
   while (retired != nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How events get onto the lists of the retired. Inside the library only.
+// The lists of retired events. Internal to the library.
 #pragma once
 
 #include <cuevent/retired_events.hpp>
@@ -8,7 +8,7 @@
 
 namespace cuevent {
 
-/// An event that waits to be destroyed, or will wait once a graph is done with it.
+/// An event that waits to be destroyed, or that a graph will release later.
 struct RetiredEvent {
   DriverEvent event;
   RetiredEvent* next = nullptr;
@@ -16,13 +16,13 @@ struct RetiredEvent {
 
 class RetiredList {
 public:
-  /// Lock-free, and no driver call: a graph's destructor callback may do it.
+  /// Lock-free and without driver calls. A graph's destructor callback may call push().
   void push(RetiredEvent* retired) noexcept;
 
   /// Destroys the events and returns how many there were.
   std::size_t collect() noexcept;
 
-  /// How many there are.
+  /// The number of events in the list.
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
 
 private:
@@ -30,11 +30,11 @@ private:
   std::atomic<std::size_t> size_{0};
 };
 
-/// What graphs are done with. Apart from what the program has retired, for that may be events which the thread
-/// that now ends a graph must not destroy.
+/// Events that graphs have released. The program's retired events are in a separate list: a thread
+/// that destroys a graph collects this list, but it must not destroy the program's events.
 extern RetiredList released_by_graphs;
 
-/// How many RetireScopes the thread is in.
+/// The number of RetireScopes that the thread is in.
 extern thread_local constinit int retire_scopes [[gnu::tls_model("initial-exec")]];
 
 } // namespace cuevent

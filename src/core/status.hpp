@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The one error channel inside the library. Inside the library only.
+// The error type for internal calls. Internal to the library.
 #pragma once
 
 #include <cuda.h>
 
 namespace cuevent {
 
-/// What came of some driver calls, and which of them did not succeed.
+/// The result of one or more driver calls, and the name of the call that failed.
 struct Status {
   CUresult result = CUDA_SUCCESS;
   const char* call = "";

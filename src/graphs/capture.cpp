@@ -69,14 +69,14 @@ StreamCapture::~StreamCapture() {
     const CUresult destroyed = context_.driver().table().cuGraphDestroy_v10000(graph);
     if (destroyed != CUDA_SUCCESS) report_error(destroyed, "cuGraphDestroy");
   }
-  // That it was invalidated or not joined back is no news to whoever abandons it.
+  // The capture is abandoned, so an invalidated or unjoined capture is not reported.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
       result != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
     report_error(result, "cuStreamEndCapture");
 }
 
 DriverEvent StreamCapture::record(DriverEvent&& event, CUstream stream) {
-  kept_.reserve(kept_.size() + 1); // so that nothing can throw once the event is recorded
+  kept_.reserve(kept_.size() + 1); // nothing may throw after the event is recorded
   event.record(stream, RecordFlags::external);
   DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
   kept_.push_back(std::move(event));
@@ -97,7 +97,9 @@ Graph StreamCapture::end() {
 
 CUresult StreamCapture::end(CUgraph& graph) noexcept {
   return on_stream(context_, stream_, [&] {
-    active_ = false; // whatever the driver answers, it is over; but not before it is asked
+    // Reset only here: without the call, the capture goes on. The call ends the capture, whatever
+    // the call returns.
+    active_ = false;
     return context_.driver().table().cuStreamEndCapture_v10000(stream_, &graph);
   });
 }

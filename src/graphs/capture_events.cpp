@@ -16,19 +16,19 @@ CUresult CaptureEvents::attach(std::shared_ptr<CaptureEvents>& out, const Driver
       table.cuUserObjectCreate_v11030(&object, owner.get(), end, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
   call = "cuUserObjectCreate";
   if (result != CUDA_SUCCESS) return result;
-  static_cast<void>(owner.release()); // the user object's
+  static_cast<void>(owner.release()); // the user object owns it now
   result = table.cuGraphRetainUserObject_v11030(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
   call = "cuGraphRetainUserObject";
   events->object_ = object;
   if (result == CUDA_SUCCESS)
     out = std::move(events);
   else
-    table.cuUserObjectRelease_v11030(object, 1); // ends the owner
+    table.cuUserObjectRelease_v11030(object, 1); // destroys the owner
   return result;
 }
 
 DriverEvent CaptureEvents::keep(DriverEvent&& event) {
-  events_.reserve(events_.size() + 1); // so that nothing can throw once the event has moved
+  events_.reserve(events_.size() + 1); // nothing may throw after the event has moved
   auto kept = std::make_unique<RetiredEvent>();
   DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
   kept->event = std::move(event);
@@ -54,7 +54,7 @@ GraphExec CaptureEvents::instantiate_apart(Graph& graph) const {
     failure = std::current_exception();
   }
   result = table.cuGraphRetainUserObject_v11030(graph.native_handle(), object_, 1, CU_GRAPH_USER_OBJECT_MOVE);
-  if (result != CUDA_SUCCESS) { // then nothing may stay that refers to the events
+  if (result != CUDA_SUCCESS) { // nothing that refers to the events may remain
     exec.reset();
     { const Graph gone(std::move(graph)); }
     table.cuUserObjectRelease_v11030(object_, 1);
@@ -64,12 +64,12 @@ GraphExec CaptureEvents::instantiate_apart(Graph& graph) const {
   return std::move(*exec);
 }
 
-/// Called by a thread of the driver, which must not be called from here.
+/// A thread of the driver calls this function. The function must not call the driver.
 void CaptureEvents::end(void* owner) {
   const std::unique_ptr<std::shared_ptr<CaptureEvents>> owned(
       static_cast<std::shared_ptr<CaptureEvents>*>(owner));
   CaptureEvents& events = **owned;
-  events.ended_.store(true, std::memory_order_release); // before anybody can destroy one
+  events.ended_.store(true, std::memory_order_release); // before any thread can destroy an event
   for (std::unique_ptr<RetiredEvent>& event : events.events_)
     released_by_graphs.push(event.release());
   events.events_.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The events of a graph that is being captured. Inside the library only.
+// The events of a graph that is being captured. Internal to the library.
 #pragma once
 
 #include "core/retired_events.hpp"
@@ -12,35 +12,41 @@
 
 namespace cuevent {
 
-/// The events that the graph of one capture refers to. A user object of the graph owns them: they
-/// end after the graph and all that was instantiated from it, however the capture ends and whoever
-/// ends it. Whoever made them shares this object only to learn that they have ended.
+/// The events that the graph of one capture refers to. A user object of the graph owns the events.
+/// The events end after the graph and all its instantiations. It does not matter how the capture
+/// ends or which thread ends the capture. The code that made the events shares this object only to
+/// learn that they have ended.
 class CaptureEvents {
 public:
-  /// Makes an empty one, which `graph` owns from now on. If it fails, `call` is the driver
-  /// function that did. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
+  /// Makes an empty object that `graph` owns. On failure, `call` names the driver function that
+  /// failed. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
   static CUresult attach(std::shared_ptr<CaptureEvents>& out, const DriverTable& table, CUgraph graph,
                          const char*& call);
 
-  /// Hands `event` to the graph, which must not refer to it before, and returns it borrowed. Needs
-  /// the ordering of the capture's own work. If this throws, the event stays the caller's.
+  /// Hands `event` to the graph and returns the event as borrowed. If this throws, the caller
+  /// keeps the event.
+  /// - The graph must not refer to `event` before this call.
+  /// - The caller must order this call with the work of the capture.
   DriverEvent keep(DriverEvent&& event);
 
-  /// Instantiates `graph`, one that owns these. The exec does not own them, so the graph has to outlive it: each
-  /// launch of an exec that holds a user object takes much of its stream's launch queue, which 20 to 60 of them
-  /// fill, and costs the host 1.7 us more. Driver functions: cuUserObjectRetain, cuGraphReleaseUserObject, those of
-  /// Graph::instantiate, cuGraphRetainUserObject. If the graph cannot get the user object back, the graph is
+  /// Instantiates `graph`, which must own these events. The exec does not own the events, so the
+  /// graph must outlive the exec. Each launch of an exec that holds a user object takes much of
+  /// its stream's launch queue: 20 to 60 of these launches fill the queue. Each of these launches
+  /// also costs the host 1.7 us more. If the graph cannot get the user object back, the graph is
   /// destroyed.
+  /// Driver functions: cuUserObjectRetain, cuGraphReleaseUserObject, the driver functions of
+  /// Graph::instantiate, cuGraphRetainUserObject.
   GraphExec instantiate_apart(Graph& graph) const;
 
-  /// Whether the graph and all that was instantiated from it are gone. Any thread. Once one of the
-  /// events has been destroyed, this is true for whoever sees its handle again.
+  /// Whether the graph and all its instantiations are gone. May be called from any thread. If one
+  /// of the events has been destroyed, ended() is true for every thread that sees the event's
+  /// handle again.
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
 private:
   static void CUDA_CB end(void* owner);
 
-  CUuserObject object_ = nullptr; // while it has not ended
+  CUuserObject object_ = nullptr; // valid until the user object has ended
   std::vector<std::unique_ptr<RetiredEvent>> events_;
   std::atomic<bool> ended_{false};
 };

@@ -56,8 +56,8 @@ Node only_node(const Graph& graph, const std::vector<Node>& nodes, const DriverE
   return *found;
 }
 
-/// The end of a user object, called when the last graph has let go of it: by a thread of the driver, which
-/// must not be called from here.
+/// The destructor of a user object. A thread of the driver calls this function when the last graph
+/// has released the object. The function must not call the driver.
 void CUDA_CB retire_kept(void* retired) { released_by_graphs.push(static_cast<RetiredEvent*>(retired)); }
 
 } // namespace
@@ -128,7 +128,8 @@ EventWaitNode Graph::add_wait(const DriverEvent& event, std::initializer_list<CU
   return add_wait(event, ArrayView(after));
 }
 
-// Before the headers were C++17 these two took a std::span. Programs that were linked then call them by these names.
+// These two functions took a std::span before the headers were C++17. Programs linked at that time
+// call them by these names.
 [[gnu::visibility("default"), gnu::used]] EventRecordNode
 add_record_after_span(Graph& graph, const DriverEvent& event, std::span<const CUgraphNode> after) asm(
     "_ZN7cuevent5Graph10add_recordERKNS_"
@@ -219,13 +220,13 @@ void Graph::retain(DriverEvent&& event) {
         table().cuUserObjectCreate_v11030(&object, retired.get(), retire_kept, 1,
                                           CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
         "cuUserObjectCreate");
-  RetiredEvent* const kept = retired.release(); // the user object's
+  RetiredEvent* const kept = retired.release(); // the user object owns it now
   kept->event = std::move(event);
   const CUresult result =
       table().cuGraphRetainUserObject_v11030(graph_, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
   if (result == CUDA_SUCCESS) return;
   event = std::move(kept->event);
-  table().cuUserObjectRelease_v11030(object, 1); // retires the empty rest
+  table().cuUserObjectRelease_v11030(object, 1); // retires the remaining empty entry
   check(context_, result, "cuGraphRetainUserObject");
 }
 
@@ -321,7 +322,7 @@ DriverEvent GraphExec::keep(Node node, DriverEvent&& event) {
       set_event(node, std::as_const(event));
       return std::exchange(kept.event, std::move(event));
     }
-  kept_.reserve(kept_.size() + 1); // so that nothing can throw once the node is set
+  kept_.reserve(kept_.size() + 1); // nothing may throw after the node is set
   set_event(node, std::as_const(event));
   kept_.push_back({node.native_handle(), std::move(event)});
   return {};

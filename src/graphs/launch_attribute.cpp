@@ -36,7 +36,7 @@ CUlaunchAttribute launch_completion_event(const DriverEvent& event) {
 #if CUDA_VERSION >= 12030
   attribute.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
   attribute.value.launchCompletionEvent.event = event.native_handle();
-#else // the header lacks the names; the value begins as the programmatic event's does
+#else // the header lacks the names; the value begins like programmaticEvent
   attribute.id = static_cast<CUlaunchAttributeID>(12);
   attribute.value.programmaticEvent.event = event.native_handle();
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where callbacks are kept until they run. Inside the library only.
+// Storage for callbacks until they run. Internal to the library.
 #pragma once
 
 #include <cuevent/completion_queue.hpp>
@@ -16,25 +16,27 @@ namespace cuevent {
 
 /// A callback that waits for its event.
 struct CallbackNode {
-  CallbackNode* next = nullptr;        // of the inbox: the one submitted before; of its stream: the one after
-  CallbackNode* newest = nullptr;      // of the oldest of a stream: the newest of it,
-  CallbackNode* next_stream = nullptr; // and the oldest of another stream
+  CallbackNode* next = nullptr;        // inbox: the previous submission; stream list: the next one
+  CallbackNode* newest = nullptr;      // in the oldest node of a stream: the stream's newest node
+  CallbackNode* next_stream = nullptr; // in the oldest node of a stream: another stream's oldest
   unsigned long long stream = 0;       // cuStreamGetId
   PooledEvent event;
-  void (*run)(void* callback, CUresult result) = nullptr; // and destroys it
-  /// The number of the submission, from 1; 0 if the callback is not there, or has been begun.
+  void (*run)(void* callback, CUresult result) = nullptr; // also destroys the callback
+  /// The number of the submission, starting at 1. The number is 0 if the node holds no callback,
+  /// or if the callback has begun.
   std::atomic<std::uint64_t> submission{0};
   std::uint32_t index = 0;
   std::atomic<std::uint32_t> next_free{0};
   alignas(std::max_align_t) std::byte callback[CompletionQueue::callback_size];
 };
 
-/// Nodes, of which the free ones are a lock-free stack. Its head and the links are indices, so that beside the
-/// head there is room for a count of its changes: by that a thread notices that the node it was about to take has
-/// been taken and given back meanwhile, with another below it. A node's memory stays until all end.
+/// A set of nodes. The free nodes form a lock-free stack. The head and the links are indices,
+/// which leaves room next to the head for a count of changes. The count tells a thread that the
+/// node it was about to take has been taken and given back with another node below it. The memory
+/// of a node stays allocated until the set is destroyed.
 class CallbackNodes {
 public:
-  /// So many there can be.
+  /// The maximum number of nodes.
   static constexpr std::uint32_t most() noexcept { return first_of(most_blocks); }
 
   CallbackNodes() = default;
@@ -45,12 +47,12 @@ public:
       delete[] nodes_[block];
   }
 
-  /// Null if there is no memory for more.
+  /// Returns null if there is no memory for more nodes.
   CallbackNode* take() noexcept {
     CallbackNode* node = pop();
     while (node == nullptr) {
       const std::lock_guard lock(growing_);
-      node = pop(); // another thread may have made some
+      node = pop(); // another thread may have added nodes
       if (node == nullptr && !grow()) return nullptr;
     }
     return node;
@@ -72,7 +74,8 @@ public:
         each(nodes_[block][i]);
   }
 
-  /// Whether there are that many now, those in use included.
+  /// Ensures that at least `count` nodes exist, including nodes in use. Returns false if it
+  /// cannot.
   bool reserve(std::size_t count) noexcept {
     const std::lock_guard lock(growing_);
     while (first_of(blocks_) < count)
@@ -83,7 +86,7 @@ public:
 private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   static constexpr std::uint32_t first_size =
-      64; // of the first block; each is twice as large as the one before
+      64; // the size of the first block; each block is twice as large as the previous one
   static constexpr std::uint32_t most_blocks = 25;
   static constexpr std::uint32_t first_of(std::uint32_t block) noexcept {
     return first_size * ((std::uint32_t{1} << block) - 1);
@@ -111,7 +114,7 @@ private:
     return nullptr;
   }
 
-  /// Under the lock.
+  /// The caller must hold the lock.
   bool grow() noexcept {
     if (blocks_ == most_blocks) return false;
     auto* const block = new (std::nothrow) CallbackNode[size_of(blocks_)];
@@ -119,14 +122,14 @@ private:
     nodes_[blocks_] = block;
     const std::uint32_t first = first_of(blocks_), size = size_of(blocks_);
     ++blocks_;
-    for (std::uint32_t i = size; i-- > 0;) { // so that they are taken in the order of their addresses
+    for (std::uint32_t i = size; i-- > 0;) { // so that nodes are taken in address order
       block[i].index = first + i;
       give_back(block[i]);
     }
     return true;
   }
 
-  std::atomic<std::uint64_t> free_{none}; // the count of changes, and the index of the first
+  std::atomic<std::uint64_t> free_{none}; // the count of changes, and the index of the first node
   CallbackNode* nodes_[most_blocks] = {};
   std::uint32_t blocks_ = 0;
   std::mutex growing_;

@@ -24,16 +24,19 @@ namespace cuevent {
 
 namespace {
 
-/// Counts the forks since the first queue was made, so that the number tells a process from its children.
+/// Counts the forks since the first queue was made. The count distinguishes a process from its
+/// children.
 constinit std::atomic<std::uint32_t> forks{0};
 
 } // namespace
 
-/// Submitters push nodes onto the inbox, a stack. The poll under way takes the inbox over, and is then alone with
-/// the nodes: it sorts them by stream, and asks for the first of each.
+/// Submitters push nodes onto the inbox, which is a stack. The running poll takes the inbox over,
+/// and no other thread then accesses those nodes. The poll sorts the nodes by stream and queries
+/// the first node of each stream.
 ///
-/// Submissions to one stream that race may come in another order than their records have in the stream. So each
-/// node is asked for by itself: that a later one is complete says nothing about it.
+/// Racing submissions to one stream may arrive in a different order from their records in the
+/// stream. Each node is therefore queried on its own. A completed later node says nothing about an
+/// earlier node.
 class CompletionQueue::State {
 public:
   State(const Context& context, EventPool&& pool) noexcept : context_(context), pool_(std::move(pool)) {}
@@ -41,7 +44,7 @@ public:
   const Context& context() const noexcept { return context_; }
 
   CUresult reserve(std::size_t callbacks) noexcept {
-    if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // the lock may be held by a thread of the parent
+    if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // a thread of the parent may hold the lock
     if (callbacks > CallbackNodes::most()) return CUDA_ERROR_INVALID_VALUE;
     if (!nodes_.reserve(callbacks)) return CUDA_ERROR_OUT_OF_MEMORY;
     return pool_.try_reserve(callbacks);
@@ -51,7 +54,7 @@ public:
 
   std::size_t poll() noexcept;
 
-  /// Destroys this, or leaves that to the poll under way.
+  /// Destroys the state, or leaves its destruction to the running poll.
   void end() noexcept {
     const Phase before = phase_.exchange(Phase::ended, std::memory_order_acq_rel);
     if (before != polling()) finish();
@@ -59,22 +62,24 @@ public:
 
   bool ended() const noexcept { return phase_.load(std::memory_order_relaxed) == Phase::ended; }
 
-  /// From now on the child of a fork can tell the polls of the thread that forked, which go on, from the polls of other
-  /// threads, which do not. False if there is no memory.
+  /// After this call, the child of a fork can distinguish the polls. Polls of the thread that
+  /// forked continue. Polls of other threads do not. Returns false if there is no memory.
   static bool watch_forks() noexcept;
 
   std::size_t pending() const noexcept {
-    const std::size_t returned = returned_.load(std::memory_order_acquire); // first: it follows the other
+    // Load returned_ first, because it follows submitted_.
+    const std::size_t returned = returned_.load(std::memory_order_acquire);
     return submitted_.load(std::memory_order_acquire) - returned;
   }
 
 private:
-  /// Once ended, whoever was polling then, or else the one who ends it, does the rest. All other values are those of
-  /// polling(), which differ from process to process: that of a parent is of a thread that the child does not have.
+  /// After `ended`, the thread that was polling does the rest. If no thread was polling, the
+  /// thread that ended the queue does. All other values come from polling() and differ between
+  /// processes. A value of the parent refers to a thread that the child does not have.
   enum class Phase : std::uint32_t { idle, ended };
   static Phase polling() noexcept { return Phase{2 + forks.load(std::memory_order_relaxed)}; }
 
-  /// The polls that this thread is in, the innermost first.
+  /// The polls that this thread is in, innermost first.
   struct Poll {
     explicit Poll(State& its) noexcept : state(its), outer(polls) { polls = this; }
     Poll(const Poll&) = delete;
@@ -91,7 +96,7 @@ private:
   Status submit_in_context(CUstream stream, const Source& source) noexcept;
   void push(CallbackNode& node) noexcept;
 
-  // Of the one who polls:
+  // Only for the polling thread:
   std::size_t sweep() noexcept;
   void take_inbox() noexcept;
   void append(CallbackNode& node) noexcept;
@@ -102,15 +107,16 @@ private:
   Context context_;
   EventPool pool_;
   CallbackNodes nodes_;
-  const std::uint32_t process_ = forks.load(std::memory_order_relaxed); // whose driver it is
+  const std::uint32_t process_ = forks.load(std::memory_order_relaxed); // the driver's process
 
-  alignas(cache_line) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest
+  alignas(cache_line) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest node
   std::atomic<std::size_t> submitted_{0};
 
   alignas(cache_line) std::atomic<Phase> phase_{Phase::idle};
-  std::uint32_t recovered_ = process_;   // in which process what is below was last put in order
-  std::atomic<std::size_t> returned_{0}; // written by the one who polls
-  // The streams with callbacks pending, by their ids: of each the oldest node, linked to that of another stream.
+  std::uint32_t recovered_ = process_;   // the process that last put the members below in order
+  std::atomic<std::size_t> returned_{0}; // written by the polling thread
+  // The streams with pending callbacks, by stream id. Each entry links the oldest node of a stream
+  // to the oldest node of another stream.
   std::array<CallbackNode*, 64> streams_{};
 };
 
@@ -121,13 +127,13 @@ Status CompletionQueue::State::submit(CUstream stream, const Source& source) noe
 
 Status CompletionQueue::State::submit_in_context(CUstream stream, const Source& source) noexcept {
   const DriverTable& table = context_.driver().table();
-  // Before all else: to ask for a stream's id invalidates its capture.
+  // Checked first, because a query of a stream's id invalidates the stream's capture.
   const CaptureState capture = capture_state(table, stream);
   if (capture.result != CUDA_SUCCESS) return {capture.result, "cuStreamIsCapturing"};
   if (capture.invalidated()) return {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamIsCapturing"};
   if (capture.capturing()) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing"};
 
-  unsigned long long id = 0; // the handle may belong to a later stream by the time of the poll
+  unsigned long long id = 0; // at poll time, the handle may belong to a later stream
   CUresult result = table.cuStreamGetId_v12000(stream, &id);
   if (result != CUDA_SUCCESS) return {result, "cuStreamGetId"};
 
@@ -185,8 +191,8 @@ bool CompletionQueue::State::watch_forks() noexcept {
   return watched;
 }
 
-/// In the child of a fork, where threads that were in the middle of a submission or a poll do not go on. Finds the
-/// callbacks that are still to run by looking at all nodes.
+/// Runs in the child of a fork, where threads in the middle of a submission or a poll do not
+/// continue. Looks at all nodes to find the callbacks that have not run.
 void CompletionQueue::State::recover() noexcept {
   std::vector<CallbackNode*> left;
   nodes_.for_each([&](CallbackNode& node) {
@@ -214,7 +220,7 @@ std::size_t CompletionQueue::State::sweep() noexcept {
   CUresult result = usable ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
   for (CallbackNode*& bucket : streams_) {
     for (CallbackNode** oldest = &bucket; *oldest != nullptr;) {
-      if (usable && (result == CUDA_SUCCESS || !is_sticky(result))) { // once sticky, so it is for all
+      if (usable && (result == CUDA_SUCCESS || !is_sticky(result))) { // sticky errors apply to all
         result = relaxed.enter();
         if (result == CUDA_SUCCESS) result = (*oldest)->event.try_query();
       }
@@ -269,7 +275,7 @@ CallbackNode& CompletionQueue::State::pop(CallbackNode*& oldest) noexcept {
 }
 
 void CompletionQueue::State::run(CallbackNode& node, CUresult result) noexcept {
-  node.event = PooledEvent(); // back in the pool for what the callback submits
+  node.event = PooledEvent(); // back in the pool, for submissions by the callback
   node.submission.store(0, std::memory_order_relaxed);
   try {
     node.run(node.callback, result);
@@ -300,7 +306,7 @@ CompletionQueue::CompletionQueue(const Context& context) {
 
 CUresult CompletionQueue::try_create(CompletionQueue& out, const Context& context) noexcept {
   if (!State::watch_forks()) return CUDA_ERROR_OUT_OF_MEMORY;
-  EventPool pool; // without a bound, as to destroy an event can take for ever: there are as many as nodes
+  EventPool pool; // max_idle covers every node, because destroying an event can block forever
   const CUresult result = EventPool::try_create(pool, context, EventFlags::none, CallbackNodes::most());
   if (result != CUDA_SUCCESS) return result;
   auto* const state = new (std::nothrow) State(context, std::move(pool));
@@ -354,7 +360,8 @@ void CompletionQueue::fail(CUresult result, const char* call, CUstream stream) c
   if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
     throw IllegalState(call, "the queue is being destroyed, and takes no more");
   if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
-    // The driver has just looked at this stream and did not crash, so it may be asked for the stream's context.
+    // The driver has just accepted this stream without crashing, so it is safe to query the
+    // stream's context.
     CUcontext other = nullptr;
     if (driver.table().cuStreamGetCtx_v9020(stream, &other) == CUDA_SUCCESS &&
         other != state_->context().native_handle())

@@ -14,7 +14,7 @@ namespace cuevent {
 
 namespace {
 
-/// The result that `work`, which returns nothing, throws.
+/// Returns the result that `work` throws, or CUDA_SUCCESS. `work` returns nothing.
 template <class Work>
 CUresult thrown_by(const Work& work) noexcept {
   return result_of([&] {
@@ -27,7 +27,7 @@ CUresult thrown_by(const Work& work) noexcept {
   throw InvalidContext(call, "the EventPool is empty: it was default-made or moved from");
 }
 
-/// Whether `context` may wait for an event of `own`.
+/// Checks that `context` may wait for an event of `own`.
 CUresult check_other_context(const Context& context, const Context& own) noexcept {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   return context.driver() == own.driver() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

@@ -16,24 +16,25 @@ namespace cuevent {
 
 namespace {
 
-/// Makes each thread of the process that is running pass a memory barrier. False where the system cannot do it.
+/// Makes each running thread of the process pass a memory barrier. Returns false if the system
+/// cannot do it.
 bool pass_barriers() noexcept {
   static const bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
   return registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0;
 }
 
-/// Takes time only if the owner has been interrupted between begin() and end().
+/// Takes time only if the owner was interrupted between begin() and end().
 void wait_until_unused(const EventCache& cache) noexcept {
   for (int looks = 0; cache.in_use.load(std::memory_order_acquire); ++looks) {
     constexpr timespec moment{0, 50'000};
     if (looks < 100)
       sched_yield();
     else
-      nanosleep(&moment, nullptr); // so that a thread of lower priority runs too
+      nanosleep(&moment, nullptr); // lets threads of lower priority run too
   }
 }
 
-/// The pools that have not ended, each at its index. Lives for ever.
+/// The pools that have not ended, by index. The Registry lives forever.
 class Registry {
 public:
   static Registry& instance() {
@@ -56,7 +57,8 @@ public:
 
 private:
   Registry() {
-    // A child has only the thread that forked: what another held at that moment would stay locked there.
+    // A child has only the thread that forked. Mutexes held by other threads at the fork would
+    // stay locked in the child.
     if (pthread_atfork([] { instance().lock(); }, [] { instance().unlock(&EventPoolState::unlock); },
                        [] { instance().unlock(&EventPoolState::unlock_in_child); }) != 0)
       throw std::bad_alloc();
@@ -74,7 +76,7 @@ private:
 
   std::mutex mutex_;
   std::vector<EventPoolState*> pools_;
-  std::uint64_t last_id_ = 0; // 0 is no pool's
+  std::uint64_t last_id_ = 0; // no pool has id 0
 };
 
 } // namespace
@@ -97,7 +99,7 @@ EventCache* ThreadEventCaches::make(EventPoolState& state) noexcept {
     size_ = size;
   }
   EventCache*& cache = caches_[state.index];
-  if (cache != nullptr) { // of a pool that has ended
+  if (cache != nullptr) { // the cache of a pool that has ended
     cache->state->remove(cache);
     cache = nullptr;
   }
@@ -110,7 +112,7 @@ EventCache* ThreadEventCaches::make(EventPoolState& state) noexcept {
 }
 
 void ThreadEventCaches::end() noexcept {
-  ended_ = true; // what this thread's later destructors return goes straight to the reserve
+  ended_ = true; // events returned by later destructors of this thread go to the reserve
   for (std::uint32_t i = 0; i < size_; ++i)
     if (EventCache* const cache = std::exchange(caches_[i], nullptr)) cache->state->remove(cache);
   delete[] std::exchange(caches_, nullptr);
@@ -162,8 +164,8 @@ void EventPoolState::freeze_all() noexcept {
     wait_until_unused(*cache);
 }
 
-/// Moves to the reserve what threads keep. All caches are frozen at once, so that no event can move from a cache that
-/// has not been emptied yet to one that has.
+/// Moves the cached events of all threads to the reserve. All caches are frozen at once. Otherwise
+/// an event could move from a cache that is still full to a cache that is already empty.
 void EventPoolState::gather() noexcept {
   freeze_all();
   for (EventCache* const cache : caches_) {
@@ -185,7 +187,8 @@ DriverEvent* EventPoolState::take_slow() {
       DriverEvent* const event = reserve_.back();
       reserve_.pop_back();
       if (cache != nullptr) {
-        // Events that were promised are shared out evenly, or threads would take them from each other again and again.
+        // Promised events are distributed evenly. Otherwise threads would repeatedly take them
+        // from each other.
         const std::size_t share = promised_ != 0 ? reserve_.size() / caches_.size() : reserve_.size();
         const std::size_t moved = std::min(EventCache::batch, share);
         if (cache->room < moved) grow(*cache, moved - cache->room);
@@ -213,7 +216,7 @@ void EventPoolState::give_back_slow(DriverEvent* event) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (!closed_) {
-      // An event that was promised is kept, also if threads have taken all room and do not use it.
+      // A promised event is kept, even if other threads have taken all the room and do not use it.
       if (spare() == 0 && events_ <= promised_ && in_caches() + reserve_.size() < max_idle) gather();
       if (cache != nullptr && cache->full()) {
         const std::size_t most = std::min(EventCache::batch, spare());
@@ -257,7 +260,7 @@ DriverEvent* EventPoolState::create() {
 void EventPoolState::count_created() noexcept {
   --creating_;
   ++created_;
-  events_.fetch_add(1, std::memory_order_relaxed); // forget() comes without the mutex
+  events_.fetch_add(1, std::memory_order_relaxed); // forget() does not take the mutex
 }
 
 void EventPoolState::reserve(std::size_t count) {
@@ -282,10 +285,10 @@ void EventPoolState::add_to_reserve(DriverEvent* event) noexcept {
   {
     const std::lock_guard lock(mutex_);
     count_created();
-    if (spare() == 0) gather(); // other threads may have taken room meanwhile
+    if (spare() == 0) gather(); // other threads may have taken room in the meantime
     if (spare() > 0) return reserve_.push_back(event);
   }
-  retire(event); // other threads have returned as many as may be idle
+  retire(event); // other threads have returned max_idle events
 }
 
 void EventPoolState::trim() noexcept {
@@ -299,7 +302,7 @@ void EventPoolState::trim() noexcept {
 }
 
 void EventPoolState::destroy_reserve() noexcept {
-  // A few at a time, as the vector has to keep its capacity.
+  // Destroys a few events at a time, because the vector must keep its capacity.
   std::array<DriverEvent*, EventCache::size> some{};
   while (true) {
     std::size_t count = 0;
@@ -313,7 +316,7 @@ void EventPoolState::destroy_reserve() noexcept {
     if (count == 0) return;
     const bool lost = kind_of(context.status()) == ErrorKind::context_lost;
     for (std::size_t i = 0; i < count; ++i) {
-      if (lost) some[i]->release(); // the event went with its context: nothing to do, and nothing to report
+      if (lost) some[i]->release(); // the event is gone with its context: no error to report
       forget(some[i]);
     }
   }
@@ -322,7 +325,7 @@ void EventPoolState::destroy_reserve() noexcept {
 void EventPoolState::close() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    freeze_all(); // for good
+    freeze_all(); // permanently
     for (EventCache* const cache : caches_)
       empty_into_reserve(*cache);
     caches_.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is behind an EventPool: its state, and what threads keep of it. Inside the library only.
+// The state behind an EventPool, and the caches of its threads. Internal to the library.
 #pragma once
 
 #include "core/cache_line.hpp"
@@ -16,14 +16,18 @@
 
 namespace cuevent {
 
-/// The idle events of one pool that one thread keeps. That thread uses the cache between begin() and end(), or with
-/// the pool's mutex held. Another thread uses it while the cache is frozen, for which it holds the mutex.
+/// The idle events of one pool that one thread keeps. The owning thread uses the cache between
+/// begin() and end(), or while it holds the pool's mutex. Another thread may use the cache
+/// only while it holds the mutex and the cache is frozen.
 ///
-/// begin() is a store and then a load, without a processor's barrier between them, which would be a third of the whole
-/// cost. Instead the thread that freezes a cache makes all threads pass a barrier. Then either the owner sees that the
-/// cache is frozen, or the other thread sees that the cache is in use, and waits for the few instructions until end().
+/// begin() is a store followed by a load, without a processor barrier between them. A barrier
+/// would be a third of the whole cost. Instead, the thread that freezes a cache makes all threads
+/// pass a barrier. Then one of two things happens:
+/// - The owner sees that the cache is frozen.
+/// - The other thread sees that the cache is in use, and waits for the few instructions until
+///   end().
 struct alignas(cache_line) EventCache {
-  static constexpr std::size_t size = 64, batch = 32; // as EventPool's comment says
+  static constexpr std::size_t size = 64, batch = 32; // documented in EventPool
 
   explicit EventCache(EventPoolState& pool) noexcept;
 
@@ -37,7 +41,7 @@ struct alignas(cache_line) EventCache {
   }
   void end() noexcept { in_use.store(false, std::memory_order_release); }
 
-  /// False if there is no room.
+  /// Returns false if the cache has no room.
   bool put(DriverEvent* event) noexcept {
     const std::uint32_t at = count.load(std::memory_order_relaxed);
     if (at == room) [[unlikely]]
@@ -46,7 +50,7 @@ struct alignas(cache_line) EventCache {
     count.store(at + 1, std::memory_order_relaxed);
     return true;
   }
-  /// Null if there is none.
+  /// Returns null if the cache is empty.
   DriverEvent* take() noexcept {
     const std::uint32_t at = count.load(std::memory_order_relaxed);
     if (at == 0) [[unlikely]]
@@ -59,25 +63,27 @@ struct alignas(cache_line) EventCache {
     reused.store(reused.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  const std::uint64_t id;      // the pool's
-  EventPoolState* const state; // kept alive by this
-  std::uint32_t room = 0;      // of max_idle
+  const std::uint64_t id;      // the pool's id
+  EventPoolState* const state; // kept alive by this cache
+  std::uint32_t room = 0;      // this cache's part of max_idle
   std::atomic<bool> in_use{false}, frozen{false};
-  std::atomic<std::uint32_t> count{0}; // this and the next may be read by any thread
+  std::atomic<std::uint32_t> count{0}; // any thread may read `count` and `reused`
   std::atomic<std::uint64_t> reused{0};
   std::array<DriverEvent*, size> idle{};
 };
 
-/// The caches of a thread, by the index of the pool. An index is used again when its pool has ended, so a cache
-/// is this pool's only if the id is.
+/// The caches of a thread, by pool index. An index is reused after its pool has ended, so a cache
+/// belongs to a pool only if the ids match.
 class ThreadEventCaches {
 public:
   static constinit thread_local ThreadEventCaches here [[gnu::tls_model("initial-exec")]];
 
   EventCache* find(const EventPoolState& state) const noexcept;
 
-  /// The cache that is found from now on; null if there is no memory, if the thread is at its end, and on a system
-  /// where no cache can be frozen.
+  /// Makes the cache that find() returns from now on. Returns null in these cases:
+  /// - There is no memory.
+  /// - The thread is ending.
+  /// - The system cannot freeze caches.
   EventCache* make(EventPoolState& state) noexcept;
 
 private:
@@ -88,20 +94,21 @@ private:
   bool ended_ = false;
 };
 
-/// What leases and caches need of a pool. It is counted by them, once for each event and not for each lease.
+/// The part of a pool that leases and caches need. Each event and each cache holds a reference,
+/// but a lease does not.
 ///
-/// Each event that exists is on lease, in a thread's cache, or in the reserve.
+/// Each existing event is on lease, in a thread's cache, or in the reserve.
 class alignas(cache_line) EventPoolState {
 public:
   EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle);
 
-  std::uint64_t id = 0;    // never another's; these two are the Registry's to set
-  std::uint32_t index = 0; // another's after the pool's end
+  std::uint64_t id = 0;    // never reused; the Registry sets `id` and `index`
+  std::uint32_t index = 0; // reused after the pool's end
   const EventFlags flags;
   const std::size_t max_idle;
-  Context context; // for events to come: until the pool's end
+  Context context; // for new events, until the pool's end
 
-  /// An idle event that this thread keeps; null if there is none.
+  /// An idle event from this thread's cache, or null if there is none.
   DriverEvent* take() noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
     if (cache == nullptr || !cache->begin()) [[unlikely]]
@@ -112,7 +119,10 @@ public:
     cache->end();
     return event;
   }
-  /// One from the reserve, one that another thread keeps if reserve() has promised it, or a new one.
+  /// Returns one of these:
+  /// - an event from the reserve
+  /// - an event from another thread's cache, if reserve() has promised the event
+  /// - a new event
   DriverEvent* take_slow();
   void give_back(DriverEvent* event) noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
@@ -123,9 +133,9 @@ public:
     if (!put) [[unlikely]]
       give_back_slow(event);
   }
-  /// The event will not come back: for collect() to destroy.
+  /// The event will not come back. collect() destroys the event.
   [[gnu::cold]] void retire(DriverEvent* event) noexcept;
-  /// The event does not exist any more, or is somebody else's.
+  /// The event no longer exists, or has another owner.
   void forget(DriverEvent* event) noexcept {
     delete event;
     events_.fetch_sub(1, std::memory_order_relaxed);
@@ -136,14 +146,15 @@ public:
   void trim() noexcept;
   EventPool::Counters counters() noexcept;
 
-  /// The end of the pool; the state may be gone afterwards.
+  /// Ends the pool. The state may be gone after this call.
   void close() noexcept;
 
   bool add(EventCache* cache) noexcept;
-  /// The end of a thread, or of its use of the cache.
+  /// Called when a thread ends or stops using the cache.
   void remove(EventCache* cache) noexcept;
 
-  /// The mutex, across a fork. In the child no other thread comes to the end() of what it was doing.
+  /// Locks and unlocks the mutex around a fork. The child has no other threads, so
+  /// unlock_in_child() calls end() for every cache.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
   void unlock_in_child() {
@@ -159,12 +170,12 @@ private:
   }
 
   void give_back_slow(DriverEvent* event) noexcept;
-  /// For count_created() to count.
+  /// The caller must then call count_created().
   DriverEvent* create();
   void add_to_reserve(DriverEvent* event) noexcept;
   void destroy_reserve() noexcept;
 
-  // With the mutex held.
+  // The caller must hold the mutex.
   void empty_into_reserve(EventCache& cache) noexcept;
   void count_created() noexcept;
   void freeze_all() noexcept;
@@ -175,7 +186,7 @@ private:
       count += cache->count.load(std::memory_order_relaxed);
     return count;
   }
-  /// Of the events that exist, those that are neither in a cache nor in the reserve.
+  /// The number of existing events that are neither in a cache nor in the reserve.
   std::size_t on_lease(std::size_t cached) const noexcept {
     const std::size_t events = events_.load(std::memory_order_relaxed), idle = cached + reserve_.size();
     return events > idle ? events - idle : 0;
@@ -190,20 +201,20 @@ private:
     rooms_ += by;
   }
 
-  // Threads that are content with their caches do not come here.
-  alignas(cache_line) std::mutex mutex_; // never held in a driver call
+  // Threads whose caches suffice do not access these members.
+  alignas(cache_line) std::mutex mutex_; // never held during a driver call
   std::vector<DriverEvent*>
-      reserve_; // with capacity for all events that exist, so that to return one needs none
+      reserve_; // its capacity covers all existing events, so returning an event allocates nothing
   std::vector<EventCache*> caches_;
-  std::size_t rooms_ = 0;    // of the caches, together
-  std::size_t creating_ = 0; // events, by whichever thread
-  std::size_t promised_ = 0; // leases, up to which acquire() makes no event
+  std::size_t rooms_ = 0;    // of all caches together
+  std::size_t creating_ = 0; // events that any thread is creating
+  std::size_t promised_ = 0; // up to this number of leases, acquire() creates no event
   std::size_t high_water_ = 0;
-  std::uint64_t reused_ = 0;         // beside what is counted in caches
-  std::atomic<bool> closed_ = false; // after which the caches are left to their threads
+  std::uint64_t reused_ = 0;         // in addition to the counts in the caches
+  std::atomic<bool> closed_ = false; // once true, the caches are left to their threads
   std::uint64_t created_ = 0;
-  std::atomic<std::size_t> events_{0};     // that exist
-  std::atomic<std::size_t> references_{1}; // of the pool, each event and each cache
+  std::atomic<std::size_t> events_{0};     // existing events
+  std::atomic<std::size_t> references_{1}; // held by the pool, each event and each cache
 };
 
 inline EventCache::EventCache(EventPoolState& pool) noexcept : id(pool.id), state(&pool) {}

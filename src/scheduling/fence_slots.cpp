@@ -16,14 +16,16 @@ namespace {
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t slots_per_page = page_bytes / cache_line;
 
-/// A counter of 32 bits begins shortly before it overflows, so that no program comes to depend on that it
-/// does not.
+/// The start value of a 32-bit counter. The counter overflows early, so that no program relies on
+/// a counter that does not overflow.
 constexpr std::uint32_t narrow_begin = 0xffff'ff00;
 
-/// The counters of one context in a page of pinned memory. That is never freed, for cuMemFreeHost waits until
-/// all streams of the context are idle: the context takes it along.
+/// The counters of one context in a page of pinned memory. The page is never freed explicitly,
+/// because cuMemFreeHost waits until all streams of the context are idle. The page is freed with
+/// the context.
 struct FencePage {
-  unsigned long long id; // of the context, as another can come to have its handle
+  // The id of the context. Another context may later get the same handle.
+  unsigned long long id;
   FenceSlot slots[slots_per_page];
   std::unique_ptr<FencePage> next;
 
@@ -34,8 +36,8 @@ struct FencePage {
   }
 };
 
-/// The pages of all contexts, found by the context's handle: those of contexts that are gone cost the others nothing.
-/// They live forever, as fences may outlive every static object.
+/// The pages of all contexts, by context handle. Pages of destroyed contexts cost other contexts
+/// nothing. This object lives forever, because fences may outlive every static object.
 class FencePages {
 public:
   static FencePages& instance() {
@@ -43,7 +45,7 @@ public:
     return pages;
   }
 
-  /// Null if all are taken.
+  /// Returns null if all slots are taken.
   FenceSlot* take(const DriverTable& table, CUcontext context, unsigned long long id) noexcept {
     const std::lock_guard lock(mutex_);
     const auto found = pages_.find({&table, context});
@@ -52,7 +54,7 @@ public:
       FencePage& page = **each;
       if (page.id == id) {
         if (FenceSlot* const slot = take_of(page)) return slot;
-      } else if (!page.in_use()) { // its context is gone, and so is its memory
+      } else if (!page.in_use()) { // the context is gone, and so is its memory
         *each = std::move(page.next);
         continue;
       }
@@ -61,7 +63,7 @@ public:
     return nullptr;
   }
 
-  /// Makes room for pages of the context. False if there is no memory.
+  /// Makes room for pages of the context. Returns false if there is no memory.
   bool prepare(const DriverTable& table, CUcontext context) noexcept {
     const std::lock_guard lock(mutex_);
     try {
@@ -81,7 +83,8 @@ public:
   }
 
 private:
-  /// Giving back needs no lock, so that it cannot wait: here is where the slots are looked through.
+  /// Scans the slots for one that is free. The scan happens here, because giving a slot back takes
+  /// no lock and so cannot wait.
   static FenceSlot* take_of(FencePage& page) noexcept {
     for (FenceSlot& slot : page.slots) {
       if (slot.in_use.load(std::memory_order_acquire)) continue;
@@ -104,21 +107,21 @@ CUresult can_write_64_bits(const DriverTable& table, bool& can) noexcept {
   int value = 0;
   CUresult result = table.cuCtxGetDevice_v2000(&device);
   if (result == CUDA_SUCCESS)
-    // The attribute's predecessor ..._V1 is of the operations before CUDA 11.7.
+    // The older attribute ..._V1 describes the operations before CUDA 11.7.
     result =
         table.cuDeviceGetAttribute_v2000(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device);
   can = value != 0;
   return result;
 }
 
-/// With the page's context current.
+/// The page's context must be current.
 CUresult allocate(const DriverTable& table, FencePage& page) noexcept {
   RelaxedMode relaxed(table);
   if (const CUresult entered = relaxed.enter(); entered != CUDA_SUCCESS) return entered;
   bool wide = false;
   CUresult result = can_write_64_bits(table, wide);
   if (result != CUDA_SUCCESS) return result;
-  // On a system with 64-bit addresses such memory has one address, here and on all devices.
+  // On a system with 64-bit addresses, the host and all devices use one address for this memory.
   void* memory = nullptr;
   constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
   result = table.cuMemHostAlloc_v2020(&memory, page_bytes, flags);
@@ -141,8 +144,9 @@ CUresult allocate(const DriverTable& table, FencePage& page) noexcept {
 
 std::uint64_t FenceSlot::completed() const noexcept {
   if (!narrow) return __atomic_load_n(wide(), __ATOMIC_ACQUIRE);
-  // The counter is the end of a number that is less than 2^31 away from the newest ticket. If so much has
-  // been signalled between the two loads that it may be more, they are not of one time: look again.
+  // The counter holds the low bits of a number that is less than 2^31 away from the newest ticket.
+  // If too many signals happened between the two loads, the distance may be larger. The two values
+  // then do not match in time, so read them again.
   constexpr std::uint64_t close = 1U << 30;
   std::uint64_t after = signalled.load(std::memory_order_acquire);
   while (true) {

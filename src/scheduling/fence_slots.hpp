@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The counters that fences are made of, and the pages of pinned memory that they are in. Inside the library
-// only.
+// The counters of fences, and the pages of pinned memory that hold the counters. Internal to the
+// library.
 #pragma once
 
 #include "core/cache_line.hpp"
@@ -13,28 +13,32 @@
 
 namespace cuevent {
 
-/// What the host knows of one counter. A counter never goes back, also not from one fence to the next that
-/// has it: a stream of some other context may not have come to its wait yet, and would then wait for ever.
+/// What the host knows about one counter. A counter never decreases, even when another fence takes
+/// the counter over. Otherwise a stream of another context that has not reached its wait yet would
+/// wait forever.
 struct alignas(cache_line) FenceSlot {
   static constexpr unsigned long long no_stream = ~0ULL;
 
-  /// Where the device writes: 64 bits, or 32 where it can write no more.
+  /// The address that the device writes to. The counter has 64 bits, or 32 bits if the device
+  /// cannot write 64 bits.
   void* counter = nullptr;
   bool narrow = false;
-  /// Whether a fence has it. Without one, it waits until its last ticket is reached, and is free then.
+  /// Whether a fence has this slot. A slot without a fence becomes free when its last ticket is
+  /// reached.
   std::atomic<bool> in_use{false};
-  /// The newest ticket that was submitted.
+  /// The newest submitted ticket.
   std::atomic<std::uint64_t> signalled{0};
-  /// The id of the stream that signals, once it has; no_stream for the legacy stream.
+  /// The id of the stream that signals, after its first signal. no_stream for the legacy stream.
   std::atomic<unsigned long long> stream_id{no_stream};
 
   const std::uint64_t* wide() const noexcept { return static_cast<const std::uint64_t*>(counter); }
   CUdeviceptr address() const noexcept { return reinterpret_cast<std::uintptr_t>(counter); }
-  /// The newest ticket that is reached.
+  /// The newest reached ticket.
   std::uint64_t completed() const noexcept;
 };
 
-/// A free slot of `context`, in a new page if need be, for the caller to give back by in_use = false.
+/// Takes a free slot of `context`. Allocates a new page if necessary. The caller gives the slot
+/// back by setting in_use to false.
 CUresult take_slot(const Context& context, FenceSlot*& out) noexcept;
 
 } // namespace cuevent

@@ -22,7 +22,7 @@ CUresult refuse_capture(const DriverTable& table, CUstream stream) noexcept {
   return capture.capturing() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : capture.result;
 }
 
-/// 0 and CU_STREAM_LEGACY are one stream.
+/// 0 and CU_STREAM_LEGACY name the same stream.
 CUstream one_name(CUstream stream) noexcept { return stream == nullptr ? CU_STREAM_LEGACY : stream; }
 
 } // namespace
@@ -78,7 +78,7 @@ CUresult TimelineFence::submit_signal(std::uint64_t& ticket) noexcept {
   if (result == CUDA_SUCCESS) result = find_id(id);
   if (result != CUDA_SUCCESS) return result;
   const std::uint64_t next = slot_->signalled.load(std::memory_order_relaxed) + 1;
-  // By default the write comes after all that the stream wrote before, as the host and other devices see it.
+  // By default, the host and other devices see this write after all earlier writes of the stream.
   constexpr unsigned flags = CU_STREAM_WRITE_VALUE_DEFAULT;
   const CUdeviceptr address = slot_->address();
   if (narrow_)
@@ -92,8 +92,9 @@ CUresult TimelineFence::submit_signal(std::uint64_t& ticket) noexcept {
   return result;
 }
 
-/// The id of the stream that signals, which no other stream ever has. It is asked for once, and for the per-thread
-/// stream each time, since that may be another thread's. The legacy stream needs none: no other stream has its handle.
+/// Finds the id of the stream that signals. No other stream ever has this id. The id is queried
+/// once. For the per-thread stream it is queried each time, because the calling thread may be a
+/// different one. The legacy stream needs no id, because no other stream has its handle.
 CUresult TimelineFence::find_id(unsigned long long& id) const noexcept {
   const unsigned long long known = slot_->stream_id.load(std::memory_order_relaxed);
   id = known;
@@ -123,14 +124,14 @@ CUresult TimelineFence::try_wait(CUstream stream, std::uint64_t ticket) const no
 }
 
 CUresult TimelineFence::submit_wait(CUstream stream, std::uint64_t ticket) const noexcept {
-  // Before anything else, so that it does not depend on the device's progress whether a capture is refused.
+  // Checked first, so that refusing a capture does not depend on the progress of the device.
   CUresult result = refuse_capture(table(), stream);
   if (result != CUDA_SUCCESS || reached(ticket)) return result;
   bool own = false;
   result = find_own(stream, own);
   if (result != CUDA_SUCCESS || own) return result;
   const CUdeviceptr address = slot_->address();
-  constexpr unsigned flags = CU_STREAM_WAIT_VALUE_GEQ; // cyclic, in both widths
+  constexpr unsigned flags = CU_STREAM_WAIT_VALUE_GEQ; // cyclic, for both widths
   if (narrow_)
     return table().cuStreamWaitValue32_v11070(stream, address, static_cast<cuuint32_t>(ticket), flags);
   return table().cuStreamWaitValue64_v11070(stream, address, ticket, flags);
@@ -139,7 +140,8 @@ CUresult TimelineFence::submit_wait(CUstream stream, std::uint64_t ticket) const
 CUresult TimelineFence::find_own(CUstream stream, bool& own) const noexcept {
   own = one_name(stream) == one_name(stream_);
   if (!own || one_name(stream) == CU_STREAM_LEGACY) return CUDA_SUCCESS;
-  // The handle may have become another stream's, and the one per thread is another stream on each thread.
+  // The handle may now name another stream. CU_STREAM_PER_THREAD names a different stream on each
+  // thread.
   unsigned long long id = FenceSlot::no_stream;
   const CUresult result = table().cuStreamGetId_v12000(stream, &id);
   own = id == slot_->stream_id.load(std::memory_order_relaxed);
@@ -172,7 +174,7 @@ CUresult TimelineFence::try_wait_for(std::uint64_t ticket, TimeLimit timeout) co
     between_polls(table(), now - start, end - now);
     if (reached(ticket)) return CUDA_SUCCESS;
     now = table().clock_now();
-    if (now == before) table().pause(1'000); // a simulated clock, which moves for nothing else here
+    if (now == before) table().pause(1'000); // nothing else here advances a simulated clock
   }
 }
 
@@ -181,7 +183,8 @@ CUresult TimelineFence::status() const noexcept {
   CUresult result = context_.status();
   if (result != CUDA_SUCCESS) return result;
   result = on_stream(context_, stream_, [this] { return capture_state(table(), stream_).result; });
-  // Of the legacy stream, beside the capture of another: no fault.
+  // The fence's legacy stream cannot be queried while another stream is captured. This is no
+  // error.
   return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? CUDA_SUCCESS : result;
 }
 

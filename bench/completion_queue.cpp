@@ -36,7 +36,8 @@ constexpr int most_threads = 16;
 /// A stream takes about 1,020 submissions that have not run: so many at a time never wait in the driver.
 constexpr int batch = 256;
 
-/// What a program would write: the callbacks in the order of their submission, each with an event made for it.
+/// What a program would write: the callbacks in the order of their submission, each with an event
+/// made for it.
 class MutexQueue {
 public:
   explicit MutexQueue(const Context& context) : context_(context) {}
@@ -80,8 +81,8 @@ private:
   std::deque<Pending> pending_;
 };
 
-// From before the launch of a 30 us kernel until the host knows of its end. The ways differ in the last step only:
-// the difference of their medians is what one knows later than the other.
+// From before the launch of a 30 us kernel until the host knows of its end. The ways differ in the
+// last step only: the difference of their medians is what one knows later than the other.
 
 template <class Learn>
 void end_of_kernel(benchmark::State& state) {
@@ -155,8 +156,8 @@ BENCHMARK(end_of_kernel<ByQueue<CompletionQueue>>)->Name("end_of_kernel/completi
 BENCHMARK(end_of_kernel<ByQueue<MutexQueue>>)->Name("end_of_kernel/mutex_queue")->UseManualTime();
 BENCHMARK(end_of_kernel<ByHostFunction>)->Name("end_of_kernel/cuLaunchHostFunc")->UseManualTime();
 
-// What a submission costs the thread that makes it, for a stream that has nothing to do; the callbacks run outside
-// of that time. Each thread has a stream of its own, and all share one queue.
+// What a submission costs the thread that makes it, for a stream that has nothing to do; the
+// callbacks run outside of that time. Each thread has a stream of its own, and all share one queue.
 
 class RecordOnly {
 public:
@@ -228,8 +229,9 @@ const bool registered = [] {
   return true;
 }();
 
-// A sweep that finds nothing, with 100,000 callbacks pending over 64 streams. More than a stream takes before it
-// blocks its thread, so they are made to look pending: the driver is asked, counted, and overruled.
+// A sweep that finds nothing, with 100,000 callbacks pending over 64 streams. More than a stream
+// takes before it blocks its thread, so they are made to look pending: the driver is asked,
+// counted, and overruled.
 
 PFN_cuEventQuery_v2000 real_query = nullptr;
 std::atomic<bool> overruled{false};

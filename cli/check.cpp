@@ -192,8 +192,9 @@ private:
   std::size_t compared_ = 0;
 };
 
-/// What the simulated driver needs for the scenarios. It reads these settings when it is loaded, here and in the
-/// process of each scenario; other drivers know none of them. The devices and the kernel that a user has set stay.
+/// What the simulated driver needs for the scenarios. It reads these settings when it is loaded,
+/// here and in the process of each scenario; other drivers know none of them. The devices and the
+/// kernel that a user has set stay.
 void set_up_simulator() {
   setenv("CUEVENT_SIM_MODE", "running", 1);
   setenv("CUEVENT_SIM_DEVICES", "2", 0);

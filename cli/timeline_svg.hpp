@@ -9,8 +9,8 @@
 
 namespace cli {
 
-/// Draws the first `runs` runs, among those in the report, of the stage that begins first, and all that happens
-/// meanwhile.
+/// Draws the first `runs` runs, among those in the report, of the stage that begins first, and all
+/// that happens meanwhile.
 std::string timeline_svg(const Recording& recording, const Timeline& timeline, std::size_t runs);
 
 } // namespace cli

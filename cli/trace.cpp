@@ -153,8 +153,8 @@ ExitCode trace(const TraceOptions& options) {
     std::fprintf(stderr, "cuevent: %s\n", mistake.c_str());
     return usage;
   }
-  // The simulated driver reads this when it is loaded; other drivers do not know it. On its stepped clock nothing
-  // of this machine's own time is in the modelled times.
+  // The simulated driver reads this when it is loaded; other drivers do not know it. On its stepped
+  // clock nothing of this machine's own time is in the modelled times.
   setenv("CUEVENT_SIM_MODE", "stepped", 1);
 
   const Interrupt interrupt;

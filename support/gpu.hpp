@@ -61,8 +61,8 @@ using Module = Owned<CUmodule, PFN_cuModuleUnload_v2000>;
 using DeviceMemory = Owned<CUdeviceptr, PFN_cuMemFree_v3020>;
 using PinnedMemory = Owned<int*, PFN_cuMemFreeHost_v2000>;
 
-/// A device with its primary context, which is current on this thread for as long as this lives. Events do not
-/// need that; the calls here do.
+/// A device with its primary context, which is current on this thread for as long as this lives.
+/// Events do not need that; the calls here do.
 struct Gpu {
   explicit Gpu(const cuevent::Driver& its = cuevent::Driver::instance(), int device = 0)
       : driver(its), context(cuevent::Context::primary(device, driver)) {}

@@ -35,10 +35,10 @@ std::unique_ptr<Workload> make(Lane& lane) {
   return std::make_unique<Kind>(lane);
 }
 
-/// Runs a round: as often as `state` iterates, all contestants have one turn each of `calls` calls, or of their own
-/// number, in an order that is shuffled anew each time; on all threads at once. A counter of each contestant's name
-/// is the median, over its turns, of the ns of a call, as each thread sees it. So each repetition of the benchmark is
-/// a round, and a ratio is taken within one.
+/// Runs a round: as often as `state` iterates, all contestants have one turn each of `calls` calls,
+/// or of their own number, in an order that is shuffled anew each time; on all threads at once. A
+/// counter of each contestant's name is the median, over its turns, of the ns of a call, as each
+/// thread sees it. So each repetition of the benchmark is a round, and a ratio is taken within one.
 void compete(benchmark::State& state, const std::vector<Contestant>& contestants, int calls);
 
 /// The compiler knows nothing of the value from here on, as it does not in a real caller.

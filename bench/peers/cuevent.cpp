@@ -62,8 +62,9 @@ public:
   }
 };
 
-/// What the driver asks for at least; and with the questions of one who may not know which context is current, nor
-/// whether the event's still exists: pushing one that does not, and destroying an event of it, can crash.
+/// What the driver asks for at least; and with the questions of one who may not know which context
+/// is current, nor whether the event's still exists: pushing one that does not, and destroying an
+/// event of it, can crash.
 template <bool asking>
 class RawPushed : public CreateDestroyPushed {
 public:

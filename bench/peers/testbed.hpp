@@ -23,12 +23,12 @@ public:
   const Testbed& testbed;
   CUstream stream, other;
 
-  /// Waits until both streams have done everything. A stream takes about 1,020 submissions that have not run yet,
-  /// and makes the next one wait: nobody may be timed then.
+  /// Waits until both streams have done everything. A stream takes about 1,020 submissions that
+  /// have not run yet, and makes the next one wait: nobody may be timed then.
   void drain() const;
 
-  /// What is submitted to `stream` from here on does not run before open(). By a value that the stream waits for,
-  /// so that neither the device nor a host thread is busy with it.
+  /// What is submitted to `stream` from here on does not run before open(). By a value that the
+  /// stream waits for, so that neither the device nor a host thread is busy with it.
   void hold();
   void open();
 

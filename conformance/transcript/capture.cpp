@@ -180,7 +180,8 @@ CUresult capture_info(Scene& s) {
   return result;
 }
 
-// Hands a user object to the graph under capture, which may have been invalidated since the graph was asked for.
+// Hands a user object to the graph under capture, which may have been invalidated since the graph
+// was asked for.
 CUresult retain_on_graph(Scene& s, bool invalidate) {
   CUstreamCaptureStatus status{};
   CUgraph graph = nullptr;

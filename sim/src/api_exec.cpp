@@ -133,8 +133,8 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
 
 namespace {
 
-/// One, and one more for each timed record next to other work; but the driver is notified of the end of a launch that
-/// holds user objects.
+/// One, and one more for each timed record next to other work; but the driver is notified of the
+/// end of a launch that holds user objects.
 std::size_t places_of(const Exec::Body& body) {
   if (!body.user_objects.empty()) return places_of_a_notification;
   std::size_t timed = 0;

@@ -7,6 +7,7 @@
 #include "core/relaxed_mode.hpp"
 #include "core/require_context.hpp"
 #include "core/retired_events.hpp"
+#include "core/stream_context.hpp"
 
 #include <string>
 #include <utility>
@@ -65,13 +66,6 @@ std::string name_of(const Driver& driver, CUcontext handle) {
   return name;
 }
 std::string name_of(const Context& context) { return name_of(context.driver(), context.native_handle()); }
-
-/// The context of `stream`, or null if the driver does not report the context. The driver must
-/// have accepted the stream in an earlier call without crashing.
-CUcontext context_of(const DriverTable& table, CUstream stream) noexcept {
-  CUcontext context = nullptr;
-  return table.cuStreamGetCtx_v9020(stream, &context) == CUDA_SUCCESS ? context : nullptr;
-}
 
 /// Checks that `record` can record an event of `context`. Returns CUDA_ERROR_INVALID_HANDLE if it
 /// cannot. An interprocess event can be waited for in the same places:

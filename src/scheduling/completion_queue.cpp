@@ -8,6 +8,7 @@
 #include "core/on_stream.hpp"
 #include "core/relaxed_mode.hpp"
 #include "core/require_context.hpp"
+#include "core/stream_context.hpp"
 #include "scheduling/callback_nodes.hpp"
 
 #include <algorithm>
@@ -360,11 +361,8 @@ void CompletionQueue::fail(CUresult result, const char* call, CUstream stream) c
   if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
     throw IllegalState(call, "the queue is being destroyed, and takes no more");
   if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
-    // The driver has just accepted this stream without crashing, so it is safe to query the
-    // stream's context.
-    CUcontext other = nullptr;
-    if (driver.table().cuStreamGetCtx_v9020(stream, &other) == CUDA_SUCCESS &&
-        other != state_->context().native_handle())
+    CUcontext const other = context_of(driver.table(), stream);
+    if (other != nullptr && other != state_->context().native_handle())
       throw ContextMismatch(call,
                             "the stream is of another context than the queue: make a queue for each context");
   }

@@ -217,8 +217,9 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(event.wait(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
 }
 
-// To use an event that has outlived its context is the caller's error. A device mostly answers as below, but
-// from freed memory: where that is overwritten (MALLOC_PERTURB_), its query crashes. So a device is not asked.
+// To use an event that has outlived its context is the caller's error. A device mostly answers as
+// below, but from freed memory: where that is overwritten (MALLOC_PERTURB_), its query crashes. So
+// a device is not asked.
 TEST_CASE_METHOD(Fixture, "an event of a destroyed context says so") {
   if (!test::simulated()) SKIP("the driver reads freed memory here");
   MortalContext mortal;

@@ -44,9 +44,9 @@ namespace {
 constexpr CUresult results[] = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
                                 CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_DEINITIALIZED};
 
-/// Runs `operation` with its first driver call failing, then with its second, and so on, with each result. An
-/// error that is thrown has to be that result; then `check_failed` looks at what it left. Without an exception
-/// it is a destructor's, and goes to the error hook.
+/// Runs `operation` with its first driver call failing, then with its second, and so on, with each
+/// result. An error that is thrown has to be that result; then `check_failed` looks at what it
+/// left. Without an exception it is a destructor's, and goes to the error hook.
 class FaultyFixture : public Fixture {
 protected:
   void fail_each_call(const std::function<void()>& operation, const std::function<void()>& check_failed) {

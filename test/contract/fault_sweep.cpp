@@ -106,8 +106,8 @@ public:
   void body_ends() override { scope_.reset(); }
 
   bool judges_handles() const override {
-    // A driver that unloads takes everything along. And of a context that cannot be asked for its id nothing is
-    // destroyed: it may be gone, and the driver crash on what was its.
+    // A driver that unloads takes everything along. And of a context that cannot be asked for its
+    // id nothing is destroyed: it may be gone, and the driver crash on what was its.
     return !is_the_fault(CUDA_ERROR_DEINITIALIZED) && plan_.struck() != "cuCtxGetId";
   }
 

@@ -35,8 +35,8 @@ cuevent::Driver uncounted_driver();
 
 LiveHandles live_handles() noexcept;
 
-/// Destroys all created contexts that there are, and counts no event any more, which cuevent may still come to
-/// destroy. For after a test whose driver has pretended to be gone.
+/// Destroys all created contexts that there are, and counts no event any more, which cuevent may
+/// still come to destroy. For after a test whose driver has pretended to be gone.
 void drop_live_handles();
 
 /// A driver function for the tests' own use: call<PFN_cuStreamQuery_v2000>("cuStreamQuery", 2000)(stream).

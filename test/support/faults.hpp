@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Faults on purpose: a layer between cuevent and a driver, simulated or real, in which calls fail as planned.
 //
-// A call that fails does nothing, so that the driver below never sees it. The exceptions are those that end or
-// undo something: they do that and then answer the error, so that what is left behind was left by cuevent.
-// These are the calls that destroy or release, cuCtxPopCurrent, a cuThreadExchangeStreamCaptureMode back to the
-// mode that the thread had before its first, and cuStreamEndCapture, which ends the capture and makes no graph.
+// A call that fails does nothing, so that the driver below never sees it. The exceptions are those
+// that end or undo something: they do that and then answer the error, so that what is left behind
+// was left by cuevent. These are the calls that destroy or release, cuCtxPopCurrent, a
+// cuThreadExchangeStreamCaptureMode back to the mode that the thread had before its first, and
+// cuStreamEndCapture, which ends the capture and makes no graph.
 #pragma once
 
 #include <cuevent/driver.hpp>

@@ -28,8 +28,8 @@ public:
   Gate& operator=(const Gate&) = delete;
   ~Gate() { open(); }
 
-  /// If the stream has come to the gate, it is past it afterwards: on a busy machine the host function may get no
-  /// processor for long, while time on a virtual clock passes quickly.
+  /// If the stream has come to the gate, it is past it afterwards: on a busy machine the host
+  /// function may get no processor for long, while time on a virtual clock passes quickly.
   void open() noexcept {
     state_->opened.store(true);
     state_->opened.notify_all();

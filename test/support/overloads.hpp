@@ -21,8 +21,9 @@ inline CUresult thrown_by(const std::function<void()>& call) {
   }
 }
 
-/// Compares the two, also with each of the driver calls of `trying` failing in turn. Both are called many times, and
-/// make the same driver calls each time but the first. Returns the result when no call fails.
+/// Compares the two, also with each of the driver calls of `trying` failing in turn. Both are
+/// called many times, and make the same driver calls each time but the first. Returns the result
+/// when no call fails.
 inline CUresult check_overloads(RecordingDriver& recording, const std::function<void()>& throwing,
                                 const std::function<CUresult()>& trying) {
   const HookedErrors hooked; // of destructors whose calls fail

@@ -166,7 +166,7 @@ CUresult act(cuThreadExchangeStreamCaptureMode_v10010_tag, CUstreamCaptureMode* 
 CUresult act(cuDeviceGetAttribute_v2000_tag, int* value, CUdevice_attribute, CUdevice) {
   return *value = here.memory_operations_64_bit, CUDA_SUCCESS;
 }
-/// Pinned memory, which lives for ever, as cuevent keeps what it has.
+/// Pinned memory, which lives forever, as cuevent keeps what it has.
 struct Pinned {
   void* memory;
   Pinned* next;

@@ -79,8 +79,8 @@ struct RecordingFixture {
         }
         recording.fail_nothing();
         end_graphs();
-        // The stub that failed did nothing, and so still counts what it was to end; and where the driver does not
-        // tell that a context exists, its event is left alone.
+        // The stub that failed did nothing, and so still counts what it was to end; and where the
+        // driver does not tell that a context exists, its event is left alone.
         const cuevent::DriverTable& table = driver.table();
         if (calls[k] == "cuEventDestroy" ||
             (calls[k] == "cuCtxGetId" && RecordingDriver::live_events() > events_before))

@@ -45,9 +45,10 @@ struct Options {
   std::optional<std::uint64_t> random_order{};
   /// A waiting call that sees no progress for so long prints the wait-for graph and aborts. Zero: at once.
   std::chrono::milliseconds patience{30'000};
-  /// The places in a stream's launch queue. A submission that finds no place blocks its thread. A kernel, a copy, a
-  /// memory operation, a timed record and a graph launch take one; untimed records, waits for events and host
-  /// functions none; a launch of a graph that keeps user objects, and a record with blocking_sync, take 18.
+  /// The places in a stream's launch queue. A submission that finds no place blocks its thread. A
+  /// kernel, a copy, a memory operation, a timed record and a graph launch take one; untimed
+  /// records, waits for events and host functions none; a launch of a graph that keeps user
+  /// objects, and a record with blocking_sync, take 18.
   std::size_t queue_limit = 1020;
   bool memory_operations_64_bit = true; ///< false: as a device without 64-bit stream memory operations.
 };

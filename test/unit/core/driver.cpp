@@ -263,8 +263,8 @@ TEST_CASE("the driver is not called any more once the process exits", "[driver][
     const Driver driver = RecordingDriver::driver(12060);
     event = std::make_unique<DriverEvent>(Context::borrow(test::context_handle(1), driver));
     working = driver.table().cuEventQuery_v2000;
-    // Registered after it, so run before: the driver still works. The stubs do not, whose thread-local notes are
-    // gone by then; so they are not called.
+    // Registered after it, so run before: the driver still works. The stubs do not, whose
+    // thread-local notes are gone by then; so they are not called.
     std::atexit([] {
       if (event->context().driver().table().cuEventQuery_v2000 != working) _exit(3);
     });

@@ -186,7 +186,7 @@ TEST_CASE_METHOD(TimerFixture, "the next poll reports a fault, and earlier resul
   CHECK_THROWS_AS(timer.poll(), IllegalAddress);
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_ILLEGAL_ADDRESS);
   std::size_t spans = 0;
-  CHECK(timer.try_collect(spans) == CUDA_ERROR_ILLEGAL_ADDRESS); // and does not wait for ever
+  CHECK(timer.try_collect(spans) == CUDA_ERROR_ILLEGAL_ADDRESS); // and does not wait forever
   CHECK(spans == 0);
   CHECK(of(first).count == 1);
   CHECK(of(second).count == 0);

@@ -654,9 +654,11 @@ TEST_CASE_METHOD(RecordingFixture,
 
 namespace {
 
-bool exits_with_0(pid_t child) {
+/// How a child ended: its exit code, or the negative number of the signal that ended it.
+int end_of(pid_t child) {
   int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (waitpid(child, &status, 0) != child) return -1000;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 } // namespace
@@ -664,6 +666,9 @@ bool exits_with_0(pid_t child) {
 TEST_CASE_METHOD(QueueFixture,
                  "pending callbacks run once and in order in a forked child, whatever a poll was doing",
                  "[queue][fork]") {
+#if defined(__SANITIZE_THREAD__)
+  SKIP("in a child forked beside other threads, the thread sanitizer may wait forever to free memory");
+#endif
   static constexpr std::size_t most = 200'000;
   std::vector<std::atomic<int>> times(most);
   std::atomic<std::size_t> submitted{0};
@@ -707,7 +712,7 @@ TEST_CASE_METHOD(QueueFixture,
       if (missing > 1) _exit(2); // the one that was being run
       _exit(wrong == 0 ? 0 : 3);
     }
-    CHECK(exits_with_0(child));
+    CHECK(end_of(child) == 0);
   }
   stop = true;
   submitter.join();
@@ -736,7 +741,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll continues in t
     const bool right = nested == 0 && count == 4 && results == Results(3, CUDA_ERROR_NOT_INITIALIZED);
     _exit(right ? 0 : 1);
   }
-  CHECK(exits_with_0(child));
+  CHECK(end_of(child) == 0);
   CHECK(count == 4);
   CHECK(results == Results(3, CUDA_SUCCESS));
 }

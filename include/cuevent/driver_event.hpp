@@ -313,7 +313,6 @@ public:
   friend bool operator!=(const DriverEvent& a, const DriverEvent& b) noexcept { return !(a == b); }
 
 private:
-  enum class Ownership : unsigned { borrowed, owned }; // an empty event is borrowed
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
       : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
 

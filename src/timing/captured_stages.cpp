@@ -56,12 +56,11 @@ CapturedStages* Captures::find(cuuint64_t capture) noexcept {
 Status Captures::begin(const DriverTable& table, Capturing capture, CapturedStages*& begun) {
   forget_ended();
   // The events of abandoned captures: perhaps nothing else ever destroys them.
-  released_by_graphs.collect();
+  released_by_graphs.destroy_all();
   captures_.reserve(captures_.size() + 1);
   std::shared_ptr<CaptureEvents> events;
-  const char* call = "";
-  const CUresult result = CaptureEvents::attach(events, table, capture.graph, call);
-  if (result != CUDA_SUCCESS) return {result, call};
+  const Status status = CaptureEvents::attach(events, table, capture.graph);
+  if (!status) return status;
   captures_.push_back(
       {.capture = capture.id, .events = std::move(events), .nodes = {}, .streams = {}, .waits = {}});
   begun = &captures_.back();

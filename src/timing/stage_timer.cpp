@@ -70,7 +70,7 @@ StageTimer::StageTimer(const Context& context, const StageTimerOptions& options)
   if (options.events_per_stream < fewest_events)
     throw InvalidValue("StageTimer", "a stage takes two events: events_per_stream has to be 2 or more");
   require_context(context, "StageTimer");
-  auto state = std::make_shared<State>(context, options);
+  auto state = std::make_unique<State>(context, options);
   check(context, state->rings->create());
   state_ = std::move(state);
 }
@@ -80,7 +80,7 @@ CUresult StageTimer::try_create(StageTimer& out, const Context& context,
   if (options.events_per_stream < fewest_events) return CUDA_ERROR_INVALID_VALUE;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   return result_of([&] {
-    auto state = std::make_shared<State>(context, options);
+    auto state = std::make_unique<State>(context, options);
     const CUresult result = state->rings->create().result;
     if (result != CUDA_SUCCESS) return result;
     StageTimer made;

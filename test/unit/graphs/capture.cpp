@@ -190,7 +190,7 @@ TEST_CASE_METHOD(RecordingFixture,
   }
   CHECK(RecordingDriver::live_events() == events_before + 1); // an exec may still have it
   recording.end_user_objects();
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "the caller keeps an event that cannot be recorded", "[capture][retain]") {

@@ -92,7 +92,7 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture, "setting an event in a graph does not change its exec, nor the other way round") {
+TEST_CASE_METHOD(Fixture, "setting an event in a graph or its exec does not change the other") {
   const Stream stream(context);
   const DriverEvent first(context, EventFlags::timing), second(context, EventFlags::timing),
       third(context, EventFlags::timing);

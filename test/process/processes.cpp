@@ -68,7 +68,7 @@ TEST_CASE("a process that forks before its first driver call can use the driver 
   check(GENERATE("shared", "static"), "fork-before-init");
 }
 
-TEST_CASE("an error of a destructor prints one line, or nothing for results of teardown", "[hook]") {
+TEST_CASE("an error of a destructor prints one line, but nothing if the context is lost", "[hook]") {
   check("shared", "error-hook", {},
         "cuevent: cuEventDestroy failed in a destructor: CUDA_ERROR_OPERATING_SYSTEM (304)\n");
 }

@@ -190,7 +190,7 @@ TEST_CASE("a capture begins only once, never on the legacy stream, and ends only
 }
 
 TEST_CASE(
-    "using the legacy stream breaks the capture of a blocking stream, and asking for the status does not") {
+    "using the legacy stream breaks the capture of a blocking stream, and querying the status does not") {
   CaptureFixture f;
   const CUstream blocking = f.new_stream(CU_STREAM_DEFAULT);
   const CUevent e = f.event();

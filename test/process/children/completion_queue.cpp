@@ -39,7 +39,7 @@ void fault_told_by_completions() {
          "the fault, for each callback behind it");
   expect(of_other == std::vector(each, CUDA_ERROR_ILLEGAL_ADDRESS), "the fault, for each that was pending");
   expect_throw<DeviceFault>([&] { queue.when_complete(other, [](CUresult) {}); }, "a later submission");
-  expect(queue.poll() == 0, "nothing more to poll");
+  expect(queue.poll() == 0, "no callback is left to poll");
 } // the rest is destroyed without output
 
 } // namespace

@@ -102,14 +102,14 @@ void after_init(Belongings& belongings, void (*before_use)()) {
            twins_return(belongings);
            const DriverEvent destroyed_here = std::move(belongings.start);
            const GraphExec gone_too = std::move(belongings.exec);
-           expect(collect() > 0, "the child collects what its parent had retired");
+           expect(collect() > 0, "the child can collect the events that its parent retired");
          }) == 0,
          "the child exits with 0");
 
   step("a use of the driver after a fork");
   belongings.event.record(nullptr);
   belongings.event.synchronize();
-  expect(belongings.event.query(), "the parent goes on working");
+  expect(belongings.event.query(), "the parent continues to work");
   expect(belongings.start.elapsed_time(belongings.event).count() >= 0, "its events still have their times");
   DriverEvent(belongings.primary).record(nullptr);
 }

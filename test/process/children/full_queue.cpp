@@ -147,7 +147,7 @@ void full_queue() {
     step("the end of a full queue");
   }
   pending.synchronize();
-  expect(collect() == 4, "what was retired is destroyed, and nothing else was");
+  expect(collect() == 4, "only the retired events are destroyed");
 }
 
 } // namespace

@@ -141,7 +141,8 @@ void borrowed_primary_retained_again() {
   entry<PFN_cuDevicePrimaryCtxRelease_v11000>(driver, "cuDevicePrimaryCtxRelease", 11000)(0);
   retain(&same, 0);
   expect(same == handle, "the primary context has its handle again");
-  expect(borrowed.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "the borrowed context is told from the next");
+  expect(borrowed.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED,
+         "the borrowed context differs from the next one");
   expect(Context::borrow(same, driver) != borrowed, "the next context is not equal to the one before");
   forbid_call("cuEventDestroy");
   pool = EventPool();

@@ -28,7 +28,7 @@ void fault_told_by_fence() {
   expect(fence.try_wait_for(behind, 20s) == CUDA_ERROR_ILLEGAL_ADDRESS, "the fault ends the wait");
   expect_throw<IllegalAddress>([&] { fence.wait_for(behind, 20s); }, "a later wait");
   expect(fence.status() == CUDA_ERROR_ILLEGAL_ADDRESS, "the status");
-  expect(fence.reached(before) && !fence.reached(behind), "what was reached is, and what was not is not");
+  expect(fence.reached(before) && !fence.reached(behind), "only the tickets before the fault are reached");
   expect_throw<DeviceFault>([&] { fence.signal(); }, "a later signal");
 } // the rest is destroyed without output
 

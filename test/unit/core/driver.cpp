@@ -94,7 +94,7 @@ TEST_CASE("elapsed time falls back to its first version on a driver older than 1
   CHECK(time == 1.5F);
 }
 
-TEST_CASE("an entry point that the driver is too old for throws and names the version that has it",
+TEST_CASE("requesting an entry point that the driver is too old for throws and names the version",
           "[driver]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver(12000);
@@ -105,7 +105,7 @@ TEST_CASE("an entry point that the driver is too old for throws and names the ve
                  "cuEventElapsedTime needs a driver for CUDA 12.8, and this driver supports CUDA 12.0"));
 }
 
-TEST_CASE("an unknown entry point throws and is named", "[driver]") {
+TEST_CASE("requesting an unknown entry point throws and names it", "[driver]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver();
   CHECK_THAT(refusal<NotFound>([&] { driver.entry_point<void (*)()>("cuNothing", 12000); }),

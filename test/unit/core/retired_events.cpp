@@ -210,7 +210,7 @@ TEST_CASE_METHOD(RecordingFixture, "collect reports events that it cannot destro
   driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the error hook is told if there is no memory to remember a retired event",
+TEST_CASE_METHOD(RecordingFixture, "the error hook reports if there is no memory to remember a retired event",
                  "[retired]") {
   HookedErrors hooked;
   DriverEvent event(context);

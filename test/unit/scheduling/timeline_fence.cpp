@@ -179,7 +179,7 @@ TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for th
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "the legacy stream is known by its handle and never asked for its id",
+TEST_CASE_METHOD(FenceFixture, "the legacy stream is recognized by its handle, without a query of its id",
                  "[fence]") {
   for (CUstream const legacy : {CUstream(nullptr), CU_STREAM_LEGACY}) {
     TimelineFence fence(context, legacy);
@@ -586,7 +586,7 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
   CHECK(next.completed() == ticket);
 }
 
-TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go back, with 64 bits and with 32",
+TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, with 64 bits and with 32",
                  "[fence][threads]") {
   const bool narrow = GENERATE(false, true);
   recording.memory_operations_64_bit(!narrow);

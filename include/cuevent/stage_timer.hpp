@@ -187,7 +187,7 @@ private:
 /// Thread-safety: the caller orders all members, in a capture together with the captured work.
 /// Context: the timer's, with streams of the timer's own. The current context stays unchanged.
 /// During capture: stages become nodes of the graph: instantiate(). Captures are not harmed, except
-/// that record() and wait() act as those of DriverEvent.
+/// that record() and wait() act like the members of DriverEvent.
 class StageTimer {
 public:
   /// Makes the timer's own streams and some events, and calibrates the clock, which takes about a
@@ -256,7 +256,7 @@ public:
   /// Calls DriverEvent::record() or DriverEvent::wait(), and remembers the call for the report: see
   /// StageWait. The order of the work on the streams does not depend on the timer. On a default
   /// stream record() throws ContextMismatch for an event of another context. Driver functions:
-  /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and those of DriverEvent.
+  /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and the functions of the event.
   void record(DriverEvent& event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(const DriverEvent& event, CUstream stream, WaitFlags flags = WaitFlags::none);
   void record(DriverEvent& event, const Context& context, CUstream stream,
@@ -274,7 +274,7 @@ public:
   /// this throws, the graph stays with the caller, who can try again. There is one exception: the
   /// graph is destroyed if the driver also refuses to give its events back to it.
   ///
-  /// Driver functions: those of Graph::event_nodes, Graph::event and Graph::instantiate,
+  /// Driver functions: as for Graph::event_nodes, Graph::event and Graph::instantiate,
   /// cuUserObjectRetain, cuGraphReleaseUserObject, cuGraphRetainUserObject. Throws:
   /// - NotFound if the graph lacks the nodes of captured stages.
   /// - IllegalState if a stage was opened in the capture and not closed in it.

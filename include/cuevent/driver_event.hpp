@@ -183,13 +183,13 @@ public:
   /// - StreamCaptureIsolation if a captured stream would wait for work outside its capture.
   /// - ContextMismatch for an interprocess event and a stream of another context.
   ///
-  /// Only some streams can wait for an interprocess event, including an imported one: streams of its
-  /// own context; streams of a green context, if the event's context is the primary context of that
-  /// device; and the other way round. With any other stream the driver would crash the process, so
-  /// the wait is refused before it reaches the driver. To decide, the wait calls
-  /// cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If the context handles differ, the wait
-  /// also creates a temporary event, records it on the stream and destroys it. That can wait as the
-  /// constructor does. Graph nodes, and WaitFlags::external in a capture, do not have this limit.
+  /// Only some streams can wait for an interprocess event, including an imported one: streams of
+  /// its own context; streams of a green context, if the event's context is the primary context of
+  /// that device; and the other way round. With other streams the driver would crash the process,
+  /// so the wait is refused before it reaches the driver. To decide, the wait calls
+  /// cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If the context handles differ, it also
+  /// creates, records and destroys a temporary event, which can wait as the constructor does.
+  /// Graph nodes, and WaitFlags::external in a capture, do not have this limit.
   void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);

@@ -160,10 +160,10 @@ public:
   GraphExec& operator=(GraphExec&& other) noexcept;
   /// Destroys an owned exec, the events that set_event(node, DriverEvent&&) gave to it, and all
   /// events that graphs have released so far (retired_events.hpp). If set_event() gave events to
-  /// this exec, its last launch must have completed. Events of Graph::retain() do not need that. The
-  /// call can wait as ~DriverEvent does. An event can be the last owner of its context, and then the
-  /// context ends too. Driver functions: cuGraphExecDestroy, cuEventDestroy. Errors go to the error
-  /// hook.
+  /// this exec, its last launch must have completed. Events of Graph::retain() do not need that.
+  /// The call can wait as ~DriverEvent does. An event can be the last owner of its context, and
+  /// then the context ends too. Driver functions: cuGraphExecDestroy, cuEventDestroy. Errors go to
+  /// the error hook.
   ~GraphExec();
 
   /// Submits the graph to `stream`. Driver function: cuGraphLaunch.
@@ -185,8 +185,8 @@ public:
   [[nodiscard]] DriverEvent set_event(EventWaitNode node, DriverEvent&& event);
 
   /// Gives up the handle, and the events that set_event() gave to this object, without destroying
-  /// them. The exec is empty afterwards, and the caller owns the handle if this object did. No driver
-  /// call.
+  /// them. The exec is empty afterwards, and the caller owns the handle if this object did. No
+  /// driver call.
   CUgraphExec release() noexcept;
 
   CUgraphExec native_handle() const noexcept { return exec_; }

@@ -273,7 +273,7 @@ public:
   ///
   /// The non-throwing overload assigns `out` on success only.
   Milliseconds elapsed_time(const DriverEvent& end) const {
-    Milliseconds time;
+    Milliseconds time{};
     if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)
       fail_elapsed(result, end);
     return time;
@@ -282,7 +282,7 @@ public:
     if (__builtin_expect(&table() != &end.table(), false)) return CUDA_ERROR_INVALID_HANDLE;
     float milliseconds = 0;
     const CUresult result = table().cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
-    out = Milliseconds(milliseconds);
+    if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
     return result;
   }
 

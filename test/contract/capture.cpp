@@ -69,7 +69,7 @@ TEST_CASE_METHOD(Fixture, "a StreamCapture can be ended only once") {
   StreamCapture capture(context, stream);
   CHECK(capture.end());
   CHECK_THROWS_AS(capture.end(), cuevent::IllegalState);
-  CHECK_THROWS_WITH(capture.end(), ContainsSubstring("ended already"));
+  CHECK_THROWS_WITH(capture.end(), ContainsSubstring("already ended"));
 }
 
 TEST_CASE_METHOD(Fixture, "a thread's default stream can be captured with no context current") {

@@ -99,7 +99,7 @@ struct StageReport {
   std::vector<StageStream> streams;    ///< by StreamId
   std::vector<StageSpan> spans;        ///< the last ones; per stream in the order of their ends
   std::vector<StageWait> waits;        ///< the last ones, between spans of this report
-  std::uint64_t untraced_waits = 0; ///< waits that are not in the report; causes: docs/timing.md
+  std::uint64_t untraced_waits = 0;    ///< waits that are not in the report; causes: docs/timing.md
   StageClock clock;
 };
 

@@ -60,7 +60,7 @@ def present_peers(measurements):
 def ratio_table(measurements):
     """All peers with one thread."""
     peers = present_peers(measurements)
-    text = row(["one thread", "raw, ns", "raw again"] + [PEERS[peer] for peer in peers])
+    text = row(["one thread", "bare call, ns", "bare call again"] + [PEERS[peer] for peer in peers])
     text += row(["---"] + ["---:"] * (len(peers) + 2))
     for operation in measurements.operations():
         text += row([OPERATIONS[operation], number(measurements.time(operation, "raw").median),
@@ -72,7 +72,8 @@ def ratio_table(measurements):
                                      ("cuevent_pushed", "the context has to be pushed")):
                 text += row([what, "", "", ratio_cell(measurements, operation, contestant)] + blank)
             for contestant, what in (("raw_pushed", "bare: push, create, pop, destroy"),
-                                     ("raw_asking", "bare, with checks of the context")):
+                                     ("raw_asking",
+                                      "bare, with the checks of cuevent: push, create, pop, destroy")):
                 if measurements.time(operation, contestant):
                     text += row([what, number(measurements.time(operation, contestant).median),
                                  ratio_cell(measurements, operation, contestant), ""] + blank)
@@ -91,11 +92,14 @@ def short_ratio_table(measurements):
     return text
 
 
+def threads_of(count):
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
 def thread_table(measurements):
     """cuevent and the bare call. Each thread has its own event and stream."""
     counts = measurements.threads()
-    text = row(["raw, ns; ratio of cuevent"] +
-               [f"{count} thread{'s' if count > 1 else ''}" for count in counts])
+    text = row(["bare call, ns; ratio of cuevent"] + [threads_of(count) for count in counts])
     text += row(["---"] + ["---:"] * len(counts))
     for operation in measurements.operations():
         cells = [f"{number(measurements.time(operation, 'raw', count).median)}; "
@@ -117,7 +121,7 @@ def budget_lines(measurements):
         times = dict(measurements.growth("threads", contestant))
         if threads in times:
             verdict = "met" if times[threads] <= bound else f"MISSED by {times[threads] - bound:.2f} ns"
-            yield f"{contestant}, {threads} threads", f"{times[threads]:.2f} ns", f"{bound} ns", verdict
+            yield f"{contestant}, {threads_of(threads)}", f"{times[threads]:.2f} ns", f"{bound} ns", verdict
 
 
 def budget_table(measurements):

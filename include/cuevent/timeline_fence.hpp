@@ -65,7 +65,7 @@ public:
   /// Submits the next ticket to the stream and returns it. What a signal costs: docs/choosing.md.
   /// Driver functions: cuStreamIsCapturing, cuStreamWriteValue64 or cuStreamWriteValue32; also
   /// cuStreamGetId for the first signal, or for every signal on CU_STREAM_PER_THREAD. Throws
-  /// StreamCaptureUnsupported on a stream that is being captured, because a replay of the graph
+  /// StreamCaptureUnsupported on a stream that is being captured, because each launch of the graph
   /// would set the counter back. Record an event with RecordFlags::external there instead.
   std::uint64_t signal();
   CUresult try_signal(std::uint64_t& ticket) noexcept;

@@ -273,7 +273,7 @@ public:
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
   /// Returns at once. `earlier` must belong to the pool's context. A default stream handle means a
   /// stream of the pool's context. Does nothing if both handles are equal. Driver functions:
-  /// cuEventRecord, cuStreamWaitEvent, and those of acquire(). Throws as acquire(),
+  /// cuEventRecord, cuStreamWaitEvent, and the functions of acquire(). Throws like acquire(),
   /// DriverEvent::record() and DriverEvent::wait().
   /// During capture: if `earlier` is being captured, `later` is forked into the capture. If only
   /// `later` is being captured, throws StreamCaptureIsolation and invalidates the capture.

@@ -256,7 +256,7 @@ public:
   /// Calls DriverEvent::record() or DriverEvent::wait(), and remembers the call for the report: see
   /// StageWait. The order of the work on the streams does not depend on the timer. On a default
   /// stream record() throws ContextMismatch for an event of another context. Driver functions:
-  /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and those of DriverEvent.
+  /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and the functions of the event.
   void record(DriverEvent& event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(const DriverEvent& event, CUstream stream, WaitFlags flags = WaitFlags::none);
   void record(DriverEvent& event, const Context& context, CUstream stream,
@@ -274,7 +274,7 @@ public:
   /// this throws, the graph stays with the caller, who can try again. There is one exception: if
   /// the driver then also fails to reattach the events, the graph is destroyed.
   ///
-  /// Driver functions: those of Graph::event_nodes, Graph::event and Graph::instantiate,
+  /// Driver functions: as for Graph::event_nodes, Graph::event and Graph::instantiate,
   /// cuUserObjectRetain, cuGraphReleaseUserObject, cuGraphRetainUserObject. Throws:
   /// - NotFound if the graph lacks the nodes of captured stages.
   /// - IllegalState if a stage was opened in the capture and not closed in it.

@@ -86,7 +86,7 @@ public:
   /// Makes later work on `stream` wait on the device until `ticket` is reached. `stream` may
   /// belong to any context and device. Does nothing for the fence's own stream or for a ticket
   /// that is already reached. Driver functions: cuStreamIsCapturing, cuStreamWaitValue64 or
-  /// cuStreamWaitValue32; also cuStreamGetId if the handle equals that of the fence's stream,
+  /// cuStreamWaitValue32; also cuStreamGetId if the fence's stream has the same handle,
   /// because a later stream can reuse the handle.
   /// Throws:
   /// - InvalidValue for a ticket that signal() has not returned yet, because the streams could

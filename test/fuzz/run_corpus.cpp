@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The main function of a fuzz target without libFuzzer: runs every file of the folders on the command line, as
-// it is and cut off after each of its bytes.
+// The main function of a fuzz target without libFuzzer: runs every file of the folders on the command line,
+// whole and cut off after each of its bytes.
 #include <cstdint>
 #include <cstdio>
 #include <exception>

@@ -105,6 +105,21 @@ TEST_CASE("creating an event in a destroyed context that was pushed ends the pro
   CHECK(death.says("destroyed by cuCtxDestroy_v2"));
 }
 
+TEST_CASE("the report has the history of the last 100,000 destroyed handles only") {
+  const auto death_of_query = [](int destroyed_after) {
+    return death_of([&] {
+      Fixture f;
+      const CUevent e = f.event();
+      f.cu.event_destroy(e);
+      for (int i = 0; i < destroyed_after; ++i)
+        f.cu.event_destroy(f.event());
+      f.cu.event_query(e);
+    });
+  };
+  CHECK(death_of_query(99'999).says("event #1, made by cuEventCreate"));
+  CHECK(death_of_query(100'000).says("its history is no longer kept"));
+}
+
 TEST_CASE("using an event from before a primary context's reset ends the program once it is retained again") {
   const Death death = death_of([] {
     Fixture f;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Whether memory and handles stay flat: soak [CYCLES], ten million if not given. Prints a line for each tenth,
-// and exits with 1 if anything grew after the first tenth. Runs on the device, or on the simulated driver if
-// there is none.
+// Whether memory and handles stay flat: soak [CYCLES], ten million if not given. Prints a line for each
+// tenth, and exits with 1 if anything grew after the first tenth. Runs on the device, or on the simulated
+// driver if there is none.
 //
 // A cycle, on one thread:
 // - A DriverEvent is created, recorded, waited for by a second stream, and destroyed.
 // - An event of an EventPool is acquired, recorded and returned.
 // - A TimelineFence is signalled.
 // - Every 16th cycle submits a callback to a CompletionQueue.
-// Every 256 cycles, the host waits for the fence and polls the queue. Then the pool, the fence and the queue are
-// destroyed and made again.
+// Every 256 cycles, the host waits for the fence and polls the queue. Then the pool, the fence and the queue
+// are destroyed and made again.
 #include "driver_at_hand.hpp"
 
 #include <cuevent/completion_queue.hpp>

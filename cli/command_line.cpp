@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The command `cuevent`.
+#include "command_line.hpp"
 
-#include "check.hpp"
-#include "info.hpp"
-#include "trace.hpp"
-
-#include "transcript.hpp"
-
-#include <cuevent/error.hpp>
 #include <cuevent/version.hpp>
 
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <functional>
+#include <ostream>
 #include <string>
+#include <utility>
 
 namespace cli {
 
@@ -27,21 +18,10 @@ The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
 Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device, 130 `trace` was
 interrupted.)";
 
-ExitCode run(const std::function<ExitCode()>& command) {
-  try {
-    const ExitCode code = command();
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-    std::fprintf(stderr, "cuevent: standard output: %s\n", std::strerror(errno));
-  } catch (const cuevent::DriverUnavailable& error) {
-    std::fprintf(stderr, "cuevent: %s\n", error.what());
-    return no_driver;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "cuevent: %s\n", error.what());
-  }
-  return failure;
-}
+} // namespace
 
-int main(int argc, char** argv) {
+std::variant<Request, ExitCode> read_command_line(int argc, const char* const* argv, std::ostream& out,
+                                                  std::ostream& err) {
   CLI::App app("Show how events of the CUDA driver API behave on this machine.", "cuevent");
   app.require_subcommand(1);
   app.set_version_flag("--version", "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
@@ -129,28 +109,19 @@ Examples:
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
     if (const auto unknown = app.remaining(); !unknown.empty())
-      std::fprintf(stderr, "cuevent: there is no subcommand %s\n", unknown.front().c_str());
-    app.exit(error);
+      err << "cuevent: there is no subcommand " << unknown.front() << '\n';
+    app.exit(error, out, err);
     return usage;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? success : usage;
+    return app.exit(error, out, err) == 0 ? success : usage;
   }
-  return run([&] {
-    if (info_command->parsed()) return info(json);
-    if (check_command->parsed()) {
-      check_options.json = json;
-      return check(check_options);
-    }
-    trace_options.json = json;
-    return trace(trace_options);
-  });
+  if (info_command->parsed()) return InfoOptions{json};
+  if (check_command->parsed()) {
+    check_options.json = json;
+    return check_options;
+  }
+  trace_options.json = json;
+  return trace_options;
 }
-
-} // namespace
 
 } // namespace cli
-
-int main(int argc, char** argv) {
-  transcript::child_main(argc, argv); // `check` starts this program again for each scenario
-  return cli::main(argc, argv);
-}

@@ -45,7 +45,8 @@ struct Queue {
 
   Queue(Execution& its, const Orders& used) : execution(its), orders(used) {
     for (const std::string node : {"no node", "node 1", "node 2"})
-      nodes.push_back({{its, node + "->next", 0, &state}, {its, node + "->callback", 0, &state},
+      nodes.push_back({{its, node + "->next", 0, &state},
+                       {its, node + "->callback", 0, &state},
                        {its, node + "->queries", 0, &state}});
   }
 

@@ -82,7 +82,8 @@ std::vector<Execution::Step> Execution::steps() const {
 void Execution::add_steps(std::size_t thread, std::vector<Step>& to) const {
   const Thread& of = threads_[thread];
   const Request& request = of.request;
-  if (request.kind == Request::Kind::fence || (request.kind == Request::Kind::barrier && of.unreached.empty())) {
+  if (request.kind == Request::Kind::fence ||
+      (request.kind == Request::Kind::barrier && of.unreached.empty())) {
     to.push_back({thread});
   } else if (request.kind == Request::Kind::barrier) {
     for (const std::size_t other : of.unreached)
@@ -120,9 +121,12 @@ void Execution::take(const Step& step) {
   }
   case Request::Kind::store:
     trace_ += "writes " + locations_[request.index].name + " = " + std::to_string(request.value);
-    write(step.thread, request.index, {.value = request.value, .view = thread.released}, step.message, request.order);
+    write(step.thread, request.index, {.value = request.value, .view = thread.released}, step.message,
+          request.order);
     break;
-  case Request::Kind::update: update(step); break;
+  case Request::Kind::update:
+    update(step);
+    break;
   case Request::Kind::lock:
     trace_ += "locks";
     locks_[request.index].locked = true;
@@ -157,7 +161,8 @@ void Execution::update(const Step& step) {
   thread.read = old.value;
   thread.succeeded = value.has_value();
   learn(thread, request, value ? request.order : request.failure, step.message);
-  trace_ += (value ? "updates " : "does not update ") + locations_[request.index].name + " = " + std::to_string(old.value);
+  trace_ += (value ? "updates " : "does not update ") + locations_[request.index].name + " = " +
+            std::to_string(old.value);
   if (!value) return;
   trace_ += " to " + std::to_string(*value);
   Message message{.value = *value, .view = thread.released, .attached = true};

@@ -112,8 +112,8 @@ private:
     std::size_t index = 0;     // of the location or the lock
     std::size_t memory = none; // the cell of the Memory that it lies in
     std::memory_order order = std::memory_order_relaxed, failure = std::memory_order_relaxed;
-    std::int64_t value = 0;                                           // of a store
-    std::function<bool(std::int64_t)> accepts = {};                   // of a load that waits
+    std::int64_t value = 0;                                                // of a store
+    std::function<bool(std::int64_t)> accepts = {};                        // of a load that waits
     std::function<std::optional<std::int64_t>(std::int64_t)> updated = {}; // no value: the update fails
   };
   struct Thread {
@@ -130,7 +130,7 @@ private:
   };
   struct Step {
     std::size_t thread;
-    std::size_t message = 0;   // the one read, or the place of the one written
+    std::size_t message = 0;    // the one read, or the place of the one written
     std::size_t reaches = none; // the thread that a barrier reaches
   };
 
@@ -142,7 +142,8 @@ private:
   void update(const Step& step);
   void resume(std::size_t thread);
   void learn(Thread& thread, const Request& request, std::memory_order order, std::size_t message);
-  void write(std::size_t thread, std::size_t location, Message message, std::size_t at, std::memory_order order);
+  void write(std::size_t thread, std::size_t location, Message message, std::size_t at,
+             std::memory_order order);
   void fence(std::size_t thread, std::memory_order order);
   void touch(std::size_t memory);
   std::int64_t read(std::size_t cell);

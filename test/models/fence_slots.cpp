@@ -23,8 +23,8 @@ struct Orders {
 struct SlotChangesOwner {
   Execution& execution;
   const Orders orders;
-  Atomic in_use{execution, "in_use", 1}, signalled{execution, "signalled", 0}, stream_id{execution, "stream_id", 7},
-      counter{execution, "counter", 0};
+  Atomic in_use{execution, "in_use", 1}, signalled{execution, "signalled", 0},
+      stream_id{execution, "stream_id", 7}, counter{execution, "counter", 0};
   Atomic submitted{execution, "submitted", 0}; // what the driver has told the device
 
   SlotChangesOwner(Execution& its, const Orders& used) : execution(its), orders(used) {

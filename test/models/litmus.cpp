@@ -61,7 +61,8 @@ struct StoreBuffer : Base {
 
 /// The second thread reads the flag of the first, then what was written before the flag.
 struct MessagePassing : Base {
-  MessagePassing(Execution& its, Outcomes* to, std::memory_order store, std::memory_order load) : Base(its, to) {
+  MessagePassing(Execution& its, Outcomes* to, std::memory_order store, std::memory_order load)
+      : Base(its, to) {
     its.spawn("first", first(store));
     its.spawn("second", second(load));
   }

@@ -55,7 +55,8 @@ struct RetireAndCollect {
   }
   void finish() {
     const std::int64_t left = newest.last();
-    if (left != 0) execution.check(!nodes[static_cast<std::size_t>(left)].ended(), "a deleted node is listed");
+    if (left != 0)
+      execution.check(!nodes[static_cast<std::size_t>(left)].ended(), "a deleted node is listed");
     if (left == 0) execution.check(nodes[1].ended() && nodes[2].ended(), "a node is lost");
   }
 };
@@ -68,5 +69,6 @@ TEST_CASE("each retired event is destroyed by one thread", "[models]") {
 
 TEST_CASE("the checker finds each weak memory order of the retired list", "[models]") {
   CHECK_THAT(explore<RetireAndCollect>(Orders{.push = relaxed}).violation, StartsWith("data race on node"));
-  CHECK_THAT(explore<RetireAndCollect>(Orders{.collect = relaxed}).violation, StartsWith("data race on node"));
+  CHECK_THAT(explore<RetireAndCollect>(Orders{.collect = relaxed}).violation,
+             StartsWith("data race on node"));
 }

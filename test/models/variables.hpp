@@ -60,7 +60,8 @@ public:
       : execution_(execution), memory_(memory != nullptr ? memory->cell_ : Execution::none),
         location_(execution.locations_.size()) {
     if (location_ == most_locations) throw std::length_error("the model has too many atomic variables");
-    execution.locations_.push_back({.name = std::move(name), .messages = {Message{.value = value, .view = {}}}});
+    execution.locations_.push_back(
+        {.name = std::move(name), .messages = {Message{.value = value, .view = {}}}});
   }
 
   Operation load(std::memory_order order) {
@@ -99,7 +100,8 @@ private:
   Operation::Request& request(Operation::Request::Kind kind, std::memory_order order) {
     return execution_.request({.kind = kind, .index = location_, .memory = memory_, .order = order});
   }
-  Operation update(std::memory_order order, std::function<std::optional<std::int64_t>(std::int64_t)> updated) {
+  Operation update(std::memory_order order,
+                   std::function<std::optional<std::int64_t>(std::int64_t)> updated) {
     request(Operation::Request::Kind::update, order).updated = std::move(updated);
     return {execution_};
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A completion queue beside what a program would use without one: a spin on cuEventQuery, cuLaunchHostFunc, and a
-// queue of std::function under a mutex.
+// A completion queue compared with what a program would use without one: a spin on cuEventQuery,
+// cuLaunchHostFunc, and a queue of std::function under a mutex.
 #include "driver_at_hand.hpp"
 
 #include <cuevent/completion_queue.hpp>
@@ -26,18 +26,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// For ever, as the driver may go before static objects do. Current on the main thread.
+/// Never destroyed, because the driver may go before static objects. Current on the main thread.
 const gpu::Gpu& device() {
   static const gpu::Gpu& gpu = *new gpu::Gpu{driver_at_hand()};
   return gpu;
 }
 
 constexpr int most_threads = 16;
-/// A stream takes about 1,020 submissions that have not run: so many at a time never wait in the driver.
+/// A stream takes about 1,020 submissions that have not run, so a batch of this size never blocks
+/// in the driver.
 constexpr int batch = 256;
 
-/// What a program would write: the callbacks in the order of their submission, each with an event
-/// made for it.
+/// What a program would write: the callbacks in submission order, each with a new event.
 class MutexQueue {
 public:
   explicit MutexQueue(const Context& context) : context_(context) {}
@@ -63,7 +63,7 @@ public:
     }
   }
 
-  /// What a queue does whose streams are not told apart.
+  /// A queue that does not distinguish streams queries every event.
   std::size_t query_each() {
     const std::lock_guard lock(mutex_);
     return static_cast<std::size_t>(std::count_if(pending_.begin(), pending_.end(), [](const Pending& each) {
@@ -81,8 +81,8 @@ private:
   std::deque<Pending> pending_;
 };
 
-// From before the launch of a 30 us kernel until the host knows of its end. The ways differ in the
-// last step only: the difference of their medians is what one knows later than the other.
+// Measures from before the launch of a 30 us kernel until the host knows that it has ended. Only the last
+// step differs between the variants, so the difference of their medians is the difference in delay.
 
 template <class Learn>
 void end_of_kernel(benchmark::State& state) {
@@ -156,8 +156,8 @@ BENCHMARK(end_of_kernel<ByQueue<CompletionQueue>>)->Name("end_of_kernel/completi
 BENCHMARK(end_of_kernel<ByQueue<MutexQueue>>)->Name("end_of_kernel/mutex_queue")->UseManualTime();
 BENCHMARK(end_of_kernel<ByHostFunction>)->Name("end_of_kernel/cuLaunchHostFunc")->UseManualTime();
 
-// What a submission costs the thread that makes it, for a stream that has nothing to do; the
-// callbacks run outside of that time. Each thread has a stream of its own, and all share one queue.
+// The cost of a submission on the calling thread, for a stream without other work. The callbacks
+// run outside the measured time. Each thread has its own stream, and all threads share one queue.
 
 class RecordOnly {
 public:
@@ -229,9 +229,9 @@ const bool registered = [] {
   return true;
 }();
 
-// A sweep that finds nothing, with 100,000 callbacks pending over 64 streams. More than a stream
-// takes before it blocks its thread, so they are made to look pending: the driver is asked,
-// counted, and overruled.
+// A poll that finds nothing, with 100,000 callbacks pending on 64 streams. A stream would block its thread
+// before it holds this many, so the callbacks only appear pending: each query reaches the driver and is
+// counted, but its result is replaced.
 
 PFN_cuEventQuery_v2000 real_query = nullptr;
 std::atomic<bool> overruled{false};
@@ -267,7 +267,7 @@ void idle_sweep(benchmark::State& state, std::size_t (*sweep)(Queue&)) {
   std::size_t ran = 0;
   for (std::size_t i = 0; i < callbacks; ++i)
     queue.when_complete(streams[i % many].stream, [&ran](CUresult) { ++ran; });
-  sweep(queue); // the first also sorts what has been submitted
+  sweep(queue); // the first poll also sorts the submissions
   const std::size_t before = queries;
   for ([[maybe_unused]] auto each : state)
     sweep(queue);

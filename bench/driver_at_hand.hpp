@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The driver that the benchmarks of this program run on.
+// The driver that the benchmarks of a program use.
 #pragma once
 
 #include <cuevent/driver.hpp>
@@ -7,13 +7,13 @@
 
 #include <cstdio>
 
-/// That of this machine; where it has none the simulated one, with which times mean nothing.
+/// This machine's driver. If there is none, the simulated driver, whose times have no meaning.
 inline const cuevent::Driver& driver_at_hand() {
   static const cuevent::Driver driver = [] {
     try {
       return cuevent::Driver::instance();
     } catch (const cuevent::DriverUnavailable& error) {
-      std::fprintf(stderr, "%s\nSo on the simulated driver: the times are not those of any device.\n",
+      std::fprintf(stderr, "%s\nRunning on the simulated driver instead: its times mean nothing.\n",
                    error.what());
       namespace sim = cuevent::sim;
       sim::reset({.mode = sim::Mode::running});

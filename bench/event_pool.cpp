@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An event for a moment: from the pool, from the driver, and from a vector under a mutex.
+// A short-lived event: from the pool, from the driver, and from a vector under a mutex.
 #include "driver_at_hand.hpp"
 
 #include <cuevent/event_pool.hpp>
@@ -16,11 +16,12 @@ using namespace cuevent;
 namespace {
 
 const Context& context() {
-  static const Context& context = *new Context(Context::primary(0, driver_at_hand())); // for ever
+  // Never destroyed.
+  static const Context& context = *new Context(Context::primary(0, driver_at_hand()));
   return context;
 }
 
-/// The time of one operation as each thread sees it. Made before the loop, destroyed after it.
+/// The time of one operation as each thread sees it. Construct before the loop, destroy after it.
 class TimeOfEach {
 public:
   explicit TimeOfEach(benchmark::State& state) : state_(state) {}
@@ -38,7 +39,7 @@ private:
   Clock::time_point start_ = Clock::now();
 };
 
-/// What one would write: all threads share a vector.
+/// What a program would write: all threads share a vector.
 class MutexPool {
 public:
   explicit MutexPool(std::size_t count) {
@@ -76,11 +77,11 @@ void end_pools(const benchmark::State&) {
   mutex_pool.reset();
 }
 
-/// Acquired and returned, `at_once` at a time.
+/// Acquires and returns events, `at_once` at a time.
 void event_pool(benchmark::State& state) {
   const auto at_once = static_cast<std::size_t>(state.range(0));
   std::vector<PooledEvent> leases(at_once);
-  pool->acquire(); // what a thread does once
+  pool->acquire(); // work that each thread does once
   const TimeOfEach time(state);
   if (at_once == 1)
     for ([[maybe_unused]] auto each : state) {

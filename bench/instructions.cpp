@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What cuevent adds to a driver call, in instructions: each operation once through the driver's table and
-// once through DriverEvent, against a driver of empty functions, for callgrind to count.
-// bench/count-instructions runs it.
+// What cuevent adds to a driver call, in instructions. Runs each operation once through the driver's table
+// and once through DriverEvent, on a driver of empty functions, and callgrind counts.
+// bench/count-instructions runs this program.
 #include <cuevent/driver_event.hpp>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 
 long allocations = 0;
 
-// The stream and all memory are unknown to the compiler in each round, as they are in a real caller.
+// Hides the stream and all memory from the compiler in each round, as in a real caller.
 template <class Value>
 void hide(Value& value) {
   asm volatile("" : "+r"(value) : : "memory");
@@ -73,7 +73,7 @@ void* operator new(std::size_t size) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-// The names and the number of rounds are known to bench/count-instructions.
+// bench/count-instructions uses these names and the number of rounds.
 extern "C" {
 
 constexpr int rounds = 1000;
@@ -170,7 +170,7 @@ constexpr int rounds = 1000;
   }
 }
 
-// What a Context of somebody else's context costs: to make one, to copy it, and an event that finds its own.
+// The cost of a borrowed Context: making it, copying it, and making an event that finds its own context.
 [[gnu::noinline]] void raw_borrow(const DriverTable* table, CUcontext context, CUstream stream) {
   for (int i = 0; i < rounds; ++i) {
     hide(stream);

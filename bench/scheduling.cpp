@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The parts for schedulers beside what one would write without them: event pool, timeline fence, completion queue. Where
-// there are several threads, read ns_each if there is one: Google Benchmark's real time is that of all together.
+// The scheduling parts compared with what a program would write without them: event pool, timeline fence,
+// completion queue. For several threads, read ns_each if there is one, because Google Benchmark's real time
+// is for all threads together.
 #include "driver_at_hand.hpp"
 
 #include <benchmark/benchmark.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How exact StageTimer is, and what it costs the loop that it times. Needs a device: kernels spin for a known
-// time by its own clock. Exits with 1 if a bound is exceeded, and with 77 if there is no device.
+// How accurate StageTimer is, and what it costs the loop that it times. Needs a device: kernels spin for a
+// time that they measure by their own clock. Exits with 1 if a bound is exceeded, and with 77 if there is
+// no device.
 #include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
@@ -27,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Spins until `time` ns have passed, and adds to `spun` what it was.
+/// Spins until `time` ns have passed, and adds the actual time to `spun`.
 constexpr char ptx[] = R"(
 .version 7.0
 .target sm_50
@@ -65,11 +66,11 @@ public:
   explicit Bench(const gpu::Gpu& gpu) : gpu_(gpu) {
     gpu.module_get_function(&spin_, module_, "spin");
     gpu.fill(spun_, 0, sizeof(std::uint64_t), stream_);
-    spin(1'000); // loads it
+    spin(1'000); // loads the kernel
     finish();
   }
 
-  /// Stages of one kernel each, against the time that the kernel itself has spun.
+  /// Compares stages of one kernel each with the time that the kernel itself measured.
   bool accuracy() {
     std::printf("\nMean of stages of one kernel, in us\n  %-10s %6s %12s %12s %12s %9s %9s\n", "spins for",
                 "count", "by itself", "bare events", "stage", "error", "bound");
@@ -80,15 +81,16 @@ public:
         {"1000", 1'000'000, 300},
         {"10000", 10'000'000, 50},
         {"50000", 50'000'000, 10},
-        {"1000, rare", 1'000'000, 20, 300ms, 100'000}, // with anchors of the clock between them
-        {"1000, idle", 1'000'000, 20, 300ms, 0},       // the stage has begun before the kernel is submitted
+        {"1000, rare", 1'000'000, 20, 300ms, 100'000}, // with clock anchors between them
+        // The stage begins before the kernel is submitted.
+        {"1000, idle", 1'000'000, 20, 300ms, 0},
     };
     for (const Case& each : cases)
       within &= accurate(each);
     return within;
   }
 
-  /// A loop of steps of eight kernels of 125 us, untimed and timed, in turn.
+  /// A loop whose steps have eight kernels of 125 us, alternately untimed and timed.
   bool overhead() {
     constexpr int rounds = 15;
     std::array<std::vector<double>, variants> times;
@@ -103,7 +105,7 @@ public:
       const double base = i < graph_untimed ? streams : graphs;
       const double cost = 100 * (median(times[i]) / base - 1);
       const auto [least, most] = std::minmax_element(times[i].begin(), times[i].end());
-      std::printf("  %-26s %9.2f us a step (%.2f to %.2f)  %+6.2f %%", row.name, median(times[i]), *least,
+      std::printf("  %-26s %9.2f us per step (%.2f to %.2f)  %+6.2f %%", row.name, median(times[i]), *least,
                   *most, cost);
       if (row.bound > 0) std::printf("  at most %.1f%s", row.bound, cost <= row.bound ? "" : "  EXCEEDED");
       std::printf("\n");
@@ -112,12 +114,12 @@ public:
     return within;
   }
 
-  /// What a call takes on the host.
+  /// The host time of a call.
   void calls() {
     StageTimer timer(gpu_.context);
     const StageId stage = timer.stage("empty");
     timer.add_stream(stream_);
-    constexpr int count = 200; // far fewer than a stream takes before its thread waits
+    constexpr int count = 200; // far fewer than the submissions that block the thread
     double record = 0, poll = 0;
     for (int round = 0; round < 5; ++round) {
       const auto start = std::chrono::steady_clock::now();
@@ -146,9 +148,9 @@ public:
 private:
   struct Case {
     const char* name;
-    std::uint64_t time; // that the kernel spins, in ns
+    std::uint64_t time; // how long the kernel spins, in ns
     int count;
-    std::chrono::nanoseconds pause{}; // after each
+    std::chrono::nanoseconds pause{}; // after each kernel
     std::uint64_t before = 0;         // a kernel that keeps the device busy while the stage is submitted
   };
   enum Variant : std::size_t {
@@ -192,7 +194,7 @@ private:
     end.synchronize();
   }
 
-  /// What the kernels have spun since the last time, in us.
+  /// How long the kernels have spun since the last call, in us.
   double spun() {
     std::uint64_t sum = 0;
     gpu_.copy_to_host(&sum, spun_, sizeof sum, stream_);
@@ -230,7 +232,7 @@ private:
     return within || !bounded;
   }
 
-  /// The same kernels between two events each and without a timer: the mean of their times, in us.
+  /// The mean time of the same kernels in us, each between two events and without a timer.
   double by_bare_events(const Case& wanted) {
     constexpr std::size_t in_flight = 100;
     std::vector<DriverEvent> starts, ends;
@@ -274,7 +276,7 @@ private:
     if (is_adjacent) timer.close(stream_);
   }
 
-  /// A loop of steps; returns the us of one, by events around the loop.
+  /// A loop of steps. Returns the time of one step in us, measured by events around the loop.
   double loop(Variant variant) {
     StageTimer timer(gpu_.context,
                      {.events_per_stream = 2 * stages * (steps + 1), // the host may be far ahead
@@ -341,7 +343,7 @@ int main() try {
   const gpu::Gpu gpu;
   std::printf("%s, driver %d\n", gpu.name().c_str(), gpu.driver.version());
   if (gpu.simulated()) {
-    std::puts("skipped: on a simulated device kernels do not spin");
+    std::puts("skipped: kernels do not spin on a simulated device");
     return 77;
   }
   Bench bench(gpu);

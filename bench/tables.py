@@ -22,8 +22,8 @@ PEERS = {"cuevent": "cuevent", "cccl": "CCCL", "runtime": "CUDA runtime", "torch
 # At most so much in relation to the bare call, or within the spread of the control.
 RATIO_BUDGETS = [(operation, "cuevent", 1.03) for operation in
                  ("record", "record_timed", "wait", "query_done", "query_pending", "synchronize_done", "elapsed")]
-RATIO_BUDGETS += [("create_destroy", "cuevent", 1.10), ("create_destroy", "cuevent_owned", 1.20),
-                  ("create_destroy", "cuevent_pushed", 1.45)]
+RATIO_BUDGETS += [("create_destroy", "cuevent", 1.20), ("create_destroy", "cuevent_owned", 1.20),
+                  ("create_destroy", "cuevent_pushed", 1.55)]
 # At most so many ns for a call.
 TIME_BUDGETS = [("pool", 1, 20), ("pool", 16, 60), ("reached", 1, 3), ("reached", 16, 3)]
 

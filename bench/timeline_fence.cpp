@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A timeline fence beside what a program would use without one: an untimed event, recorded and queried.
+// A timeline fence compared with what a program would use without one: an untimed event, recorded
+// and queried.
 #include "driver_at_hand.hpp"
 
 #include <cuevent/driver_event.hpp>
@@ -15,15 +16,16 @@ using namespace cuevent;
 
 namespace {
 
-/// A stream takes about 1,020 submissions that have not run: so many at a time never wait in the driver.
+/// A stream takes about 1,020 submissions that have not run, so a batch of this size never blocks
+/// in the driver.
 constexpr int batch = 256;
 constexpr int most_threads = 16;
 
-/// What the benchmarks work on.
+/// The objects that the benchmarks use.
 class Setup {
 public:
   static Setup& instance() {
-    static Setup& setup = *new Setup; // for ever: the driver may go before static objects do
+    static Setup& setup = *new Setup; // never destroyed: the driver may go first
     return setup;
   }
 
@@ -73,7 +75,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// The host's time for a batch of submissions, without that for the stream to do them.
+/// The host's time to submit a batch, without the time that the stream takes to run it.
 template <class Submit>
 void on_host(benchmark::State& state, Submit submit) {
   Setup& setup = Setup::instance();
@@ -90,7 +92,7 @@ void on_host(benchmark::State& state, Submit submit) {
   count_each(state, total, batch * static_cast<double>(state.iterations()));
 }
 
-/// The device's time for a batch of submissions. It does not start before all are there.
+/// The device's time for a batch. The batch starts when all of it is submitted.
 template <class Submit>
 void on_device(benchmark::State& state, Submit submit) {
   Setup& setup = Setup::instance();
@@ -120,7 +122,7 @@ void on_device(benchmark::State& state, Submit submit) {
 
 void signal_fence(Setup& setup) { setup.ticket = setup.fence.signal(); }
 void record_event(Setup& setup) { setup.events[0].record(setup.stream); }
-void write_value(Setup& setup) { // the driver's part of a signal
+void write_value(Setup& setup) { // the driver call of a signal
   static std::uint64_t* const word = [&setup] {
     const ContextGuard guard(setup.context);
     void* memory = nullptr;
@@ -137,7 +139,7 @@ BENCHMARK_CAPTURE(on_host, event_record, record_event)->UseManualTime();
 BENCHMARK_CAPTURE(on_device, fence_signal, signal_fence)->UseManualTime();
 BENCHMARK_CAPTURE(on_device, event_record, record_event)->UseManualTime();
 
-/// "Done yet?", again and again, from each thread.
+/// Each thread asks repeatedly whether the work is done.
 template <class Question>
 void done_yet(benchmark::State& state, Question question) {
   const auto ask = question(Setup::instance(), static_cast<std::size_t>(state.thread_index()));
@@ -145,7 +147,7 @@ void done_yet(benchmark::State& state, Question question) {
   for ([[maybe_unused]] auto each : state) {
     bool done = ask();
     benchmark::DoNotOptimize(done);
-    benchmark::ClobberMemory(); // the next question is put to memory again
+    benchmark::ClobberMemory(); // so that the next question reads memory again
   }
   count_each(state, seconds_since(begin), static_cast<double>(state.iterations()));
   if (!ask()) state.SkipWithError("the work was not done");
@@ -154,12 +156,12 @@ void done_yet(benchmark::State& state, Question question) {
 auto ask_fence(Setup& setup, std::size_t) {
   return [&fence = setup.fence, ticket = setup.ticket] { return fence.reached(ticket); };
 }
-/// Each thread an event of its own, which is the best case.
+/// The best case: each thread has its own event.
 auto ask_own_event(Setup& setup, std::size_t thread) {
   return [query = PFN_cuEventQuery_v2000(setup.driver.table().cuEventQuery_v2000),
           event = setup.events[thread].native_handle()] { return query(event) == CUDA_SUCCESS; };
 }
-/// What a query loop does in which all threads watch one event.
+/// A query loop in which all threads query one event.
 auto ask_one_event(Setup& setup, std::size_t) {
   return [&event = setup.events[0]] { return event.query(); };
 }

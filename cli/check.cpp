@@ -20,19 +20,19 @@ namespace cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Answers = std::map<std::string, std::string, std::less<>>; // by the name of the case
+using Answers = std::map<std::string, std::string, std::less<>>; // by case name
 
 constexpr std::string_view recorded_lines[] = {
 #include "recorded_transcript.inc"
 };
-/// `prefix of names: reason`, and comments.
+/// `prefix of names: reason`, and comments
 constexpr std::string_view known_difference_lines[] = {
 #include "known_differences.inc"
 };
 
-/// One run of the transcript, by whichever driver.
+/// The answers of one driver in one run.
 struct Transcript {
-  std::vector<std::string> about; // the driver
+  std::vector<std::string> about; // the name and version of the driver
   Answers answers;
 
   bool is_of_simulator() const {
@@ -50,10 +50,10 @@ struct Transcript {
 
 struct Difference {
   std::string name, recorded, here;
-  std::string_view reason{}; // empty: not known
+  std::string_view reason{}; // empty: unknown
 };
 
-/// Why the simulated driver answers some questions otherwise than a device.
+/// Why the simulated driver answers some questions differently from a device.
 struct KnownDifference {
   std::string_view prefix, reason;
   bool seen = false;
@@ -70,7 +70,7 @@ Transcript recorded() {
   return transcript;
 }
 
-/// The scenarios that did not run: each that does says at least how its process ended.
+/// The scenarios that did not run. A scenario that runs reports at least how its process ended.
 std::vector<std::string> left_out(const std::vector<std::string>& scenarios, const Answers& answers) {
   std::vector<std::string> names;
   for (const std::string& scenario : scenarios) {
@@ -80,7 +80,7 @@ std::vector<std::string> left_out(const std::vector<std::string>& scenarios, con
   return names;
 }
 
-/// The reasons that hold for this driver: none unless it is the simulated one.
+/// The known differences of this driver. Only the simulated driver has any.
 std::vector<KnownDifference> known_differences(const Transcript& here) {
   std::vector<KnownDifference> known;
   if (!here.is_of_simulator()) return known;
@@ -107,11 +107,11 @@ public:
         add({name, answer, other->second});
     }
     for (const auto& [name, answer] : here_.answers) {
-      // A scenario that was recorded together with others has no process of its own to tell of.
+      // A scenario that was recorded together with others does not report the end of its process.
       if (!recorded_.answers.contains(name) && !(name.ends_with(".process") && answer == "exited 0"))
         add({name, "nothing", answer});
     }
-    if (!options.only.empty() || !left_out_.empty()) return; // some reasons had nothing to explain
+    if (!options.only.empty() || !left_out_.empty()) return; // not every reason had a chance to apply
     for (const KnownDifference& known : known_)
       if (!known.seen) outdated_.push_back(std::string(known.prefix));
   }
@@ -188,13 +188,13 @@ private:
   const std::vector<std::string> left_out_;
   std::vector<KnownDifference> known_;
   std::vector<Difference> differences_, explained_;
-  std::vector<std::string> outdated_; // prefixes of reasons that explain nothing any more
+  std::vector<std::string> outdated_; // prefixes that no longer explain any difference
   std::size_t compared_ = 0;
 };
 
-/// What the simulated driver needs for the scenarios. It reads these settings when it is loaded,
-/// here and in the process of each scenario; other drivers know none of them. The devices and the
-/// kernel that a user has set stay.
+/// The settings that the scenarios need in the simulated driver. The driver reads them when it is loaded,
+/// here and in the process of each scenario. Other drivers ignore them. Devices and kernels that the user
+/// has set stay.
 void set_up_simulator() {
   setenv("CUEVENT_SIM_MODE", "running", 1);
   setenv("CUEVENT_SIM_DEVICES", "2", 0);
@@ -206,11 +206,11 @@ void set_up_simulator() {
 ExitCode check(const CheckOptions& check_options) {
   const std::string& only = check_options.only;
   set_up_simulator();
-  cuevent::Driver::instance(); // says in words why there is none
+  cuevent::Driver::instance(); // if there is no driver, throws an error that says why
 
   transcript::Options options;
   options.only = only;
-  options.isolated = true; // a driver that crashes in one scenario answers the others
+  options.isolated = true; // a driver that crashes in one scenario still answers the others
   if (const char* const named = secure_getenv("CUEVENT_DRIVER"); named != nullptr && *named != '\0')
     options.driver = named;
   const std::vector<std::string> scenarios = transcript::scenario_names(options);
@@ -221,7 +221,7 @@ ExitCode check(const CheckOptions& check_options) {
 
   Transcript here;
   {
-    Progress progress("answers"); // it can take a minute
+    Progress progress("answers"); // this can take a minute
     transcript::run_transcript(options, [&](std::string_view line) {
       here.add(line);
       progress.show(here.answers.size());

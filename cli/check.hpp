@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `cuevent check`: whether this machine's driver answers as the recorded one did.
+// `cuevent check`: compares the answers of this machine's driver with the recording.
 #pragma once
 
 #include "exit_code.hpp"
@@ -10,7 +10,7 @@ namespace cli {
 
 struct CheckOptions {
   std::string only;       // the scenarios whose names start with this
-  bool explained = false; // also list the differences that the simulated driver is known to have
+  bool explained = false; // also list the known differences of the simulated driver
   bool json = false;
 };
 

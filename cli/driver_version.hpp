@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// CUDA versions as people write them.
+// CUDA versions as text.
 #pragma once
 
 #include <string>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// How the command ends. The help of each subcommand says so too.
+// The exit codes of the command. The help of each subcommand lists them.
 #pragma once
 
 namespace cli {
 
 enum ExitCode {
   success = 0,
-  failure = 1,       // something could not be done, or a driver differs from the recorded one
+  failure = 1,       // something could not be done, or the driver differs from the recording
   usage = 2,         // the command line is wrong
-  no_driver = 77,    // no usable driver or device; test runners take it for "skipped"
-  interrupted = 130, // by SIGINT, as a shell says it; what was measured until then has been written
+  no_driver = 77,    // no usable driver or device; test runners count this as skipped
+  interrupted = 130, // ended by SIGINT; the results up to then are written
 };
 
 } // namespace cli

@@ -26,7 +26,7 @@ struct OptionalEntry {
   bool present;
 };
 
-/// The file that the driver's functions are in.
+/// The file that contains the driver's functions.
 std::string file_of(const Driver& driver) {
   const cuevent::GetProcAddress function = driver.table().get_proc_address;
   Dl_info found{};
@@ -110,7 +110,7 @@ ExitCode info(bool json) {
     json ? print_json(driver) : print_text(driver);
     return success;
   } catch (const cuevent::DriverUnavailable& error) {
-    // Not an error here: it is what was asked for.
+    // Not an error here, because the user asked for this.
     const Json none = {{"driver", nullptr}, {"why", error.what()}};
     std::puts(json ? none.dump(2).c_str() : error.what());
     return no_driver;

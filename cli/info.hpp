@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `cuevent info`: the driver of this machine, or why there is none.
+// `cuevent info`: describes the driver of this machine, or says why there is none.
 #pragma once
 
 #include "exit_code.hpp"

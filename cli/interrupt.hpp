@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Ctrl-C as a question, for work that is worth keeping when it is cut short.
+// Reports Ctrl-C to a long run, so that its partial results can be kept.
 #pragma once
 
 #include <csignal>
 
 namespace cli {
 
-/// While one exists, the first SIGINT only makes it true; the second one ends the process as usual. A SIGINT
-/// that was ignored stays ignored.
+/// While an object of this class exists, the first SIGINT only sets its value to true. The second
+/// SIGINT ends the process as usual. If SIGINT was ignored before, it stays ignored.
 class Interrupt {
 public:
   Interrupt() {

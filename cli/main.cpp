@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
 
   CLI::App* const info_command =
       add("info", "Print the driver's file and version, its devices and its optional functions", R"(
-If there is no usable driver, it prints the reason and exits with 77.
+If there is no usable driver, the command prints the reason and exits with 77.
 
 Examples:
   cuevent info
@@ -68,14 +68,14 @@ Examples:
 
   CLI::App* const check_command =
       add("check",
-          "Ask the driver some 3,800 questions and print every answer that differs from the recording", R"(
-The answers were recorded on an NVIDIA H200 with the driver of CUDA 13.0. A difference is not necessarily an
+          "Ask the driver about 3,800 questions and print every answer that differs from the recording", R"(
+The answers were recorded on an NVIDIA H200 with a driver for CUDA 13.0. A difference is not necessarily an
 error. It shows where code written for one driver may fail with the other. If there is a difference, the exit
 code is 1. Each scenario runs in its own process. Some of these processes crash on purpose.
 
-For the simulated driver, it sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL to what the scenarios
-need, unless you have set them. Known differences of the simulated driver are counted, but do not change the
-exit code.
+For the simulated driver, the command sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL to what the
+scenarios need, unless you have set them. Known differences of the simulated driver are counted, but do not
+change the exit code.
 
 Examples:
   cuevent check
@@ -92,11 +92,11 @@ Examples:
       add("trace", "Time a training loop stage by stage; print a table, write a trace and a picture", R"(
 The loop uses two streams of device 0. One copies a batch in, while the other runs the forward, backward and
 optimizer kernels on the previous batch. The trace has the Chrome trace-event format: open it in
-https://ui.perfetto.dev. If a file cannot be written, that is an error, but the table is still printed and the
-other file is still written.
+https://ui.perfetto.dev. If a file cannot be written, the command fails, but still prints the table and writes
+the other file.
 
 The table covers all steps. The trace and the picture cover the last steps (--trace-steps). If a file is named
--, the table goes to standard error.
+-, the table goes to standard error instead of standard output.
 
 Ctrl-C ends the loop. The completed steps are written as usual, and the exit code is 130. A second Ctrl-C ends
 the command immediately.

@@ -21,21 +21,21 @@ int write_all(int file, std::string_view content) {
   return 0;
 }
 
-/// Returns what went wrong, or 0.
+/// Returns errno, or 0 for success.
 int create(const std::string& path, int flags, std::string_view content) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
   if (file < 0) return errno;
   int error = write_all(file, content);
-  // A disk that is full may say so only here; a pipe or a device has nothing to flush.
+  // A full disk may be reported only here. A pipe or a device has nothing to flush.
   if (error == 0 && fsync(file) != 0 && errno != EINVAL && errno != EROFS) error = errno;
   if (close(file) != 0 && error == 0) error = errno;
   return error;
 }
 
-/// The file that a path stands for, not a link to it.
+/// The file that a path names, with links resolved.
 std::string target_of(const std::string& path) {
   std::error_code failed;
-  // Absolute first: what does not exist yet stays relative otherwise.
+  // Absolute first, because a path that does not exist yet stays relative otherwise.
   const auto whole = std::filesystem::absolute(path, failed);
   if (failed) return path;
   const auto resolved = std::filesystem::weakly_canonical(whole, failed);
@@ -46,7 +46,7 @@ int write_or_error(const std::string& path, std::string_view content) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    return create(path, 0, content); // /dev/stdout, say
+    return create(path, 0, content); // for example /dev/stdout
 
   const std::string target = target_of(path);
   const std::string part = target + ".part" + std::to_string(getpid());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files that are written whole or not at all.
+// Files that are written completely or not at all.
 #pragma once
 
 #include <stdexcept>
@@ -13,11 +13,11 @@ struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Writes the file. One that was there is replaced once the new one is complete, so that a full disk costs
-/// neither. Throws OutputError.
+/// Writes the file. An existing file is replaced once the new one is complete, so it survives a
+/// full disk. Throws OutputError.
 void write_file(const std::string& path, std::string_view content);
 
-/// Whether write_file would write both paths to one file, however they are spelled.
+/// Whether both paths name one file, however they are written.
 bool are_same_file(const std::string& a, const std::string& b);
 
 } // namespace cli

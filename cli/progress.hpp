@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How far a command has got, on standard error if that is a terminal.
+// Shows the progress of a command on standard error if that is a terminal.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace cli {
 
 class Progress {
 public:
-  /// `what` is counted: "answers" gives "1234 answers".
+  /// `what` is the unit: "answers" gives "1234 answers".
   explicit Progress(std::string what) : what_(std::move(what)) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -22,7 +22,7 @@ public:
     if (shown_ != Clock::time_point()) std::fputs("\r\033[K", stderr);
   }
 
-  /// Costs a look at the clock; writes ten times a second at most.
+  /// Only reads the clock most of the time. Writes at most ten times a second.
   void show(std::size_t count) {
     if (!terminal_) return;
     const Clock::time_point now = Clock::now();

@@ -18,7 +18,7 @@ struct Place {
   std::size_t track, slice;
 };
 
-/// Neighbours share a time, or should: each was rounded to a float, and may be some nanoseconds off.
+/// Neighbours should share a time, but each time was rounded to a float and may differ by some nanoseconds.
 void keep_order(std::vector<Slice>& slices) {
   std::vector<Slice*> around;
   DeviceTime last = slices.empty() ? DeviceTime() : slices.front().begin;
@@ -28,7 +28,8 @@ void keep_order(std::vector<Slice>& slices) {
       around.pop_back();
     }
     last = slice.begin = std::max(last, slice.begin);
-    slice.depth = static_cast<unsigned>(around.size()); // less than it was if one around it was not timed
+    // Smaller than before if a slice around it was not timed.
+    slice.depth = static_cast<unsigned>(around.size());
     around.push_back(&slice);
   }
   for (; !around.empty(); around.pop_back())
@@ -56,13 +57,13 @@ std::vector<Track> stream_tracks(const StageReport& report) {
   return tracks;
 }
 
-/// Puts each slice on the first track where it nests with those before.
+/// Puts each slice on the first track where it nests with the earlier slices.
 std::vector<Track> host_tracks(std::vector<Slice> slices) {
   std::sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
-    return std::tie(a.begin, b.end, a.span) < std::tie(b.begin, a.end, b.span); // the longer first
+    return std::tie(a.begin, b.end, a.span) < std::tie(b.begin, a.end, b.span); // longer slices first
   });
   std::vector<Track> tracks;
-  std::vector<std::vector<DeviceTime>> ends; // of the slices that are open, a stack for each track
+  std::vector<std::vector<DeviceTime>> ends; // the ends of the open slices, one stack per track
   for (Slice& slice : slices) {
     std::size_t i = 0;
     for (; i < tracks.size(); ++i) {
@@ -88,7 +89,7 @@ std::vector<Slice> host_slices(const Recording& recording) {
   for (const HostSpan& span : recording.host_spans)
     slices.push_back({.name = span.name, .begin = device_time(span.begin), .end = device_time(span.end)});
   for (const StageSpan& span : report.spans) {
-    if (span.opened == span.closed) continue; // a graph's: the host launched them all at once
+    if (span.opened == span.closed) continue; // part of a graph: the host launched all of it at once
     slices.push_back({.name = report.stages[static_cast<std::size_t>(span.stage)].name,
                       .stage = span.stage,
                       .begin = device_time(span.opened),
@@ -111,7 +112,7 @@ std::vector<Arrow> arrows_between(const std::vector<Track>& tracks, const StageR
     const Slice& head = tracks[to->second.track].slices[to->second.slice];
     const DeviceTime arrival = std::clamp(std::max(wait.arrival, tail.begin), head.begin, head.end);
     const DeviceTime departure = std::clamp(std::min(wait.departure, arrival), tail.begin, tail.end);
-    if (departure > arrival) continue; // no clock can be so wrong
+    if (departure > arrival) continue; // the clocks are never this far apart
     arrows.push_back(
         {{from->second.track, from->second.slice, departure}, {to->second.track, to->second.slice, arrival}});
   }

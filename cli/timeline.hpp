@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a timed program did, as tracks of nested slices: what the trace and the picture are drawn from.
+// The timeline of a program as tracks of nested slices. The trace and the picture are made from it.
 #pragma once
 
 #include <cuevent/stage_timer.hpp>
@@ -11,31 +11,31 @@
 
 namespace cli {
 
-/// Something that the host did itself.
+/// Work that the host did itself.
 struct HostSpan {
   std::string name;
   cuevent::HostTime begin{}, end{};
 };
 
-/// What a run left behind. The report may have the last spans only; its statistics are of all.
+/// The result of a run. The report may have only the last spans. Its statistics cover all of them.
 struct Recording {
   std::string title{};  // "Training loop"
   std::string device{}; // its name
   int driver_version = 0;
-  bool simulated = false; // the device: times are modelled
+  bool simulated = false; // whether the device is simulated and the times are modelled
   cuevent::StageReport report{};
   std::vector<HostSpan> host_spans{};
 };
 
 struct Slice {
   std::string name;
-  std::optional<cuevent::StageId> stage{}; ///< none: the host's own work
+  std::optional<cuevent::StageId> stage{}; ///< empty: the host's own work
   std::uint64_t span = 0;                  ///< StageSpan::number; 0 on the host
   cuevent::DeviceTime begin{}, end{};
   unsigned depth = 0; ///< the number of slices around it
 };
 
-/// Slices that nest, each before those inside it and those after it.
+/// Nested slices. Each comes before the slices inside it and the slices after it.
 struct Track {
   enum class Kind { stream, host };
   Kind kind;
@@ -43,8 +43,8 @@ struct Track {
   std::vector<Slice> slices;
 };
 
-/// A wait: the tracks, and the slices in them, that it leads from and to. Departure is in the one slice,
-/// arrival in the other, and not before the departure.
+/// A wait, drawn from one slice to another: `departure` is inside the first slice, `arrival` inside
+/// the second and not earlier than `departure`.
 struct Arrow {
   struct End {
     std::size_t track, slice;
@@ -54,11 +54,12 @@ struct Arrow {
 };
 
 struct Timeline {
-  std::vector<Track> tracks; ///< the streams by StreamId, then the host's: more than one if its spans overlap
+  /// The streams by StreamId, then the host. Overlapping host spans need several tracks.
+  std::vector<Track> tracks;
   std::vector<Arrow> arrows;
 };
 
-/// All on the device's clock.
+/// All times are on the device's clock.
 Timeline timeline_of(const Recording& recording);
 
 } // namespace cli

@@ -17,12 +17,12 @@ namespace {
 using cuevent::DeviceTime;
 using cuevent::StageStatistics;
 
-// All in px.
-constexpr double width = 1000, margin = 20, gutter = 110; // the gutter has the tracks' names
+// All lengths are in px.
+constexpr double width = 1000, margin = 20, gutter = 110; // the gutter has the names of the tracks
 constexpr double left = margin + gutter, right = width - margin;
-constexpr double top = 88, row = 26, gap = 34, legend_row = 22; // in the gaps the arrows are seen
+constexpr double top = 88, row = 26, gap = 34, legend_row = 22; // the gaps have the arrows
 constexpr double font_size = 12;
-constexpr double em = 0.62 * font_size; // a character is not wider, in any usual font, on average
+constexpr double em = 0.62 * font_size; // no usual font has a wider average character
 
 constexpr std::string_view style = R"(  <style>
     text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
@@ -82,7 +82,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// At most so wide; what is cut off is replaced by dots.
+/// Cuts the text to this width. Dots replace the rest.
 std::string shortened(std::string text, double px) {
   const auto most = static_cast<std::size_t>(std::max(3.0, px / em));
   if (text.size() > most) text = text.substr(0, most - 2) + "..";
@@ -99,13 +99,13 @@ Unit unit_for(DeviceTime time) {
   return {"&#181;s", 1e3};
 }
 
-/// "297 us", with three digits that count.
+/// "297 us", with three significant digits.
 std::string duration_text(DeviceTime time) {
   const Unit unit = unit_for(time);
   const double value = time.count() / unit.nanoseconds;
   return format("%.*f %s", value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, unit.name);
 }
-/// Its characters: the entity is one.
+/// Counts characters. An entity is one character.
 std::size_t duration_length(const std::string& text) {
   return text.find('&') == std::string::npos ? text.size() : text.size() - 5;
 }
@@ -169,7 +169,7 @@ private:
     const auto stage = static_cast<std::size_t>(*first->stage);
     all_runs_ = std::max<std::size_t>(begins.size(), recording_.report.stages[stage].count);
     first_run_ = all_runs_ - begins.size() + 1;
-    // What led to it: the host asked for the stage before it began.
+    // Includes the time before the first run, because the host submitted the stage before it began.
     for (const Track& track : timeline_.tracks)
       for (const Slice& slice : track.slices)
         if (track.kind == Track::Kind::host && slice.end > begin_ - (end_ - begin_) / 10)
@@ -198,13 +198,13 @@ private:
     write(margin, 34, "title", escaped(shortened(heading_text(), (width - 2 * margin) * 12 / 16)));
     write(margin, 54, "quiet",
           std::string(recording_.simulated ? "Simulated: all times are modelled. " : "") + "CUDA " +
-              version_text(recording_.driver_version) + "; an empty stage reads " +
-              duration_text(clock.empty_stage) + ", the host's clock is known to &#177;" +
+              version_text(recording_.driver_version) + "; an empty stage takes " +
+              duration_text(clock.empty_stage) + ", the host's clock is accurate to &#177;" +
               duration_text(clock.uncertainty));
   }
 
   void axis() {
-    // 1, 2 or 5 times a power of ten, some 100 px apart at least.
+    // The step is 1, 2 or 5 times a power of ten, and at least about 100 px.
     const double least = (end_ - begin_).count() * 100 / (right - left);
     double step = std::pow(10, std::floor(std::log10(std::max(least, 1.0))));
     step *= step >= least ? 1 : 2 * step >= least ? 2 : 5 * step >= least ? 5 : 10;
@@ -245,7 +245,7 @@ private:
     }
   }
 
-  /// From the edge of the one slice to that of the other.
+  /// Draws from the edge of one slice to the edge of the other.
   void draw(const Arrow& arrow) {
     if (arrow.from.time < begin_ || arrow.to.time >= end_ || arrow.from.track == arrow.to.track) return;
     const bool down = arrow.from.track < arrow.to.track;
@@ -262,7 +262,7 @@ private:
                x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
   }
 
-  /// A table of all runs, and what else is drawn. Returns where it ends.
+  /// Draws a table of all runs and the legend. Returns the y where it ends.
   double legend(double y) {
     struct Column {
       const char* name;
@@ -289,8 +289,7 @@ private:
     }
     y += legend_row + 6;
     swatch(y, "host");
-    write(name_x, y, "quiet",
-          "the host's own work; a stage on this track is the time in which the host submitted it");
+    write(name_x, y, "quiet", "the host's own work; for a stage, the time in which the host submitted it");
     y += legend_row;
     body_ +=
         format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fh14\"/>\n", margin, y - 4);

@@ -27,14 +27,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int warm_up = 4; // steps: the first launch of a kernel also loads it
+constexpr int warm_up = 4; // in steps; the first launch of a kernel also loads it
 constexpr std::size_t stages_of_step = 4;
 constexpr std::size_t steps_in_picture = 4;
 
 class HostClock {
 public:
   explicit HostClock(const cuevent::Driver& driver) : driver_(driver) {}
-  /// Does the work, and returns when it did.
+  /// Does the work, and returns when the work is done.
   HostSpan time(std::string name, const std::function<void()>& work) const {
     const cuevent::HostTime begin = now();
     work();
@@ -49,11 +49,11 @@ private:
 };
 
 struct Run {
-  int steps = 0; // that were run
+  int steps = 0; // the number of steps that ran
   Recording recording{};
 };
 
-/// Ends early if the user interrupts it.
+/// Ends early if the user presses Ctrl-C.
 Run run_loop(const gpu::Gpu& gpu, const TraceOptions& trace_options, const Interrupt& interrupt) {
   const int steps = trace_options.steps;
   const int kept = std::min(steps, trace_options.trace_steps);
@@ -114,14 +114,14 @@ Json json_of(const Run& run, bool interrupted) {
             {"uncertainty_us", microseconds(clock.uncertainty)}}}};
 }
 
-/// "-": standard output.
+/// The name that means standard output.
 constexpr const char* standard_output = "-";
 
-/// Writes the file if it has a name, notes in `files` what became of it, and returns false if nothing did.
+/// Writes the file if it has a name, and adds the result to `files`. Returns false if writing failed.
 bool write(const std::string& path, const std::string& content, Json& files) {
   if (path.empty()) return true;
   if (path == standard_output) {
-    std::fwrite(content.data(), 1, content.size(), stdout); // main looks for errors
+    std::fwrite(content.data(), 1, content.size(), stdout); // main checks for errors
     return true;
   }
   try {
@@ -135,14 +135,14 @@ bool write(const std::string& path, const std::string& content, Json& files) {
   }
 }
 
-/// What is wrong with the names of the files, or nothing.
+/// Returns what is wrong with the names of the files, or nothing.
 std::string mistake_in(const TraceOptions& options) {
   const auto file = [](const std::string& path) { return path == standard_output ? "/dev/stdout" : path; };
   const bool both = !options.trace_file.empty() && !options.svg_file.empty();
   if (both && are_same_file(file(options.trace_file), file(options.svg_file)))
-    return "--out and --svg name the same file: " + options.svg_file;
+    return "--out and --svg name the same file: " + options.svg_file + "; name two files";
   if (options.json && (options.trace_file == standard_output || options.svg_file == standard_output))
-    return "--json and a file named - would both be written to standard output";
+    return "--json and a file named - would both write to standard output: name a file";
   return {};
 }
 
@@ -153,8 +153,8 @@ ExitCode trace(const TraceOptions& options) {
     std::fprintf(stderr, "cuevent: %s\n", mistake.c_str());
     return usage;
   }
-  // The simulated driver reads this when it is loaded; other drivers do not know it. On its stepped
-  // clock nothing of this machine's own time is in the modelled times.
+  // The simulated driver reads this when it is loaded. Other drivers ignore it. On a stepped clock,
+  // the modelled times do not depend on the speed of this machine.
   setenv("CUEVENT_SIM_MODE", "stepped", 1);
 
   const Interrupt interrupt;
@@ -163,7 +163,7 @@ ExitCode trace(const TraceOptions& options) {
   const Recording& recording = run.recording;
   const bool interrupted = run.steps < options.steps;
   if (interrupted)
-    std::fprintf(stderr, "cuevent: interrupted after %d of %d steps; these steps are written\n", run.steps,
+    std::fprintf(stderr, "cuevent: interrupted after %d of %d steps; their results are written\n", run.steps,
                  options.steps);
   const bool stdout_is_file = options.trace_file == standard_output || options.svg_file == standard_output;
   std::FILE* const text = stdout_is_file ? stderr : stdout;
@@ -171,7 +171,7 @@ ExitCode trace(const TraceOptions& options) {
     std::fprintf(text, "%d steps on %s%s\n", run.steps, recording.device.c_str(),
                  recording.simulated ? ": simulated device, so all times are modelled, not measured" : "");
     training::print(recording.report, text);
-    std::fflush(text); // before anything can go wrong with the files
+    std::fflush(text); // before an error with the files can end the command
   }
 
   const Timeline timeline = timeline_of(recording);

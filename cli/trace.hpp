@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `cuevent trace`: a training loop, timed stage by stage.
+// `cuevent trace`: times a training loop stage by stage.
 #pragma once
 
 #include "exit_code.hpp"
@@ -10,7 +10,7 @@ namespace cli {
 
 struct TraceOptions {
   int steps = 200;
-  int trace_steps = 10'000;              // the last steps, which the trace has; about 700 bytes each
+  int trace_steps = 10'000;              // the number of last steps to trace; a step takes about 700 bytes
   std::string trace_file = "trace.json"; // empty: none; "-": standard output
   std::string svg_file = "timeline.svg"; // empty: none; "-": standard output
   bool json = false;

@@ -16,8 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using cuevent::DeviceTime;
 
-/// Begin and end events, not complete ones: slices that touch then have the same number in the file, and no
-/// rounding in a viewer can make them overlap.
+/// Writes begin and end events, not complete events. Slices that touch then have the same number in
+/// the file, so rounding in a viewer cannot make them overlap.
 class Writer {
 public:
   Writer(const Recording& recording, const Timeline& timeline) : recording_(recording), timeline_(timeline) {
@@ -65,7 +65,7 @@ private:
   };
 
   static long long nanoseconds(DeviceTime time) { return std::llround(time.count()); }
-  // A driver may give its device any name, in any encoding.
+  // The name of a device may have any encoding.
   static std::string dump(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
@@ -73,14 +73,13 @@ private:
   int pid(std::size_t track) const {
     return timeline_.tracks[track].kind == Track::Kind::stream ? streams_pid : host_pid;
   }
-  static int tid(std::size_t track) {
-    return static_cast<int>(track) + 10;
-  } // apart from the processes' numbers
+  /// Different from the numbers of the processes.
+  static int tid(std::size_t track) { return static_cast<int>(track) + 10; }
 
   static Json named(const char* what, const std::string& name, int process) {
     return {{"ph", "M"}, {"name", what}, {"pid", process}, {"args", {{"name", name}}}};
   }
-  /// One event a line, so that the file can be searched, and compared with another.
+  /// One event per line, so that the file can be searched and compared.
   void add(const Json& event) { events_ += (events_.empty() ? "\n" : ",\n") + dump(event); }
   void add(Json event, std::size_t track) {
     event["pid"] = pid(track);
@@ -88,7 +87,7 @@ private:
     add(event);
   }
   void add(Json event, std::size_t track, long long time) {
-    event["ts"] = static_cast<double>(time - first_) / 1000; // microseconds
+    event["ts"] = static_cast<double>(time - first_) / 1000; // in microseconds
     add(std::move(event), track);
   }
 
@@ -111,17 +110,18 @@ private:
       close();
   }
 
-  /// Right behind the begin of their slice: viewers sort by time, and look which slice is open then.
+  /// Directly after the begin of their slice, because viewers sort by time and look for the slice
+  /// that is open then.
   void add_flows(std::size_t track, std::size_t slice) {
     const auto found = ends_.find({track, slice});
     if (found == ends_.end()) return;
     const Slice& around = timeline_.tracks[track].slices[slice];
     const long long begin = nanoseconds(around.begin), end = nanoseconds(around.end);
     for (const FlowEnd& flow : found->second) {
-      // At its end a slice is no longer open.
+      // At its end, a slice is no longer open.
       const long long time = std::clamp(nanoseconds(flow.time), begin, std::max(begin, end - 1));
       Json event = {{"ph", flow.phase}, {"name", "wait"}, {"cat", "wait"}, {"id", flow.id + 1}};
-      if (*flow.phase == 'f') event["bp"] = "e"; // into the slice around it, not the next one
+      if (*flow.phase == 'f') event["bp"] = "e"; // ends in the enclosing slice, not in the next one
       add(std::move(event), track, time);
     }
   }
@@ -130,7 +130,7 @@ private:
   const Timeline& timeline_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<FlowEnd>> ends_; // by track and slice
   long long first_ = std::numeric_limits<long long>::max();
-  std::string events_; // as text, which takes far less memory
+  std::string events_; // as text, which takes much less memory
 };
 
 } // namespace

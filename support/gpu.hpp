@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The few driver calls, beside those of events, that the examples need. Nothing links libcuda: each is looked
-// up by name, once.
+// The few driver calls, in addition to event calls, that the examples need. Nothing links libcuda: each
+// function is looked up by name once.
 #pragma once
 
 #include <cuevent/driver_event.hpp>
@@ -14,7 +14,7 @@
 
 namespace gpu {
 
-/// A driver function. A call that fails throws cuevent's exception for it.
+/// A driver function. If a call fails, it throws cuevent's exception.
 template <class Function>
 class Call;
 template <class... Parameters>
@@ -27,7 +27,7 @@ public:
     if (const CUresult result = function_(arguments...); result != CUDA_SUCCESS) driver_.fail(result, name_);
   }
 
-  /// The same for destructors, which must not throw.
+  /// The same call for destructors, which must not throw.
   void or_report(Parameters... arguments) const noexcept {
     if (const CUresult result = function_(arguments...); result != CUDA_SUCCESS)
       cuevent::report_error(result, name_);
@@ -40,7 +40,7 @@ private:
   Function function_;
 };
 
-/// A handle, and the driver function that ends its life.
+/// A handle, and the driver function that destroys it.
 template <class Handle, class Function>
 class Owned {
 public:
@@ -61,8 +61,8 @@ using Module = Owned<CUmodule, PFN_cuModuleUnload_v2000>;
 using DeviceMemory = Owned<CUdeviceptr, PFN_cuMemFree_v3020>;
 using PinnedMemory = Owned<int*, PFN_cuMemFreeHost_v2000>;
 
-/// A device with its primary context, which is current on this thread for as long as this lives.
-/// Events do not need that; the calls here do.
+/// A device with its primary context, which is current on this thread during the lifetime of this object.
+/// Events do not need a current context, but the calls here do.
 struct Gpu {
   explicit Gpu(const cuevent::Driver& its = cuevent::Driver::instance(), int device = 0)
       : driver(its), context(cuevent::Context::primary(device, driver)) {}
@@ -85,7 +85,7 @@ struct Gpu {
   Call<PFN_cuModuleUnload_v2000> module_unload{driver, "cuModuleUnload", 2000};
   Call<PFN_cuModuleGetFunction_v2000> module_get_function{driver, "cuModuleGetFunction", 2000};
 
-  // What can be submitted to a stream.
+  // Work for a stream.
   Call<PFN_cuMemcpyHtoDAsync_v3020> copy_to_device{driver, "cuMemcpyHtoDAsync", 3020};
   Call<PFN_cuMemcpyDtoHAsync_v3020> copy_to_host{driver, "cuMemcpyDtoHAsync", 3020};
   Call<PFN_cuMemsetD8Async_v3020> fill{driver, "cuMemsetD8Async", 3020};
@@ -107,7 +107,7 @@ struct Gpu {
     stream_create(&handle, CU_STREAM_NON_BLOCKING);
     return {handle, stream_destroy};
   }
-  /// A stream whose work goes before that of the others.
+  /// A stream whose work has priority over other streams.
   Stream urgent_stream() const {
     int least = 0, greatest = 0;
     stream_priorities(&least, &greatest);
@@ -132,7 +132,7 @@ struct Gpu {
   }
 };
 
-/// A kernel of one thread that keeps its stream busy for as long as it is told.
+/// A kernel of one thread that keeps its stream busy for a given time.
 class BusyKernel {
 public:
   explicit BusyKernel(const Gpu& gpu) : gpu_(gpu) { gpu.module_get_function(&kernel_, module_, "busy"); }
@@ -168,14 +168,14 @@ again:
   CUfunction kernel_ = nullptr;
 };
 
-/// Holds a stream back until it is opened: what is submitted after the gate does not start before that. One
-/// at a time: all host functions may share one thread of the driver's, and a closed gate keeps it busy.
+/// Holds a stream back: work submitted after the gate does not start before the gate opens. Use one gate at a
+/// time: all host functions may share one thread of the driver, and a closed gate keeps that thread busy.
 class Gate {
 public:
   Gate(const Gpu& gpu, CUstream stream) {
     auto mine = std::make_unique<Opened>(opened_);
     gpu.launch_host_function(stream, wait, mine.get());
-    static_cast<void>(mine.release()); // the host function has it now
+    static_cast<void>(mine.release()); // the host function owns it now
   }
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The stages of a timer as a table.
+// Prints the stages of a timer as a table.
 #pragma once
 
 #include <cuevent/stage_timer.hpp>

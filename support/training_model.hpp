@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the training loop trains: copy in, forward, backward and optimizer, each a real copy or kernel, over two
-// streams and two buffers, and timed stage by stage.
+// The model of the training loop: copy in, forward, backward and optimizer. Each is a real copy or kernel.
+// They use two streams and two buffers, and each stage is timed.
 #pragma once
 
 #include "gpu.hpp"
@@ -19,11 +19,12 @@ using cuevent::StageId;
 using cuevent::StageScope;
 using cuevent::StageTimer;
 
-inline constexpr std::size_t count = 4 << 20; // ints of a batch: 16 MiB
+inline constexpr std::size_t count = 4 << 20; // integers in a batch: 16 MiB
 inline constexpr std::size_t bytes = count * sizeof(int);
 inline constexpr int layers = 8;
 
-/// The PTX of a kernel that sets each out[i] to `operation`, which makes %result of %x = x[i] and %y = y[i].
+/// The PTX of a kernel that sets each out[i] to %result. `operation` computes %result from %x = x[i] and
+/// %y = y[i].
 inline std::string kernel(const std::string& name, const std::string& operation) {
   return ".visible .entry " + name + R"((.param .u64 out, .param .u64 x, .param .u64 y) {
   .reg .b32 %block, %block_size, %thread, %i, %x, %y, %result;
@@ -56,7 +57,7 @@ inline const std::string ptx =
     ".version 7.0\n.target sm_50\n.address_size 64\n" + kernel("forward", "add.u32 %result, %x, %y;") +
     kernel("backward", "mad.lo.u32 %result, %x, 3, %y;") + kernel("optimizer", "add.u32 %result, %x, %y;");
 
-/// A model of one weight for each number of a batch. What it learns is of no use, but easy to check.
+/// A model with one weight for each number of a batch. The result is useless but easy to check.
 class Model {
 public:
   explicit Model(const gpu::Gpu& gpu, const cuevent::StageTimerOptions& options = {})
@@ -74,7 +75,7 @@ public:
 
   void reset() { gpu_.fill(weights_, 0, bytes, computing_); }
 
-  /// Submits one iteration, and waits for nothing.
+  /// Submits one iteration and does not wait.
   void step(int iteration) {
     const auto buffer = static_cast<std::size_t>(iteration % 2);
     timer_.wait(consumed_[buffer], copying_); // the buffer is free
@@ -84,26 +85,26 @@ public:
     }
     timer_.record(copied_[buffer], copying_);
 
-    timer_.wait(copied_[buffer], computing_); // the batch is there
+    timer_.wait(copied_[buffer], computing_); // the batch has been copied
     timer_.open(computing_, forward_stage_);
     launch(forward_, activations_, buffers_[buffer], weights_);
     for (int layer = 1; layer < layers; ++layer)
       launch(forward_, activations_, activations_, weights_);
     timer_.next(computing_, backward_stage_);
     launch(backward_, gradients_, activations_, buffers_[buffer]);
-    for (int layer = 1; layer < 2 * layers; ++layer) // for the activations, and for the weights
+    for (int layer = 1; layer < 2 * layers; ++layer) // for the activations and the weights
       launch(backward_, gradients_, gradients_, buffers_[buffer]);
     timer_.next(computing_, optimizer_stage_);
     timer_.record(consumed_[buffer], computing_);
     launch(optimizer_, weights_, weights_, gradients_);
     timer_.close(computing_);
 
-    timer_.poll(); // reads back what has completed by now
+    timer_.poll(); // reads the times of completed stages
   }
 
   StageTimer& timer() { return timer_; }
 
-  /// Whether the weights are what so many iterations make of them.
+  /// Whether the weights are the result of this number of iterations.
   bool is_right(int steps) {
     std::vector<int> weights(count);
     gpu_.copy_to_host(weights.data(), weights_, bytes, computing_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The events of CCCL, which are of two types.
+// CCCL's two types of event.
 #include "operations.hpp"
 
 #include <cuda/devices>

@@ -16,10 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the threads of one benchmark share. There is one benchmark at a time.
+/// The state that the threads of one benchmark share. Only one benchmark runs at a time.
 class Turns {
 public:
-  /// Returns once so many threads have come here. Spins first: who sleeps is late for the turn.
+  /// Returns once this many threads have arrived. Spins first, because a sleeping thread would start late.
   void meet(int threads) {
     const unsigned meeting = meeting_.load(std::memory_order_acquire);
     if (here_.fetch_add(1) + 1 == threads) {
@@ -31,7 +31,7 @@ public:
       if (spins > 2'000) sched_yield();
   }
 
-  /// The same for all threads between two meetings; written by the first of them.
+  /// The same for all threads between two meetings. The first thread writes it.
   std::vector<std::size_t> order;
   void shuffle(std::size_t contestants) {
     order.resize(contestants);
@@ -71,7 +71,8 @@ void run_round(benchmark::State& state, const std::vector<Contestant>& contestan
       Workload& workload = *workloads[i];
       const int count = contestants[i].calls != 0 ? contestants[i].calls : calls;
       workload.prepare();
-      workload.run(1 + count / 8); // the code and the data of this one are back in the caches
+      // Brings the code and the data of this contestant back into the caches.
+      workload.run(1 + count / 8);
       turns.meet(state.threads());
       const Clock::time_point start = Clock::now();
       workload.run(count);
@@ -93,7 +94,7 @@ void run_round(benchmark::State& state, const std::vector<Contestant>& contestan
 void compete(benchmark::State& state, const std::vector<Contestant>& contestants, int calls) {
   try {
     run_round(state, contestants, calls);
-  } catch (const std::exception& error) { // the other threads would wait for this one for ever
+  } catch (const std::exception& error) { // without an exit, the other threads would wait forever
     std::fprintf(stderr, "%s\n", error.what());
     std::_Exit(1);
   }

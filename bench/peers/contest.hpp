@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How implementations of one operation are compared: in turns, so that each ratio is of one moment.
+// Compares implementations of one operation. They take turns, so that each ratio compares the same moment.
 #pragma once
 
 #include "testbed.hpp"
@@ -11,7 +11,7 @@
 
 namespace peers {
 
-/// One operation by one implementation, on one lane. Made and used on one thread.
+/// One operation of one implementation, on one lane. Made and used on one thread.
 class Workload {
 public:
   Workload() = default;
@@ -21,13 +21,13 @@ public:
 
   virtual void prepare() {} ///< before each turn, not timed
   virtual void run(int calls) = 0;
-  virtual void finish() {} ///< after each turn, when all threads have had theirs; not timed
+  virtual void finish() {} ///< after each turn, when all threads have finished theirs; not timed
 };
 
 struct Contestant {
   const char* name;
   std::unique_ptr<Workload> (*make)(Lane&);
-  int calls = 0; ///< of a turn, where a call is so quick that it takes more than the others'
+  int calls = 0; ///< per turn; 0 means the same number as the other contestants
 };
 
 template <class Kind>
@@ -35,13 +35,13 @@ std::unique_ptr<Workload> make(Lane& lane) {
   return std::make_unique<Kind>(lane);
 }
 
-/// Runs a round: as often as `state` iterates, all contestants have one turn each of `calls` calls,
-/// or of their own number, in an order that is shuffled anew each time; on all threads at once. A
-/// counter of each contestant's name is the median, over its turns, of the ns of a call, as each
-/// thread sees it. So each repetition of the benchmark is a round, and a ratio is taken within one.
+/// Runs a round. For each iteration of `state`, all contestants have one turn on all threads at the same
+/// time, in a newly shuffled order. A turn makes `calls` calls, or the contestant's own number of calls. A
+/// counter with the contestant's name is the median over its turns of the ns per call, as each thread sees
+/// it. Each repetition of the benchmark is a round, and a ratio is taken within one round.
 void compete(benchmark::State& state, const std::vector<Contestant>& contestants, int calls);
 
-/// The compiler knows nothing of the value from here on, as it does not in a real caller.
+/// The compiler can assume nothing about the value from here on, as in a real caller.
 template <class Value>
 [[gnu::always_inline]] inline void hide(Value& value) {
   asm volatile("" : "+m"(value) : : "memory");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// cuevent, and what its creation costs where the context is owned, or has to be made current.
+// cuevent, and the cost of creation if the context is owned or has to be made current.
 #include "operations.hpp"
 
 #include <cuevent/driver_event.hpp>
@@ -62,9 +62,9 @@ public:
   }
 };
 
-/// What the driver asks for at least; and with the questions of one who may not know which context
-/// is current, nor whether the event's still exists: pushing one that does not, and destroying an
-/// event of it, can crash.
+/// The minimum of driver calls. With `asking`, adds the queries of a program that does not know which
+/// context is current or whether the event's context still exists: pushing a dead context, or destroying an
+/// event of one, can crash.
 template <bool asking>
 class RawPushed : public CreateDestroyPushed {
 public:

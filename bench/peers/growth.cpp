@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the cost of a call grows with the events that are alive, with the streams, and with the threads.
+// How the cost of a call grows with the number of live events, streams and threads.
 #include "operations.hpp"
 
 #include <cuevent/event_pool.hpp>
@@ -17,11 +17,11 @@ using cuevent::DriverEvent;
 using cuevent::TimelineFence;
 
 struct Size {
-  std::size_t events, streams; // each thread's own
+  std::size_t events, streams; // per thread
   bool operator==(const Size&) const = default;
 };
 
-/// Events on lease from a pool, each recorded once on a stream of its own or one that it shares.
+/// Events leased from a pool. Each was recorded once on a stream, which other events may share.
 class Crowd {
 public:
   Crowd(const Testbed& place, Size its_size)
@@ -67,7 +67,7 @@ public:
   std::vector<CUstream> streams;
   cuevent::EventPool pool;
   std::vector<DriverEvent> events;
-  std::vector<TimelineFence> fences; // one a stream
+  std::vector<TimelineFence> fences; // one per stream
   std::vector<std::uint64_t> tickets;
 
 private:
@@ -75,7 +75,7 @@ private:
   std::vector<cuevent::PooledEvent> leases_;
 };
 
-/// The thread's own, kept for the next round.
+/// The crowd of the thread, kept for the next round.
 Crowd& crowd_of(const Lane& lane, Size size) {
   static auto& crowds = *new std::array<std::unique_ptr<Crowd>, most_threads>;
   std::unique_ptr<Crowd>& crowd = crowds[static_cast<std::size_t>(&lane - lane.testbed.lanes.data())];
@@ -86,24 +86,24 @@ Crowd& crowd_of(const Lane& lane, Size size) {
   return *crowd;
 }
 
-thread_local Size size_now; // of the benchmark that runs
+thread_local Size size_now; // of the running benchmark
 
-/// In a turn, so many events are picked. With the lead-in fewer than a stream's queue takes.
+/// The events picked in a turn. Together with the lead-in, they are fewer than a stream's queue takes.
 constexpr int most_calls = 512;
 
 struct Pick {
   std::size_t event, stream;
 };
 
-/// One for all, so that no two workloads pick the same.
+/// One for all workloads, so that no two of them pick the same events.
 thread_local std::minstd_rand random_number(2026);
 
-/// Does `call` for one pick after the other.
+/// Runs `call` for one pick after another.
 template <void (*call)(Crowd&, Pick)>
 class OfCrowd : public Workload {
 public:
   explicit OfCrowd(Lane& lane) : crowd_(crowd_of(lane, size_now)) {}
-  /// Others each time, so that a large crowd is found in memory and not in the caches.
+  /// Picks new events each time, so that a large crowd comes from memory and not from the caches.
   void prepare() override {
     for (Pick& pick : picks_) {
       pick.event = random_number() % crowd_.size.events;
@@ -162,7 +162,7 @@ void grow(benchmark::State& state) {
   };
   size_now = {static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1))};
   compete(state, contestants,
-          state.threads() == 1 ? most_calls : 64); // a call takes far longer with many threads
+          state.threads() == 1 ? most_calls : 64); // a call takes much longer with many threads
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The driver's events as seen by cuevent, by its peers and by a bare call, in one run. bench/compare-peers runs it,
-// and makes tables and pictures of what it writes.
+// The driver's events through cuevent, its peers and bare calls, in one run. bench/compare-peers
+// runs this program and makes tables and pictures from its output.
 #include "operations.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 struct Peer {
   const char* name;
-  void (*enter)(Entries&); // null where its headers were not found when this was configured
+  void (*enter)(Entries&); // null if its headers were not found at configuration
 };
 
 constexpr Peer others[] = {
@@ -35,7 +35,7 @@ constexpr Peer others[] = {
 #endif
 };
 
-/// In the order of the table: the driver's own first.
+/// In the order of the table. The bare driver comes first.
 Entries enter_all(const Testbed& testbed) {
   Entries entries;
   enter_raw(entries);
@@ -47,7 +47,7 @@ Entries enter_all(const Testbed& testbed) {
       if (peer.enter == nullptr)
         state = "not found when the benchmark was configured";
       else if (testbed.simulated)
-        state = "left out: there is no driver but the simulated one";
+        state = "left out: it needs a real driver";
       else
         peer.enter(entries);
     } catch (const std::exception& error) {
@@ -59,7 +59,7 @@ Entries enter_all(const Testbed& testbed) {
   return entries;
 }
 
-/// One benchmark an operation, in which whoever has an entry for it takes turns.
+/// One benchmark per operation. All implementations that have an entry for it take turns.
 void register_operations(const Entries& entries) {
   for (auto first = entries.begin(); first != entries.end(); ++first) {
     const auto same = [first](const Entry& entry) {
@@ -70,7 +70,7 @@ void register_operations(const Entries& entries) {
     for (const Entry& entry : entries)
       if (same(entry)) contestants.push_back(entry.contestant);
     for (const int threads : {1, 2, 4, 8, 16}) {
-      // With many threads a call takes far longer, and fewer are enough.
+      // With many threads a call takes much longer, so fewer calls are enough.
       const int calls = threads == 1 ? first->calls : std::min(first->calls, 64);
       benchmark::RegisterBenchmark(
           first->operation,
@@ -95,7 +95,7 @@ int main(int argc, char** argv) try {
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   std::fflush(nullptr);
-  std::_Exit(0); // what PyTorch's libraries do at an exit can end in an abort
+  std::_Exit(0); // the exit handlers of PyTorch's libraries may abort
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The operations, each written once for all implementations.
 //
-// An implementation is a struct with
-//   Stream                       what its members take for a stream, and stream(CUstream), which makes one
+// An implementation is a struct with these members:
+//   Stream                       the type that its members take as a stream; stream(CUstream) makes one
 //   Event<timed>                 Event(const Lane&), record(Stream), wait(Stream), query(), synchronize() and, if
-//                                timed, elapsed(end); nothing in it but the call that is measured
+//                                timed, elapsed(end). They contain only the call that is measured.
 #pragma once
 
 #include "contest.hpp"
@@ -22,7 +22,7 @@ inline void expect(bool right, const char* what) {
 template <class Peer, bool timed = false>
 using EventOf = typename Peer::template Event<timed>;
 
-/// An operation with the lane's streams, which are empty before each turn.
+/// An operation on the lane's streams, which are empty before each turn.
 template <class Peer>
 class OnStreams : public Workload {
 public:
@@ -127,7 +127,7 @@ private:
   EventOf<Peer> event_{this->lane_};
 };
 
-/// One stream waits for an event of another, which has completed.
+/// One stream waits for a completed event of another stream.
 template <class Peer>
 class Wait : public OnStreams<Peer> {
 public:
@@ -183,7 +183,7 @@ public:
   }
 };
 
-/// The other stream goes on behind this one, and this one behind the other: two records and two waits.
+/// Each of two streams waits for the other: two records and two waits.
 template <class Peer>
 class ForkJoin : public OnStreams<Peer> {
 public:
@@ -204,7 +204,7 @@ private:
   EventOf<Peer> fork_{this->lane_}, join_{this->lane_};
 };
 
-/// A thousand events are recorded, and the host waits for the last of them.
+/// Records a thousand events, and waits on the host for the last of them.
 template <class Peer>
 class ThousandRecords : public OnStreams<Peer> {
 public:
@@ -227,7 +227,7 @@ private:
   std::deque<EventOf<Peer>> events_;
 };
 
-/// What an implementation enters for an operation.
+/// The entry of an implementation for an operation.
 struct Entry {
   const char* operation;
   int calls; ///< in a turn of one thread alone; with what a lead-in adds, fewer submissions than a stream's queue takes
@@ -254,14 +254,14 @@ void enter(Entries& entries, const char* name) {
   entries.insert(entries.end(), std::begin(all), std::end(all));
 }
 
-// The implementations. Those of others throw if they do not work on this machine.
+// The implementations. Those of other projects throw if they do not work on this machine.
 void enter_raw(Entries& entries);
 void enter_cuevent(Entries& entries);
 void enter_runtime(Entries& entries);
 void enter_torch(Entries& entries);
 void enter_cccl(Entries& entries);
 
-/// How cost grows with the number of events, streams and threads.
+/// How the cost grows with the number of events, streams and threads.
 void register_growth();
 
 } // namespace peers

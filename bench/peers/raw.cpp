@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The driver's functions, called through the pointers of the table that cuevent calls.
+// The driver's functions, called through the same pointers that cuevent calls.
 #include "operations.hpp"
 
 namespace peers {
 
 namespace {
 
-/// `copy` tells apart two instances of the same code: the second is the control.
+/// `copy` distinguishes two instances of the same code. The second instance is the control.
 template <int copy>
 struct Raw {
   using Stream = CUstream;

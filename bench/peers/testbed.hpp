@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where all implementations do the same: device 0, its primary context, and the streams of each thread.
+// What all implementations share: device 0, its primary context, and the streams of each thread.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -14,7 +14,7 @@ constexpr std::size_t most_threads = 16;
 
 class Testbed;
 
-/// What one thread works on. No two threads share any of it.
+/// The objects of one thread. Threads share none of them.
 class Lane {
 public:
   explicit Lane(const Testbed& testbed);
@@ -23,12 +23,12 @@ public:
   const Testbed& testbed;
   CUstream stream, other;
 
-  /// Waits until both streams have done everything. A stream takes about 1,020 submissions that
-  /// have not run yet, and makes the next one wait: nobody may be timed then.
+  /// Waits until both streams are idle. A stream blocks the next submission after about 1,020 that
+  /// have not run, and no such submission may be timed.
   void drain() const;
 
-  /// What is submitted to `stream` from here on does not run before open(). By a value that the
-  /// stream waits for, so that neither the device nor a host thread is busy with it.
+  /// Work submitted to `stream` from now on does not run before open(). The stream waits for a
+  /// value in memory, so neither the device nor a host thread is busy.
   void hold();
   void open();
 
@@ -37,13 +37,13 @@ private:
   std::uint32_t opened_ = 0;
 };
 
-/// For ever, as the driver may go before static objects do.
+/// Never destroyed, because the driver may go before static objects.
 class Testbed {
 public:
   static Testbed& instance();
 
   cuevent::Driver driver;
-  /// The driver of this process is a library of its own, which no other implementation would find.
+  /// The driver of this process is a library of its own that no other implementation would find.
   bool simulated;
   cuevent::Context context = cuevent::Context::primary(0, driver);
   cuevent::Context borrowed = cuevent::Context::borrow(context.native_handle(), driver);

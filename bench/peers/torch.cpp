@@ -15,7 +15,7 @@ struct Torch {
   template <bool timed>
   class Event {
   public:
-    explicit Event(const Lane&) { event_.create(0); } // which its first record would do
+    explicit Event(const Lane&) { event_.create(0); } // otherwise its first record would do this
 
     void record(const Stream& stream) { event_.record(stream); }
     void wait(const Stream& stream) { event_.block(stream); }

@@ -17,7 +17,7 @@ struct Api {
 #undef ROW
   PFN_cuGetProcAddress_v12000 GetProcAddress = nullptr;
 
-  // The library is never unloaded. A function that the driver lacks stays null.
+  // The library is never unloaded. A function that the driver lacks is null.
   static Api load(const std::string& library);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What each call does while a capture is active, in each capture mode: on the capturing thread, on another
-// thread, beside a capture of a blocking stream, and once the capture is invalidated.
+// Calls during a capture, in each capture mode: on the capturing thread, on another thread, in addition to a
+// capture of a blocking stream, and after the capture is invalidated.
 
 #include "scene.hpp"
 
@@ -9,13 +9,13 @@
 namespace transcript {
 namespace {
 
-float ms = 0; // nobody looks at it
+float ms = 0; // nobody reads this result
 
 CUresult exchange(const Api& cu, CUstreamCaptureMode& mode) {
   return cu.ThreadExchangeStreamCaptureMode(&mode);
 }
 
-// Makes the call with the calling thread in another mode.
+// Makes the call while the calling thread is in another mode.
 template <CUstreamCaptureMode mode, Call call>
 CUresult in_mode(Scene& scene) {
   CUstreamCaptureMode other = mode;
@@ -180,8 +180,7 @@ CUresult capture_info(Scene& s) {
   return result;
 }
 
-// Hands a user object to the graph under capture, which may have been invalidated since the graph
-// was asked for.
+// Hands a user object to the graph under capture. The graph may be invalidated after the test gets it.
 CUresult retain_on_graph(Scene& s, bool invalidate) {
   CUstreamCaptureStatus status{};
   CUgraph graph = nullptr;
@@ -228,7 +227,7 @@ CUresult ctx_synchronize(Scene& s) {
   return s.cu.CtxSynchronize();
 }
 CUresult ctx_create(Scene& s) {
-  s.gate.open(); // a context cannot be destroyed while a stream of another is held
+  s.gate.open(); // a context cannot be destroyed while a stream of another context is held
   CUcontext context = nullptr;
   const CUresult result = s.cu.CtxCreate(&context, 0, s.lab.device);
   if (context != nullptr) s.cu.CtxDestroy(context);
@@ -484,7 +483,7 @@ const Probe on_another_thread[] = {
     {"end", end},
 };
 
-// What has to do with the legacy stream, which a blocking stream in capture makes unusable.
+// Calls that involve the legacy stream, which cannot be used while a blocking stream captures.
 const Probe with_default_streams[] = {
     {"record_stream_0", record_stream_0},
     {"record_legacy", record_legacy},
@@ -570,7 +569,7 @@ template <std::size_t mode>
 void invalidated(Lab& lab) {
   for (const Probe& item : once_invalidated) {
     probe(lab, item.name, capture_modes[mode].value, [&](Scene& scene) {
-      lab.cu.EventQuery(scene.captured); // the one misuse that every mode punishes
+      lab.cu.EventQuery(scene.captured); // the only misuse that invalidates in every mode
       return item.call(scene);
     });
   }

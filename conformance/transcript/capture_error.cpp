@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The ways in which a capture goes wrong, what each leaves behind, and what its events are worth once it is
-// over.
+// How a capture fails, what each failure leaves behind, and what the events of a finished capture answer.
 
 #include "scene.hpp"
 
@@ -75,7 +74,7 @@ void modes(Lab& lab) {
   lab.shows("other_thread.before", static_cast<int>(elsewhere));
 }
 
-// A fork, and what it takes to join it.
+// What is needed to join a fork.
 void joining(Lab& lab) {
   const auto scene = [&lab](const char* name, const std::function<void(Scene&)>& act) {
     Scene s(lab, thread_local_mode);
@@ -188,7 +187,7 @@ void threads(Lab& lab) {
   lab.is("begin_elsewhere.query_afterwards", eventually([&] { return lab.cu.EventQuery(event); }));
 }
 
-// Two captures at once: whom a forbidden call hits.
+// Two captures at the same time: which of them a forbidden call invalidates.
 void side_by_side(Lab& lab) {
   const Api& cu = lab.cu;
   Stream first(lab);
@@ -232,7 +231,7 @@ void side_by_side(Lab& lab) {
   }
 }
 
-// The events of a capture that is over.
+// The events of a finished capture.
 void afterwards(Lab& lab) {
   const Api& cu = lab.cu;
   for (const bool invalidated : {false, true}) {
@@ -275,10 +274,10 @@ void afterwards(Lab& lab) {
   }
 }
 
-// A plain record of an event that is pending outside does not disturb its earlier waits.
+// A plain record of an event that is pending outside the capture does not affect earlier waits for it.
 void recorded_before(Lab& lab) {
   const Api& cu = lab.cu;
-  Scene s(lab, CU_STREAM_CAPTURE_MODE_RELAXED); // in which the waiting stream may be queried
+  Scene s(lab, CU_STREAM_CAPTURE_MODE_RELAXED); // in this mode the waiting stream may be queried
   Stream waiter(lab);
   cu.StreamWaitEvent(waiter, s.pending, 0);
   lab.is("record_pending_event", cu.EventRecord(s.pending, s.origin));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The running program, started once more to play one scenario in a process of its own.
+// A second process of the running program, which plays one scenario.
 #pragma once
 
 #include "lab.hpp"
@@ -17,9 +17,9 @@ public:
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  std::optional<std::string> read_line(); // from its standard output; nothing at the end
+  std::optional<std::string> read_line(); // from its standard output; empty at the end
   void say(const std::string& line);      // to its standard input
-  std::string finish();                   // waits for its end: "exited 0", "killed by signal 11"
+  std::string finish();                   // waits until it ends: "exited 0", "killed by signal 11"
 
 private:
   pid_t pid_ = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which calls need a current context, which one they act in, and what they do to the context stack.
+// Which calls need a current context, in which context they act, and how they change the context stack.
 
 #include "lab.hpp"
 
@@ -13,7 +13,7 @@ struct DefaultStream {
 const DefaultStream default_streams[] = {
     {"stream_0", nullptr}, {"legacy", CU_STREAM_LEGACY}, {"per_thread", CU_STREAM_PER_THREAD}};
 
-// Whose context the call gives: the home context, the second one, or none.
+// The context that the call returns: the home context, the second one, or none.
 std::string owner(Lab& lab, const std::function<CUresult(CUcontext*)>& call) {
   CUcontext context = nullptr;
   const CUresult result = call(&context);
@@ -22,7 +22,7 @@ std::string owner(Lab& lab, const std::function<CUresult(CUcontext*)>& call) {
   return context == lab.home ? "home" : context == lab.second_context() ? "second" : "other";
 }
 
-// Everything that is made in the home context, called while `current` is.
+// Calls with every kind of object of the home context, while `current` is current.
 void calls(Lab& lab, CUcontext current) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -159,7 +159,7 @@ void second(Lab& lab) { calls(lab, lab.second_context()); }
 
 void own(Lab& lab) { calls(lab, lab.home); }
 
-// The context of what is made, and of what is used with it.
+// The context of a new object, and of the objects used with it.
 void mixed(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -195,7 +195,7 @@ void mixed(Lab& lab) {
   lab.is("wait.orders.after", cu.StreamSynchronize(stream));
 }
 
-// The stack of the thread.
+// The context stack of the thread.
 void stack(Lab& lab) {
   const Api& cu = lab.cu;
   const CUcontext second = lab.second_context();
@@ -228,7 +228,7 @@ void stack(Lab& lab) {
   lab.shows("id.differs", first_id != second_id);
 }
 
-// No call about events, streams or the capture mode wakes the primary context of the device.
+// No call about events, streams or the capture mode activates the primary context of the device.
 void primary_context(Lab& lab) {
   const Api& cu = lab.cu;
   const auto active = [&] {
@@ -272,7 +272,7 @@ void primary_context(Lab& lab) {
   lab.is("release_too_often", cu.DevicePrimaryCtxRelease(lab.device));
 }
 
-// Making and destroying a context while a stream of another one is held.
+// Making and destroying a context while a stream of another context is held.
 void while_held(Lab& lab) {
   const Api& cu = lab.cu;
   Stream held(lab);
@@ -325,7 +325,7 @@ void current_elsewhere(Lab& lab) {
   lab.is("destroy_event_at_home", cu.EventDestroy(event));
 }
 
-// Leaving a context that died while it was current, by popping it.
+// Popping a context that died while it was current.
 void pop_dead_context(Lab& lab) {
   const Api& cu = lab.cu;
   CUcontext made = nullptr;
@@ -339,7 +339,7 @@ void pop_dead_context(Lab& lab) {
   lab.shows("then_home_is_current", current == lab.home);
 }
 
-// Making an event where the current context is dead: seen to end in a crash later on.
+// Makes an event while the current context is dead. The process was seen to crash later.
 void create_in_dead_context(Lab& lab) {
   const Api& cu = lab.cu;
   CUcontext made = nullptr;

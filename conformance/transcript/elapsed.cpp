@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Elapsed times, of both versions of the call: which pairs have one, and which error wins.
+// Elapsed times, with both versions of the call: which pairs have a time, and which error wins.
 
 #include "lab.hpp"
 

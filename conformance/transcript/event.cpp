@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One event: how it is made, what it says in each of its states, and which record a wait means.
+// One event: how it is made, what it answers in each of its states, and which record a wait refers to.
 
 #include "lab.hpp"
 
@@ -82,7 +82,7 @@ void null_result(Lab& lab) {
   lab.is("stream_is_capturing", lab.cu.StreamIsCapturing(nullptr, nullptr));
 }
 
-// No result wanted from calls that do not check: seen to crash.
+// A null result in calls that do not check for it: seen to crash.
 void null_result_unchecked(Lab& lab) {
   lab.is("exchange_mode", lab.cu.ThreadExchangeStreamCaptureMode(nullptr));
 }
@@ -96,7 +96,7 @@ void never_recorded(Lab& lab) {
     lab.is(name + ".query", cu.EventQuery(event));
     lab.is(name + ".synchronize", cu.EventSynchronize(event));
     lab.is(name + ".wait", cu.StreamWaitEvent(stream, event, 0));
-    // Not at once: the wait for an interprocess event goes to the device even so.
+    // Not immediately: the wait for an interprocess event goes to the device in this case too.
     lab.is(name + ".stream_query", eventually([&] { return cu.StreamQuery(stream); }));
   }
 }
@@ -141,7 +141,7 @@ void stream_destroyed(Lab& lab) {
   lab.is("record_again", cu.EventRecord(event, another));
 }
 
-// A wait keeps the record that it found, whatever becomes of the event.
+// A wait keeps the record that it found, even if the event changes or goes.
 void binding(Lab& lab) {
   const Api& cu = lab.cu;
   {

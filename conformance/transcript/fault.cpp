@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// After a kernel wrote to an illegal address: which call is told, and what every other call says from then
-// on.
+// After a kernel wrote to an illegal address: which call reports it, and what every later call answers.
 
 #include "lab.hpp"
 
@@ -93,7 +92,7 @@ void told_by_query(Lab& lab) {
   Fault fault(lab);
   const Api& cu = lab.cu;
   float ms = 0;
-  std::this_thread::sleep_for(300ms); // the fault has happened, and nobody has been told
+  std::this_thread::sleep_for(300ms); // the fault has happened, and no call has reported it
   lab.is("untold.query.completed_before", cu.EventQuery(fault.before));
   lab.is("untold.elapsed.completed_before", cu.EventElapsedTime(&ms, fault.before, fault.before_end));
   lab.is("query", eventually([&] { return cu.EventQuery(fault.after); }));
@@ -114,7 +113,7 @@ void told_by_stream(Lab& lab) {
   fault.stream.release();
 }
 
-// The version 2 call promises no news of the device.
+// The version 2 call does not report the fault.
 void told_by_elapsed(Lab& lab) {
   Fault fault(lab);
   float ms = 0;
@@ -130,7 +129,7 @@ void told_by_elapsed(Lab& lab) {
   fault.stream.release();
 }
 
-// Which of the calls that create and destroy are the first to be told.
+// Which of the calls that create and destroy report the fault first.
 void told_by_create(Lab& lab) {
   Fault fault(lab);
   std::this_thread::sleep_for(300ms);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Graphs with event nodes: adding, reading back, re-pointing, launching; who keeps what alive.
+// Graphs with event nodes: adding, reading, changing the event, launching; who keeps what alive.
 
 #include "lab.hpp"
 
@@ -87,7 +87,7 @@ void nodes(Lab& lab) {
   lab.is("add_wait.event_of_another_context", cu.GraphAddEventWaitNode(&node, graph, nullptr, 0, theirs));
 }
 
-// A change in the exec does not show in the graph, nor the other way round.
+// A change in the exec does not change the graph, and a change in the graph does not change the exec.
 void exec(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -128,7 +128,7 @@ void exec(Lab& lab) {
     Event theirs(lab);
     lab.is("set_record.event_of_another_context", cu.GraphExecEventRecordNodeSetEvent(exec, node, theirs));
   }
-  // Whatever was taken of these: only events that still live are launched.
+  // Whatever the exec accepted above: now it only refers to events that are alive.
   lab.is("set_record.back", cu.GraphExecEventRecordNodeSetEvent(exec, node, in_exec));
   lab.is("set_wait.back", cu.GraphExecEventWaitNodeSetEvent(exec, wait, in_exec));
   lab.is("graph_destroy", graph.destroy());
@@ -138,7 +138,7 @@ void exec(Lab& lab) {
   lab.is("launch_null", cu.GraphLaunch(nullptr, stream));
 }
 
-// The nodes of a graph that is destroyed name nothing in its exec any more.
+// Once a graph is destroyed, its node handles no longer name nodes of its exec.
 void nodes_of_destroyed(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -163,7 +163,7 @@ void nodes_of_destroyed(Lab& lab) {
   cu.GraphDestroy(clone);
 }
 
-// What an event says that only graphs record.
+// An event that only graphs record.
 void launches(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -201,7 +201,7 @@ void launches(Lab& lab) {
   lab.shows("after.is_positive", ms >= 0);
   lab.is("after.event_set_since", cu.EventElapsedTime(&ms, next, next));
   {
-    // An event recorded by hand after a launch belongs to that record, until the next launch.
+    // After a plain record that follows a launch, the event belongs to that record until the next launch.
     Stream held(lab);
     const Gate gate(lab, held);
     cu.EventRecord(start, held);
@@ -259,7 +259,7 @@ int destroyed_by_now(int expected) {
   return destroyed;
 }
 
-// A user object goes when the last graph and the last exec that hold it have gone.
+// A user object is destroyed after the last graph and the last exec that hold it.
 void user_objects(Lab& lab) {
   const Api& cu = lab.cu;
   const auto retain = [&](Graph& graph, const char* name) {
@@ -353,7 +353,7 @@ void user_objects(Lab& lab) {
     lab.shows("in_capture.after_graph", destroyed_by_now(1));
   }
   {
-    // Taken away from the graph while it is instantiated, and then given back.
+    // Taken from the graph while the graph is being instantiated, and then given back.
     Graph graph(lab);
     graph.record(event);
     destroyed = 0;
@@ -379,7 +379,7 @@ void user_objects(Lab& lab) {
                               &object, &destroyed, [](void*) {}, 1, 0));
 }
 
-/// Instantiates what was captured, launches it, and asks what the events that it records say of each other.
+/// Instantiates and launches the captured graph, and asks for the times between the events that it records.
 CUgraphExec launched_once(Lab& lab, CUgraph graph, CUstream stream, CUevent from, CUevent to) {
   const Api& cu = lab.cu;
   CUgraphExec exec = nullptr;
@@ -392,7 +392,7 @@ CUgraphExec launched_once(Lab& lab, CUgraph graph, CUstream stream, CUevent from
   return exec;
 }
 
-// Nodes that are added to the graph of a capture, beside what the stream does.
+// Nodes that are added to the graph of a capture in addition to the work of the stream.
 void beside_captured(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -435,7 +435,7 @@ void beside_captured(Lab& lab) {
   cu.GraphDestroy(graph);
 }
 
-// What a capture with external records is as a graph.
+// The graph of a capture with external records.
 void captured(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);

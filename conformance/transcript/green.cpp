@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Green contexts, as far as events need them.
+// Green contexts, as far as they concern events.
 
 #include "lab.hpp"
 

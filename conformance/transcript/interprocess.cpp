@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Events made with CU_EVENT_INTERPROCESS, in the process that made them and in one that imported them: a stream of
-// another context that waits for one crashes the process. Each case has a process of its own.
+// Events made with CU_EVENT_INTERPROCESS, in the process that made them and in one that imported them. If a
+// stream of another context waits for such an event, the process crashes, so each case has its own process.
 
 #include "child.hpp"
 #include "ipc_handle.hpp"
@@ -13,7 +13,7 @@ enum class State { never, done, pending, exported };
 
 constexpr unsigned shared_flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
-// Contexts and streams end with the process.
+// The end of the process destroys contexts and streams.
 CUcontext context_of(Lab& lab, Where where) {
   if (where == Where::same) return lab.home;
   if (where == Where::second) return lab.second_context();
@@ -29,7 +29,7 @@ CUstream stream_of(Lab& lab, CUcontext context) {
   return Stream(lab).release();
 }
 
-// The event of a case, with the work that it marks.
+// The event of a case, and the work that it marks.
 struct Shared {
   Shared(Lab& lab, State state) : event(lab, shared_flags), stream(lab), gate(lab, stream) {
     if (state == State::done) gate.open();
@@ -55,7 +55,7 @@ void wait(Lab& lab) {
   finish(lab, shared, stream);
 }
 
-// On the default streams of another context, which is current.
+// On the default streams of another context, while that context is current.
 template <int stream>
 void wait_on_default(Lab& lab) {
   Shared shared(lab, State::done);
@@ -63,7 +63,7 @@ void wait_on_default(Lab& lab) {
   lab.is("wait", lab.cu.StreamWaitEvent(reinterpret_cast<CUstream>(stream), shared.event, 0));
 }
 
-// What the driver refuses for another reason before it looks at the event.
+// Calls that the driver refuses for another reason before it looks at the event.
 void refused_first(Lab& lab) {
   const Api& cu = lab.cu;
   Shared shared(lab, State::done);
@@ -86,7 +86,7 @@ void refused_first(Lab& lab) {
   lab.is("synchronize", cu.EventSynchronize(shared.event));
 }
 
-// The legacy stream of a context in which a blocking stream is being captured.
+// The legacy stream of a context while a blocking stream of that context captures.
 void refused_beside_capture(Lab& lab) {
   const Api& cu = lab.cu;
   Shared shared(lab, State::done);
@@ -98,7 +98,7 @@ void refused_beside_capture(Lab& lab) {
   lab.is("end", end_capture(lab, blocking));
 }
 
-// A record whose predecessor on another stream is pending waits for it.
+// A record waits for the previous record if that one is pending on another stream.
 void record_again(Lab& lab) {
   const Api& cu = lab.cu;
   Shared shared(lab, State::pending);
@@ -110,7 +110,7 @@ void record_again(Lab& lab) {
   lab.is("query.afterwards", cu.EventQuery(shared.event));
 }
 
-// The event outlives its context.
+// An event outlives its context.
 void destroyed_context(Lab& lab) {
   const Api& cu = lab.cu;
   CUcontext context = nullptr;
@@ -140,7 +140,7 @@ void wait_context_refused_first(Lab& lab) {
   lab.is("end", end_capture(lab, stream));
 }
 
-// A green context of the device's primary context.
+// A green context on the device's primary context.
 struct Green {
   explicit Green(Lab& lab) : primary(context_of(lab, Where::primary)) {
     const Api& cu = lab.cu;
@@ -152,7 +152,7 @@ struct Green {
     lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
     lab.must(cu.GreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0), "stream");
   }
-  // An interprocess event made with `current` current, recorded and done.
+  // An interprocess event made while `current` is current, recorded and complete.
   static CUevent event_of(Lab& lab, CUcontext current) {
     const Current guard(lab, current);
     Shared shared(lab, State::done);
@@ -214,7 +214,7 @@ void ctx_wait_of_primary_for_green_event(Lab& lab) {
 }
 #endif
 
-// As nodes of a graph that is launched in another context.
+// Nodes of a graph that is launched in another context.
 template <Where where>
 void graph(Lab& lab) {
   const Api& cu = lab.cu;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned shared_flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
-// Passes on the lines of the far side until it asks to be answered.
+// Passes on the lines of the other process until that process asks for an answer.
 bool relay(Lab& lab, Child& child) {
   while (const auto line = child.read_line()) {
     if (*line == "?") return true;
@@ -50,7 +50,7 @@ void in_one_process(Lab& lab) {
   lab.is("open.no_context", cu.IpcOpenEventHandle(&opened, handle));
 }
 
-// Exporting while another context than that of the event is current: seen to crash.
+// Exports an event while another context is current: seen to crash.
 void export_in_another_context(Lab& lab) {
   Event event(lab, shared_flags);
   const Current guard(lab, lab.second_context());
@@ -58,7 +58,7 @@ void export_in_another_context(Lab& lab) {
   lab.is("export", lab.cu.IpcGetEventHandle(&handle, event));
 }
 
-// The far side: its lines are relative to the scenario of the near side.
+// The other process. Its lines are relative to the scenario of the first process.
 void importer(Lab& lab) {
   const Api& cu = lab.cu;
   lab.scenario = "importer";
@@ -77,13 +77,13 @@ void importer(Lab& lab) {
   lab.is("open", cu.IpcOpenEventHandle(&event, handle));
   lab.is("open_again", cu.IpcOpenEventHandle(&again, handle));
   lab.shows("open_again.same_event", event == again);
-  if (event == nullptr) return; // nothing to go on with
+  if (event == nullptr) return; // no event to continue with
   Stream stream(lab);
-  ask(); // for the exporter to record behind its gate, now that no context has to be made any more
+  ask(); // the exporter now records behind its gate; no context has to be made after this
   lab.is("pending.query", cu.EventQuery(event));
   lab.is("pending.wait", cu.StreamWaitEvent(stream, event, 0));
   lab.is("pending.stream_query", cu.StreamQuery(stream));
-  ask(); // for the gate of the exporter to be opened
+  ask(); // the exporter opens its gate
   lab.is("done.synchronize", cu.EventSynchronize(event));
   lab.is("done.query", cu.EventQuery(event));
   lab.is("done.stream", cu.StreamSynchronize(stream));
@@ -95,11 +95,11 @@ void importer(Lab& lab) {
     Gate gate(lab, stream);
     lab.is("record", cu.EventRecord(event, stream));
     lab.is("record.query", cu.EventQuery(event));
-    ask(); // for the exporter to look
+    ask(); // the exporter queries
     gate.open();
     lab.is("record.synchronize", cu.EventSynchronize(event));
   }
-  ask(); // for the exporter to look again, and destroy its event
+  ask(); // the exporter queries again, and destroys its event
   lab.is("exporter_destroyed_it.query", cu.EventQuery(event));
   lab.is("exporter_destroyed_it.synchronize", cu.EventSynchronize(event));
   lab.is("exporter_destroyed_it.wait", cu.StreamWaitEvent(stream, event, 0));
@@ -135,7 +135,7 @@ void between_processes(Lab& lab) {
   lab.shows("importer.process", child.finish());
 }
 
-// Makes an event, says its handle, and waits to be told to end.
+// Makes an event, prints its handle, and waits for the request to end.
 void exporter(Lab& lab) {
   Event event(lab, shared_flags);
   Stream stream(lab);
@@ -163,7 +163,7 @@ void exporter_gone(Lab& lab) {
   lab.is("destroy_once_gone", cu.EventDestroy(opened));
 }
 
-// The same, where nobody had opened the event while its process lived.
+// The same, if no process opened the event while its own process was alive.
 void opened_too_late(Lab& lab) {
   CUevent opened = nullptr;
   Child child(lab, "ipc.exporter");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The handle of an event as text, for the far side of a scenario.
+// The handle of an event as text, for the other process of a scenario.
 #pragma once
 
 #include "lab.hpp"
@@ -8,6 +8,6 @@ namespace transcript {
 
 std::string to_hex(const CUipcEventHandle& handle);
 CUipcEventHandle from_hex(const std::string& text);
-CUipcEventHandle handle_of(Lab& lab, CUevent event); // exports it
+CUipcEventHandle handle_of(Lab& lab, CUevent event); // exports the event
 
 } // namespace transcript

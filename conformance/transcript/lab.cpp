@@ -6,8 +6,7 @@ namespace {
 
 constexpr std::size_t word_count = 1 << 16;
 
-// `touch` writes one word, so that a test sees whether it ran; `write_illegal_address` is the kernel that
-// faults.
+// `touch` writes one word, so that a test sees whether it ran. `write_illegal_address` causes a fault.
 constexpr char ptx[] = R"(
 .version 7.0
 .target sm_75
@@ -81,7 +80,7 @@ CUcontext Lab::second_context() {
 }
 
 CUfunction Lab::kernel(const char* name) {
-  CUmodule module = nullptr; // lives as long as its context
+  CUmodule module = nullptr; // lives for as long as its context
   CUfunction function = nullptr;
   must(cu.ModuleLoadData(&module, ptx), "cuModuleLoadData");
   must(cu.ModuleGetFunction(&function, module, name), "cuModuleGetFunction");
@@ -90,8 +89,8 @@ CUfunction Lab::kernel(const char* name) {
 
 unsigned* Lab::word() {
   if (next_word_ == word_count) throw SetUpFailure("out of pinned words");
-  unsigned* const word =
-      words_ + next_word_++; // never used twice, so a late write to an old one does no harm
+  // Never used twice, so that a late write to an old word does no harm.
+  unsigned* const word = words_ + next_word_++;
   *word = 0;
   return word;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a scenario works with: the driver, the place where answers go, and owners for what it creates.
+// What a scenario uses: the driver, the list of answers, and owners for what the scenario creates.
 #pragma once
 
 #include "api.hpp"
@@ -20,10 +20,10 @@ class Lab;
 
 enum class Place {
   here,   // in the process of the transcript, with a context of device 0 current
-  child,  // in a process of its own, likewise
+  child,  // in a process of its own, with a context of device 0 current
   bare,   // in a process of its own, before cuInit
-  helper, // the far side of a scenario that talks to another process; never run by itself
-  probe,  // as child, but left out of the transcript: may crash, or answer otherwise in the next run
+  helper, // the other process of a scenario that needs two; never run by itself
+  probe,  // like child, but not in the transcript: may crash, or answer differently in the next run
 };
 
 struct Scenario {
@@ -33,7 +33,7 @@ struct Scenario {
   int devices = 1;
 };
 
-// One function for each noun; each has a file of its own.
+// One function per subject, each in a file of its own.
 std::vector<Scenario> context_scenarios();
 std::vector<Scenario> event_scenarios();
 std::vector<Scenario> elapsed_scenarios();
@@ -68,11 +68,11 @@ public:
   std::string scenario;               // its name is the first part of every line
   std::vector<std::string> arguments; // of a helper process
 
-  void initialize();     // cuInit, a context, the memory of the gates
-  void restore();        // between scenarios: whatever went wrong, the home context is current again
-  bool as_found() const; // the context stack and the thread's capture mode
+  void initialize();     // cuInit, a context, the memory for the gates
+  void restore();        // between scenarios: makes the home context current again, whatever failed
+  bool as_found() const; // compares the context stack and the thread's capture mode
 
-  // One line each.
+  // Each prints one line.
   void is(std::string_view name, CUresult answer);
   void shows(std::string_view name, const std::string& value);
   void shows(std::string_view name, const char* value) { shows(name, std::string(value)); }
@@ -82,11 +82,11 @@ public:
   }
 
   std::string name_of(CUresult) const;
-  void must(CUresult, const char* what) const; // set-up: throws SetUpFailure unless SUCCESS
+  void must(CUresult, const char* what) const; // for set-up: throws SetUpFailure unless SUCCESS
 
-  CUcontext second_context();          // another context of the same device, made on first use, not current
-  CUfunction kernel(const char* name); // of the context that is current
-  unsigned* word(); // a fresh word of pinned memory, zero; the device sees it at the same address
+  CUcontext second_context();          // another context of the same device, made at first use, not current
+  CUfunction kernel(const char* name); // in the current context
+  unsigned* word();                    // a new word of pinned memory, zero; the device uses the same address
   static CUdeviceptr address(const unsigned* word) { return reinterpret_cast<CUdeviceptr>(word); }
 
 private:
@@ -128,7 +128,7 @@ private:
   CUevent handle_ = nullptr;
 };
 
-// Holds back what is put into a stream after it, until it is opened.
+// Holds back everything that is submitted to a stream after it, until it is opened.
 class Gate {
 public:
   Gate(Lab& lab, CUstream stream);
@@ -141,7 +141,7 @@ private:
   unsigned* word_;
 };
 
-// Makes a context current (none at all if null) for as long as it lives.
+// Keeps a context current for its own lifetime. Null means no context.
 class Current {
 public:
   Current(Lab& lab, CUcontext context) : lab_(lab), context_(context) {
@@ -164,10 +164,10 @@ private:
 // Runs the call on another thread, with the home context current there, and waits for it.
 CUresult on_other_thread(Lab& lab, const std::function<CUresult()>& call);
 
-// Polls until the answer is not NOT_READY, for at most two seconds.
+// Polls until the answer is not NOT_READY, for up to two seconds.
 CUresult eventually(const std::function<CUresult()>& poll);
 
-// A call that may block, made on a thread with the home context current.
+// A call that may block. It runs on a thread with the home context current.
 class Background {
 public:
   Background(Lab& lab, std::function<CUresult()> call);
@@ -186,9 +186,9 @@ private:
   std::thread thread_;
 };
 
-bool captures(Lab& lab, CUstream stream);             // begin and end work
-std::string capture_state(Lab& lab, CUstream stream); // none, active, invalidated, or the error of asking
-std::string node_types(Lab& lab, CUgraph graph);      // "kernel record", in the order of the driver
+bool captures(Lab& lab, CUstream stream);             // whether a capture can begin and end
+std::string capture_state(Lab& lab, CUstream stream); // none, active, invalidated, or the error of the query
+std::string node_types(Lab& lab, CUgraph graph);      // "kernel record", in the driver's order
 CUresult end_capture(Lab& lab, CUstream stream);      // and destroys the graph
 
 } // namespace transcript

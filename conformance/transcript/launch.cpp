@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels whose launch records an event.
+// Kernel launches that record an event.
 
 #include "lab.hpp"
 

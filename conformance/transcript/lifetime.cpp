@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The end of things: a context destroyed or reset under its events, a process that exits, a fork.
+// How lifetimes end: a context destroyed or reset while it has events, a process that exits, a fork.
 
 #include "lab.hpp"
 
@@ -77,7 +77,7 @@ void destroyed_context(Lab& lab) {
   }());
 }
 
-// Exporting an event of a dead context: seen to crash.
+// Exports an event of a dead context: seen to crash.
 void destroyed_context_export(Lab& lab) {
   const Api& cu = lab.cu;
   CUcontext context = nullptr;
@@ -91,7 +91,7 @@ void destroyed_context_export(Lab& lab) {
   lab.is("ipc_get_handle", cu.IpcGetEventHandle(&handle, shared));
 }
 
-// A dead context can be made current; popping it was seen to crash.
+// A dead context can be made current, but popping it was seen to crash.
 void destroyed_context_push(Lab& lab) {
   const Api& cu = lab.cu;
   CUcontext context = nullptr;
@@ -156,7 +156,7 @@ struct RetainedPrimary {
     cu.CtxPopCurrent(&popped);
   }
   CUcontext context = nullptr;
-  CUevent event = nullptr; // recorded, and completed
+  CUevent event = nullptr; // recorded and complete
 };
 
 void primary_reset(Lab& lab) {
@@ -175,7 +175,7 @@ void primary_reset(Lab& lab) {
   lab.is("retain_again.ctx_get_id", cu.CtxGetId(again, &id));
 }
 
-// What it reads of its event is freed memory: CONTEXT_IS_DESTROYED mostly, INVALID_CONTEXT now and then.
+// The calls read freed memory: the answer is usually CONTEXT_IS_DESTROYED, sometimes INVALID_CONTEXT.
 void event_of_reset_primary(Lab& lab) {
   const Api& cu = lab.cu;
   const RetainedPrimary primary(lab);
@@ -187,7 +187,7 @@ void event_of_reset_primary(Lab& lab) {
   lab.is("destroy", cu.EventDestroy(primary.event));
 }
 
-// Releasing the last reference, where the context is current on nobody.
+// Releases the last reference while the context is current on no thread.
 void primary_released(Lab& lab) {
   const Api& cu = lab.cu;
   CUcontext context = nullptr;
@@ -221,7 +221,7 @@ struct AtExit {
   }
 };
 
-AtExit before_init; // constructed before cuInit, hence destroyed after the driver's own exit handler
+AtExit before_init; // constructed before cuInit, so destroyed after the driver's own exit handler
 AtExit of_exit_handler;
 
 void process_exit(Lab& lab) {
@@ -237,10 +237,10 @@ void process_exit(Lab& lab) {
   arm(of_thread, "thread_local_of_main");
   arm(of_exit_handler, "exit_handler");
   std::atexit([] { of_exit_handler.destroy_event(); });
-  std::exit(0); // while the lab still lives on the stack of main
+  std::exit(0); // while the lab is still alive on the stack of main
 }
 
-// What the calls say in a forked child, whose copy of the driver is of no use.
+// Calls in a forked child, which cannot use its copy of the driver.
 void in_forked_child(Lab& lab, const std::function<void(Event&)>& calls) {
   const Api& cu = lab.cu;
   Stream stream(lab);

@@ -49,6 +49,6 @@ int main(int argc, char** argv) {
     return transcript::run_transcript(options, print) == 0 ? 0 : 1;
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "transcript: %s\n", failure.what());
-    return 77; // no driver here: nothing to say, which test runners count as skipped
+    return 77; // there is no driver here; test runners count 77 as skipped
   }
 }

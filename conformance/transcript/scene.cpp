@@ -4,9 +4,9 @@
 namespace transcript {
 namespace {
 
-// Loaded once for all scenes: a module load of each would be most of the time of a transcript.
+// Loaded once for all scenes: loading the module for each scene would take most of the time.
 CUfunction scene_kernel(Lab& lab) {
-  lab.second_context(); // which cannot be made during a capture
+  lab.second_context(); // it cannot be made during a capture
   static const CUfunction function = lab.kernel("nothing");
   return function;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every capture case starts from: one capture in progress, and events and streams on both sides of it.
+// The start of every capture case: one capture in progress, with events and streams inside and outside it.
 #pragma once
 
 #include "lab.hpp"
@@ -27,23 +27,23 @@ public:
   CUdeviceptr memory;
   unsigned* word;
   Stream origin;                         // captures
-  Stream fork;                           // joined to the capture where a case does so
-  Stream bystander;                      // has nothing to do with it
-  Stream held;                           // neither; what is on it does not run
-  Event done{lab, CU_EVENT_DEFAULT};     // recorded and completed before the capture
-  Event done_end{lab, CU_EVENT_DEFAULT}; // likewise, later
-  Event shared{lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS}; // likewise
-  Event pending{lab, CU_EVENT_DEFAULT};                               // recorded before, not completed
+  Stream fork;                           // joins the capture if the case wants it
+  Stream bystander;                      // takes no part in the capture
+  Stream held;                           // takes no part; its work is held
+  Event done{lab, CU_EVENT_DEFAULT};     // recorded and complete before the capture
+  Event done_end{lab, CU_EVENT_DEFAULT}; // the same, later
+  Event shared{lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS}; // the same, interprocess
+  Event pending{lab, CU_EVENT_DEFAULT};                               // recorded before, not complete
   Event never{lab, CU_EVENT_DEFAULT};                                 // never recorded
   Event captured{lab, CU_EVENT_DEFAULT};                              // recorded in the capture
   Event external{lab, CU_EVENT_DEFAULT}; // recorded in the capture, with the external flag
-  CUgraphExec exec = nullptr;            // of an empty node, made before
+  CUgraphExec exec = nullptr;            // of one empty node, made before
   Gate gate;
 
   CUresult launch(CUstream stream) const {
     return cu.LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
   }
-  // Has the fork stream join the capture, and do work there if asked to.
+  // Makes the fork stream join the capture, and optionally do work in it.
   void branch(bool with_work) const;
 };
 
@@ -53,8 +53,8 @@ struct Probe {
   Call call;
 };
 
-// The call in a fresh capture: its answer, what became of the capture, how it ends, and of which nodes the
-// graph is then.
+// Makes the call in a new capture. Prints the answer, the state of the capture, how the capture ends, and the
+// nodes of the graph.
 void probe(Lab& lab, const std::string& name, CUstreamCaptureMode mode,
            const std::function<CUresult(Scene&)>& call, unsigned origin_flags = CU_STREAM_NON_BLOCKING);
 void show_end(Scene& scene, const std::string& name);

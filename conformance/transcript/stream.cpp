@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Streams as far as events need them: how they are made, whose they are, which wait for the legacy stream; a
-// full launch queue.
+// Streams as far as they concern events: how they are made, which context they belong to, which wait for the
+// legacy stream; a full launch queue.
 
 #include "lab.hpp"
 
@@ -51,7 +51,7 @@ void identity(Lab& lab) {
   lab.shows("per_thread_id_differs_by_thread", here != there);
 }
 
-// Who waits for the legacy stream, and for whom it waits.
+// Which streams wait for the legacy stream, and for which streams it waits.
 void legacy(Lab& lab) {
   const Api& cu = lab.cu;
   Stream blocking(lab, CU_STREAM_DEFAULT);
@@ -83,7 +83,7 @@ void legacy(Lab& lab) {
   lab.shows("get_ctx.is_current", context == lab.home);
 }
 
-// The same functions, asked for with the per-thread default stream: stream 0 is that one then.
+// The same functions, requested with the per-thread default stream: stream 0 is then that stream.
 void per_thread_functions(Lab& lab) {
   const auto resolve = [&lab](const char* name, int version, auto& function) {
     void* address = nullptr;
@@ -118,8 +118,8 @@ void destroy_default(Lab& lab) {
   lab.is("per_thread", lab.cu.StreamDestroy(CU_STREAM_PER_THREAD));
 }
 
-// A stream takes so many submissions that cannot run yet; the next one blocks its thread in the driver, and
-// some calls of other threads with it.
+// A stream takes a limited number of submissions that cannot run yet. The next one blocks its thread in the
+// driver, and so do some calls on other threads.
 void full_queue(Lab& lab) {
   const Api& cu = lab.cu;
   const CUfunction nothing = lab.kernel("nothing");
@@ -183,7 +183,7 @@ void full_queue(Lab& lab) {
   cu.EventDestroy(made);
 }
 
-// What fills the queue of a held stream, by the kind of submission.
+// Which kinds of submission fill the queue of a held stream.
 void queue_by_kind(Lab& lab) {
   const Api& cu = lab.cu;
   const CUfunction nothing = lab.kernel("nothing");
@@ -278,7 +278,7 @@ void queue_by_kind(Lab& lab) {
     }
     const bool blocks = !filler.returns_within(0ms);
     lab.shows(std::string(name) + ".blocks", blocks);
-    // Few are few in each run, but not the same number.
+    // A small number is small in each run, but not the same in each run.
     if (blocks)
       lab.shows(std::string(name) + ".after_about",
                 submitted < 100 ? "less than 100" : std::to_string((submitted + 10) / 20 * 20));
@@ -289,7 +289,7 @@ void queue_by_kind(Lab& lab) {
   }
 }
 
-// What does not fill a queue, in a stream whose queue timed records have filled.
+// Work that still fits in a stream whose queue is full of timed records.
 void full_of_records(Lab& lab) {
   const Api& cu = lab.cu;
   Event timed(lab, CU_EVENT_DEFAULT);

@@ -32,8 +32,7 @@ bool selected(const Scenario& scenario, const Options& options) {
          scenario.name.starts_with(options.only);
 }
 
-// What the watchdog says: the scenario, and the last line it gave. A signal handler reads it, hence the plain
-// array.
+// What the watchdog prints: the scenario and the last line. A plain array, because a signal handler reads it.
 char last_line[256] = "the start";
 
 void remember(std::string_view line) {
@@ -93,9 +92,9 @@ void say_which_driver(const Lab& lab, const Sink& sink) {
 } // namespace
 
 int run_transcript(const Options& options, const Sink& sink) {
-  // Streams that share a hardware queue would wait for one another's gates.
+  // Streams that share a hardware queue would wait for each other's gates.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  // A kernel loaded at its first launch may wait for every stream, the held ones too.
+  // A kernel that is loaded at its first launch may wait for every stream, including the held ones.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   start_watchdog(options.watchdog_s);
   const Api api = Api::load(options.driver);
@@ -157,7 +156,7 @@ void child_main(int argc, char** argv) {
     if (scenario.name != argv[3]) continue;
     try {
       if (scenario.place != Place::bare) lab.initialize();
-      _exit(play(lab, scenario) ? 0 : 1); // what happens at exit is a scenario of its own
+      _exit(play(lab, scenario) ? 0 : 1); // a scenario of its own covers what happens at exit
     } catch (const std::exception& failure) {
       lab.scenario = scenario.name;
       lab.shows("set_up", "failed: " + std::string(failure.what()));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The transcript: what a CUDA driver answers, one line a case, in the plain C API. It knows nothing of
-// cuevent, so its answers can hold the simulated driver and the documentation to what a device was seen to
-// do.
+// The transcript: the answers of a CUDA driver to plain C calls, one line per case. The transcript does not
+// use cuevent, so its answers can check the simulated driver and the documentation against a device.
 //
-// A line is `name = answer`: a CUresult by name, or a small value that is the same in every run (never a time
-// or a pointer). Names are hierarchical: the scenario, then the case. Lines that start with '#' say which
-// driver answered and what was left out.
+// A line is `name = answer`. The answer is the name of a CUresult, or a small value that is the same in
+// every run (never a time or a pointer). The name is the scenario, then the case. Lines that start with '#'
+// name the driver and what was left out.
 #pragma once
 
 #include <functional>
@@ -19,24 +18,26 @@ using Sink = std::function<void(std::string_view line)>;
 
 struct Options {
   std::string driver = "libcuda.so.1";
-  std::string only;      // run only the scenarios whose name starts so
-  bool probes = false;   // instead of the recorded scenarios, those that may crash or differ from run to run
-  bool isolated = false; // every scenario in a process of its own, so that a crash ends no other
-  unsigned watchdog_s = 120; // one scenario may take so long; then the process ends, naming the last answer
+  std::string only; // run only the scenarios whose name starts with this
+  // Run the scenarios that may crash or differ between runs, instead of the recorded ones.
+  bool probes = false;
+  // Run every scenario in a process of its own, so that a crash ends only that scenario.
+  bool isolated = false;
+  // The limit of one scenario. After it the process ends and prints the last answer.
+  unsigned watchdog_s = 120;
 };
 
-// Runs the scenarios in order and hands every line to the sink. Returns the number of scenarios that could
-// not be set up or did not leave the driver as they found it. Throws LoadFailure if there is no driver at
-// all.
+// Runs the scenarios in order and passes every line to the sink. Returns the number of scenarios that could
+// not be set up or did not restore the driver's state. Throws LoadFailure if there is no driver.
 //
-// Some scenarios need a process of their own: the running program is started again, and has to pass its
-// arguments to child_main first thing in main.
+// Some scenarios need a process of their own: the running program is then started again. Its main must first
+// pass its arguments to child_main.
 int run_transcript(const Options& options, const Sink& sink);
 
 // The names of the scenarios, in order.
 std::vector<std::string> scenario_names(const Options& options);
 
-// If these arguments are of a process started by run_transcript, plays its part and does not return.
+// If run_transcript started this process, plays its part and does not return.
 void child_main(int argc, char** argv);
 
 } // namespace transcript

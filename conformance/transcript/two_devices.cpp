@@ -60,7 +60,7 @@ void events(Lab& lab) {
   lab.is("order.after", cu.StreamSynchronize(stream));
 }
 
-// Nothing that is done with events of the first device wakes the primary context of the second.
+// No call with events of the first device activates the primary context of the second device.
 void primary_context(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);

@@ -9,6 +9,9 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
+/// Whether the object that holds a handle destroys it. An empty object is borrowed.
+enum class Ownership : unsigned { borrowed, owned };
+
 /// A CUcontext and its driver. Every event, graph, pool and fence belongs to one. primary() and
 /// create() own the context: the last copy releases or destroys it. borrow() and current() do not
 /// own it.

@@ -268,7 +268,7 @@ public:
   /// - CapturedEvent if an event was last recorded in a capture that is still active.
   /// - NotReady if either event has not completed.
   Milliseconds elapsed_time(const DriverEvent& end) const {
-    Milliseconds time;
+    Milliseconds time{};
     if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)
       fail_elapsed(result, end);
     return time;
@@ -277,7 +277,7 @@ public:
     if (__builtin_expect(&table() != &end.table(), false)) return CUDA_ERROR_INVALID_HANDLE;
     float milliseconds = 0;
     const CUresult result = table().cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
-    out = Milliseconds(milliseconds);
+    if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
     return result;
   }
 
@@ -313,7 +313,6 @@ public:
   friend bool operator!=(const DriverEvent& a, const DriverEvent& b) noexcept { return !(a == b); }
 
 private:
-  enum class Ownership : unsigned { borrowed, owned }; // an empty event is borrowed
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
       : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
 

@@ -39,7 +39,7 @@ class [[gnu::visibility("hidden")]] EventPoolState;
 /// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one lease. The
 /// caller orders all other members.
 /// Context: as DriverEvent, in the pool's context. A retired event keeps an owned context alive
-/// until collect().
+/// until destroy_retired().
 /// During capture: as DriverEvent. A lease may end inside the capture that recorded it.
 class PooledEvent {
 public:
@@ -58,7 +58,8 @@ public:
   }
 
   /// Returns the event to the pool. Never waits in the driver. No driver call.
-  /// The event is retired instead, for collect() to destroy (retired_events.hpp), in three cases:
+  /// The event is retired instead, and destroy_retired() destroys it (retired_events.hpp), in three
+  /// cases:
   /// - The pool already has `max_idle` idle events.
   /// - The pool has ended.
   /// - ipc_handle() was called.

@@ -103,7 +103,7 @@ public:
   EventWaitNode wait_node(const DriverEvent& event) const;
 
   /// Makes the graph keep `event`. The event lives until the graph and every exec made from it
-  /// afterwards are destroyed, and their launches have completed. Then collect(), or the
+  /// afterwards are destroyed, and their launches have completed. Then destroy_retired(), or the
   /// destructor of another Graph or GraphExec, destroys the event. Do not retain an event that
   /// goes to GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
   /// Throws EmptyEvent. If this throws, the caller still owns `event`. A launch of an exec that
@@ -124,12 +124,12 @@ public:
   void swap(Graph& other) noexcept;
 
 private:
-  Graph(const Context& context, CUgraph graph, bool owned) noexcept;
+  [[gnu::visibility("hidden")]] Graph(const Context& context, CUgraph graph, Ownership ownership) noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
 
   Context context_;
   CUgraph graph_ = nullptr;
-  bool owned_ = false;
+  Ownership ownership_ = Ownership::borrowed;
 };
 
 /// A CUgraphExec that this object owns or borrows: a graph that can be launched. Move-only;
@@ -193,14 +193,15 @@ private:
     CUgraphNode node;
     DriverEvent event;
   };
-  GraphExec(const Context& context, CUgraphExec exec, bool owned) noexcept;
+  [[gnu::visibility("hidden")]] GraphExec(const Context& context, CUgraphExec exec,
+                                          Ownership ownership) noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   template <class Node>
   [[gnu::visibility("hidden")]] DriverEvent keep(Node node, DriverEvent&& event);
 
   Context context_;
   CUgraphExec exec_ = nullptr;
-  bool owned_ = false;
+  Ownership ownership_ = Ownership::borrowed;
   std::vector<Kept> kept_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// \file
-/// \brief Retired events: set aside now, destroyed later by collect().
+/// \brief Retired events: set aside now, destroyed later by destroy_retired().
 ///
 /// Events are retired by:
 /// - retire(), EventFlags::retire and RetireScope.
@@ -10,7 +10,7 @@
 ///
 /// A retired event keeps an owned context alive. If it is the last owner, destroying it also ends
 /// the context, with cuCtxDestroy or cuDevicePrimaryCtxRelease. To choose when a context ends,
-/// call collect() before you drop your last Context.
+/// call destroy_retired() before you drop your last Context.
 #pragma once
 
 #include <cuevent/driver_event.hpp>
@@ -20,7 +20,7 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// Sets `event` aside for collect() to destroy. Use it on threads that must not wait in the
+/// Sets `event` aside for destroy_retired() to destroy. Use it on threads that must not wait in the
 /// driver: cuEventDestroy waits while another thread is blocked on a full launch queue of the
 /// context. No driver call. If there is no memory to remember the event, the event leaks and the
 /// error hook is told.
@@ -58,11 +58,14 @@ private:
 /// Context: leaves the caller's current context unchanged. Contexts that only retired events kept
 /// alive end.
 /// During capture: harmless.
-std::size_t collect() noexcept;
+std::size_t destroy_retired() noexcept;
 
-/// The number of events that collect() would destroy now. No driver call.
-/// Thread-safety: any thread. Events that other threads retire or collect during the call may or
-/// may not be counted.
+/// The former name of destroy_retired(). It goes with 1.0.
+[[deprecated("call destroy_retired()")]] std::size_t collect() noexcept;
+
+/// The number of events that destroy_retired() would destroy now. No driver call.
+/// Thread-safety: any thread. Events that other threads retire or destroy during the call may
+/// or may not be counted.
 /// Context: needs none and changes none.
 /// During capture: harmless.
 std::size_t retired_events() noexcept;

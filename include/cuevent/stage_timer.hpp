@@ -312,7 +312,7 @@ private:
   State& state() const;
   [[gnu::visibility("hidden")]] CUresult try_check(const Context& context) const noexcept;
 
-  std::shared_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
 /// Opens a stage, and closes it at the end of a scope.

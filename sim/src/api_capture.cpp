@@ -90,15 +90,15 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
     return;
   }
   if (recording.operation) break_with(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-  // Never recorded, or so far only by nodes of a graph: there is nothing to wait for, and nothing is joined.
+  // An event that was never recorded, or only by graph nodes: nothing to wait for, and nothing joins.
 }
 
 /// Ends a capture without a graph.
 void Api::discard(Capture& capture) {
   const auto keep = capture.graph;
   for (auto& node : capture.graph->nodes)
-    computer_.handles.remove(*node, "gone with its capture, " + ending());
-  computer_.handles.remove(*capture.graph, "gone with its capture, " + ending());
+    computer_.handles.remove(*node, "destroyed with its capture, " + ending());
+  computer_.handles.remove(*capture.graph, "destroyed with its capture, " + ending());
   finish(capture);
   std::erase_if(process_.captures, [&](const auto& other) { return other.get() == &capture; });
 }
@@ -154,7 +154,7 @@ CUresult Api::capture_info(CUstream handle, CUstreamCaptureStatus* status, cuuin
                            const CUgraphNode** dependencies, size_t* count) {
   auto asked = stream(handle);
   refuse_if(status == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (asked->type == Stream::Type::legacy) // here, unlike elsewhere, the capture is not harmed
+  if (asked->type == Stream::Type::legacy) // unlike elsewhere, the capture is not invalidated
     for (auto& capture : process_.captures)
       for (auto& other : capture->streams)
         refuse_if(other->blocking() && other->home.context == asked->home.context,
@@ -225,7 +225,7 @@ CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode*
 #endif
 
 CUresult Api::cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE); // any value is taken
+  refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE); // any mode is accepted
   std::swap(thread().capture_mode, *mode);
   return CUDA_SUCCESS;
 }

@@ -25,7 +25,7 @@ std::shared_ptr<Context> Api::new_context(Context::Type type, int device) {
   return context;
 }
 
-/// Everything made in it is dead from now on; work it has pending is dropped.
+/// From now on, everything made in the context is dead. Its pending work is dropped.
 void Api::kill(Context& context) {
   const auto keep = computer_.handles.find<Context>(as<CUcontext>(context), Kind::context, process_);
   context.active = false;
@@ -42,7 +42,7 @@ std::shared_ptr<Context> Api::retain_primary(int device) {
   auto& primary = process_.primaries[device];
   if (!primary) primary = new_context(Context::Type::primary, device);
   ++primary->retained;
-  if (!primary->active) { // released or reset before: back under the same handle, and empty
+  if (!primary->active) { // released or reset earlier: comes back empty, with the same handle
     primary->active = true;
     primary->id = ++computer_.context_ids;
     primary->legacy = new_default_stream(primary, Stream::Type::legacy);
@@ -80,7 +80,7 @@ CUresult Api::cuDevicePrimaryCtxSetFlags_v2(CUdevice which, unsigned int flags) 
   if (auto found = process_.primaries.find(ordinal); found != process_.primaries.end()) {
     found->second->flags = flags;
   } else if (flags != 0) {
-    not_modelled("flags of a primary context that was never retained");
+    not_modelled("the flags of a primary context that was never retained");
   }
   return CUDA_SUCCESS;
 }
@@ -126,15 +126,15 @@ CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, 
 CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
   auto context = context_even_dead(handle);
   if (context->type != Context::Type::created) refuse(CUDA_ERROR_INVALID_CONTEXT);
-  if (!context->active) undefined("double destroy: " + computer_.handles.describe(handle));
-  // A device waits for all work of the process, not only for that of this context.
-  computer_.wait_until(lock_, "all work of its process, before a context is destroyed", [&] {
+  if (!context->active) undefined("a context is destroyed twice: " + computer_.handles.describe(handle));
+  // A device waits for all work of the process, not only for the work of this context.
+  computer_.wait_until(lock_, "all work of the process must end before a context is destroyed", [&] {
     return std::none_of(
         computer_.scheduler.unfinished().begin(), computer_.scheduler.unfinished().end(),
         [&](const auto& entry) { return entry.second->stream->home.context->process == &process_; });
   });
   if (!context->active)
-    undefined("destroyed by another thread meanwhile: " + computer_.handles.describe(handle));
+    undefined("another thread destroyed the context in the meantime: " + computer_.handles.describe(handle));
   auto& stack = thread().contexts;
   if (!stack.empty() && stack.back() == context) stack.pop_back();
   kill(*context);
@@ -144,8 +144,7 @@ CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
 
 CUresult Api::cuCtxPushCurrent_v2(CUcontext context) {
   refuse_if(context == nullptr, CUDA_ERROR_INVALID_VALUE);
-  thread().contexts.push_back(
-      context_even_dead(context)); // also a dead one: it is the next use that goes wrong
+  thread().contexts.push_back(context_even_dead(context)); // a dead one is accepted too; its next use fails
   return CUDA_SUCCESS;
 }
 
@@ -176,7 +175,7 @@ CUresult Api::cuCtxGetDevice(CUdevice* device) {
   refuse_if(device == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto& stack = thread().contexts;
   refuse_if(stack.empty(), CUDA_ERROR_INVALID_CONTEXT);
-  *device = stack.back()->device; // of a dead one, too
+  *device = stack.back()->device; // works for a dead context too
   return CUDA_SUCCESS;
 }
 
@@ -261,8 +260,7 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
   crash_on_foreign_interprocess_event(*what, *home);
   const auto& operation = what->recording->operation;
   if (!operation || operation->done()) return CUDA_SUCCESS;
-  for (auto& context :
-       process_.contexts) { // the streams of a primary context are those of its green ones, too
+  for (auto& context : process_.contexts) { // a primary context has the streams of its green contexts too
     if (context != home && context->primary != home) continue;
     std::erase_if(context->barriers, [](const auto& barrier) { return barrier->done(); });
     context->barriers.push_back(operation);

@@ -7,7 +7,7 @@
 
 namespace cuevent::sim {
 
-/// A device serialises creation and destruction with whoever is stuck in a full launch queue of the context.
+/// On a device, creating and destroying wait while a thread is blocked on a full queue of the context.
 void Api::wait_while_queue_is_full(const Context& home) {
   computer_.wait_until(
       lock_, "another thread is blocked in a full launch queue of context #" + std::to_string(home.number),
@@ -22,7 +22,7 @@ CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
   auto home = context_to_create_in();
   wait_while_queue_is_full(*home);
   refuse_if(!home->active, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  if (home->primary) home = home->primary; // events of a green context outlive it
+  if (home->primary) home = home->primary; // events of a green context outlive the green context
   auto created = make<Event>(Kind::event, home.get());
   created->home = {home, home->generation};
   created->flags = flags;
@@ -61,7 +61,7 @@ CUresult Api::cuEventSynchronize(CUevent handle) {
 CUresult Api::elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   auto start = event(start_handle);
   auto end = event(end_handle);
-  for (const auto& one : {start, end}) { // unlike a query, this leaves the capture alone
+  for (const auto& one : {start, end}) { // unlike a query, this does not invalidate the capture
     const auto& capture = one->recording->capture;
     refuse_if(capture != nullptr,
               capture && capture->active() ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_VALUE);
@@ -118,14 +118,14 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
   auto where = stream(stream_handle);
   const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
   const bool captured = capturing(*where);
-  // A node may record any event; a stream only those of its own context.
+  // A node may record any event. A stream may record only events of its own context.
   refuse_if(!(captured && external) && what->home.context->family() != where->home.context->family(),
             CUDA_ERROR_INVALID_HANDLE);
   if (!captured) {
     implicit_check(*where);
     refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
     std::vector<std::shared_ptr<Operation>> after;
-    // Of an interprocess event no record overtakes the one before, which may be on another stream.
+    // A record of an interprocess event waits for the previous record, even on another stream.
     if (what->interprocess() && what->recording->operation) after.push_back(what->recording->operation);
     recorded(*what, enqueue(where, record_work(what), std::move(after)));
     return CUDA_SUCCESS;
@@ -154,7 +154,7 @@ CUresult Api::cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned in
 
 namespace {
 
-/// What the 64 bytes of an event handle hold.
+/// The content of the 64 bytes of an event handle.
 struct IpcContents {
   char magic[16];
   long long os_process;
@@ -179,7 +179,7 @@ CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle
   current_context();
   auto exported = find<Event>(event_handle, Kind::event);
   if (!exported->home.alive())
-    undefined("exports an event of a dead context: " + computer_.handles.describe(event_handle));
+    undefined("the exported event belongs to a dead context: " + computer_.handles.describe(event_handle));
   meet_fault(process_, FaultNews::of_an_event);
   refuse_if(!exported->interprocess() || exported->imported, CUDA_ERROR_INVALID_HANDLE);
   computer_.exported_events[exported->handle] = {exported->recording, exported->home.context->device};
@@ -202,7 +202,7 @@ CUresult Api::cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
   refuse_if(std::memcmp(contents.magic, ipc_magic, sizeof ipc_magic) != 0 ||
                 contents.check != check_of(contents),
             CUDA_ERROR_MAP_FAILED);
-  if (contents.os_process != getpid()) not_modelled("an event handle of another operating-system process");
+  if (contents.os_process != getpid()) not_modelled("an event handle from another operating-system process");
   refuse_if(contents.process == process_.index, CUDA_ERROR_INVALID_CONTEXT);
   auto exported = computer_.exported_events.find(contents.event);
   refuse_if(exported == computer_.exported_events.end(), CUDA_ERROR_MAP_FAILED);

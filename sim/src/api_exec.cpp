@@ -8,7 +8,7 @@ namespace cuevent::sim {
 
 namespace {
 
-/// The nodes, each after all it depends on and otherwise in order of creation; empty if there is a cycle.
+/// Each node comes after all its dependencies, otherwise in creation order. Empty if there is a cycle.
 std::vector<const Node*> in_topological_order(const Graph& graph) {
   std::vector<const Node*> order;
   std::set<const Node*> placed;
@@ -73,7 +73,7 @@ CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
 
 Work& Api::step_of(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraphNodeType type) {
   auto changed = exec(exec_handle);
-  // A node is named by its graph, and goes with it: the exec then has no such node for the driver.
+  // A node handle belongs to the graph. Once the graph is destroyed, the driver finds no such node.
   refuse_if(computer_.handles.peek<Node>(reinterpret_cast<std::uintptr_t>(node_handle)) == nullptr,
             CUDA_ERROR_INVALID_VALUE);
   for (Exec::Step& step : changed->body->steps) {
@@ -123,7 +123,7 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   for (const Exec::Step& step : launched->body->steps) {
     if (!step.work.event) continue;
     if (step.work.event->destroyed)
-      undefined("launches a graph that refers to a destroyed event: " +
+      undefined("the launched graph refers to a destroyed event: " +
                 computer_.handles.describe(as<CUevent>(*step.work.event)));
     require_alive(step.work.event->home, *step.work.event);
   }
@@ -133,8 +133,8 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
 
 namespace {
 
-/// One, and one more for each timed record next to other work; but the driver is notified of the
-/// end of a launch that holds user objects.
+/// One place, and one more for each timed record if there is other work. A launch with user objects
+/// needs the places of a notification, because the driver is notified when the launch ends.
 std::size_t places_of(const Exec::Body& body) {
   if (!body.user_objects.empty()) return places_of_a_notification;
   std::size_t timed = 0;
@@ -146,7 +146,7 @@ std::size_t places_of(const Exec::Body& body) {
 
 } // namespace
 
-/// One submission to the stream; inside it, each node after those it depends on.
+/// The stream gets one submission. Inside it, each node runs after the nodes that it depends on.
 void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<Stream>& where) {
   Work done;
   done.text = "end of the graph launch";
@@ -198,7 +198,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
 CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {
   auto gone = exec(handle);
   computer_.handles.remove(*gone, ending());
-  gone.reset(); // what is in flight keeps the rest
+  gone.reset(); // launches in flight keep what they need
   computer_.settle(lock_);
   return CUDA_SUCCESS;
 }
@@ -228,7 +228,7 @@ CUresult Api::cuUserObjectRelease(CUuserObject handle, unsigned int count) {
   refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
   auto object = find<UserObject>(handle, Kind::user_object);
   if (object->references < count)
-    undefined("more releases than references: " + computer_.handles.describe(handle));
+    undefined("more references are released than exist: " + computer_.handles.describe(handle));
   object->release(count);
   computer_.settle(lock_);
   return CUDA_SUCCESS;
@@ -250,8 +250,8 @@ CUresult Api::cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle
   refuse_if(handle == nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
   auto holder = graph(graph_handle);
   auto object = find<UserObject>(handle, Kind::user_object);
-  if (!holder->user_objects.release(*object, count)) // a device takes the reference of somebody else
-    undefined("takes a user object from a graph that does not hold it");
+  if (!holder->user_objects.release(*object, count)) // a device takes somebody else's reference
+    undefined("the graph does not hold the user object that is released");
   computer_.settle(lock_);
   return CUDA_SUCCESS;
 }

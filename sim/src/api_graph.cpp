@@ -16,9 +16,9 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
   auto gone = graph(handle);
   for (auto& capture : process_.captures)
     if (capture->graph == gone)
-      undefined("destroys the graph of a capture that goes on: " + computer_.handles.describe(handle));
+      undefined("the graph belongs to a capture that has not ended: " + computer_.handles.describe(handle));
   for (auto& one : gone->nodes)
-    computer_.handles.remove(*one, "gone with its graph, " + ending());
+    computer_.handles.remove(*one, "destroyed with its graph, " + ending());
   gone->nodes.clear();
   computer_.handles.remove(*gone, ending());
   gone.reset();
@@ -263,7 +263,7 @@ CUresult Api::cuGraphAddMemsetNode(CUgraphNode* out, CUgraph into, const CUgraph
 
 CUresult Api::set_node_event(Work& work, CUevent handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto what = find<Event>(handle, Kind::event); // also of a context that is gone: it is the launch that fails
+  auto what = find<Event>(handle, Kind::event); // the context may be gone: only the launch fails
   work.event = what;
   if (work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
     const Work record = record_work(what);

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-// Green contexts, as far as events can tell: the division of the multiprocessors is taken down and changes
-// nothing.
+// Green contexts, as far as events can tell. The division of the multiprocessors is stored and has
+// no effect.
 
 #if CUDA_VERSION >= 12040
 namespace cuevent::sim {
@@ -46,7 +46,7 @@ CUresult Api::cuDevSmResourceSplitByCount(CUdevResource* result, unsigned int* g
                                           unsigned int flags, unsigned int minimum) {
   refuse_if(groups == nullptr || input == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(input->type != CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_RESOURCE_TYPE);
-  if (flags != 0) not_modelled("flags of a split");
+  if (flags != 0) not_modelled("flags for splitting a resource");
   constexpr unsigned granularity = 8;
   const unsigned each = (std::max(minimum, 1u) + granularity - 1) / granularity * granularity;
   const unsigned possible = input->sm.smCount / each;

@@ -105,7 +105,7 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
               : known_name ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                            : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
-  return CUDA_SUCCESS; // also if there is none: the address is null then
+  return CUDA_SUCCESS; // even if the function does not exist: the address is then null
 }
 
 CUresult Api::cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {

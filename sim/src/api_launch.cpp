@@ -16,7 +16,7 @@ CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
 }
 
 CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
-  return cuModuleLoadData(out, image); // there is no compiler for the options to reach
+  return cuModuleLoadData(out, image); // there is no compiler to use the options
 }
 
 CUresult Api::cuModuleUnload(CUmodule handle) {
@@ -30,7 +30,7 @@ CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* 
   refuse_if(out == nullptr || name == nullptr || *name == '\0', CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
-  // A text is searched for the name; a binary image cannot be.
+  // The name is searched in text. A binary image cannot be searched.
   const bool text = module->image.compare(0, 4,
                                           "\x7f"
                                           "ELF") != 0;
@@ -53,7 +53,7 @@ Work kernel_work(const Function& function) {
 
 } // namespace
 
-/// How long a kernel runs, and how it ends, is decided when it is launched: also in a graph.
+/// The launch decides how long a kernel runs and how it ends, in a graph too.
 void Computer::set_up_kernel(Work& work) const {
   auto found = kernels.find(work.text);
   const Kernel& kernel = found != kernels.end() ? found->second : kernels.at("");
@@ -140,12 +140,12 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
     }
     return CUDA_SUCCESS;
   }
-  auto record_free =
-      [&](const std::shared_ptr<Event>& event) { // as part of the launch it costs the stream nothing
-        Work work = record_work(event);
-        work.duration = 0;
-        recorded(*event, enqueue(where, std::move(work), {}));
-      };
+  // Part of the launch, so it takes no time of its own.
+  auto record_free = [&](const std::shared_ptr<Event>& event) {
+    Work work = record_work(event);
+    work.duration = 0;
+    recorded(*event, enqueue(where, std::move(work), {}));
+  };
   if (at_start) record_free(at_start);
   launch(*function, where);
   if (at_end) record_free(at_end);

@@ -42,7 +42,7 @@ std::shared_ptr<Context> Api::current_context() {
 std::shared_ptr<Context> Api::context_to_create_in() {
   auto& stack = thread().contexts;
   if (!stack.empty() && !stack.back()->active && stack.back()->type != Context::Type::primary)
-    undefined("creates in the current context, which is dead: " +
+    undefined("an object is created in the current context, which is dead: " +
               computer_.handles.describe(as<CUcontext>(*stack.back())));
   auto current = current_context();
   meet_fault(process_, FaultNews::of_a_submission);
@@ -52,7 +52,7 @@ std::shared_ptr<Context> Api::context_to_create_in() {
 void Api::require_alive(const Birthplace& home, const Object& object) {
   if (home.alive()) return;
   if (home.context->active)
-    undefined("outlived a reset of its primary context, which is active again: " +
+    undefined("the object outlived a reset of its primary context, which is active again: " +
               computer_.handles.describe(reinterpret_cast<const void*>(object.handle)));
   refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }

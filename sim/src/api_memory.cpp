@@ -9,7 +9,7 @@ namespace cuevent::sim {
 
 namespace {
 
-/// Fresh memory is not zero: nobody may depend on it.
+/// Fresh memory is not zero, so that no program depends on zeros.
 constexpr int fresh = 0xa5;
 
 std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
@@ -54,10 +54,10 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
   refuse_if(found == process_.allocations.end() || found->second.host != host, CUDA_ERROR_INVALID_VALUE);
   unsafe_call();
   const Birthplace home = found->second.home;
-  if (home.alive()) // both free functions wait for the whole context
+  if (home.alive()) // both free functions wait for all work of the context
     for (auto& tail : tails(*home.context, false))
-      wait_for(tail,
-               "all work of context #" + std::to_string(home.context->number) + ", before memory is freed");
+      wait_for(tail, "all work of context #" + std::to_string(home.context->number) +
+                         " must end before memory is freed");
   process_.allocations.erase(address);
   return CUDA_SUCCESS;
 }
@@ -137,7 +137,7 @@ CUresult Api::submit_and_wait(Work work) {
   return CUDA_SUCCESS;
 }
 
-/// From pageable memory a device copies in the call itself, to a staging buffer.
+/// A device copies pageable memory to a staging buffer during the call.
 CUresult Api::host_to_device(CUdeviceptr to, const void* from, std::size_t bytes,
                              const std::shared_ptr<Stream>& where, bool wait) {
   refuse_if(from == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
@@ -153,7 +153,7 @@ CUresult Api::host_to_device(CUdeviceptr to, const void* from, std::size_t bytes
   return CUDA_SUCCESS;
 }
 
-/// To pageable memory, a copy returns only once it is done.
+/// A copy to pageable memory returns only when the copy is done.
 CUresult Api::device_to_host(void* to, CUdeviceptr from, std::size_t bytes,
                              const std::shared_ptr<Stream>& where, bool wait) {
   refuse_if(to == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
@@ -219,7 +219,7 @@ template Work Api::fill_work(CUdeviceptr, unsigned char, std::size_t);
 template Work Api::fill_work(CUdeviceptr, unsigned short, std::size_t);
 template Work Api::fill_work(CUdeviceptr, unsigned int, std::size_t);
 
-/// On device memory a fill is asynchronous to the host, also in the call without a stream.
+/// A fill of device memory is asynchronous to the host, even in the call without a stream.
 template <class Value>
 CUresult Api::fill(CUdeviceptr to, Value value, std::size_t count) {
   auto where = stream(nullptr);

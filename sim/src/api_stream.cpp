@@ -32,17 +32,17 @@ CUresult Api::cuStreamDestroy_v2(CUstream handle) {
             CUDA_ERROR_INVALID_HANDLE);
   auto gone = stream(handle);
   if (auto capture = gone->capture) {
-    if (capture->origin == gone.get()) discard(*capture); // what a fork did stays, and stays unjoined
+    if (capture->origin == gone.get()) discard(*capture); // the work of a fork stays, and stays unjoined
   }
-  computer_.handles.remove(*gone, ending()); // its pending work goes on
+  computer_.handles.remove(*gone, ending()); // its pending work continues
   return CUDA_SUCCESS;
 }
 
-/// The last operation of each stream that has something to do. All streams of a primary context are those of
-/// its green contexts, too.
+/// The last operation of each stream with unfinished work. A primary context has the streams of its green
+/// contexts too.
 std::vector<std::shared_ptr<Operation>> Api::tails(const Context& context, bool blocking_only) const {
   std::vector<std::shared_ptr<Operation>> found;
-  // Streams that were destroyed have work to do, too: go by the work, not by the handles.
+  // Destroyed streams may have unfinished work too, so this looks at the work and not at the handles.
   for (auto& [number, operation] : computer_.scheduler.unfinished()) {
     const Stream& stream = *operation->stream;
     const Context& home = *stream.home.context;
@@ -73,7 +73,7 @@ void Api::deliver_fault() {
   refuse(process_.fault);
 }
 
-/// A full queue also blocks what takes no place in it.
+/// A full queue also blocks work that takes no place in it.
 void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
   const auto has_room = [&stream, places = work.places, limit = computer_.options.queue_limit] {
     return stream->queued < limit && stream->queued + places <= std::max(limit, places);
@@ -94,7 +94,8 @@ std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, W
   make_room(stream, work);
   auto operation = std::make_shared<Operation>();
   operation->work = std::move(work);
-  if (process_.fault != CUDA_SUCCESS) { // not yet noticed: it is taken, and comes to nothing
+  // Until the fault is noticed, work is accepted but does not run.
+  if (process_.fault != CUDA_SUCCESS) {
     operation->state = Operation::State::done;
     operation->abandoned = true;
     stream->tail = operation;
@@ -181,7 +182,7 @@ CUresult Api::cuStreamGetId(CUstream handle, unsigned long long* id) {
 CUresult Api::cuStreamGetCtx(CUstream handle, CUcontext* context) {
   refuse_if(context == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto asked = stream(handle);
-  capturing(*asked); // refuses if that capture was invalidated
+  capturing(*asked); // refuses if the capture is invalidated
   implicit_check(*asked);
   *context = as<CUcontext>(*asked->home.context);
   return CUDA_SUCCESS;

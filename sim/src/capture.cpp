@@ -12,7 +12,7 @@ void finish(Capture& capture) {
     stream->frontier.clear();
   }
   capture.streams.clear();
-  capture.graph.reset(); // it is the caller's now: events recorded in the capture must not keep it
+  capture.graph.reset(); // the caller owns the graph now: events recorded in the capture must not keep it
 }
 
 bool unjoined(const Capture& capture) {

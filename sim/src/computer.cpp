@@ -20,7 +20,7 @@ Options& default_options() {
 }
 
 constexpr Time call_duration = 1'000;
-constexpr Time fault_notice = 100'000'000; // between 0 and 300 ms on a device
+constexpr Time fault_notice = 100'000'000; // 0 to 300 ms on a device
 
 } // namespace
 
@@ -38,7 +38,8 @@ Computer::Computer() {
                    Computer& child = instance();
                    for (Process& process : child.processes)
                      process.forked = process.initialized;
-                   if (child.engine_.joinable()) child.engine_.detach(); // it stayed in the parent
+                   // The threads exist only in the parent.
+                   if (child.engine_.joinable()) child.engine_.detach();
                    new (&child.changed) std::condition_variable; // the old one waits for the parent's threads
                    child.host.lost_in_fork();
                    child.waiters_.clear();
@@ -47,11 +48,10 @@ Computer::Computer() {
 }
 
 void Computer::reset(Lock& lock, const Options& chosen) {
-  if (chosen.devices < 1 || chosen.devices > 2) not_modelled("a machine with other than 1 or 2 devices");
+  if (chosen.devices < 1 || chosen.devices > 2) not_modelled("a number of devices other than 1 or 2");
   if (chosen.driver_version < 12000 || chosen.driver_version > newest_driver_version)
     not_modelled("a driver older than 12000 or newer than " + std::to_string(newest_driver_version));
-  if (!waiters_.empty())
-    undefined("a new session was asked for while another thread is inside a driver call");
+  if (!waiters_.empty()) undefined("a new session begins while another thread is inside a driver call");
   host.drain(lock);
   scheduler.reset(chosen.random_order);
   for (Process& process : processes)
@@ -66,7 +66,7 @@ void Computer::end_process(Process& process) {
       [&](const Operation& operation) { return operation.stream->home.context->process == &process; });
   for (auto& capture : process.captures)
     finish(*capture);
-  for (auto& context : process.contexts) { // streams and contexts hold each other
+  for (auto& context : process.contexts) { // streams and contexts refer to each other
     context->legacy.reset();
     context->per_thread.clear();
     context->all_streams.reset();
@@ -125,7 +125,7 @@ void Computer::tick(Lock& lock) {
 void Computer::wait_a_little(Lock& lock, Patience& patience) {
   using namespace std::chrono_literals;
   if (!running()) {
-    if (scheduler.step()) { // a blocking call jumps
+    if (scheduler.step()) { // a blocking call moves the clock forward
       host.settle(lock);
       changed.notify_all();
       return;

@@ -10,7 +10,7 @@ namespace cuevent::sim {
 
 namespace {
 
-/// A control call of a test: under the lock, and never from a host function.
+/// A control call from a test. It holds the lock, and must not come from a host function.
 class Control {
 public:
   explicit Control(const char* name) {
@@ -24,7 +24,8 @@ public:
   std::shared_ptr<Object> object(const void* handle, Kind kind) {
     auto found = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
     if (!found || found->kind != kind)
-      undefined("expected a live " + std::string(name_of(kind)) + ": " + computer_.handles.describe(handle));
+      undefined("the control call needs a live " + std::string(name_of(kind)) + ": " +
+                computer_.handles.describe(handle));
     return found;
   }
   std::shared_ptr<Stream> stream(CUstream handle) {
@@ -79,7 +80,7 @@ void advance(Nanoseconds time) {
   Control control("advance");
   if (control->running()) return;
   const Time target = control->scheduler.now() + time.count();
-  // A host function that returns makes more work due, as of now: look again until nothing changes.
+  // A host function that returns makes more work due, so this repeats until nothing changes.
   for (auto before = control->scheduler.progress();; before = control->scheduler.progress()) {
     while (control->scheduler.next_end() && *control->scheduler.next_end() <= target) {
       control->scheduler.step();

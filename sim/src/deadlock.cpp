@@ -38,9 +38,9 @@ std::string what_releases(const Operation& operation) {
   }
   if (operation.state == Operation::State::running) {
     if (operation.work.function != nullptr) return "runs; ends when its host function returns";
-    return "runs without end; cuevent::sim::end_kernels(\"" + operation.work.text + "\") ends it";
+    return "runs forever; cuevent::sim::end_kernels(\"" + operation.work.text + "\") ends it";
   }
-  if (operation.stream->held) return "its stream is held; cuevent::sim::release lets it go";
+  if (operation.stream->held) return "its stream is held; cuevent::sim::release releases it";
   if (operation.work.condition) return "waits for a write to memory";
   return "is ready";
 }
@@ -48,11 +48,13 @@ std::string what_releases(const Operation& operation) {
 } // namespace
 
 void Computer::report_deadlock() const {
-  std::fprintf(stderr, "cuevent sim: no progress, and nothing would end by itself\n  who waits:\n");
+  std::fprintf(
+      stderr,
+      "cuevent sim: no progress is possible: no pending operation can end by itself\n  waiting threads:\n");
   for (const Waiter& waiter : waiters_)
     std::fprintf(stderr, "    thread %llu in %s (call #%llu of simulated process %d): %s\n", waiter.thread,
                  waiter.call.name, waiter.call.number, waiter.call.process, waiter.what.c_str());
-  std::fprintf(stderr, "  for what:\n");
+  std::fprintf(stderr, "  unfinished operations:\n");
   std::size_t shown = 0;
   for (auto& [number, operation] : scheduler.unfinished()) {
     if (++shown > 64) {

@@ -11,14 +11,14 @@ void pass(Gate gate, Process& process) {
   if (gate == Gate::bare) return;
   refuse_if(process.deinitialized, CUDA_ERROR_DEINITIALIZED);
   refuse_if(!process.initialized, CUDA_ERROR_NOT_INITIALIZED);
-  refuse_if(process.forked && gate != Gate::forked,
-            CUDA_ERROR_NOT_INITIALIZED); // handles it inherits, no driver
+  // A forked child has the handles but no driver.
+  refuse_if(process.forked && gate != Gate::forked, CUDA_ERROR_NOT_INITIALIZED);
   if (gate == Gate::plain) meet_fault(process, FaultNews::of_a_submission);
 }
 
 namespace {
 
-// Each row has the type that the header gives to this name and version.
+// Each row must have the type that the header gives to this name and version.
 #define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
   static_assert(std::is_same_v<PFN_##name##_v##version, decltype(&Functions<0>::symbol)>);
 #define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What makes the simulator a libcuda.so.1: the driver's functions under their exported names, and the
-// settings that a program which knows nothing of the simulator can be given by its environment.
+// Makes the simulator a libcuda.so.1: exports the driver's functions under their names, and reads
+// settings from the environment of a program that knows nothing of the simulator.
 
 #include "functions.hpp"
 
@@ -16,7 +16,7 @@ int number_from(const char* variable, int otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::atoi(text);
 }
 
-/// Before any other static object of the program could call the driver.
+/// Runs before any other static object of the program can call the driver.
 const bool configured = [] {
   Options options;
   const char* mode = std::getenv("CUEVENT_SIM_MODE");
@@ -54,7 +54,7 @@ namespace cuevent::sim {
 
 namespace {
 
-/// cuGetProcAddress answers with the very functions that the loader finds, as a driver does.
+/// cuGetProcAddress returns the addresses that the loader finds, as a driver does.
 const bool exported = [] {
   const std::array<void*, 2> exports[] = {
 #define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \

@@ -10,8 +10,7 @@ namespace cuevent::sim {
 namespace {
 
 constexpr std::size_t histories_kept = 100'000;
-constexpr std::uintptr_t stride =
-    64; // looks like an allocation, leaves room for misaligned nonsense to be noticed
+constexpr std::uintptr_t stride = 64; // like an allocation; leaves room to notice misaligned pointers
 
 std::string number_text(const void* handle) {
   char text[32];
@@ -69,19 +68,20 @@ std::string Handles::describe(const void* handle) const {
   if (value >= first_handle && value < first_of_session_)
     return number_text(handle) + " is a handle of an earlier session";
   if (value >= first_of_session_ && value < next_ && (value - first_handle) % stride == 0)
-    return number_text(handle) + " was destroyed so long ago that its history is no longer kept";
-  return number_text(handle) + " is invented: this driver never gave it out";
+    return number_text(handle) + " was destroyed earlier; its history is no longer kept";
+  return number_text(handle) + " is invented: this driver never returned it";
 }
 
 std::shared_ptr<Object> Handles::find_object(const void* handle, Kind kind, const Process& process) const {
   auto found = live_.find(reinterpret_cast<std::uintptr_t>(handle));
   if (found == live_.end())
-    undefined("use of a dead or invented " + std::string(name_of(kind)) + ": " + describe(handle));
+    undefined("the call uses a dead or invented " + std::string(name_of(kind)) + ": " + describe(handle));
   if (found->second->kind != kind)
-    undefined("expected a handle of another kind, " + std::string(name_of(kind)) + ": " + describe(handle));
-  if (found->second->process != &process)
-    undefined("belongs to simulated process " + std::to_string(found->second->process->index) + ": " +
+    undefined("the call needs a handle of another kind, " + std::string(name_of(kind)) + ": " +
               describe(handle));
+  if (found->second->process != &process)
+    undefined("the handle belongs to simulated process " + std::to_string(found->second->process->index) +
+              ": " + describe(handle));
   return found->second;
 }
 
@@ -101,11 +101,11 @@ void Handles::forget(const Process& process) {
   for (auto& [handle, object] : live_)
     if (object->process == &process) gone.push_back(object);
   for (auto& object : gone)
-    if (live_.contains(object->handle)) remove(*object, "gone with its process");
+    if (live_.contains(object->handle)) remove(*object, "destroyed with its process");
 }
 
 void Handles::forget_all() {
-  // The last objects to go release others, which come back here.
+  // The last objects release others, which calls back into this class.
   auto gone = std::move(live_);
   live_.clear();
   gone.clear();

@@ -9,7 +9,7 @@ namespace {
 
 thread_local bool this_is_the_host_thread = false;
 
-/// Long enough for a short function to return on a busy computer, short enough to pay once for each gate.
+/// Long enough for a short function on a busy computer, short enough to pay once for each gate.
 constexpr std::chrono::milliseconds grace{20};
 
 } // namespace
@@ -43,7 +43,7 @@ void HostThread::loop() {
     if (stopping_) return;
     Task task = std::move(queue_.front());
     queue_.pop_front();
-    if (task.operation && task.operation->done()) continue; // abandoned
+    if (task.operation && task.operation->done()) continue; // dropped in the meantime
     running_ = task.operation;
     current_ = true;
     ++taken_;
@@ -81,13 +81,13 @@ void HostThread::drain(std::unique_lock<std::mutex>& lock) {
   std::erase_if(queue_, [](const Task& task) { return task.operation != nullptr; });
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   if (!computer.changed.wait_until(lock, deadline, [&] { return !busy(); }))
-    undefined("a new session was asked for while a host function of the one before does not return");
+    undefined("a new session begins while a host function of the previous session has not returned");
 }
 
 void HostThread::stop(std::unique_lock<std::mutex>& lock) {
   if (!thread_.joinable()) return;
   stopping_ = true;
-  if (current_) { // user code: nobody knows when it returns, and the program is ending
+  if (current_) { // user code may never return, and the program is ending
     thread_.detach();
     return;
   }

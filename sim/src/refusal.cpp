@@ -29,9 +29,9 @@ void undefined(const std::string& report) {
 
 void crash(const std::string& report) {
   print("crashes on a device", report);
-  std::signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would end the process another way
+  std::signal(SIGSEGV, SIG_DFL); // a sanitizer's handler would end the process in another way
   std::raise(SIGSEGV);
-  std::abort(); // where the signal is blocked
+  std::abort(); // if the signal is blocked
 }
 
 void not_modelled(const std::string& what) {

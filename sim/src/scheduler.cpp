@@ -10,7 +10,7 @@
 namespace cuevent::sim {
 
 void Scheduler::reset(std::optional<unsigned long long> seed) {
-  for (auto& [number, operation] : unfinished_) { // operations, streams and graphs hold each other
+  for (auto& [number, operation] : unfinished_) { // operations, streams and graphs refer to each other
     operation->after.clear();
     operation->dependents.clear();
     operation->stream.reset();
@@ -105,7 +105,7 @@ void Scheduler::start(Operation& operation) {
     return;
   }
   if (operation.work.duration == never) return;
-  // A device owes nobody an order between streams: with a seed, each operation is also late by a random time.
+  // A device guarantees no order between streams. With a seed, each operation is late by a random time.
   const Time late = random_ ? static_cast<Time>((*random_)() % 20'000) : 0;
   const Time duration = operation.work.duration + (operation.submitted ? late : 0);
   if (duration == 0) {
@@ -140,7 +140,7 @@ void Scheduler::forget(Operation& operation) {
     --operation.stream->pending;
     operation.stream->queued -= operation.work.places;
   }
-  // Those that come before and are still unfinished must not count down this one.
+  // Unfinished operations before this one must not count it down.
   for (auto& other : operation.after)
     std::erase(other->dependents, &operation);
   operation.after.clear();
@@ -154,7 +154,7 @@ void Scheduler::forget(Operation& operation) {
 }
 
 void Scheduler::host_function_returned(Operation& operation, Time when) {
-  if (operation.done()) return; // abandoned meanwhile
+  if (operation.done()) return; // dropped in the meantime
   now_ = std::max(now_, when);
   complete(operation, now_);
   start_ready();

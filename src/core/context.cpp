@@ -32,7 +32,8 @@ Context Context::create(int device, const Driver& driver) {
 }
 
 Context Context::borrow(CUcontext context, const Driver& driver) {
-  if (context == nullptr) throw InvalidContext("Context::borrow", "the CUcontext to borrow is null");
+  if (context == nullptr)
+    throw InvalidContext("Context::borrow", "the CUcontext to borrow is null: pass a live context");
   Context borrowed;
   const CUresult result = try_borrow(borrowed, context, driver);
   if (result != CUDA_SUCCESS) driver.fail(result, "cuCtxGetId");

@@ -21,8 +21,8 @@ namespace {
 constexpr int oldest_version = 12000;
 
 constexpr const char* forked =
-    "this process was forked from one that had initialised the driver, which cannot be "
-    "used here: fork before the first use of CUDA, or exec in the child";
+    "this process was forked after the driver was initialized, so the driver cannot be used: fork before "
+    "the first use of CUDA, or call exec in the child";
 
 /// The content of a table slot that has no function to call.
 template <CUresult result, class Function>
@@ -55,9 +55,9 @@ Function resolve(GetProcAddress get_proc_address, const char* name, int version)
 
 [[noreturn]] void fail_too_old(int version) {
   const std::string has =
-      version > 0 ? "this driver has CUDA " + version_text(version) : "this driver is older";
+      version > 0 ? "this driver supports CUDA " + version_text(version) : "this driver is older";
   throw CallRequiresNewerDriver("cuGetProcAddress",
-                                ("cuevent needs a driver of CUDA " + version_text(oldest_version) +
+                                ("cuevent needs a driver for CUDA " + version_text(oldest_version) +
                                  " or later, and " + has + ": update the NVIDIA driver")
                                     .c_str());
 }
@@ -159,7 +159,8 @@ const DriverTable* make_table(GetProcAddress get_proc_address) {
   table->name##_v##since = resolve<PFN_##name##_v##since>(get_proc_address, #name, since);                   \
   if (table->name##_v##since == nullptr)                                                                     \
     throw DriverUnavailable(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, "cuGetProcAddress",                   \
-                            "the driver has no " #name ": it is broken, or not a CUDA driver");
+                            "the driver has no " #name                                                       \
+                            ", so it is broken or not a CUDA driver: reinstall the NVIDIA driver");
 #define CUEVENT_OPTIONAL(name, since)                                                                        \
   if (table->version >= since)                                                                               \
     table->name##_v##since = resolve<PFN_##name##_v##since>(get_proc_address, #name, since);                 \
@@ -189,7 +190,7 @@ GetProcAddress load(const std::string& library) {
     const char* const why = dlerror();
     throw SharedObjectInitFailed("dlopen",
                                  ("no driver: " + std::string(why != nullptr ? why : library) +
-                                  "; install the NVIDIA driver, or name a driver library in CUEVENT_DRIVER")
+                                  ": install the NVIDIA driver, or set CUEVENT_DRIVER to a driver library")
                                      .c_str());
   }
   if (void* const entry = dlsym(handle, "cuGetProcAddress_v2"))
@@ -197,8 +198,10 @@ GetProcAddress load(const std::string& library) {
 
   void* const get_version = dlsym(handle, "cuDriverGetVersion");
   if (get_version == nullptr)
-    throw SharedObjectInitFailed("dlsym",
-                                 (library + " is not a CUDA driver: it has no cuGetProcAddress_v2").c_str());
+    throw SharedObjectInitFailed(
+        "dlsym",
+        (library + " is not a CUDA driver, because it has no cuGetProcAddress_v2: name another library")
+            .c_str());
   int version = 0;
   reinterpret_cast<PFN_cuDriverGetVersion_v2020>(get_version)(&version);
   fail_too_old(version);
@@ -244,7 +247,8 @@ Driver::Driver(const std::string& library) : Driver(load(library)) {}
 
 Driver::Driver(GetProcAddress get_proc_address) : table_(nullptr) {
   if (get_proc_address == nullptr)
-    throw InvalidValue("cuGetProcAddress", "the function to take the entry points from is null");
+    throw InvalidValue("cuGetProcAddress",
+                       "the cuGetProcAddress function is null: pass the function of a driver");
   table_ = make_table(get_proc_address);
 }
 
@@ -261,16 +265,16 @@ void* Driver::find_entry_point(const char* name, int version) const {
   CUdriverProcAddressQueryResult status{};
   if (version > table_->version)
     fail(CUDA_ERROR_NOT_SUPPORTED, "cuGetProcAddress",
-         (std::string(name) + " needs a driver of CUDA " + version_text(version) +
-          ", and this one has CUDA " + version_text(table_->version))
+         (std::string(name) + " needs a driver for CUDA " + version_text(version) +
+          ", and this driver supports CUDA " + version_text(table_->version) + ": update the NVIDIA driver")
              .c_str());
   const CUresult result =
       table_->get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
   if (result == CUDA_SUCCESS && address != nullptr) return address;
   const std::string advice = status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                                 ? std::string(name) + " came later than CUDA " + version_text(version) +
-                                       ": ask for the version of its signature"
-                                 : "the driver has no function " + std::string(name);
+                                 ? std::string(name) + " did not exist in CUDA " + version_text(version) +
+                                       ": request a version that has the signature"
+                                 : "the driver has no function " + std::string(name) + ": check the name";
   fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress", advice.c_str());
 }
 
@@ -281,8 +285,9 @@ void Driver::fail(CUresult result, const char* call, const char* advice) const {
 #define CUEVENT_OPTIONAL(name, since)                                                                        \
   if (result == CUDA_ERROR_NOT_SUPPORTED && table_->name##_v##since == missing<PFN_##name##_v##since> &&     \
       std::string_view(call) == #name)                                                                       \
-    throw NotSupported(call, (#name " came with CUDA " + version_text(since) +                               \
-                              ", and this driver has CUDA " + version_text(table_->version))                 \
+    throw NotSupported(call, (#name " needs a driver for CUDA " + version_text(since) +                      \
+                              ", and this driver supports CUDA " + version_text(table_->version) +           \
+                              ": update the NVIDIA driver")                                                  \
                                  .c_str());
 #include <cuevent/driver_symbols.inc>
 #undef CUEVENT_REQUIRED

@@ -34,7 +34,7 @@ std::string IpcHandle::to_string() const {
 IpcHandle IpcHandle::parse(std::string_view text) {
   IpcHandle handle;
   if (try_parse(handle, text) == CUDA_SUCCESS) return handle;
-  std::string advice = "an IPC handle is " + std::to_string(digits) + " hexadecimal digits, and this ";
+  std::string advice = "an IPC handle is " + std::to_string(digits) + " hexadecimal digits, and this text ";
   if (text.size() != digits) {
     advice += "has " + std::to_string(text.size());
   } else {
@@ -43,6 +43,7 @@ IpcHandle IpcHandle::parse(std::string_view text) {
       ++wrong;
     advice += "has another character at position " + std::to_string(wrong);
   }
+  advice += ": pass the complete result of to_string()";
   throw InvalidValue("IpcHandle::parse", advice.c_str());
 }
 
@@ -63,12 +64,13 @@ IpcHandle DriverEvent::ipc_handle() const {
   IpcHandle handle;
   const CUresult result = try_ipc_handle(handle);
   if (result == CUDA_SUCCESS) return handle;
-  if (event_ == nullptr) throw EmptyEvent(call, "an empty event cannot be exported");
+  if (event_ == nullptr)
+    throw EmptyEvent(call, "the event is empty: make an event with EventFlags::interprocess");
   if (result == CUDA_ERROR_INVALID_HANDLE)
     throw InvalidHandle(call, (flags_ & EventFlags::interprocess) == EventFlags::none
-                                  ? "only an event made with EventFlags::interprocess can be exported"
-                                  : "an event that was itself imported cannot be exported again: send on the "
-                                    "handle that it was opened with");
+                                  ? "the event cannot be exported: make it with EventFlags::interprocess"
+                                  : "an imported event cannot be exported: pass on the handle that it was "
+                                    "opened with");
   context_.driver().fail(result, call);
 }
 
@@ -92,10 +94,11 @@ DriverEvent DriverEvent::from_ipc_handle(const Context& context, const IpcHandle
   if (result == CUDA_SUCCESS) return event;
   require_context(context, call);
   if (result == CUDA_ERROR_INVALID_CONTEXT)
-    throw InvalidContext(call, "this is the process that exported the event: use the event itself here");
+    throw InvalidContext(call, "this process exported the event itself: use the event that it exported");
   if (result == CUDA_ERROR_MAP_FAILED)
-    throw MapFailed(call, "the bytes are not the handle of an event that another process exports now: it may "
-                          "have ended, or they were garbled on the way");
+    throw MapFailed(call,
+                    "no other process exports an event with this handle: check that the exporter still runs "
+                    "and that all bytes of the handle arrived");
   context.driver().fail(result, call);
 }
 

@@ -24,8 +24,8 @@ void RetiredList::push(RetiredEvent* retired) noexcept {
   }
 }
 
-std::size_t RetiredList::collect() noexcept {
-  // Takes the whole list at once. Each collector has its own list, so no thread pops a node that
+std::size_t RetiredList::destroy_all() noexcept {
+  // Takes the whole list at once. Each caller gets its own list, so no thread pops a node that
   // another thread may be reading.
   RetiredEvent* retired = newest_.exchange(nullptr, std::memory_order_acquire);
   std::size_t count = 0;
@@ -65,6 +65,10 @@ RetireScope::~RetireScope() {
 
 std::size_t retired_events() noexcept { return retired_by_program.size() + released_by_graphs.size(); }
 
-std::size_t collect() noexcept { return retired_by_program.collect() + released_by_graphs.collect(); }
+std::size_t destroy_retired() noexcept {
+  return retired_by_program.destroy_all() + released_by_graphs.destroy_all();
+}
+
+std::size_t collect() noexcept { return destroy_retired(); }
 
 } // namespace cuevent

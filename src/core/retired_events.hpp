@@ -20,7 +20,7 @@ public:
   void push(RetiredEvent* retired) noexcept;
 
   /// Destroys the events and returns how many there were.
-  std::size_t collect() noexcept;
+  std::size_t destroy_all() noexcept;
 
   /// The number of events in the list.
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
@@ -31,7 +31,7 @@ private:
 };
 
 /// Events that graphs have released. The program's retired events are in a separate list: a thread
-/// that destroys a graph collects this list, but it must not destroy the program's events.
+/// that destroys a graph destroys these events, but not the program's.
 extern RetiredList released_by_graphs;
 
 /// The number of RetireScopes that the thread is in.

@@ -57,7 +57,8 @@ StreamCapture::StreamCapture(const Context& context, CUstream stream, CaptureMod
   const char* advice = nullptr;
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     advice = "the legacy stream cannot be captured: capture a stream made with CU_STREAM_NON_BLOCKING";
-  if (result == CUDA_ERROR_ILLEGAL_STATE) advice = "the stream is being captured already, which goes on";
+  if (result == CUDA_ERROR_ILLEGAL_STATE)
+    advice = "the stream is being captured already, and that capture is still valid: end it first";
   context.driver().fail(result, "cuStreamBeginCapture", advice);
 }
 
@@ -84,7 +85,7 @@ DriverEvent StreamCapture::record(DriverEvent&& event, CUstream stream) {
 }
 
 Graph StreamCapture::end() {
-  if (!active_) throw IllegalState("cuStreamEndCapture", "this capture has been ended already");
+  if (!active_) throw IllegalState("cuStreamEndCapture", "this capture has already ended: begin a new one");
   CUgraph handle = nullptr;
   const CUresult result = end(handle);
   if (result != CUDA_SUCCESS) context_.driver().fail(result, "cuStreamEndCapture");

@@ -7,24 +7,21 @@
 
 namespace cuevent {
 
-CUresult CaptureEvents::attach(std::shared_ptr<CaptureEvents>& out, const DriverTable& table, CUgraph graph,
-                               const char*& call) {
+Status CaptureEvents::attach(std::shared_ptr<CaptureEvents>& out, const DriverTable& table, CUgraph graph) {
   auto events = std::make_shared<CaptureEvents>();
   auto owner = std::make_unique<std::shared_ptr<CaptureEvents>>(events);
   CUuserObject object = nullptr;
   CUresult result =
       table.cuUserObjectCreate_v11030(&object, owner.get(), end, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-  call = "cuUserObjectCreate";
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) return {result, "cuUserObjectCreate"};
   static_cast<void>(owner.release()); // the user object owns it now
   result = table.cuGraphRetainUserObject_v11030(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
-  call = "cuGraphRetainUserObject";
   events->object_ = object;
   if (result == CUDA_SUCCESS)
     out = std::move(events);
   else
     table.cuUserObjectRelease_v11030(object, 1); // destroys the owner
-  return result;
+  return {result, "cuGraphRetainUserObject"};
 }
 
 DriverEvent CaptureEvents::keep(DriverEvent&& event) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/retired_events.hpp"
+#include "core/status.hpp"
 
 #include <cuevent/graph.hpp>
 
@@ -18,10 +19,9 @@ namespace cuevent {
 /// learn that they have ended.
 class CaptureEvents {
 public:
-  /// Makes an empty object that `graph` owns. On failure, `call` names the driver function that
-  /// failed. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
-  static CUresult attach(std::shared_ptr<CaptureEvents>& out, const DriverTable& table, CUgraph graph,
-                         const char*& call);
+  /// Makes an empty object that `graph` owns. Driver functions: cuUserObjectCreate,
+  /// cuGraphRetainUserObject.
+  static Status attach(std::shared_ptr<CaptureEvents>& out, const DriverTable& table, CUgraph graph);
 
   /// Hands `event` to the graph and returns the event as borrowed. If this throws, the caller
   /// keeps the event.

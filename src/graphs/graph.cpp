@@ -62,26 +62,26 @@ void CUDA_CB retire_kept(void* retired) { released_by_graphs.push(static_cast<Re
 
 } // namespace
 
-Graph::Graph(const Context& context, CUgraph graph, bool owned) noexcept
-    : context_(context), graph_(graph), owned_(owned) {}
+Graph::Graph(const Context& context, CUgraph graph, Ownership ownership) noexcept
+    : context_(context), graph_(graph), ownership_(ownership) {}
 
-Graph::Graph(const Context& context) : context_(context), owned_(true) {
+Graph::Graph(const Context& context) : context_(context), ownership_(Ownership::owned) {
   check(context, table().cuGraphCreate_v10000(&graph_, 0), "cuGraphCreate");
 }
 
 Graph Graph::from_native_handle(const Context& context, CUgraph graph) {
   check_handle(graph, "Graph::from_native_handle");
-  return Graph(context, graph, true);
+  return Graph(context, graph, Ownership::owned);
 }
 
 Graph Graph::borrow(const Context& context, CUgraph graph) {
   check_handle(graph, "Graph::borrow");
-  return Graph(context, graph, false);
+  return Graph(context, graph, Ownership::borrowed);
 }
 
 Graph::Graph(Graph&& other) noexcept
     : context_(std::move(other.context_)), graph_(std::exchange(other.graph_, nullptr)),
-      owned_(std::exchange(other.owned_, false)) {}
+      ownership_(std::exchange(other.ownership_, Ownership::borrowed)) {}
 
 Graph& Graph::operator=(Graph&& other) noexcept {
   Graph taken(std::move(other));
@@ -90,10 +90,10 @@ Graph& Graph::operator=(Graph&& other) noexcept {
 }
 
 Graph::~Graph() {
-  if (!owned_) return;
+  if (ownership_ == Ownership::borrowed) return;
   const CUresult result = table().cuGraphDestroy_v10000(graph_);
   if (result != CUDA_SUCCESS) report_error(result, "cuGraphDestroy");
-  released_by_graphs.collect();
+  released_by_graphs.destroy_all();
 }
 
 EventRecordNode Graph::add_record(const DriverEvent& event, ArrayView<CUgraphNode> after) {
@@ -236,11 +236,11 @@ GraphExec Graph::instantiate() const {
   CUgraphExec exec = nullptr;
   check(context_, table().cuGraphInstantiateWithFlags_v11040(&exec, graph_, 0),
         "cuGraphInstantiateWithFlags");
-  return GraphExec(context_, exec, true);
+  return GraphExec(context_, exec, Ownership::owned);
 }
 
 CUgraph Graph::release() noexcept {
-  owned_ = false;
+  ownership_ = Ownership::borrowed;
   context_ = Context();
   return std::exchange(graph_, nullptr);
 }
@@ -248,25 +248,25 @@ CUgraph Graph::release() noexcept {
 void Graph::swap(Graph& other) noexcept {
   context_.swap(other.context_);
   std::swap(graph_, other.graph_);
-  std::swap(owned_, other.owned_);
+  std::swap(ownership_, other.ownership_);
 }
 
-GraphExec::GraphExec(const Context& context, CUgraphExec exec, bool owned) noexcept
-    : context_(context), exec_(exec), owned_(owned) {}
+GraphExec::GraphExec(const Context& context, CUgraphExec exec, Ownership ownership) noexcept
+    : context_(context), exec_(exec), ownership_(ownership) {}
 
 GraphExec GraphExec::from_native_handle(const Context& context, CUgraphExec exec) {
   check_handle(exec, "GraphExec::from_native_handle");
-  return GraphExec(context, exec, true);
+  return GraphExec(context, exec, Ownership::owned);
 }
 
 GraphExec GraphExec::borrow(const Context& context, CUgraphExec exec) {
   check_handle(exec, "GraphExec::borrow");
-  return GraphExec(context, exec, false);
+  return GraphExec(context, exec, Ownership::borrowed);
 }
 
 GraphExec::GraphExec(GraphExec&& other) noexcept
     : context_(std::move(other.context_)), exec_(std::exchange(other.exec_, nullptr)),
-      owned_(std::exchange(other.owned_, false)), kept_(std::move(other.kept_)) {}
+      ownership_(std::exchange(other.ownership_, Ownership::borrowed)), kept_(std::move(other.kept_)) {}
 
 GraphExec& GraphExec::operator=(GraphExec&& other) noexcept {
   GraphExec taken(std::move(other));
@@ -275,11 +275,11 @@ GraphExec& GraphExec::operator=(GraphExec&& other) noexcept {
 }
 
 GraphExec::~GraphExec() {
-  if (owned_) {
+  if (ownership_ == Ownership::owned) {
     const CUresult result = table().cuGraphExecDestroy_v10000(exec_);
     if (result != CUDA_SUCCESS) report_error(result, "cuGraphExecDestroy");
   }
-  released_by_graphs.collect();
+  released_by_graphs.destroy_all();
 }
 
 void GraphExec::launch(CUstream stream) {
@@ -332,7 +332,7 @@ CUgraphExec GraphExec::release() noexcept {
   for (Kept& kept : kept_)
     kept.event.release();
   kept_.clear();
-  owned_ = false;
+  ownership_ = Ownership::borrowed;
   context_ = Context();
   return std::exchange(exec_, nullptr);
 }
@@ -340,7 +340,7 @@ CUgraphExec GraphExec::release() noexcept {
 void GraphExec::swap(GraphExec& other) noexcept {
   context_.swap(other.context_);
   std::swap(exec_, other.exec_);
-  std::swap(owned_, other.owned_);
+  std::swap(ownership_, other.ownership_);
   kept_.swap(other.kept_);
 }
 

@@ -8,7 +8,7 @@ namespace {
 constexpr const char* launch = "cuLaunchKernelEx";
 
 void check(const DriverEvent& event, EventFlags refused, const char* advice) {
-  if (!event) throw EmptyEvent(launch, "the event is empty: a launch needs one to record");
+  if (!event) throw EmptyEvent(launch, "the event is empty: give the launch an event to record");
   if ((event.flags() & refused) != EventFlags::none) throw NotSupported(launch, advice);
 }
 
@@ -16,7 +16,7 @@ void check(const DriverEvent& event, EventFlags refused, const char* advice) {
 
 CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trigger) {
   check(event, EventFlags::timing | EventFlags::interprocess,
-        "a launch records no event with timing or interprocess: make it with EventFlags::none or "
+        "a launch cannot record an event with timing or interprocess: make it with EventFlags::none or "
         "blocking_sync");
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
@@ -27,11 +27,12 @@ CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trig
 
 CUlaunchAttribute launch_completion_event(const DriverEvent& event) {
   check(event, EventFlags::timing | EventFlags::interprocess | EventFlags::blocking_sync,
-        "a launch records no completion event with timing, interprocess or blocking_sync: make it with "
+        "a launch completion event cannot have timing, interprocess or blocking_sync: make it with "
         "EventFlags::none");
   if (event.context().driver().version() < 12030)
-    throw NotSupported(launch,
-                       "the event of a launch's completion came with CUDA 12.3, and this driver is older");
+    throw NotSupported(
+        launch,
+        "launch completion events need CUDA 12.3, and this driver is older: update the NVIDIA driver");
   CUlaunchAttribute attribute{};
 #if CUDA_VERSION >= 12030
   attribute.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;

@@ -24,7 +24,9 @@ CUresult thrown_by(const Work& work) noexcept {
 }
 
 [[noreturn]] void fail_empty_pool(const char* call) {
-  throw InvalidContext(call, "the EventPool is empty: it was default-made or moved from");
+  throw InvalidContext(
+      call,
+      "the EventPool is empty, because it was default-constructed or moved from: make it with a Context");
 }
 
 /// Checks that `context` may wait for an event of `own`.
@@ -35,8 +37,8 @@ CUresult check_other_context(const Context& context, const Context& own) noexcep
 
 [[noreturn]] void fail_context(CUresult result, const char* call) {
   if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
-  throw ContextMismatch(call, "the events are of the pool's context, and cannot be recorded in another one: "
-                              "make a pool for each context");
+  throw ContextMismatch(call, "the events belong to the pool's context, and cannot be recorded in another "
+                              "context: make one pool per context");
 }
 
 } // namespace
@@ -88,8 +90,10 @@ const DriverEvent& PooledEvent::none() noexcept {
 
 void PooledEvent::fail_unrecorded(const char* call) const {
   if (event_ == nullptr)
-    throw EmptyEvent(call, "the lease is empty: it was default-made, moved from or detached");
-  throw NeverRecorded(call, "this lease has not recorded its event: call record() first");
+    throw EmptyEvent(
+        call, "the lease is empty, because it was default-constructed, moved from or detached: take one from "
+              "EventPool::acquire()");
+  throw NeverRecorded(call, "the event was not recorded since it was acquired: call record() first");
 }
 
 EventPool::EventPool(const Context& context, EventFlags flags, std::size_t max_idle) {

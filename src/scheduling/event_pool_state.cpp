@@ -266,7 +266,7 @@ void EventPoolState::count_created() noexcept {
 void EventPoolState::reserve(std::size_t count) {
   if (count > max_idle)
     throw InvalidValue("EventPool::reserve",
-                       "the pool keeps fewer idle events: make it with a larger max_idle");
+                       "the count is larger than max_idle: make the pool with a larger max_idle");
   while (true) {
     std::size_t missing = 0;
     {

@@ -133,7 +133,7 @@ public:
     if (!put) [[unlikely]]
       give_back_slow(event);
   }
-  /// The event will not come back. collect() destroys the event.
+  /// The event will not come back. destroy_retired() destroys the event.
   [[gnu::cold]] void retire(DriverEvent* event) noexcept;
   /// The event no longer exists, or has another owner.
   void forget(DriverEvent* event) noexcept {

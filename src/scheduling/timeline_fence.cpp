@@ -13,9 +13,10 @@ namespace cuevent {
 
 namespace {
 
-constexpr const char* no_fence = "the fence is empty: it was default-made or moved from";
+constexpr const char* no_fence =
+    "the fence is empty, because it was default-constructed or moved from: make it with a Context";
 constexpr const char* no_operations =
-    "the device has no such memory operations in streams: use a DriverEvent there";
+    "the device does not support the stream memory operations of fences: use a DriverEvent";
 
 CUresult refuse_capture(const DriverTable& table, CUstream stream) noexcept {
   const CaptureState capture = capture_state(table, stream);
@@ -193,12 +194,13 @@ void TimelineFence::fail_signal(CUresult result) const {
   const char* advice = nullptr;
   if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-    advice = "the stream is being captured, which goes on, and each replay of the graph would set the fence "
-             "back to this ticket: record a DriverEvent with RecordFlags::external there";
+    advice =
+        "a fence cannot be signalled in a capture, because each launch of the graph would reset the fence to "
+        "this ticket; the capture is still valid: record a DriverEvent with RecordFlags::external";
   if (result == CUDA_ERROR_INVALID_HANDLE && stream_ == CU_STREAM_PER_THREAD)
     advice =
-        "CU_STREAM_PER_THREAD is another stream on each thread, and the fence is of that of the thread that "
-        "first signalled it: make a fence for each thread";
+        "CU_STREAM_PER_THREAD is another stream on each thread, and the fence belongs to the thread that "
+        "first signalled it: make one fence per thread";
   if (result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;
   context_.driver().fail(result, call, advice);
 }
@@ -208,10 +210,13 @@ void TimelineFence::fail_wait(CUresult result, std::uint64_t ticket) const {
   const char* advice = nullptr;
   if (slot_ == nullptr) throw InvalidHandle(call, no_fence);
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-    advice = "the stream is being captured, which goes on, and a fence cannot be waited for in a graph: wait "
-             "for a DriverEvent with WaitFlags::external there";
+    advice =
+        "a stream cannot wait for a fence in a capture; the capture is still valid: wait for a DriverEvent "
+        "with WaitFlags::external";
   if (result == CUDA_ERROR_INVALID_VALUE && ticket > signalled())
-    advice = "signal() has not returned this ticket yet: the streams could come to wait for each other";
+    advice =
+        "signal() has not returned this ticket yet, so the streams could wait for each other forever: call "
+        "signal() first";
   if (result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;
   context_.driver().fail(result, call, advice);
 }

@@ -56,12 +56,11 @@ CapturedStages* Captures::find(cuuint64_t capture) noexcept {
 Status Captures::begin(const DriverTable& table, Capturing capture, CapturedStages*& begun) {
   forget_ended();
   // The events of abandoned captures: perhaps nothing else ever destroys them.
-  released_by_graphs.collect();
+  released_by_graphs.destroy_all();
   captures_.reserve(captures_.size() + 1);
   std::shared_ptr<CaptureEvents> events;
-  const char* call = "";
-  const CUresult result = CaptureEvents::attach(events, table, capture.graph, call);
-  if (result != CUDA_SUCCESS) return {result, call};
+  const Status status = CaptureEvents::attach(events, table, capture.graph);
+  if (!status) return status;
   captures_.push_back(
       {.capture = capture.id, .events = std::move(events), .nodes = {}, .streams = {}, .waits = {}});
   begun = &captures_.back();
@@ -81,12 +80,16 @@ CapturedStages& Captures::of_graph(const Graph& graph, const char* call) {
     return std::any_of(each.nodes.begin(), each.nodes.end(), in_graph);
   });
   if (found == captures_.end())
-    throw NotFound(call, "no stage of this timer was captured in the graph, or it was instantiated before");
+    throw NotFound(
+        call,
+        "the graph has no captured stage of this timer, or was instantiated before: open and close stages "
+        "in the capture, and instantiate the graph once");
   if (!std::all_of(found->nodes.begin(), found->nodes.end(), in_graph))
-    throw NotFound(call, "the graph lacks nodes that were captured: a stage of it cannot be timed");
+    throw NotFound(call, "nodes of a captured stage are missing from the graph: do not remove event nodes");
   for (const CapturedStages::OnStream& each : found->streams)
     if (!each.open.empty())
-      throw IllegalState(call, "a stage was opened in the capture and not closed in it");
+      throw IllegalState(
+          call, "a stage was opened but not closed in the capture: close it before the capture ends");
   for (CapturedStages::Node& each : found->nodes)
     each.node = nodes.at(each.event.native_handle());
   return *found;

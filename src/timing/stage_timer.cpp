@@ -17,19 +17,18 @@ constexpr std::size_t fewest_events = 2; // the beginning and the end of a stage
 void require_own_context(const Context& own, const Context& given, const char* function) {
   require_context(given, function);
   if (given != own)
-    throw ContextMismatch(function, "the context is not the timer's: make a timer for each context");
+    throw ContextMismatch(function, "the context is not the timer's: make one timer per context");
 }
 
 void fail(const Context& own, Status status) {
   const std::string_view function = status.call;
   if (status.result == CUDA_ERROR_ILLEGAL_STATE && function == "StageTimer::close")
-    throw IllegalState(status.call,
-                       "no stage is open on the stream, or none that was opened in this capture");
+    throw IllegalState(status.call, "no stage is open on the stream, or in its capture: call open() first");
   if (status.result == CUDA_ERROR_INVALID_VALUE && function == "StageTimer::open")
-    throw InvalidValue(status.call, "the timer has no such stage: get one from stage()");
+    throw InvalidValue(status.call, "the timer has no such stage: use a StageId from stage()");
   if (status.result == CUDA_ERROR_INVALID_HANDLE && function.starts_with("cuEventRecord"))
     throw ContextMismatch(status.call,
-                          "the stream is of another context than the timer: make a timer for each context");
+                          "the stream belongs to another context than the timer: make one timer per context");
   own.driver().fail(status.result, status.call);
 }
 
@@ -68,9 +67,10 @@ StageTimer::~StageTimer() {
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
   if (options.events_per_stream < fewest_events)
-    throw InvalidValue("StageTimer", "a stage takes two events: events_per_stream has to be 2 or more");
+    throw InvalidValue("StageTimer",
+                       "events_per_stream is less than 2, but a stage takes two events: use 2 or more");
   require_context(context, "StageTimer");
-  auto state = std::make_shared<State>(context, options);
+  auto state = std::make_unique<State>(context, options);
   check(context, state->rings->create());
   state_ = std::move(state);
 }
@@ -80,7 +80,7 @@ CUresult StageTimer::try_create(StageTimer& out, const Context& context,
   if (options.events_per_stream < fewest_events) return CUDA_ERROR_INVALID_VALUE;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   return result_of([&] {
-    auto state = std::make_shared<State>(context, options);
+    auto state = std::make_unique<State>(context, options);
     const CUresult result = state->rings->create().result;
     if (result != CUDA_SUCCESS) return result;
     StageTimer made;
@@ -167,7 +167,7 @@ bool StageTimer::next(CUstream stream, StageId stage) {
 void StageTimer::record(DriverEvent& event, CUstream stream, RecordFlags flags) {
   if (!can_record(context(), event, stream))
     throw ContextMismatch("StageTimer::record",
-                          "the event is of another context than the timer's default stream: "
+                          "the event and the timer's default stream belong to different contexts: "
                           "make the event in the timer's context");
   StreamPoint point;
   check(context(), state_->point_of(stream, point));
@@ -277,7 +277,9 @@ const Context& StageTimer::context() const { return state().rings->context(); }
 
 StageTimer::State& StageTimer::state() const {
   if (state_ == nullptr)
-    throw InvalidHandle("StageTimer", "the timer is empty: it was default-made or moved from");
+    throw InvalidHandle(
+        "StageTimer",
+        "the timer is empty, because it was default-constructed or moved from: make it with a Context");
   return *state_;
 }
 

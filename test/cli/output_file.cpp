@@ -45,7 +45,7 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-/// No file may grow beyond so many bytes, as on a disk that is full then.
+/// Limits the size of files, like a disk that becomes full.
 class SizeLimit {
 public:
   explicit SizeLimit(rlim_t bytes) {
@@ -67,7 +67,7 @@ private:
 
 } // namespace
 
-TEST_CASE("A file is written, and replaced, whole") {
+TEST_CASE("a file is written or replaced completely") {
   const Folder folder;
   write_file(folder / "a", "first");
   CHECK(content(folder / "a") == "first");
@@ -76,7 +76,7 @@ TEST_CASE("A file is written, and replaced, whole") {
   CHECK(folder.files() == 1);
 }
 
-TEST_CASE("A link stays a link to the file that is written") {
+TEST_CASE("a link stays a link, and its target is written") {
   const Folder folder;
   write_file(folder / "file", "old");
   fs::create_symlink("file", folder / "link");
@@ -85,7 +85,7 @@ TEST_CASE("A link stays a link to the file that is written") {
   CHECK(content(folder / "file") == "new");
 }
 
-TEST_CASE("A file that cannot be written is named, with the reason") {
+TEST_CASE("the error for a file that cannot be written names the file and the reason") {
   const Folder folder;
   CHECK_THROWS_MATCHES(write_file("/dev/full", "text"), OutputError,
                        Message("/dev/full: No space left on device"));
@@ -97,7 +97,7 @@ TEST_CASE("A file that cannot be written is named, with the reason") {
   CHECK(folder.files() == 1);
 }
 
-TEST_CASE("A disk that fills up leaves the file that was there, and no part of the new one") {
+TEST_CASE("a full disk keeps the old file and leaves no part of the new one") {
   const Folder folder;
   write_file(folder / "a", "old");
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A trace file, read as a viewer reads it.
+// Reads a trace file like a viewer.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -15,9 +15,9 @@ namespace test {
 
 struct ParsedSlice {
   std::string track, name;
-  std::vector<std::string> around; // the outermost first
+  std::vector<std::string> around; // the outermost slice first
   double begin = 0, end = 0;       // in microseconds
-  double last_flow = -1;           // at the end of a slice a viewer no longer finds it
+  double last_flow = -1;           // a viewer finds no slice at the slice's end
 };
 
 struct ParsedFlow {
@@ -25,7 +25,7 @@ struct ParsedFlow {
   double start = 0, finish = 0;
 };
 
-/// Reading it requires that all slices nest, and that each flow has both ends, each in a slice, in order.
+/// Requires that all slices nest, and that each flow has both ends, in order and each inside a slice.
 class ParsedTrace {
 public:
   explicit ParsedTrace(const std::string& text) {

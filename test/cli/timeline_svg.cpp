@@ -27,7 +27,7 @@ struct Box {
   }
 };
 
-/// Where the texts are, in a font that is rather wide.
+/// The positions of the texts, in a rather wide font.
 std::vector<Box> texts_of(const std::string& svg) {
   static const std::regex pattern(
       R"re(<text x="([0-9.]+)" y="([0-9.]+)"(?: class="([^"]*)")?>([^<]*)</text>)re");
@@ -66,7 +66,7 @@ void check_texts(const std::string& svg) {
   }
 }
 
-/// Stages one after the other, each twice as long as the one before, on `streams` streams.
+/// Stages one after the other, each twice as long as the previous one, on `streams` streams.
 Recording growing(unsigned stages, unsigned streams, const std::string& name) {
   Recording recording{.title = "growing", .device = "none"};
   double time = 0, length = 10;
@@ -87,7 +87,7 @@ Recording growing(unsigned stages, unsigned streams, const std::string& name) {
 
 } // namespace
 
-TEST_CASE("The picture of a training loop has its streams, stages and waits, and no text on another") {
+TEST_CASE("the picture of a training loop shows streams, stages and waits, and no text overlaps another") {
   cuevent::sim::Machine machine;
   const gpu::Gpu gpu{cuevent::Driver(cuevent::sim::get_proc_address)};
   training::Model model(gpu);
@@ -102,25 +102,25 @@ TEST_CASE("The picture of a training loop has its streams, stages and waits, and
   check_texts(svg);
 
   const std::regex waits("<path class=\"wait\"");
-  // Those of the four copies, of the two that wait for a buffer in the picture, and the legend's.
+  // The waits of the four copies, the two waits for a buffer inside the picture, and the legend's arrow.
   CHECK(std::distance(std::sregex_iterator(svg.begin(), svg.end(), waits), std::sregex_iterator()) ==
         4 + 2 + 1);
 }
 
-TEST_CASE("A picture of the last runs numbers them among all runs") {
+TEST_CASE("a picture of the last runs numbers them among all runs") {
   Recording recording = growing(1, 1, "s");
-  recording.report.stages[0].count = 500; // of which the last one is in the report
+  recording.report.stages[0].count = 500; // only the last of these is in the report
   CHECK_THAT(drawn(recording), ContainsSubstring("runs 500 to 500 of 500"));
 }
 
-TEST_CASE("A picture of simulated times says so") {
+TEST_CASE("a picture of simulated times says that they are modelled") {
   Recording recording = growing(1, 1, "s");
   CHECK_THAT(drawn(recording), !ContainsSubstring("imulated"));
   recording.simulated = true;
   CHECK_THAT(drawn(recording), ContainsSubstring("Simulated: all times are modelled."));
 }
 
-TEST_CASE("No text of a picture is on another, whatever the lengths") {
+TEST_CASE("no text of a picture overlaps another, whatever their lengths") {
   for (const unsigned stages : {1U, 2U, 9U, 20U, 40U})
     for (const unsigned streams : {1U, 3U})
       for (const char* name :
@@ -130,7 +130,7 @@ TEST_CASE("No text of a picture is on another, whatever the lengths") {
       }
 }
 
-TEST_CASE("Names are text in a picture, not markup") {
+TEST_CASE("names in a picture are text, not markup") {
   Recording recording = growing(1, 1, "<b>&\"\x01\xff");
   recording.device = "</title>";
   const std::string svg = drawn(recording);
@@ -139,4 +139,4 @@ TEST_CASE("Names are text in a picture, not markup") {
   CHECK_THAT(svg, ContainsSubstring("&lt;/title&gt;"));
 }
 
-TEST_CASE("A recording of nothing gives a picture with a legend") { check_texts(drawn({})); }
+TEST_CASE("an empty recording gives a picture with a legend") { check_texts(drawn({})); }

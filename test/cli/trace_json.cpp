@@ -60,7 +60,7 @@ public:
 
 } // namespace
 
-TEST_CASE("The trace of a training loop nests, and every wait in it has both ends") {
+TEST_CASE("the slices in the trace of a training loop nest, and every wait has both ends") {
   constexpr std::size_t steps = 20;
   cuevent::sim::Machine machine;
   const gpu::Gpu gpu{cuevent::Driver(cuevent::sim::get_proc_address)};
@@ -73,7 +73,7 @@ TEST_CASE("The trace of a training loop nests, and every wait in it has both end
   CHECK(trace.count("copying", "copy in") == steps);
   for (const char* stage : {"forward", "backward", "optimizer"})
     CHECK(trace.count("computing", stage) == steps);
-  CHECK(trace.slices.size() == 8 * steps); // and what the host did for each
+  CHECK(trace.slices.size() == 8 * steps); // and the host's slice of each
 
   // The first two copies find their buffers free.
   CHECK(trace.flows.size() == steps + (steps - 2));
@@ -81,7 +81,7 @@ TEST_CASE("The trace of a training loop nests, and every wait in it has both end
     CHECK((flow.from == "copy in" ? flow.to == "forward" : flow.from == "backward" && flow.to == "copy in"));
 }
 
-TEST_CASE("Stages of a timer are traced inside those that were open") {
+TEST_CASE("a stage is traced inside the stages that were open") {
   cuevent::sim::Machine machine;
   const gpu::Gpu gpu{cuevent::Driver(cuevent::sim::get_proc_address)};
   const gpu::Stream stream = gpu.stream();
@@ -106,11 +106,11 @@ TEST_CASE("Stages of a timer are traced inside those that were open") {
   }
 }
 
-TEST_CASE("Times that rounding put out of order are traced in order") {
+TEST_CASE("times that rounding put out of order are traced in order") {
   Written written;
-  written.span(0, 1, 1, 100, 205); // ends later than what is around it
+  written.span(0, 1, 1, 100, 205); // ends later than the slice around it
   written.span(0, 0, 0, 100, 200);
-  const auto from = written.span(0, 2, 0, 197, 300); // begins earlier than that ends
+  const auto from = written.span(0, 2, 0, 197, 300); // begins before the previous slice ends
   const auto to = written.span(1, 0, 0, 298, 400);
   written.wait(from, to, 300, 298);
   const ParsedTrace trace = traced(written.recording);
@@ -122,7 +122,7 @@ TEST_CASE("Times that rounding put out of order are traced in order") {
   CHECK(trace.flows[0].to == "a");
 }
 
-TEST_CASE("A stage is traced also where the one around it was not timed") {
+TEST_CASE("a stage is traced even if the stage around it was not timed") {
   Written written;
   written.span(0, 0, 0, 0, 10);
   written.span(0, 1, 1, 20, 30);
@@ -133,7 +133,7 @@ TEST_CASE("A stage is traced also where the one around it was not timed") {
   CHECK(trace.slice("one", "b").begin - trace.slice("one", "a").begin == 0.020);
 }
 
-TEST_CASE("Stages of no length are traced") {
+TEST_CASE("stages without length are traced") {
   Written written;
   const auto from = written.span(0, 0, 0, 10, 10);
   written.span(0, 1, 0, 10, 20);
@@ -146,7 +146,7 @@ TEST_CASE("Stages of no length are traced") {
   CHECK(trace.flows[0].to == "c");
 }
 
-TEST_CASE("Host spans that overlap without nesting have tracks of their own") {
+TEST_CASE("host spans that overlap without nesting have tracks of their own") {
   Written written;
   written.span(0, 0, 0, 0, 10);
   written.submitted(0ns, 20ns);
@@ -158,8 +158,7 @@ TEST_CASE("Host spans that overlap without nesting have tracks of their own") {
   CHECK(trace.slice("host 2", "b").around.empty());
 }
 
-TEST_CASE(
-    "The stages of a launched graph, which the host did not submit one by one, are on their streams only") {
+TEST_CASE("the stages of a launched graph are on their streams only, not on the host's track") {
   Written written;
   written.span(0, 0, 0, 0, 10);
   written.submitted(5ns, 5ns);
@@ -168,7 +167,7 @@ TEST_CASE(
   CHECK(trace.slices[0].track == "one");
 }
 
-TEST_CASE("Names of any bytes give a trace that can be parsed") {
+TEST_CASE("a trace can be parsed even if names contain any bytes") {
   Written written;
   written.recording.device = "\"quoted\" \xff\n";
   written.recording.report.stages[0].name = "a\\\"<\xc3\xbc>";
@@ -176,4 +175,4 @@ TEST_CASE("Names of any bytes give a trace that can be parsed") {
   CHECK(traced(written.recording).count("one", "a\\\"<\xc3\xbc>") == 1);
 }
 
-TEST_CASE("A recording of nothing gives a trace of nothing") { CHECK(traced({}).slices.empty()); }
+TEST_CASE("an empty recording gives an empty trace") { CHECK(traced({}).slices.empty()); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // StreamCapture, CaptureModeGuard, capture_status, and the flag that follows what the stream is doing.
-#include "collected.hpp"
+#include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -33,7 +33,7 @@ using cuevent::GraphExec;
 using cuevent::RecordFlags;
 using cuevent::StreamCapture;
 using cuevent::WaitFlags;
-using test::collected_down_to;
+using test::destroyed_down_to;
 using test::Fixture;
 using test::Gate;
 using test::live_handles;
@@ -69,7 +69,7 @@ TEST_CASE_METHOD(Fixture, "a StreamCapture can be ended only once") {
   StreamCapture capture(context, stream);
   CHECK(capture.end());
   CHECK_THROWS_AS(capture.end(), cuevent::IllegalState);
-  CHECK_THROWS_WITH(capture.end(), ContainsSubstring("ended already"));
+  CHECK_THROWS_WITH(capture.end(), ContainsSubstring("already ended"));
 }
 
 TEST_CASE_METHOD(Fixture, "a thread's default stream can be captured with no context current") {
@@ -170,7 +170,7 @@ TEST_CASE_METHOD(Fixture, "an event given to a capture lives as long as the grap
     CHECK(end.synchronize_for(1min));
     CHECK(start.elapsed_time(end).count() > 0);
   }
-  CHECK(collected_down_to(before, cuevent::collect));
+  CHECK(destroyed_down_to(before, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(Fixture, "an event given to an abandoned capture is destroyed with the capture") {

@@ -102,13 +102,13 @@ TEST_CASE_METHOD(Fixture, "threads create, record, hand over and destroy events 
       if (!event) continue;
       if (!event.synchronize_for(1min)) ++incomplete;
       if (i % 3 == 0) event.close();
-      if (i % 16 == t) cuevent::collect();
+      if (i % 16 == t) cuevent::destroy_retired();
     }
   });
   for (DriverEvent& event : handed)
     if (event) event.synchronize();
   handed.clear();
-  cuevent::collect();
+  cuevent::destroy_retired();
   CHECK(incomplete == 0);
 }
 

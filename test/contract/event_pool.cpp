@@ -2,7 +2,7 @@
 // The event pool on a driver.
 #include <cuevent/event_pool.hpp>
 
-#include "collected.hpp"
+#include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -198,7 +198,7 @@ TEST_CASE_METHOD(Fixture, "acquiring and returning harm no capture in any mode")
     pool->trim();
     pool.reset();
     outlives = PooledEvent();
-    CHECK(cuevent::collect() == 1);
+    CHECK(cuevent::destroy_retired() == 1);
     CHECK_NOTHROW(capture.end());
   }
 }
@@ -215,7 +215,7 @@ TEST_CASE_METHOD(Fixture, "an event detached for an external record belongs to t
     CHECK(event.synchronize_for(1min));
   }
   CHECK(pool.counters().idle == 0);
-  CHECK(test::collected_down_to(before, [] { cuevent::collect(); }));
+  CHECK(test::destroyed_down_to(before, [] { cuevent::destroy_retired(); }));
 }
 
 TEST_CASE_METHOD(Fixture, "leases report a lost context, and their pool ends silently") {
@@ -237,7 +237,7 @@ TEST_CASE_METHOD(Fixture, "leases report a lost context, and their pool ends sil
     { const PooledEvent again = pool.acquire(); }
     other = PooledEvent();
   }
-  CHECK(cuevent::collect() == 0);
+  CHECK(cuevent::destroy_retired() == 0);
   CHECK(take_reports().empty());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Events that graphs and execs keep alive, and how they end.
-#include "collected.hpp"
+#include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -15,15 +15,15 @@
 #include <utility>
 
 using namespace std::chrono_literals;
-using cuevent::collect;
 using cuevent::Context;
+using cuevent::destroy_retired;
 using cuevent::DriverEvent;
 using cuevent::EventFlags;
 using cuevent::EventRecordNode;
 using cuevent::EventWaitNode;
 using cuevent::Graph;
 using cuevent::GraphExec;
-using test::collected_down_to;
+using test::destroyed_down_to;
 using test::Fixture;
 using test::Gate;
 using test::live_handles;
@@ -44,16 +44,16 @@ TEST_CASE_METHOD(Fixture,
   CHECK(seen.synchronize_for(1min));
   graph.reset();
   first.reset();
-  collect();
+  destroy_retired();
   CHECK(live_handles().events == before + 1);
   second->launch(stream);
   CHECK(seen.synchronize_for(1min));
   CHECK(live_handles().events == before + 1);
   second.reset();
-  CHECK(collected_down_to(before, collect));
+  CHECK(destroyed_down_to(before, destroy_retired));
 }
 
-TEST_CASE_METHOD(Fixture, "a retired event is destroyed by collect and by nothing else") {
+TEST_CASE_METHOD(Fixture, "destroy_retired destroys retired events, and nothing else does") {
   std::optional<Graph> graph(std::in_place, context);
   std::optional<GraphExec> exec(graph->instantiate());
   DriverEvent closed(context);
@@ -73,9 +73,9 @@ TEST_CASE_METHOD(Fixture, "a retired event is destroyed by collect and by nothin
   exec.reset();
   graph.reset();
   CHECK(live_handles().events == before + retired - 1);
-  CHECK(int(collect()) == retired);
+  CHECK(int(destroy_retired()) == retired);
   CHECK(live_handles().events == before - 1);
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a pending event can be retired, and its stream goes on") {
@@ -87,11 +87,11 @@ TEST_CASE_METHOD(Fixture, "a pending event can be retired, and its stream goes o
     event.record(stream);
     after.record(stream);
   }
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
   CHECK(after.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "recording and querying collect nothing") {
+TEST_CASE_METHOD(Fixture, "recording and querying destroy no retired event") {
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing);
   const int before = live_handles().events;
@@ -104,9 +104,9 @@ TEST_CASE_METHOD(Fixture, "recording and querying collect nothing") {
   CHECK(event.synchronize_for(0s));
   CHECK(event.elapsed_time(event).count() == 0);
   CHECK(live_handles().events == before + 1);
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
   CHECK(live_handles().events == before);
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a retained event outlives a launch in flight whose graph and exec are gone") {
@@ -124,12 +124,12 @@ TEST_CASE_METHOD(Fixture, "a retained event outlives a launch in flight whose gr
     after.record(stream);
     { const GraphExec gone = std::move(exec); }
     { const Graph gone = std::move(graph); }
-    collect();
+    destroy_retired();
     CHECK(live_handles().events == before + 2);
     gate.open();
   }
   CHECK(after.synchronize_for(1min));
-  CHECK(collected_down_to(before + 1, collect));
+  CHECK(destroyed_down_to(before + 1, destroy_retired));
 }
 
 TEST_CASE_METHOD(Fixture, "a retained event keeps its owned context alive") {
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "a retained event keeps its owned context alive") {
     CHECK(live_handles().contexts == before.contexts + 1);
     graph.reset();
   }
-  CHECK(collected_down_to(before.events, collect));
+  CHECK(destroyed_down_to(before.events, destroy_retired));
   CHECK(live_handles().contexts == before.contexts);
 }
 

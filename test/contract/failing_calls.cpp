@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a call that fails leaves behind: each member, with each of its driver calls failing, is as documented.
 // The tests plan faults of their own, so no sweep goes over them.
-#include "collected.hpp"
+#include "destroyed.hpp"
 #include "faults.hpp"
 #include "fixture.hpp"
 #include "stream.hpp"
@@ -188,7 +188,7 @@ TEST_CASE_METHOD(FaultyFixture, "errors of destructors and assignments go to the
 
     cuevent::retire(DriverEvent(context));
     fail(
-        of_destroy, [] { CHECK(cuevent::collect() == 1); }, check_unthrown);
+        of_destroy, [] { CHECK(cuevent::destroy_retired() == 1); }, check_unthrown);
 
     const auto of = [result](const char* function) {
       return Fault{.result = result, .call = 1, .function = function};
@@ -264,7 +264,7 @@ TEST_CASE_METHOD(FaultyFixture, "a capture that fails to begin or end is over, a
             capture.end();
           },
           check_over);
-    cuevent::collect();
+    cuevent::destroy_retired();
     CHECK(live_handles().events == before);
 
     DriverEvent event(context);
@@ -277,7 +277,7 @@ TEST_CASE_METHOD(FaultyFixture, "a capture that fails to begin or end is over, a
         });
     CHECK(capture.end().event_nodes().records.empty());
   }
-  CHECK(test::collected_down_to(before, cuevent::collect));
+  CHECK(test::destroyed_down_to(before, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(FaultyFixture, "a graph that refuses an event is unchanged, and the caller keeps the event",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Stages of the work on streams: timed in order, without waiting, also inside captures.
-#include "collected.hpp"
+#include "destroyed.hpp"
 #include "eventually.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
@@ -415,7 +415,7 @@ TEST_CASE_METHOD(StageFixture, "graph launches within stages on a stuck stream d
     }
     check_nesting(timer.report());
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "stages that cannot be timed are refused") {
@@ -594,7 +594,7 @@ TEST_CASE_METHOD(StageFixture, "a captured step is timed at every launch") {
     check_nesting(timer.report());
     timed.reset();
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "graphs of one stream that run concurrently have their own times") {
@@ -624,7 +624,7 @@ TEST_CASE_METHOD(StageFixture, "graphs of one stream that run concurrently have 
     CHECK(of(timer.report(), stage).count == 2);
     CHECK(of(timer.report(), stage).min > DeviceTime(2us));
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "launches reuse the ring, and still run when the ring is full") {
@@ -655,7 +655,7 @@ TEST_CASE_METHOD(StageFixture, "launches reuse the ring, and still run when the 
     CHECK(of(timer.report(), step.beside()).count == 7);
     check_nesting(timer.report());
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "a timer waits for room for a launch if that is requested") {
@@ -673,7 +673,7 @@ TEST_CASE_METHOD(StageFixture, "a timer waits for room for a launch if that is r
       CHECK(of(timer.report(), stage).dropped == 0);
     }
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "only a complete capture can be instantiated") {
@@ -704,7 +704,7 @@ TEST_CASE_METHOD(StageFixture, "only a complete capture can be instantiated") {
     timer.collect();
     CHECK(of(timer.report(), stage).count == 1);
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "captured stages outlive their timer in a graph that other code launches") {
@@ -729,7 +729,7 @@ TEST_CASE_METHOD(StageFixture, "captured stages outlive their timer in a graph t
     const auto begin = DriverEvent::borrow(context, graph->event(nodes[0]), cuevent::EventFlags::timing);
     const auto end = DriverEvent::borrow(context, graph->event(nodes[1]), cuevent::EventFlags::timing);
     graph.reset();
-    cuevent::collect();
+    cuevent::destroy_retired();
     CHECK(test::live_handles().events == events + 2);
     for (int launch = 0; launch < 2; ++launch) {
       exec->launch(stream);
@@ -738,7 +738,7 @@ TEST_CASE_METHOD(StageFixture, "captured stages outlive their timer in a graph t
       CHECK(std::abs(begin.elapsed_time(end).count()) > 0);
     }
     exec.reset();
-    CHECK(test::collected_down_to(events, cuevent::collect));
+    CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
   }
 }
 
@@ -780,7 +780,7 @@ TEST_CASE_METHOD(StageFixture, "abandoned captures leave nothing behind, however
   }));
   timer = StageTimer();
   outside.close();
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "instantiating a graph can be retried after a failure") {
@@ -804,7 +804,7 @@ TEST_CASE_METHOD(StageFixture, "instantiating a graph can be retried after a fai
     timer.collect();
     CHECK(of(timer.report(), stage).count == 1);
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }
 
 TEST_CASE_METHOD(StageFixture, "a moved-from TimedGraph is empty and says so") {
@@ -839,5 +839,5 @@ TEST_CASE_METHOD(StageFixture, "a moved-from TimedGraph is empty and says so") {
     const Graph taken(std::move(without));
     CHECK_THROWS_AS(timer.instantiate(std::move(without)), cuevent::InvalidHandle);
   }
-  CHECK(test::collected_down_to(events, cuevent::collect));
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }

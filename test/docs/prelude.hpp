@@ -68,7 +68,7 @@ const char* leak_of(const Example& example) {
   if (is_sticky(DriverEvent::try_create(probe, context))) return nullptr; // a fault: nothing can be destroyed
   probe.close();
   sim::run_until_idle();
-  collect();
+  destroy_retired();
   const sim::HandleCounts left = sim::live_handles();
   if (!sim::context_stack().empty()) return "a context is left current";
   if (left.events != 0) return "an event is left";

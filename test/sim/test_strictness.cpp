@@ -46,7 +46,7 @@ TEST_CASE("using a handle of another kind, process or session ends the program")
   CHECK(death_of([] {
           Fixture f;
           f.cu.event_query(reinterpret_cast<CUevent>(f.stream));
-        }).says("expected a handle of another kind, event"));
+        }).says("the call needs a handle of another kind, event"));
   CHECK(death_of([] {
           Fixture f;
           const RawDriver other(sim::get_proc_address_of(1));
@@ -100,7 +100,7 @@ TEST_CASE("creating an event in a destroyed context that was pushed ends the pro
     f.cu.event_create(&e, 0);
   });
   CHECK(death.aborted);
-  CHECK(death.says("creates in the current context, which is dead"));
+  CHECK(death.says("an object is created in the current context, which is dead"));
   CHECK(death.says("destroyed by cuCtxDestroy_v2"));
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a wait that nothing can end prints what waits for what") {
   CHECK(death.aborted);
   CHECK(death.says("in cuStreamSynchronize"));
   CHECK(
-      death.says("(work) on stream #1 of context #1: its stream is held; cuevent::sim::release lets it go"));
+      death.says("(work) on stream #1 of context #1: its stream is held; cuevent::sim::release releases it"));
   CHECK(death.says("(wait for event #1) on stream #2 of context #1: waits for operation"));
 }
 

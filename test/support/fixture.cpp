@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.hpp"
 
-#include "collected.hpp"
+#include "destroyed.hpp"
 
 #include <cuevent/retired_events.hpp>
 
@@ -98,12 +98,12 @@ Fixture::Fixture()
 
 Fixture::~Fixture() {
   if (observer != nullptr) {
-    cuevent::collect(); // a test that fails does not come to that
+    cuevent::destroy_retired(); // a test that fails does not come to that
     const bool judged = observer->judges_handles();
     observer->body_ends();
     finish_work(); // for which it has not waited either
     if (judged)
-      collected_down_to(handles_.events, cuevent::collect);
+      destroyed_down_to(handles_.events, cuevent::destroy_retired);
     else
       drop_live_handles();
   }

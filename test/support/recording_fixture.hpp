@@ -99,7 +99,7 @@ struct RecordingFixture {
   /// Destroys what graphs have kept, as happens some time after the last of them was destroyed.
   void end_graphs() {
     recording.end_user_objects();
-    cuevent::collect();
+    cuevent::destroy_retired();
   }
 
   ~RecordingFixture() {

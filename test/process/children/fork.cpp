@@ -102,7 +102,7 @@ void after_init(Belongings& belongings, void (*before_use)()) {
            twins_return(belongings);
            const DriverEvent destroyed_here = std::move(belongings.start);
            const GraphExec gone_too = std::move(belongings.exec);
-           expect(collect() > 0, "the child collects what its parent had retired");
+           expect(destroy_retired() > 0, "the child collects what its parent had retired");
          }) == 0,
          "the child exits with 0");
 

@@ -144,7 +144,7 @@ void full_queue() {
     step("the end of a full queue");
   }
   pending.synchronize();
-  expect(collect() == 4, "what was retired is destroyed, and nothing else was");
+  expect(destroy_retired() == 4, "what was retired is destroyed, and nothing else was");
 }
 
 } // namespace

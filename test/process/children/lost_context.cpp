@@ -65,7 +65,7 @@ void end_all(std::vector<DriverEvent> events) {
   DriverEvent assigned_to = taken_from(events);
   assigned_to = DriverEvent();
   retire(taken_from(events));
-  expect(collect() == 1, "a retired event is collected");
+  expect(destroy_retired() == 1, "a retired event is collected");
 
   const ErrorHook before = set_error_hook(count);
   taken_from(events);

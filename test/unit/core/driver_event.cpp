@@ -551,6 +551,16 @@ TEST_CASE_METHOD(RecordingFixture, "handles of one driver never reach another's 
   CHECK_THAT(refusal<ContextMismatch>([&] { a.elapsed_time(foreign); }), ContainsSubstring("another driver"));
 }
 
+TEST_CASE_METHOD(RecordingFixture, "try_elapsed_time assigns the time only if it succeeds", "[event]") {
+  const DriverEvent start = timed(), end = timed();
+  DriverEvent::Milliseconds time{5};
+  recording.fail_next("cuEventElapsedTime", CUDA_ERROR_NOT_READY);
+  CHECK(start.try_elapsed_time(time, end) == CUDA_ERROR_NOT_READY);
+  CHECK(time.count() == 5);
+  CHECK(start.try_elapsed_time(time, end) == CUDA_SUCCESS);
+  CHECK(time.count() != 5);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "a refused creation says why and leaks nothing", "[event][cause]") {
   recording.fail_next("cuEventCreate", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(

@@ -17,9 +17,9 @@
 using namespace cuevent;
 using namespace test;
 
-static_assert(noexcept(retire(DriverEvent())) && noexcept(collect()) && noexcept(retired_events()));
+static_assert(noexcept(retire(DriverEvent())) && noexcept(destroy_retired()) && noexcept(retired_events()));
 static_assert(!std::is_invocable_v<decltype(retire), DriverEvent&>); // an event is given away by name
-static_assert(std::is_same_v<decltype(collect()), std::size_t>);
+static_assert(std::is_same_v<decltype(destroy_retired()), std::size_t>);
 
 namespace {
 thread_local bool no_memory = false;
@@ -35,7 +35,8 @@ void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a retired event is destroyed by collect and not before", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "destroy_retired destroys retired events, and nothing else does",
+                 "[retired]") {
   DriverEvent first = timed(), second(context);
   recording.calls();
   retire(std::move(first));
@@ -43,15 +44,25 @@ TEST_CASE_METHOD(RecordingFixture, "a retired event is destroyed by collect and 
   CHECK_FALSE(first);
   CHECK(recording.calls().empty());
   CHECK(RecordingDriver::live_events() == events_before + 2);
-  CHECK(collect() == 2);
+  CHECK(destroy_retired() == 2);
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetId", nullptr},
                                                              {"cuEventDestroy", nullptr},
                                                              {"cuCtxGetId", nullptr},
                                                              {"cuEventDestroy", nullptr}});
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "retired_events says how many events collect would destroy", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "collect is another name of destroy_retired", "[retired]") {
+  retire(DriverEvent(context));
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  CHECK(collect() == 1);
+#pragma GCC diagnostic pop
+  CHECK(retired_events() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "retired_events counts the events that destroy_retired would destroy",
+                 "[retired]") {
   CHECK(retired_events() == 0);
   retire(DriverEvent(context));
   retire(DriverEvent());
@@ -66,11 +77,11 @@ TEST_CASE_METHOD(RecordingFixture, "retired_events says how many events collect 
     recording.calls();
   }
   CHECK(recording.calls().empty());
-  CHECK(collect() == 3);
+  CHECK(destroy_retired() == 3);
   CHECK(retired_events() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "collect ends a context whose last owner is a retired event",
+TEST_CASE_METHOD(RecordingFixture, "destroy_retired ends a context whose last owner is a retired event",
                  "[retired]") {
   const long contexts = RecordingDriver::live_contexts();
   {
@@ -80,7 +91,7 @@ TEST_CASE_METHOD(RecordingFixture, "collect ends a context whose last owner is a
   CHECK(retired_events() == 1);
   CHECK(RecordingDriver::live_contexts() == contexts + 1);
   recording.calls();
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
   CHECK(recording.calls().back() == "cuCtxDestroy");
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
@@ -88,9 +99,9 @@ TEST_CASE_METHOD(RecordingFixture, "collect ends a context whose last owner is a
 TEST_CASE_METHOD(RecordingFixture,
                  "retiring an empty event does nothing, and a borrowed one is not destroyed", "[retired]") {
   retire(DriverEvent());
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
   retire(DriverEvent::borrow(context, event_handle(1), EventFlags::none));
-  collect();
+  destroy_retired();
   CHECK(recording.calls().empty());
 }
 
@@ -106,14 +117,14 @@ TEST_CASE_METHOD(RecordingFixture, "an event made with EventFlags::retire is ret
   }
   CHECK(recording.calls().empty());
   CHECK(RecordingDriver::live_events() == events_before + 2);
-  CHECK(collect() == 2);
+  CHECK(destroy_retired() == 2);
   CHECK(RecordingDriver::live_events() == events_before);
 
   DriverEvent closed(context, EventFlags::retire);
   closed.close(); // at once
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
   { const DriverEvent borrowed = DriverEvent::borrow(context, event_handle(1), EventFlags::retire); }
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a RetireScope retires the events that its thread destroys", "[retired]") {
@@ -131,11 +142,11 @@ TEST_CASE_METHOD(RecordingFixture, "a RetireScope retires the events that its th
     CHECK(RecordingDriver::live_events() == events_before + 3);
     std::thread([&] { const DriverEvent other(context); }).join(); // another thread's is not
     CHECK(RecordingDriver::live_events() == events_before + 3);
-    CHECK(collect() == 3);
+    CHECK(destroy_retired() == 3);
     CHECK(RecordingDriver::live_events() == events_before);
   }
   { const DriverEvent after(context); }
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread is reported", "[retired]") {
@@ -145,7 +156,7 @@ TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread is
   scope.reset();
   CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
   { const DriverEvent event(context); } // this thread is in no scope
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "destroying a graph or exec destroys only the events that graphs released",
@@ -168,10 +179,10 @@ TEST_CASE_METHOD(RecordingFixture, "destroying a graph or exec destroys only the
   CHECK(destroys([&] { graph.instantiate(); }) == 1);
   CHECK(destroys([&] { DriverEvent event(context); }) == 0);
   CHECK(destroys([&] { DriverEvent(context).close(); }) == 0);
-  CHECK(collect() == 3);
+  CHECK(destroy_retired() == 3);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying collect nothing", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying destroy no retired event", "[retired]") {
   DriverEvent event = timed();
   const DriverEvent end = timed();
   StreamCapture capture(context, stream);
@@ -193,17 +204,18 @@ TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying collect noth
   capture_status(context, stream);
   for (const std::string_view call : recording.calls())
     CHECK(call != "cuEventDestroy");
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "collect reports events that it cannot destroy and destroys the others",
+TEST_CASE_METHOD(RecordingFixture,
+                 "destroy_retired reports events that it cannot destroy and destroys the others",
                  "[retired]") {
   HookedErrors hooked;
   DriverEvent first(context), second(context);
   retire(std::move(first));
   retire(std::move(second));
   recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK(collect() == 2);
+  CHECK(destroy_retired() == 2);
   CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK(RecordingDriver::live_events() == events_before + 1);
   driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
@@ -219,14 +231,14 @@ TEST_CASE_METHOD(RecordingFixture, "the error hook is told if there is no memory
   no_memory = false;
   CHECK(hooked.take() == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_FALSE(event);
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
   CHECK(recording.calls().empty());
   CHECK(RecordingDriver::live_events() == events_before + 1); // leaked
   driver.table().cuEventDestroy_v4000(nullptr);
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "each event is destroyed once while threads retire and collect concurrently",
+                 "each event is destroyed once while threads retire and destroy concurrently",
                  "[retired][threads]") {
   constexpr std::size_t threads = 8, each = 500;
   std::atomic<std::size_t> collected{0};
@@ -240,12 +252,12 @@ TEST_CASE_METHOD(RecordingFixture,
       made.arrive_and_wait();
       for (std::size_t i = 0; i < each; ++i) {
         retire(std::move(events[i]));
-        if (i % 16 == t) collected += collect();
+        if (i % 16 == t) collected += destroy_retired();
       }
     });
   for (std::thread& thread : running)
     thread.join();
-  collected += collect();
+  collected += destroy_retired();
   CHECK(collected == threads * each);
   CHECK(RecordingDriver::live_events() == events_before);
 }

@@ -173,9 +173,9 @@ TEST_CASE_METHOD(RecordingFixture,
 
   recording.end_user_objects(); // the driver's thread may make no call here
   CHECK(recording.calls().empty());
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
   CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventDestroy"});
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context", "[graph][retain]") {
@@ -189,7 +189,7 @@ TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context", 
   recording.end_user_objects();
   CHECK(RecordingDriver::live_contexts() == contexts + 1);
   CHECK(recording.calls().empty());
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
   CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventDestroy", "cuDevicePrimaryCtxRelease"});
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
@@ -207,7 +207,7 @@ TEST_CASE_METHOD(RecordingFixture, "the caller keeps the event if retain fails",
   }
   CHECK(recording.calls() ==
         Names{"cuUserObjectCreate", "cuUserObjectCreate", "cuGraphRetainUserObject", "cuUserObjectRelease"});
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
   event.record(stream);
 }
 

@@ -263,7 +263,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does 
   }
   CHECK(recording.calls().empty());
   CHECK(pool.counters().idle == 0);
-  CHECK(collect() == 2);
+  CHECK(destroy_retired() == 2);
   {
     PooledEvent lease = pool.acquire();
     recording.fail_next("cuIpcGetEventHandle", CUDA_ERROR_INVALID_HANDLE);
@@ -318,7 +318,7 @@ TEST_CASE_METHOD(RecordingFixture, "at most max_idle events are idle, and the ot
     CHECK(recording.calls().empty());
     CHECK(pool.counters().idle == most);
     CHECK(RecordingDriver::live_events() == events_before + 200);
-    CHECK(collect() == 200 - most);
+    CHECK(destroy_retired() == 200 - most);
     CHECK(RecordingDriver::live_events() == events_before + long(most));
     { const auto again = acquire(pool, most); }
     CHECK(pool.counters().created == 200);
@@ -338,7 +338,7 @@ TEST_CASE_METHOD(RecordingFixture, "max_idle holds for all threads together", "[
   for (Worker& worker : workers)
     worker.end();
   CHECK(pool.counters().idle == 100);
-  CHECK(collect() == 300);
+  CHECK(destroy_retired() == 300);
   recording.calls();
   { const auto again = acquire(pool, 100); }
   CHECK(recording.calls().empty());
@@ -439,7 +439,7 @@ TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a rese
       leases.push_back(pool.acquire());
   });
   workers[1].run([&] { leases.clear(); }); // for which there is room only where it is given up
-  CHECK(collect() == 0);
+  CHECK(destroy_retired() == 0);
   CHECK(pool.counters().idle == 64);
   leases = acquire(pool, 64);
   CHECK(pool.counters().created == 64);
@@ -472,13 +472,13 @@ TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads retu
   for (int i = 0; i < 300; ++i) {
     pool.reserve(most);
     if (i % 10 == 0) pool.trim();
-    collect();
+    destroy_retired();
   }
   stop = true;
   for (std::thread& thread : busy)
     thread.join();
   CHECK(pool.counters().idle <= most);
-  collect();
+  destroy_retired();
   CHECK(RecordingDriver::live_events() == events_before + long(pool.counters().idle));
 }
 
@@ -561,7 +561,7 @@ TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cache
     for (const std::string_view call : recording.calls())
       CHECK(call != "cuEventDestroy");
   }
-  CHECK(collect() == 3);
+  CHECK(destroy_retired() == 3);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the others", "[pool][threads]") {
@@ -631,7 +631,7 @@ TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool and are then retired
     CHECK(here.calls().empty());
   });
   CHECK(recording.calls().empty());
-  CHECK(collect() == 4);
+  CHECK(destroy_retired() == 4);
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
@@ -655,11 +655,12 @@ TEST_CASE_METHOD(RecordingFixture, "a thread distinguishes a new pool from one t
       old_leases.push_back(i % 2 == 0 ? pool.acquire() : other.acquire());
   }
   old_leases.clear();
-  collect();
+  destroy_retired();
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a pool drops its context when it ends, and a lease when it is collected",
+TEST_CASE_METHOD(RecordingFixture,
+                 "a pool drops its context when it ends, and a lease when its event is destroyed",
                  "[pool][end]") {
   const long contexts = RecordingDriver::live_contexts();
   Worker worker;
@@ -677,7 +678,7 @@ TEST_CASE_METHOD(RecordingFixture, "a pool drops its context when it ends, and a
   CHECK(RecordingDriver::live_contexts() == contexts + 1);
   lease = PooledEvent();
   CHECK(RecordingDriver::live_contexts() == contexts + 1);
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
@@ -906,7 +907,7 @@ TEST_CASE_METHOD(RecordingFixture,
           check([&] { each->record(*in, any); }, [&] { return each->try_record(*in, any); });
       }
   }
-  collect();
+  destroy_retired();
   for (long left = RecordingDriver::live_events(); left > events; --left)
     driver.table().cuEventDestroy_v4000(nullptr); // those whose destruction the test has made fail
 }
@@ -939,12 +940,12 @@ TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool
 
 TEST_CASE_METHOD(RecordingFixture, "no event is lost or returned twice whichever driver call fails",
                  "[pool][fault]") {
-  // A pool that keeps nothing, so that each event's end is told of by collect().
+  // A pool that keeps nothing, so that each event's end is told of by destroy_retired().
   const auto with_pool = [&](const std::function<void(EventPool&)>& use) {
     return [&, use] {
       EventPool pool(context, EventFlags::none, 0);
       use(pool);
-      collect();
+      destroy_retired();
     };
   };
   const std::function<void()> scenarios[] = {
@@ -1023,7 +1024,7 @@ TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand over and return leases
       thread.join();
   }
   const EventPool::Counters counters = pool.counters();
-  collect();
+  destroy_retired();
   CHECK(RecordingDriver::live_events() == events_before + long(counters.idle));
   CHECK(counters.high_water <= counters.created);
 }
@@ -1047,13 +1048,13 @@ TEST_CASE_METHOD(RecordingFixture, "a pool can end while threads return its leas
         if (t == 0) pool.reset();
         leases.clear();
         lasting.acquire().record(stream);
-        if (t == 1) collect();
+        if (t == 1) destroy_retired();
         together.arrive_and_wait();
       }
     });
   for (std::thread& thread : running)
     thread.join();
-  collect();
+  destroy_retired();
   CHECK(RecordingDriver::live_events() == events_before + long(lasting.counters().idle));
 }
 
@@ -1089,5 +1090,5 @@ TEST_CASE_METHOD(RecordingFixture,
   }
   stop = true;
   busy.join();
-  collect();
+  destroy_retired();
 }

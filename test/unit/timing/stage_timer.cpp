@@ -275,7 +275,7 @@ TEST_CASE_METHOD(RecordingFixture,
   recording.calls();
   recording.end_user_objects();
   CHECK(recording.calls().empty()); // a thread of the driver must not call it
-  CHECK(collect() == 3);
+  CHECK(destroy_retired() == 3);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
 }
 

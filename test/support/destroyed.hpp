@@ -7,14 +7,14 @@
 
 namespace test {
 
-/// Whether `collect`, called again and again, brings the number of events down to `events`. The driver
-/// destroys user objects on a thread of its own, some time after the last graph that holds them is gone.
-template <class Collect>
-bool collected_down_to(int events, const Collect& collect) {
+/// Whether repeated calls of `destroy` bring the number of events down to `events`. The driver
+/// destroys user objects on a thread of its own, some time after the last graph that holds them.
+template <class Destroy>
+bool destroyed_down_to(int events, const Destroy& destroy) {
   const auto are_down = [&] { return live_handles().events == events; };
   return eventually([&] {
     if (are_down()) return true;
-    collect();
+    destroy();
     return are_down();
   });
 }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "core/event_errors.hpp"
+
+#include "core/require_context.hpp"
+#include "core/stream_context.hpp"
+
+namespace cuevent {
+
+namespace {
+
+/// Returns what is wrong with flags when the driver accepts at most one flag. Null if the flags
+/// are valid.
+template <class Flags>
+const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
+  if (flags == (Flags::external | Flags::external_in_capture))
+    return "external and external_in_capture are alternatives: give one of them";
+  const bool known = flags == Flags::none || flags == Flags::external || flags == Flags::external_in_capture;
+  return known ? nullptr : unknown_bits;
+}
+
+[[noreturn]] void fail_recorded_in_capture(const char* call, const char* which) {
+  throw RecordedInCapture(call, (std::string(which) +
+                                 " was last recorded inside a stream capture, so it marks no work: "
+                                 "record it outside, or with RecordFlags::external")
+                                    .c_str());
+}
+
+} // namespace
+
+std::string name_of(const Driver& driver, CUcontext handle) {
+  const auto address = reinterpret_cast<std::uintptr_t>(handle);
+  char text[2 + 2 * sizeof address + 1] = "0x";
+  std::size_t digits = 0;
+  for (std::uintptr_t rest = address; rest != 0; rest >>= 4)
+    ++digits;
+  for (std::size_t i = 0; i < digits; ++i)
+    text[1 + digits - i] = "0123456789abcdef"[address >> (4 * i) & 15];
+  text[2 + digits] = '\0';
+  std::string name = "context " + std::string(text);
+  try {
+    name += " (device " + std::to_string(Context::borrow(handle, driver).device()) + ")";
+  } catch (const DriverError&) {
+    name += " (lost)";
+  }
+  return name;
+}
+
+std::string name_of(const Context& context) { return name_of(context.driver(), context.native_handle()); }
+
+void fail_empty(const char* call, const char* which) {
+  throw EmptyEvent(
+      call,
+      (std::string(which) + " is empty: it was never made, or was moved from, closed or released").c_str());
+}
+
+void fail_interprocess(const char* call, const std::string& own, const std::string& other) {
+  throw ContextMismatch(call,
+                        ("the event was made with EventFlags::interprocess in " + own +
+                         ", and was to be waited for in " + other +
+                         ", where the driver would crash the process: have a stream of the event's context "
+                         "wait for it, record an event without that flag there, and wait for that one")
+                            .c_str());
+}
+
+void require_same_driver(const Context& given, const Context& own, const char* call) {
+  require_context(given, call);
+  if (given.driver() != own.driver())
+    throw ContextMismatch(call, "the event and the context are of different drivers");
+}
+
+void DriverEvent::fail_create(CUresult result, const Context& context, EventFlags flags) {
+  const char* const call = "cuEventCreate";
+  require_context(context, call);
+  const bool contradiction = has(flags, EventFlags::timing) && has(flags, EventFlags::interprocess);
+  if (result == CUDA_ERROR_INVALID_VALUE)
+    throw InvalidValue(call, contradiction
+                                 ? "an interprocess event cannot have timing: leave one of the two flags out"
+                                 : "EventFlags has unknown bits");
+  context.driver().fail(result, call);
+}
+
+void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flags) const {
+  const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
+  if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
+    CUcontext const other = context_of(table(), stream);
+    if (other != nullptr && other != context_.native_handle())
+      throw ContextMismatch(
+          call, ("the event is of " + name_of(context_) + " and the stream of " +
+                 name_of(context_.driver(), other) +
+                 ": record an event made with DriverEvent::for_stream, and wait() across contexts")
+                    .c_str());
+  }
+  if (result == CUDA_ERROR_ILLEGAL_STATE && flags == RecordFlags::external)
+    throw ExternalOutsideCapture(call,
+                                 "the stream is not being captured: leave RecordFlags::external out here");
+  if (const char* const wrong = wrong_with(flags, "RecordFlags has unknown bits");
+      result == CUDA_ERROR_INVALID_VALUE && wrong != nullptr)
+    throw InvalidValue(call, wrong);
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_wait(CUresult result, CUstream stream, WaitFlags flags, const Context* context) const {
+  const char* const call = "cuStreamWaitEvent";
+  if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess)) {
+    if (context == nullptr) context = &context_;
+    CUcontext const other =
+        is_default_stream(stream) ? context->native_handle() : context_of(table(), stream);
+    if (other != nullptr && other != context_.native_handle())
+      fail_interprocess(call, name_of(context_), name_of(context_.driver(), other));
+  }
+  if (result == CUDA_ERROR_ILLEGAL_STATE && flags == WaitFlags::external)
+    throw ExternalOutsideCapture(call,
+                                 "the stream is not being captured: leave WaitFlags::external out here");
+  if (result == CUDA_ERROR_INVALID_VALUE) {
+    if (const char* const wrong = wrong_with(flags, "WaitFlags has unknown bits"))
+      throw InvalidValue(call, wrong);
+    fail_recorded_in_capture(call, "the event");
+  }
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_context(CUresult result, const char* call, const Context* context) const {
+  if (event_ == nullptr) fail_empty(call);
+  if (context != nullptr) require_same_driver(*context, context_, call);
+  if (result == CUDA_ERROR_INVALID_HANDLE && context != nullptr && *context != context_)
+    throw ContextMismatch(call, ("the event is of " + name_of(context_) + " and was to be recorded in " +
+                                 name_of(*context) + ": make it in that context")
+                                    .c_str());
+  if (result == CUDA_ERROR_INVALID_VALUE) fail_recorded_in_capture(call, "the event");
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    context_.driver().fail(
+        result, call,
+        "a stream of the context is being captured, and this has invalidated the capture: use "
+        "record() and wait() on the streams that matter");
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_query(CUresult result, const char* call) const {
+  if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_INVALID_VALUE) fail_recorded_in_capture(call, "the event");
+  context_.driver().fail(result, call);
+}
+
+void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
+  const char* const call = "cuEventElapsedTime";
+  const struct {
+    const DriverEvent& event;
+    const char* name;
+  } both[] = {{*this, "the start event"}, {end, "the end event"}};
+
+  for (const auto& [event, name] : both)
+    if (!event) fail_empty(call, name);
+  if (result == CUDA_ERROR_INVALID_HANDLE) {
+    for (const auto& [event, name] : both)
+      if (!has(event.flags(), EventFlags::timing))
+        throw TimingDisabled(
+            call, (std::string(name) + " was made without timing: make it with EventFlags::timing").c_str());
+    if (context_ != end.context_) {
+      const bool one_driver = context_.driver() == end.context_.driver();
+      throw ContextMismatch(call, ("the start event is of " + name_of(context_) + " and the end event of " +
+                                   name_of(end.context_) + (one_driver ? "" : " of another driver") +
+                                   ": time between two events of one context")
+                                      .c_str());
+    }
+  }
+  // The elapsed time from a recorded event to itself is 0. Asking about each event alone therefore
+  // tells which event the driver refused.
+  for (const auto& [event, name] : both) {
+    float none = 0;
+    const CUresult alone = event.table().cuEventElapsedTime_v12080(&none, event.event_, event.event_);
+    if (result == CUDA_ERROR_INVALID_HANDLE && alone == result)
+      throw NeverRecorded(call, (std::string(name) + " was never recorded: call record() first").c_str());
+    if (result == CUDA_ERROR_INVALID_VALUE && alone == result) fail_recorded_in_capture(call, name);
+  }
+  context_.driver().fail(result, call);
+}
+
+} // namespace cuevent

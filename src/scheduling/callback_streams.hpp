@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The pending callbacks of a CompletionQueue, sorted by stream. Internal to the library.
+#pragma once
+
+#include "scheduling/callback_nodes.hpp"
+
+#include <array>
+
+namespace cuevent {
+
+/// Belongs to the thread that polls. A bucket holds the streams with equal hashes: the oldest node
+/// of a stream links to the oldest node of another stream.
+class CallbackStreams {
+public:
+  void append(CallbackNode& node) noexcept {
+    CallbackNode** oldest = &buckets_[node.stream % buckets_.size()];
+    while (*oldest != nullptr && (*oldest)->stream != node.stream)
+      oldest = &(*oldest)->next_stream;
+    node.next = nullptr;
+    if (*oldest != nullptr) {
+      (*oldest)->newest = (*oldest)->newest->next = &node;
+    } else {
+      node.newest = &node;
+      node.next_stream = nullptr;
+      *oldest = &node;
+    }
+  }
+
+  /// Removes the oldest node of a stream. `oldest` is the link to it, and then links to the
+  /// stream's next node, or to the next stream.
+  static CallbackNode& pop(CallbackNode*& oldest) noexcept {
+    CallbackNode& node = *oldest;
+    oldest = node.next != nullptr ? node.next : node.next_stream;
+    if (node.next != nullptr) {
+      node.next->newest = node.newest;
+      node.next->next_stream = node.next_stream;
+    }
+    return node;
+  }
+
+  CallbackNode** begin() noexcept { return buckets_.begin(); }
+  CallbackNode** end() noexcept { return buckets_.end(); }
+
+private:
+  std::array<CallbackNode*, 64> buckets_{};
+};
+
+} // namespace cuevent

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The inbox of a CompletionQueue, and how polls and the end of the queue take turns. Models
-// src/scheduling/completion_queue.cpp; each function has the name of the one that it models. Left
+// src/scheduling/completion_queue_state.cpp; each function has the name of the one that it models. Left
 // out: forks, the lists of several streams, and the driver's calls.
 #include "variables.hpp"
 

@@ -17,26 +17,26 @@ constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_
                release = std::memory_order_release;
 
 struct Orders {
-  std::memory_order push = release, collect = acquire;
+  std::memory_order push = release, destroy_all = acquire;
 };
 
 /// Two threads retire an event each, and two threads destroy retired events.
-struct RetireAndCollect {
+struct RetireAndDestroy {
   Execution& execution;
   const Orders orders;
   Atomic newest{execution, "newest_", 0};
   std::deque<Memory> nodes;
   std::deque<Plain> next;
 
-  RetireAndCollect(Execution& its, const Orders& used) : execution(its), orders(used) {
+  RetireAndDestroy(Execution& its, const Orders& used) : execution(its), orders(used) {
     for (const std::string node : {"no node", "node 1", "node 2"}) {
       nodes.emplace_back(its, node);
       next.emplace_back(its, node + "->next", 0, &nodes.back());
     }
     its.spawn("retires 1", push(1));
     its.spawn("retires 2", push(2));
-    its.spawn("destroys", collect());
-    its.spawn("destroys too", collect());
+    its.spawn("destroys", destroy_all());
+    its.spawn("destroys too", destroy_all());
   }
   Task<> push(std::int64_t node) {
     std::int64_t before = co_await newest.load(relaxed);
@@ -45,8 +45,8 @@ struct RetireAndCollect {
       pushed = co_await newest.compare_exchange(before, node, orders.push, relaxed);
     }
   }
-  Task<> collect() {
-    const std::int64_t all = co_await newest.exchange(0, orders.collect);
+  Task<> destroy_all() {
+    const std::int64_t all = co_await newest.exchange(0, orders.destroy_all);
     for (auto node = static_cast<std::size_t>(all); node != 0;) {
       const std::int64_t after = next[node].read();
       nodes[node].end();
@@ -64,11 +64,11 @@ struct RetireAndCollect {
 } // namespace
 
 TEST_CASE("each retired event is destroyed by one thread", "[models]") {
-  CHECK(explore<RetireAndCollect>(Orders{}).violation == "");
+  CHECK(explore<RetireAndDestroy>(Orders{}).violation == "");
 }
 
 TEST_CASE("the checker finds each weak memory order of the retired list", "[models]") {
-  CHECK_THAT(explore<RetireAndCollect>(Orders{.push = relaxed}).violation, StartsWith("data race on node"));
-  CHECK_THAT(explore<RetireAndCollect>(Orders{.collect = relaxed}).violation,
+  CHECK_THAT(explore<RetireAndDestroy>(Orders{.push = relaxed}).violation, StartsWith("data race on node"));
+  CHECK_THAT(explore<RetireAndDestroy>(Orders{.destroy_all = relaxed}).violation,
              StartsWith("data race on node"));
 }

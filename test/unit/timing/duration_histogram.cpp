@@ -3,9 +3,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <memory>
+#include <random>
+#include <vector>
 
 using cuevent::DurationHistogram;
 
@@ -83,4 +86,24 @@ TEST_CASE("the first bucket takes negative durations, and the last one those tha
   CHECK(histogram->percentile(60) == histogram->percentile(100));
   CHECK(histogram->percentile(60) > 1.7e13);
   CHECK(histogram->percentile(60) < 1.77e13);
+}
+
+TEST_CASE("the percentiles of a histogram are within 0.4 % of the exact ones") {
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<double> times(std::log(50'000.0), 2);
+  DurationHistogram histogram;
+  std::vector<double> all;
+  for (int i = 0; i < 10'000; ++i) {
+    all.push_back(times(random));
+    histogram.add(all.back());
+  }
+  std::sort(all.begin(), all.end());
+  for (const double percent : {1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 100.0}) {
+    CAPTURE(percent);
+    const double exact = all[static_cast<std::size_t>(std::ceil(percent * 100)) - 1];
+    CHECK(std::abs(histogram.percentile(percent) - exact) <= 0.004 * exact + 0.5);
+  }
+  CHECK(histogram.count() == all.size());
+  CHECK(histogram.min() == all.front());
+  CHECK(histogram.max() == all.back());
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pictures of the measurements: SVG, 1,000 px wide, in a light and a dark dress."""
+"""Pictures of the measurements: SVG, 1,000 px wide, for light and dark pages."""
 import html
 import math
 
@@ -38,7 +38,7 @@ WIDTH, MARGIN = 1000, 20
 
 
 class Picture:
-    """What is drawn, and the frame around it."""
+    """A picture and its frame."""
 
     def __init__(self, title, subtitle):
         self.title = title
@@ -70,11 +70,12 @@ class Picture:
     def svg(self, height):
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
                 f'height="{height}" role="img">\n  <title>{html.escape(self.title)}</title>\n{STYLE}'
-                f'  <rect class="paper" width="{WIDTH}" height="{height}"/>\n' + "\n".join(self.body) + "\n</svg>\n")
+                f'  <rect class="paper" width="{WIDTH}" height="{height}"/>\n' +
+                "\n".join(self.body) + "\n</svg>\n")
 
 
 def ratio_chart(measurements):
-    """A lane an operation, a bar an implementation, from the bare call at 1."""
+    """One lane per operation, one bar per implementation. The bare call is at 1."""
     picture = Picture("Time of a call, as a ratio to the bare driver call", measurements.title() +
                       "; one thread; medians, quartiles; grey behind: the bare call against itself")
     left, right, top, bar = 230, WIDTH - MARGIN - 40, 112, 11
@@ -92,7 +93,8 @@ def ratio_chart(measurements):
     bottom = top + (lane_height + 6) * len(ratios)
     for tick in (0.5, 1, 1.5, 2, 3, 5, 7, 10, 15, 20):
         if shortest <= tick <= max(longest, 2):
-            picture.add(picture.path([(x_of(tick), top - 6), (x_of(tick), bottom)], "one" if tick == 1 else "grid"),
+            picture.add(picture.path([(x_of(tick), top - 6), (x_of(tick), bottom)],
+                                     "one" if tick == 1 else "grid"),
                         picture.text(x_of(tick), top - 10, f"{tick:g}", "tick"))
     y = top
     for operation, lane in ratios.items():
@@ -100,16 +102,19 @@ def ratio_chart(measurements):
         raw = measurements.time(operation, "raw").median
         picture.add(picture.text(MARGIN, y + lane_height / 2 - 2, OPERATIONS[operation]),
                     picture.text(MARGIN, y + lane_height / 2 + 13, f"{number(raw)} ns", "quiet"),
-                    picture.rect(x_of(control.low), y, x_of(control.high) - x_of(control.low), lane_height, "control"))
+                    picture.rect(x_of(control.low), y, x_of(control.high) - x_of(control.low), lane_height,
+                                 "control"))
         for i, peer in enumerate(peers):
             if peer not in lane:
                 continue
             ratio, at = lane[peer], y + 4 + i * bar
             start, end = sorted((x_of(1), x_of(ratio.median)))
             middle = at + bar / 2 - 1
-            picture.add(picture.rect(start, at, end - start, bar - 2, peer, f"{PEERS[peer]}: {ratio.median:.3f}"),
+            picture.add(picture.rect(start, at, end - start, bar - 2, peer,
+                                     f"{PEERS[peer]}: {ratio.median:.3f}"),
                         picture.path([(x_of(ratio.low), middle), (x_of(ratio.high), middle)], "spread"),
-                        picture.text(max(x_of(ratio.high), end) + 5, at + bar - 2, f"{ratio.median:.2f}", "quiet"))
+                        picture.text(max(x_of(ratio.high), end) + 5, at + bar - 2, f"{ratio.median:.2f}",
+                                     "quiet"))
         y += lane_height + 6
     return picture.svg(bottom + MARGIN)
 
@@ -126,11 +131,13 @@ GROWTH = {
 
 
 def short(count):
-    return f"{count // 1_000_000}M" if count >= 1_000_000 else f"{count // 1_000}k" if count >= 10_000 else f"{count:,}"
+    if count >= 1_000_000:
+        return f"{count // 1_000_000}M"
+    return f"{count // 1_000}k" if count >= 10_000 else f"{count:,}"
 
 
 def growth_chart(measurements):
-    """A row a call, a column what grows; both scales logarithmic, the vertical one common to a row."""
+    """One row per call, one column per growing number. Both scales are logarithmic."""
     picture = Picture("How the time of a call grows, ns", measurements.title() + "; medians of rounds")
     left, top, gap, height = 170, 118, 32, 118
     width = (WIDTH - MARGIN - left - gap * (len(AXES) - 1)) / len(AXES)
@@ -167,7 +174,8 @@ def growth_chart(measurements):
                 picture.add(picture.path(points, "line " + kind))
                 last = curves[axis, line][-1][1]
                 if len(lines) == 1 or kind != "raw":
-                    picture.add(picture.text(x + width - 4, points[-1][1] + (-6 if points[-1][1] > y + 18 else 16),
+                    picture.add(picture.text(x + width - 4,
+                                             points[-1][1] + (-6 if points[-1][1] > y + 18 else 16),
                                              number(last), "number"))
             for size, _ in curves[axis, next(iter(lines))]:
                 at = x + width * math.log(size) / math.log(max(largest, 2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What bench/peers measured: run it, keep the result, and take the ratios within each round."""
+"""Runs bench/peers, keeps its results, and computes the ratios within each round."""
 import datetime
 import json
 import pathlib
@@ -46,12 +46,12 @@ class Measurements:
         return Spread(times) if times else None
 
     def ratio(self, name, contestant, threads=1):
-        """To the bare call of the same round."""
+        """The ratio to the bare call of the same round."""
         ratios = [ns[contestant] / ns["raw"] for ns in self._rounds_of(name, threads) if contestant in ns]
         return Spread(ratios) if ratios else None
 
     def growth(self, axis, contestant):
-        """Pairs of what grows and the ns."""
+        """Pairs of the growing number and the ns."""
         points = {}
         for entry in self.rounds:
             if entry["name"] != "growth":
@@ -71,8 +71,8 @@ class Measurements:
 
     def title(self):
         cuda = int(self.context["cuda"])
-        return (f"{self.context['device']}, driver {self.context['driver']} (CUDA {cuda // 1000}.{cuda % 1000 // 10}), "
-                f"{self.date()}")
+        version = f"{cuda // 1000}.{cuda % 1000 // 10}"
+        return f"{self.context['device']}, driver {self.context['driver']} (CUDA {version}), {self.date()}"
 
     def file_name(self):
         name = "-".join([self.context["device"], self.context["driver"], self.date()])
@@ -90,14 +90,15 @@ def load(path):
 
 
 def driver_version():
-    """Of the kernel module, as the driver's interface has only that of CUDA."""
+    """The version of the kernel module. The driver API returns only the version of CUDA."""
     module = pathlib.Path("/proc/driver/nvidia/version")
     text = module.read_text() if module.exists() else ""
     found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
     if found:
         return found[1]
     try:
-        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], text=True,
+        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                               text=True,
                                capture_output=True, check=True).stdout
         return asked.splitlines()[0].strip()
     except (OSError, subprocess.CalledProcessError, IndexError):
@@ -107,7 +108,7 @@ def driver_version():
 def _parse(text):
     try:
         return json.loads(text)
-    except json.JSONDecodeError:  # the run was cut short: what it had written by then is sound
+    except json.JSONDecodeError:  # the run ended early; the part that it wrote is valid
         end = text.rfind("    }")
         if end < 0:
             sys.exit("it has measured nothing")
@@ -118,22 +119,25 @@ def _round(entry):
     name, *rest = entry["name"].split("/")
     arguments = {key: int(value) for key, value in (each.split(":") for each in rest if ":" in each)
                  if key in ("events", "streams")}
-    known = {"family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads", "iterations",
+    known = {"family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads",
+             "iterations",
              "real_time", "cpu_time"}
     ns = {key: round(value, 3) for key, value in entry.items()
           if isinstance(value, (int, float)) and not isinstance(value, bool) and key not in known}
-    return {"name": name, "threads": entry["threads"], "arguments": arguments, "round": entry["repetition_index"],
+    return {"name": name, "threads": entry["threads"], "arguments": arguments,
+            "round": entry["repetition_index"],
             "ns": ns}
 
 
 def run(program, repetitions, names, timeout):
-    """One process for the operations and one for the growth, so that each starts fresh."""
+    """Uses one process for the operations and one for the growth, so that each starts fresh."""
     context, rounds = {}, []
     for part in ("-growth", "growth"):
         if names and (part == "growth") != ("growth" in names):
             continue
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
-            command = [program, f"--benchmark_repetitions={repetitions}", f"--benchmark_filter={names or part}",
+            command = [program, f"--benchmark_repetitions={repetitions}",
+                       f"--benchmark_filter={names or part}",
                        f"--benchmark_out={out.name}", "--benchmark_out_format=json",
                        "--benchmark_display_aggregates_only=true"]
             print("running", " ".join(map(str, command)), flush=True)
@@ -144,7 +148,9 @@ def run(program, repetitions, names, timeout):
             result = _parse(pathlib.Path(out.name).read_text())
         context = {**result["context"], **context}
         rounds += [_round(entry) for entry in result["benchmarks"] if entry["run_type"] == "iteration"]
-    kept = {key: context[key] for key in ("device", "cuda", "runtime", "torch", "cccl", "num_cpus", "mhz_per_cpu",
+    kept = {key: context[key] for key in ("device", "cuda", "runtime", "torch", "cccl", "num_cpus",
+                                          "mhz_per_cpu",
                                           "load_avg", "library_build_type") if key in context}
-    kept |= {"driver": driver_version(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat()[:19] + "Z"}
+    kept |= {"driver": driver_version(),
+             "date": datetime.datetime.now(datetime.timezone.utc).isoformat()[:19] + "Z"}
     return Measurements(kept, rounds)

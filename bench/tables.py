@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Markdown of the measurements, and the budgets held against them."""
+"""Tables of the measurements in Markdown, and the comparison with the budgets."""
 from measurements import CONTROL
 
 OPERATIONS = {
@@ -16,15 +16,17 @@ OPERATIONS = {
     "fork_join": "fork and join of two streams",
     "thousand_records": "1,000 records, synchronize",
 }
-IN_SHORT = ["create_destroy", "record", "record_timed", "query_done", "synchronize_done", "wait", "elapsed", "fork_join"]
+IN_SHORT = ["create_destroy", "record", "record_timed", "query_done", "synchronize_done", "wait", "elapsed",
+            "fork_join"]
 PEERS = {"cuevent": "cuevent", "cccl": "CCCL", "runtime": "CUDA runtime", "torch": "PyTorch"}
 
-# At most so much in relation to the bare call, or within the spread of the control.
+# The highest ratio to the bare call. A ratio within the spread of the control is accepted too.
 RATIO_BUDGETS = [(operation, "cuevent", 1.03) for operation in
-                 ("record", "record_timed", "wait", "query_done", "query_pending", "synchronize_done", "elapsed")]
+                 ("record", "record_timed", "wait", "query_done", "query_pending", "synchronize_done",
+                  "elapsed")]
 RATIO_BUDGETS += [("create_destroy", "cuevent", 1.20), ("create_destroy", "cuevent_owned", 1.20),
                   ("create_destroy", "cuevent_pushed", 1.55)]
-# At most so many ns for a call.
+# The highest time of a call in ns.
 TIME_BUDGETS = [("pool", 1, 20), ("pool", 16, 60), ("reached", 1, 3), ("reached", 16, 3)]
 
 
@@ -33,7 +35,7 @@ def number(value):
 
 
 def is_like_raw(measurements, operation, ratio, threads):
-    """The control, the same code a second time, differs as much."""
+    """Whether the control, the same code a second time, differs as much."""
     control = measurements.ratio(operation, CONTROL, threads)
     return control is not None and control.holds(ratio.median)
 
@@ -51,13 +53,14 @@ def row(cells):
 
 
 def present_peers(measurements):
-    return [peer for peer in PEERS if any(measurements.ratio(each, peer) for each in measurements.operations())]
+    return [peer for peer in PEERS
+            if any(measurements.ratio(each, peer) for each in measurements.operations())]
 
 
 def ratio_table(measurements):
-    """Alone, all peers."""
+    """All peers with one thread."""
     peers = present_peers(measurements)
-    text = row(["one thread", "raw, ns", "raw again"] + [PEERS[peer] for peer in peers])
+    text = row(["one thread", "bare call, ns", "bare call again"] + [PEERS[peer] for peer in peers])
     text += row(["---"] + ["---:"] * (len(peers) + 2))
     for operation in measurements.operations():
         text += row([OPERATIONS[operation], number(measurements.time(operation, "raw").median),
@@ -69,7 +72,8 @@ def ratio_table(measurements):
                                      ("cuevent_pushed", "the context has to be pushed")):
                 text += row([what, "", "", ratio_cell(measurements, operation, contestant)] + blank)
             for contestant, what in (("raw_pushed", "bare: push, create, pop, destroy"),
-                                     ("raw_asking", "bare: is it current? does it exist? and the same")):
+                                     ("raw_asking",
+                                      "bare, with the checks of cuevent: push, create, pop, destroy")):
                 if measurements.time(operation, contestant):
                     text += row([what, number(measurements.time(operation, contestant).median),
                                  ratio_cell(measurements, operation, contestant), ""] + blank)
@@ -77,20 +81,25 @@ def ratio_table(measurements):
 
 
 def short_ratio_table(measurements):
-    """The same for those who only want to know what it costs."""
+    """A short version for the README."""
     peers = present_peers(measurements)
-    text = row(["", "bare call, ns"] + [PEERS[peer] for peer in peers]) + row(["---"] + ["---:"] * (len(peers) + 1))
+    text = row(["", "bare call, ns"] + [PEERS[peer] for peer in peers])
+    text += row(["---"] + ["---:"] * (len(peers) + 1))
     for operation in filter(measurements.operations().__contains__, IN_SHORT):
         text += row([OPERATIONS[operation], number(measurements.time(operation, "raw").median)] +
-                    [f"{measurements.ratio(operation, peer).median:.2f}" if measurements.ratio(operation, peer) else "–"
-                     for peer in peers])
+                    [f"{ratio.median:.2f}" if ratio else "–"
+                     for ratio in (measurements.ratio(operation, peer) for peer in peers)])
     return text
 
 
+def threads_of(count):
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
 def thread_table(measurements):
-    """cuevent and the bare call, each thread with an event and a stream of its own."""
+    """cuevent and the bare call. Each thread has its own event and stream."""
     counts = measurements.threads()
-    text = row(["raw, ns; ratio of cuevent"] + [f"{count} thread{'s' if count > 1 else ''}" for count in counts])
+    text = row(["bare call, ns; ratio of cuevent"] + [threads_of(count) for count in counts])
     text += row(["---"] + ["---:"] * len(counts))
     for operation in measurements.operations():
         cells = [f"{number(measurements.time(operation, 'raw', count).median)}; "
@@ -105,14 +114,14 @@ def budget_lines(measurements):
         ratio = measurements.ratio(operation, contestant)
         if ratio is None:
             continue
-        median = round(ratio.median, 2)  # as the bounds are
+        median = round(ratio.median, 2)  # rounded like the bounds
         met = median <= bound or is_like_raw(measurements, operation, ratio, 1)
         yield f"{operation}: {contestant}", f"{median:.2f}", f"{bound:.2f}", "met" if met else "MISSED"
     for contestant, threads, bound in TIME_BUDGETS:
         times = dict(measurements.growth("threads", contestant))
         if threads in times:
             verdict = "met" if times[threads] <= bound else f"MISSED by {times[threads] - bound:.2f} ns"
-            yield f"{contestant}, {threads} threads", f"{times[threads]:.2f} ns", f"{bound} ns", verdict
+            yield f"{contestant}, {threads_of(threads)}", f"{times[threads]:.2f} ns", f"{bound} ns", verdict
 
 
 def budget_table(measurements):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Sets cuevent_DRIVER_HEADERS, the folder of cuda.h and cudaTypedefs.h, unless -Dcuevent_DRIVER_HEADERS=DIR has: the toolkit
-# that the project already uses, CUDA_HOME or CUDA_PATH, any toolkit that CMake knows to find, and last the folder named by
-# cuevent_driver_headers_before, if it is still there.
+# Sets cuevent_DRIVER_HEADERS, the folder of cuda.h and cudaTypedefs.h, unless -Dcuevent_DRIVER_HEADERS=DIR
+# sets it. Looks in this order: the toolkit that the project already uses, CUDA_HOME or CUDA_PATH, any
+# toolkit that CMake finds, and the folder in cuevent_driver_headers_before if it still exists.
 find_path(cuevent_DRIVER_HEADERS cudaTypedefs.h
   HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} ${CUDAToolkit_INCLUDE_DIRS} ENV CUDA_HOME ENV CUDA_PATH
   PATH_SUFFIXES include NO_DEFAULT_PATH

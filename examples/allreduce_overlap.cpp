@@ -31,9 +31,9 @@ using cuevent::StageTimer;
 namespace {
 
 constexpr std::size_t chunks = 8;
-constexpr std::size_t count = 8 << 20; // numbers of a chunk: 32 MiB
+constexpr std::size_t count = 8 << 20; // numbers in a chunk: 32 MiB
 constexpr std::uint32_t rounds = 512;  // of arithmetic for each number
-constexpr int steps = 16;              // what a stream takes before the host would have to wait for it
+constexpr int steps = 16;              // few enough that the host never has to wait for room in a stream
 
 constexpr char ptx[] = R"(
 .version 7.0
@@ -66,7 +66,7 @@ again:
 }
 )";
 
-/// What the kernel makes of a number.
+/// The result of the kernel for one number.
 std::uint32_t computed(std::uint32_t x, std::uint32_t i, std::uint32_t rank) {
   x += i;
   for (std::uint32_t round = 0; round < rounds; ++round)
@@ -80,10 +80,10 @@ void check(ncclResult_t result, const char* call) {
 
 enum class Order { in_sequence, overlapped };
 
-/// What all steps together have taken on one GPU, in ms.
+/// The times of all steps together on one GPU, in ms.
 struct Times {
   double computing = 0, reducing = 0;
-  double elapsed = 0; // from the first beginning to the last end
+  double elapsed = 0; // from the first start to the last end
 };
 
 Times times_of(const StageReport& report) {
@@ -110,7 +110,7 @@ public:
     }
   }
 
-  /// Submits all steps, and returns what they took once they are complete.
+  /// Submits all steps, waits until they are complete, and returns their times.
   Times run(Order order) {
     gpu_.fill(numbers_, 0, chunks * count * sizeof(std::uint32_t), computing_);
     StageTimer timer(gpu_.context);
@@ -120,7 +120,7 @@ public:
     for (int step = 0; step < steps; ++step)
       for (std::size_t i = 0; i < chunks; ++i) {
         const CUdeviceptr chunk = numbers_ + i * count * sizeof(std::uint32_t);
-        reduced_[i].wait(computing_); // the sum of the step before, which this one computes with
+        reduced_[i].wait(computing_); // this step computes with the sum of the previous step
         timer.open(computing_, compute);
         launch(chunk);
         timer.close(computing_);
@@ -139,7 +139,7 @@ public:
     return times_of(timer.report());
   }
 
-  /// Whether the sums are those of all steps, each computed from the one before.
+  /// Whether the sums are correct after all steps. Each step uses the sums of the previous step.
   bool is_right() const {
     std::vector<std::uint32_t> sums(count);
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
@@ -183,7 +183,7 @@ private:
   gpu::Module module_ = gpu_.module(ptx);
   CUfunction compute_ = nullptr;
   gpu::DeviceMemory numbers_ = gpu_.device_memory(chunks * count);
-  // NCCL's few blocks go first, or they would wait for the kernel's many.
+  // The few blocks of NCCL go first. Otherwise they would wait for the many blocks of the kernel.
   gpu::Stream computing_ = gpu_.stream(), reducing_ = gpu_.urgent_stream();
   std::array<DriverEvent, chunks> computed_, reduced_;
 };

@@ -156,7 +156,7 @@ int main() try {
   timings.back().end(whole).synchronize();
 
   if (report(timings)) return 0;
-  std::puts("WRONG: a branch took no time, or the graph less than a branch of it.");
+  std::puts("WRONG: a branch took no time, or took longer than the whole graph.");
   return 1;
 } catch (const cuevent::DriverUnavailable& error) {
   std::fprintf(stderr, "%s\n", error.what());

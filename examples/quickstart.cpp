@@ -69,7 +69,7 @@ public:
     end_.record(stream, flags);
   }
 
-  /// Waits for the work, prints what it took and returns whether its result is right.
+  /// Waits for the work, prints its times, and returns whether its result is right.
   bool report(const char* title) {
     end_.synchronize();
     std::printf("  %-16s %10.3f ms %10.3f ms %10.3f ms %10.3f ms\n", title, milliseconds(start_, copied_),
@@ -161,9 +161,9 @@ bool order_streams(const gpu::Gpu& gpu) {
 
   std::printf("\nThe writer is held back; it will write %d over %d\n", after, before);
   std::printf("  %-30s %-28s read %d\n", "reader that waits for its event",
-              patient_ran ? "did NOT wait" : "ran once it had written", values[2]);
-  std::printf("  %-30s %-28s read %d\n", "reader that does not", hasty_ran ? "ran at once" : "did NOT run",
-              values[3]);
+              patient_ran ? "did NOT wait" : "ran after the writer", values[2]);
+  std::printf("  %-30s %-28s read %d\n", "reader that does not",
+              hasty_ran ? "ran immediately" : "did NOT run", values[3]);
   return hasty_ran && !patient_ran && values[2] == after && values[3] == before;
 }
 

@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::size_t tiles = 16; // in each direction
 constexpr std::size_t lanes = 4;  // streams
-constexpr std::size_t depth =
-    2; // tasks in each stream, so that the next starts while the first's end is noticed
+/// Tasks in each stream: the next one starts while the end of the first is noticed.
+constexpr std::size_t depth = 2;
 
 struct Task {
   std::chrono::nanoseconds duration{};
@@ -49,7 +49,7 @@ public:
         graph.add(15us, {i, k}, {{k, k}}); // solve the column below it,
       for (std::size_t i = k + 1; i < tiles; ++i)
         for (std::size_t j = k + 1; j <= i; ++j)
-          graph.add(10us, {i, j}, {{i, k}, {j, k}}); // and update what is to the right of that
+          graph.add(10us, {i, j}, {{i, k}, {j, k}}); // and update the tiles to the right
     }
     return graph;
   }
@@ -95,7 +95,7 @@ public:
   Observer& operator=(const Observer&) = delete;
   ~Observer() { stop(); }
 
-  /// Behind a task in the stream.
+  /// Submits the count after a task in the stream.
   void mark(std::size_t lane, CUstream stream) {
     const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(word(lane)));
     gpu_.write_value(stream, address, ++marks_[lane], CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -105,7 +105,7 @@ public:
     stopped_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  /// Of each lane's tasks, in their order; once stopped.
+  /// The end of each task by lane, in order. Call it after stop().
   const std::vector<Clock::time_point>& seen(std::size_t lane) const noexcept { return seen_[lane]; }
 
 private:
@@ -138,14 +138,14 @@ public:
   Scheduler(const gpu::Gpu& gpu, const gpu::BusyKernel& kernel, const TaskGraph& graph)
       : kernel_(kernel), graph_(graph), streams_{gpu.stream(), gpu.stream(), gpu.stream(), gpu.stream()},
         observer_(gpu, graph.tasks().size()), queue_(gpu.context) {
-    queue_.reserve(lanes * depth); // from here on, submissions make nothing
+    queue_.reserve(lanes * depth); // from here on, submissions create no events
     for (const Task& task : graph.tasks())
       waits_for_.push_back(task.dependencies);
     for (std::vector<Clock::time_point>& called : called_)
       called.reserve(graph.tasks().size());
   }
 
-  /// Runs the tasks, and returns how long that took.
+  /// Runs the tasks, and returns the time that they took.
   std::chrono::duration<double> run() {
     const Clock::time_point start = Clock::now();
     for (std::size_t task = 0; task < waits_for_.size(); ++task)
@@ -191,7 +191,7 @@ private:
     ++in_flight_[lane];
   }
 
-  /// The callback. What it throws would not come back from poll().
+  /// The callback. It must not throw, because poll() does not pass exceptions on.
   void completed(std::size_t task, std::size_t lane, CUresult result) noexcept {
     called_[lane].push_back(Clock::now());
     --in_flight_[lane];

@@ -3,8 +3,8 @@
 //
 // An implementation is a struct with these members:
 //   Stream                       the type that its members take as a stream; stream(CUstream) makes one
-//   Event<timed>                 Event(const Lane&), record(Stream), wait(Stream), query(), synchronize() and, if
-//                                timed, elapsed(end). They contain only the call that is measured.
+//   Event<timed>                 Event(const Lane&), record(Stream), wait(Stream), query(), synchronize()
+//                                and, if timed, elapsed(end). They contain only the call that is measured.
 #pragma once
 
 #include "contest.hpp"
@@ -230,7 +230,8 @@ private:
 /// The entry of an implementation for an operation.
 struct Entry {
   const char* operation;
-  int calls; ///< in a turn of one thread alone; with what a lead-in adds, fewer submissions than a stream's queue takes
+  /// In a turn of one thread. Together with a lead-in, fewer submissions than a stream's queue takes.
+  int calls;
   Contestant contestant;
 };
 using Entries = std::vector<Entry>;

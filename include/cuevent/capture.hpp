@@ -32,8 +32,8 @@ enum class CaptureStatus {
 /// During capture: harmless, even if it throws.
 CaptureStatus capture_status(const Context& context, CUstream stream);
 
-/// Puts the calling thread into another capture mode for a scope. In relaxed mode, the default,
-/// its calls invalidate no capture except one that they are part of.
+/// Sets the calling thread's capture mode for a scope, to relaxed unless you name another mode. In
+/// relaxed mode, the thread's calls invalidate no capture except one that they are part of.
 ///
 ///     event.record(stream); // outside any capture
 ///     const CaptureModeGuard relaxed(driver);
@@ -58,7 +58,7 @@ private:
   const void* thread_;
 };
 
-/// Captures a stream from its construction until end(). The destructor abandons a capture that was
+/// Captures a stream from the constructor until end(). The destructor abandons a capture that was
 /// not ended.
 ///
 ///     StreamCapture capture(context, stream);
@@ -68,8 +68,7 @@ private:
 /// Thread-safety: construct, end and destroy on one thread, unless the capture is relaxed. Other
 /// threads may submit to the stream.
 /// Context: acts in `context` and leaves the caller's current context unchanged.
-/// During capture: begins one. A second capture of the stream is refused, and the first one goes
-/// on.
+/// During capture: begins one. A second capture of the stream is refused; the first one goes on.
 class StreamCapture {
 public:
   /// Begins the capture. CU_STREAM_PER_THREAD means that stream of `context`. Driver function:
@@ -82,11 +81,11 @@ public:
 
   /// Ends a capture that was not ended, including an invalidated one, and drops what was captured.
   /// The stream and the thread can capture again afterwards. Never throws, so that an exception
-  /// that is unwinding reaches the caller. If the capture cannot be ended, the error hook is told.
-  /// Driver functions: cuStreamEndCapture, cuGraphDestroy.
+  /// that is unwinding reaches the caller. If the capture cannot be ended, the error goes to the
+  /// error hook. Driver functions: cuStreamEndCapture, cuGraphDestroy.
   ~StreamCapture();
 
-  /// Records `event` externally on `stream` and hands it to the graph that end() makes, as
+  /// Records `event` externally on `stream` and hands it to the graph that end() returns, as
   /// Graph::retain does. `stream` must be part of this capture. Returns a borrowed event that is
   /// valid as long as the graph or an exec made from it. If this throws, the caller still owns
   /// `event`. Driver function: cuEventRecordWithFlags. Throws as DriverEvent::record().
@@ -96,6 +95,14 @@ public:
   /// StreamCaptureInvalidated, StreamCaptureUnjoined or another CaptureError. The capture is over
   /// even if this throws, and the stream and the thread can capture again. There is one exception:
   /// if the context of a default stream cannot be made current, nothing changes.
+  ///
+  /// Nobody else may end this capture. If other code ends it:
+  /// - end() throws IllegalState. If end() was not called, the destructor reports that code to the
+  ///   error hook.
+  /// - The events given to record() end with this object, but the other code's graph still refers
+  ///   to them. Launching that graph is undefined.
+  /// - If the stream is being captured again by then, end() and the destructor end that capture.
+  ///   end() returns its graph.
   Graph end();
 
 private:

@@ -82,8 +82,8 @@ public:
   /// - It can be moved without throwing.
   /// - Its size is at most 48 bytes. A larger one can hold a pointer to its data.
   ///
-  /// A callback may submit again, also to this queue. An exception from a callback goes to the
-  /// error hook: with its result if it is a DriverError, else as CUDA_ERROR_UNKNOWN.
+  /// A callback may submit again, including to this queue. An exception from a callback goes to
+  /// the error hook: with its result if it is a DriverError, else as CUDA_ERROR_UNKNOWN.
   ///
   /// Throws:
   /// - StreamCaptureUnsupported for a capturing stream.

@@ -136,8 +136,8 @@ public:
   const DriverTable& table() const noexcept { return *table_; }
 
   /// Finds another entry point of the same driver: the function `name` as it was in CUDA
-  /// `version`. `Function` is its signature, as in
-  /// entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000). Driver function:
+  /// `version`. `Function` is its type from cudaTypedefs.h, and `version` repeats the suffix of
+  /// that type: entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000). Driver function:
   /// cuGetProcAddress. Throws NotSupported if the driver is too old, with the version that is
   /// needed, and NotFound if the name is unknown.
   template <class Function>

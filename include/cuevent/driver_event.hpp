@@ -5,7 +5,8 @@
 /// Rules for all members:
 /// - An empty event never reaches the driver. Its members throw EmptyEvent, and their non-throwing
 ///   overloads return CUDA_ERROR_INVALID_HANDLE.
-/// - A member that throws has done nothing, and the event is unchanged.
+/// - A member that throws leaves the event unchanged, except close(), which always empties it. It
+///   can still invalidate a capture: docs/events-and-capture.md.
 /// - A `try_` member is a non-throwing overload. It returns the CUresult of the driver.
 /// - A default stream handle (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means a stream of the
 ///   event's own context.
@@ -45,8 +46,8 @@ constexpr EventFlags operator&(EventFlags a, EventFlags b) noexcept {
 /// belongs to cuevent.
 enum class RecordFlags : unsigned {
   none = 0,
-  /// In a captured stream: adds a node that records at each launch of the graph. Does not fork or
-  /// join the capture.
+  /// In a captured stream: adds a node that records at each launch of the graph. Neither forks nor
+  /// joins streams.
   external = 1,
   /// external if the stream is being captured, else none. Driver function: cuStreamIsCapturing.
   external_in_capture = 0x100,
@@ -62,8 +63,8 @@ constexpr RecordFlags operator&(RecordFlags a, RecordFlags b) noexcept {
 /// which belongs to cuevent.
 enum class WaitFlags : unsigned {
   none = 0,
-  /// In a captured stream: adds a node that waits at each launch of the graph. Does not fork or
-  /// join the capture.
+  /// In a captured stream: adds a node that waits at each launch of the graph. Neither forks nor
+  /// joins streams.
   external = 1,
   /// external if the stream is being captured, else none. Driver function: cuStreamIsCapturing.
   external_in_capture = 0x100,
@@ -85,8 +86,8 @@ constexpr WaitFlags operator&(WaitFlags a, WaitFlags b) noexcept {
 /// Thread-safety: query, wait, synchronize and elapsed_time may run concurrently on one event. The
 /// caller orders all other members.
 /// Context: acts in the event's context and leaves the caller's current context unchanged.
-/// During capture: record() and wait() join the capture. query(), synchronize(), record_context()
-/// and wait_context() can invalidate captures: docs/events-and-capture.md.
+/// During capture: record() and wait() become part of the capture. query(), synchronize(),
+/// record_context() and wait_context() can invalidate captures: docs/events-and-capture.md.
 class DriverEvent {
 public:
   using Milliseconds = std::chrono::duration<float, std::milli>;
@@ -182,12 +183,13 @@ public:
   /// - StreamCaptureIsolation if a captured stream would wait for work outside its capture.
   /// - ContextMismatch for an interprocess event and a stream of another context.
   ///
-  /// An interprocess event, including an imported one, can be waited for only in its own context
-  /// and in green contexts of the same device. In any other context the driver would crash the
-  /// process, so the wait is refused before it reaches the driver. To decide, the wait calls
-  /// cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If the context handles differ, the wait
-  /// also records a temporary event on the stream, which tells whether the stream's context is a
-  /// green one. Graph nodes, and WaitFlags::external in a capture, do not have this limit.
+  /// Only some streams can wait for an interprocess event, including an imported one: streams of
+  /// its own context; streams of a green context, if the event's context is the primary context of
+  /// that device; and the other way round. With other streams the driver would crash the process,
+  /// so the wait is refused before it reaches the driver. To decide, the wait calls
+  /// cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If the context handles differ, it also
+  /// creates, records and destroys a temporary event, which can wait as the constructor does.
+  /// Graph nodes, and WaitFlags::external in a capture, do not have this limit.
   void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
@@ -219,7 +221,8 @@ public:
   /// Makes later work on all streams of `context` wait for this event, including streams created
   /// later. Driver functions: cuCtxWaitEvent (CUDA 12.5), cuGreenCtxWaitEvent (12.4). Throws
   /// NotSupported if the driver is older, ContextMismatch for an interprocess event and another
-  /// context. To check that, the call first records a temporary event in `context`.
+  /// context. To check that, the call first creates a temporary event, records it in `context` and
+  /// destroys it.
   /// During capture: as record_context().
   void wait_context(const Context& context) const;
   void wait_context(CUgreenCtx context) const;
@@ -227,8 +230,8 @@ public:
   CUresult try_wait_context(CUgreenCtx context) const noexcept;
 
   /// Returns true if the marked work has completed or the event was never recorded, false while
-  /// the work is pending. Driver function: cuEventQuery. Throws RecordedInCapture or CapturedEvent
-  /// if the event was last recorded in a capture.
+  /// the work is pending. Driver function: cuEventQuery. If the event was last recorded in a
+  /// capture, throws CapturedEvent while the capture is active, RecordedInCapture afterwards.
   bool query() const {
     const CUresult result = try_query();
     if (result == CUDA_SUCCESS) return true;
@@ -267,6 +270,8 @@ public:
   /// - ContextMismatch if the events belong to different contexts or drivers.
   /// - CapturedEvent if an event was last recorded in a capture that is still active.
   /// - NotReady if either event has not completed.
+  ///
+  /// The non-throwing overload assigns `out` on success only.
   Milliseconds elapsed_time(const DriverEvent& end) const {
     Milliseconds time{};
     if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)

@@ -29,8 +29,8 @@ enum class ErrorKind {
 /// Thread-safety: any thread.
 ErrorKind kind_of(CUresult result) noexcept;
 
-/// True if `result` means that the context or the process is lost, so that every later call fails
-/// too.
+/// True for the kinds device_fault and context_lost. After a device fault, nearly every later call
+/// of the process fails. After the loss of a context, every later call in that context fails.
 /// Thread-safety: any thread.
 bool is_sticky(CUresult result) noexcept;
 

@@ -13,7 +13,7 @@
 /// How a pool keeps events:
 /// - Each thread caches up to 64 idle events. With a cached event, acquiring and returning need no
 ///   driver call, no allocation and no lock, and write no memory that other threads use.
-/// - All threads share a reserve, and exchange 32 events at a time with it.
+/// - All threads share a reserve of idle events, and exchange 32 events at a time with it.
 /// - When a thread ends, its cache goes to the reserve.
 /// - On Linux before 4.14, threads cache no events.
 #pragma once
@@ -214,7 +214,7 @@ private:
 /// Thread-safety: any thread, concurrently. The caller orders moves, assignment and destruction
 /// with the members. Leases may end at any time, even after the pool.
 /// Context: acts in the pool's context and leaves the caller's current context unchanged.
-/// During capture: harmless, except for wait_stream(), which joins the capture.
+/// During capture: harmless, except for wait_stream(), which becomes part of the capture.
 class EventPool {
 public:
   static constexpr std::size_t default_max_idle = 65'536;
@@ -224,8 +224,8 @@ public:
 
   /// A pool of events of `context`, which are made with `flags`. The pool shares the context and
   /// starts with no events. It keeps at most `max_idle` idle events and retires events that are
-  /// returned beyond that. Each thread's cache room, up to 64 events, counts towards the limit. No
-  /// driver call. Throws InvalidContext for an empty Context.
+  /// returned beyond that. The cache of a thread takes up to 64 of the `max_idle` places, and keeps
+  /// them while the cache is empty. No driver call. Throws InvalidContext for an empty Context.
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
                      std::size_t max_idle = default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
@@ -273,10 +273,10 @@ public:
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
   /// Returns at once. `earlier` must belong to the pool's context. A default stream handle means a
   /// stream of the pool's context. Does nothing if both handles are equal. Driver functions:
-  /// cuEventRecord, cuStreamWaitEvent, and those of acquire(). Throws as acquire(),
+  /// cuEventRecord, cuStreamWaitEvent, and the functions of acquire(). Throws like acquire(),
   /// DriverEvent::record() and DriverEvent::wait().
-  /// During capture: if `earlier` is being captured, `later` joins the capture. If only `later` is
-  /// being captured, throws StreamCaptureIsolation and invalidates the capture.
+  /// During capture: if `earlier` is being captured, `later` is forked into the capture. If only
+  /// `later` is being captured, throws StreamCaptureIsolation and invalidates the capture.
   void wait_stream(CUstream later, CUstream earlier);
   CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
 

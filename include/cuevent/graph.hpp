@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Graph and GraphExec: event nodes in CUDA graphs, and the events that graphs keep alive.
+// Graph and GraphExec: event nodes in CUDA graphs, and the events that graphs own.
 #pragma once
 
 #include <cuevent/array_view.hpp>
@@ -37,12 +37,12 @@ private:
 
 class GraphExec;
 
-/// A CUgraph that this object owns or borrows. Use it to put events into graphs and to keep them
-/// alive. Move-only; members of an empty graph throw InvalidHandle.
+/// A CUgraph that this object owns or borrows. Use it to put events into graphs and to hand events
+/// over to graphs. Move-only; members of an empty graph throw InvalidHandle.
 ///
 ///     Graph graph(context);
 ///     graph.add_record(event);        // each launch records the event
-///     graph.retain(std::move(event)); // the graph keeps it alive
+///     graph.retain(std::move(event)); // the graph owns it now
 ///
 /// Thread-safety: the caller orders all members, as for the driver's graphs.
 /// Context: the graph's context is made current for instantiate() only.
@@ -61,15 +61,15 @@ public:
 
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
-  /// Destroys an owned graph, and the events that graphs have released so far. Driver functions:
-  /// cuGraphDestroy, cuEventDestroy. Errors go to the error hook. The call can wait as
-  /// ~DriverEvent does. An event can be the last owner of its context, and then the context ends
-  /// too: retired_events.hpp.
+  /// Destroys an owned graph, and all events that other graphs have released so far
+  /// (retired_events.hpp). So the call can wait as ~DriverEvent does, even if this graph owned no
+  /// events. An event can be the last owner of its context, and then the context ends too. Driver
+  /// functions: cuGraphDestroy, cuEventDestroy. Errors go to the error hook.
   ~Graph();
 
   /// Adds a node that records `event`, or waits for it, after the nodes in `after` have completed.
   /// `event` must outlive the graph, every GraphExec made from it and their last launch. Otherwise
-  /// a launch is undefined, and can hang. Call retain() to make the graph keep `event`. Driver
+  /// a launch is undefined, and can hang. Call retain() to hand `event` over to the graph. Driver
   /// functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws EmptyEvent.
   EventRecordNode add_record(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
   EventRecordNode add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
@@ -102,13 +102,17 @@ public:
   EventRecordNode record_node(const DriverEvent& event) const;
   EventWaitNode wait_node(const DriverEvent& event) const;
 
-  /// Makes the graph keep `event`. The event lives until the graph and every exec made from it
-  /// afterwards are destroyed, and their launches have completed. Then destroy_retired(), or the
-  /// destructor of another Graph or GraphExec, destroys the event. Do not retain an event that
-  /// goes to GraphExec::set_event. Driver functions: cuUserObjectCreate, cuGraphRetainUserObject.
-  /// Throws EmptyEvent. If this throws, the caller still owns `event`. A launch of an exec that
-  /// keeps events costs the host about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more room
-  /// in the launch queue: docs/threads-that-must-not-hang.md.
+  /// Hands `event` over to the graph, which owns it from then on, through a user object. The event
+  /// lives until the graph and every exec made from it afterwards are destroyed, and their launches
+  /// have completed. Then the event is retired: retired_events.hpp says who destroys it.
+  ///
+  /// An exec that exists already does not own the event. For GraphExec::set_event, do not retain
+  /// the event but call set_event(node, DriverEvent&&).
+  ///
+  /// Driver functions: cuUserObjectCreate, cuGraphRetainUserObject. Throws EmptyEvent. If this
+  /// throws, the caller still owns `event`. A launch of an exec with user objects costs the host
+  /// about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more places in the launch queue:
+  /// docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
 
   /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags.
@@ -154,10 +158,12 @@ public:
 
   GraphExec(GraphExec&& other) noexcept;
   GraphExec& operator=(GraphExec&& other) noexcept;
-  /// Destroys an owned exec, the events it keeps, and the events that graphs have released so far.
-  /// If the exec keeps events, its last launch must have completed. Driver functions:
-  /// cuGraphExecDestroy, cuEventDestroy. Errors go to the error hook. An event can be the last
-  /// owner of its context, and then the context ends too: retired_events.hpp.
+  /// Destroys an owned exec, the events that set_event(node, DriverEvent&&) gave to it, and all
+  /// events that graphs have released so far (retired_events.hpp). If set_event() gave events to
+  /// this exec, its last launch must have completed. Events of Graph::retain() do not need that.
+  /// The call can wait as ~DriverEvent does. An event can be the last owner of its context, and
+  /// then the context ends too. Driver functions: cuGraphExecDestroy, cuEventDestroy. Errors go to
+  /// the error hook.
   ~GraphExec();
 
   /// Submits the graph to `stream`. Driver function: cuGraphLaunch.
@@ -171,15 +177,16 @@ public:
   void set_event(EventRecordNode node, const DriverEvent& event);
   void set_event(EventWaitNode node, const DriverEvent& event);
 
-  /// As set_event(node, const DriverEvent&), and keeps `event`. Returns the event that this exec
-  /// kept for the node before, or an empty event. The returned event holds the times of earlier
-  /// launches, and must outlive the launches that use it. If this throws, the caller still owns
-  /// `event`.
+  /// As set_event(node, const DriverEvent&), and this object owns `event` from then on. Returns the
+  /// event that this object owned for the node before, or an empty event. The returned event holds
+  /// the times of earlier launches, and must outlive the launches that use it. If this throws, the
+  /// caller still owns `event`.
   [[nodiscard]] DriverEvent set_event(EventRecordNode node, DriverEvent&& event);
   [[nodiscard]] DriverEvent set_event(EventWaitNode node, DriverEvent&& event);
 
-  /// Gives up the handle, and the events that the exec keeps, without destroying them. The exec is
-  /// empty afterwards, and the caller owns the handle if this object did. No driver call.
+  /// Gives up the handle, and the events that set_event() gave to this object, without destroying
+  /// them. The exec is empty afterwards, and the caller owns the handle if this object did. No
+  /// driver call.
   CUgraphExec release() noexcept;
 
   CUgraphExec native_handle() const noexcept { return exec_; }

@@ -2,11 +2,15 @@
 /// \file
 /// \brief Retired events: set aside now, destroyed later by destroy_retired().
 ///
-/// Events are retired by:
-/// - retire(), EventFlags::retire and RetireScope.
-/// - An EventPool: events that are returned beyond `max_idle`, after ipc_handle() or after the end
-///   of the pool.
-/// - Graphs: events that a graph kept.
+/// Who retires an event, and who destroys it then:
+/// - The program, with retire(), EventFlags::retire or RetireScope. Only destroy_retired() destroys
+///   the event.
+/// - An EventPool, if the event is returned beyond `max_idle`, after ipc_handle() or after the end
+///   of the pool. Only destroy_retired() destroys the event.
+/// - A graph that owned the event and has ended: see Graph::retain(), StreamCapture::record() and
+///   the captured stages of StageTimer. One of these destroys the event, whichever comes first:
+///   destroy_retired(), the destructor of any owned Graph, the destructor of any GraphExec, the
+///   first stage of a StageTimer in a later capture. A RetireScope does not prevent this.
 ///
 /// A retired event keeps an owned context alive. If it is the last owner, destroying it also ends
 /// the context, with cuCtxDestroy or cuDevicePrimaryCtxRelease. To choose when a context ends,
@@ -22,8 +26,8 @@ namespace cuevent {
 
 /// Sets `event` aside for destroy_retired() to destroy. Use it on threads that must not wait in the
 /// driver: cuEventDestroy waits while another thread is blocked on a full launch queue of the
-/// context. No driver call. If there is no memory to remember the event, the event leaks and the
-/// error hook is told.
+/// context. No driver call. If there is no memory to remember the event, the event leaks, and
+/// CUDA_ERROR_OUT_OF_MEMORY goes to the error hook.
 /// Thread-safety: any thread.
 /// Context: needs none and changes none.
 /// During capture: harmless.
@@ -50,17 +54,16 @@ private:
   const void* thread_;
 };
 
-/// Destroys all retired events and returns their number. The destructors of Graph and GraphExec
-/// also destroy the events that graphs have released so far. Nothing else destroys retired events.
-/// Driver functions: cuEventDestroy, and cuCtxDestroy or cuDevicePrimaryCtxRelease for the last
-/// owner of a context. Errors go to the error hook.
+/// Destroys all retired events and returns their number. The list at the top of this file says what
+/// else destroys some of them. Driver functions: cuEventDestroy, and cuCtxDestroy or
+/// cuDevicePrimaryCtxRelease for the last owner of a context. Errors go to the error hook.
 /// Thread-safety: any thread, concurrently.
 /// Context: leaves the caller's current context unchanged. Contexts that only retired events kept
 /// alive end.
 /// During capture: harmless.
 std::size_t destroy_retired() noexcept;
 
-/// The former name of destroy_retired(). It goes with 1.0.
+/// The former name of destroy_retired(). It will be removed in 1.0.
 [[deprecated("call destroy_retired()")]] std::size_t collect() noexcept;
 
 /// The number of events that destroy_retired() would destroy now. No driver call.

@@ -30,7 +30,7 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// A point in time on the device's clock, counted from the making of the timer, or a duration.
+/// A point in time on the device's clock, counted since the timer was created, or a duration.
 using DeviceTime = std::chrono::duration<double, std::nano>;
 /// A point in time on the host's clock. In a simulated driver this clock can be virtual.
 using HostTime = std::chrono::steady_clock::time_point;
@@ -84,7 +84,7 @@ struct StageClock {
   DeviceTime uncertainty{};   ///< the largest error of epoch, either way, at the calibration
   DeviceTime calibrated_at{}; ///< the time of the last calibration
   DeviceTime resolution{};    ///< all times seen in the calibration are multiples of this
-  DeviceTime empty_stage{};   ///< the median of stages without work; part of what each stage reads
+  DeviceTime empty_stage{};   ///< the median time measured for an empty stage; every time includes it
   DeviceTime rounding{};      ///< the largest rounding by the driver's float milliseconds so far
 
   /// The host's time for a time of the device.
@@ -99,9 +99,7 @@ struct StageReport {
   std::vector<StageStream> streams;    ///< by StreamId
   std::vector<StageSpan> spans;        ///< the last ones; per stream in the order of their ends
   std::vector<StageWait> waits;        ///< the last ones, between spans of this report
-  /// Waits that are not in the report: no stage before the record or after the wait, or too many
-  /// waits at a time.
-  std::uint64_t untraced_waits = 0;
+  std::uint64_t untraced_waits = 0;    ///< waits that are not in the report; causes: docs/timing.md
   StageClock clock;
 };
 
@@ -124,8 +122,8 @@ struct StageTimerOptions {
   /// for the stream and records the timed events. This disturbs the work half as much as timed
   /// events in the stream. The times are some microseconds late.
   ///
-  /// - The number is a budget of the context. A new stream gets a side stream if all timers of the
-  ///   context together use fewer than this timer's number at that moment.
+  /// - The number limits the context, not the timer. A new stream gets a side stream only if all
+  ///   timers of the context together use fewer than this timer's number at that moment.
   /// - A stream that waits can hold up other streams. Give 0 if a kernel spins until a kernel of
   ///   another stream runs.
   /// - The number is 0 if the environment variable CUDA_DEVICE_MAX_CONNECTIONS is less than 8.
@@ -143,7 +141,7 @@ class StageTimer;
 ///     timer.collect();
 ///
 /// Thread-safety: the caller orders all members, together with the members of the timer.
-/// Context: as GraphExec. The graph keeps the timer's events alive, but not a borrowed context.
+/// Context: as GraphExec. The timer may end first. A borrowed context must outlive the TimedGraph.
 /// During capture: as GraphExec.
 class TimedGraph {
 public:
@@ -154,7 +152,8 @@ public:
 
   /// Submits the graph to `stream`, with free events of the rings in its record nodes. The stages
   /// appear on the streams that they were captured on. If a ring has no room, the graph is launched
-  /// without timing, and its stages are counted as dropped. Driver functions:
+  /// without timing, and its stages are counted as dropped. With WhenFull::wait, the call waits for
+  /// room instead. Driver functions:
   /// cuGraphExecEventRecordNodeSetEvent for each node, cuGraphLaunch. Throws what the driver
   /// refuses.
   void launch(CUstream stream);
@@ -186,8 +185,8 @@ private:
 ///
 /// Thread-safety: the caller orders all members, in a capture together with the captured work.
 /// Context: the timer's, with streams of the timer's own. The current context stays unchanged.
-/// During capture: stages become nodes of the graph: instantiate(). Captures are not harmed, except
-/// that record() and wait() act as those of DriverEvent.
+/// During capture: stages become nodes of the graph, which owns their events: docs/timing.md. The
+/// timer harms no capture. record() and wait() act as DriverEvent's.
 class StageTimer {
 public:
   /// Makes the timer's own streams and some events, and calibrates the clock, which takes about a
@@ -203,17 +202,18 @@ public:
   StageTimer(StageTimer&&) noexcept;
   StageTimer& operator=(StageTimer&&) noexcept;
   /// Discards what has not been read, and destroys the timer's streams and events unless a
-  /// TimedGraph uses them. Events of captured stages belong to their graphs and stay. Can wait as
-  /// ~DriverEvent.
+  /// TimedGraph uses them. Events of captured stages stay, because their graphs own them. Can wait
+  /// as ~DriverEvent.
   ~StageTimer();
 
-  /// The stage with that name. Equal names give equal stages. No driver call.
+  /// The stage with that name. Equal names give equal stages. Allocates for a new name. No driver
+  /// call.
   StageId stage(std::string_view name);
 
   /// Adds a stream and names it, or names a stream that was added before. Other members add an
   /// unknown stream themselves. Driver function: cuEventCreate, for each event of the ring, which
-  /// can wait as DriverEvent's constructor. A handle that the driver reuses stays the same stream
-  /// for the timer.
+  /// can wait as DriverEvent's constructor. If the driver reuses a stream handle, the timer treats
+  /// the new stream as the old one.
   StreamId add_stream(CUstream stream, std::string_view name = {});
   StreamId add_stream(const Context& context, CUstream stream, std::string_view name = {});
 
@@ -256,7 +256,7 @@ public:
   /// Calls DriverEvent::record() or DriverEvent::wait(), and remembers the call for the report: see
   /// StageWait. The order of the work on the streams does not depend on the timer. On a default
   /// stream record() throws ContextMismatch for an event of another context. Driver functions:
-  /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and those of DriverEvent.
+  /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and the functions of the event.
   void record(DriverEvent& event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(const DriverEvent& event, CUstream stream, WaitFlags flags = WaitFlags::none);
   void record(DriverEvent& event, const Context& context, CUstream stream,
@@ -271,10 +271,10 @@ public:
                     WaitFlags flags = WaitFlags::none) noexcept;
 
   /// Takes a graph that was captured with stages of this timer, and makes it ready to launch. If
-  /// this throws, the graph stays with the caller, who can try again. There is one exception: the
-  /// graph is destroyed if the driver also refuses to give its events back to it.
+  /// this throws, the graph stays with the caller, who can try again. There is one exception: if
+  /// the driver then also fails to reattach the events, the graph is destroyed.
   ///
-  /// Driver functions: those of Graph::event_nodes, Graph::event and Graph::instantiate,
+  /// Driver functions: as for Graph::event_nodes, Graph::event and Graph::instantiate,
   /// cuUserObjectRetain, cuGraphReleaseUserObject, cuGraphRetainUserObject. Throws:
   /// - NotFound if the graph lacks the nodes of captured stages.
   /// - IllegalState if a stage was opened in the capture and not closed in it.
@@ -324,7 +324,7 @@ private:
 /// During capture: as StageTimer::open().
 class StageScope {
 public:
-  /// Not without a name: an unnamed scope ends at once.
+  /// Give the scope a name: an unnamed scope ends at once.
   [[nodiscard]] StageScope(StageTimer& timer, CUstream stream, StageId stage)
       : timer_(timer), stream_(stream) {
     timer.open(stream, stage);

@@ -65,7 +65,7 @@ public:
   /// Submits the next ticket to the stream and returns it. What a signal costs: docs/choosing.md.
   /// Driver functions: cuStreamIsCapturing, cuStreamWriteValue64 or cuStreamWriteValue32; also
   /// cuStreamGetId for the first signal, or for every signal on CU_STREAM_PER_THREAD. Throws
-  /// StreamCaptureUnsupported on a stream that is being captured, because a replay of the graph
+  /// StreamCaptureUnsupported on a stream that is being captured, because each launch of the graph
   /// would set the counter back. Record an event with RecordFlags::external there instead.
   std::uint64_t signal();
   CUresult try_signal(std::uint64_t& ticket) noexcept;
@@ -86,7 +86,7 @@ public:
   /// Makes later work on `stream` wait on the device until `ticket` is reached. `stream` may
   /// belong to any context and device. Does nothing for the fence's own stream or for a ticket
   /// that is already reached. Driver functions: cuStreamIsCapturing, cuStreamWaitValue64 or
-  /// cuStreamWaitValue32; also cuStreamGetId if the handle equals that of the fence's stream,
+  /// cuStreamWaitValue32; also cuStreamGetId if the fence's stream has the same handle,
   /// because a later stream can reuse the handle.
   /// Throws:
   /// - InvalidValue for a ticket that signal() has not returned yet, because the streams could

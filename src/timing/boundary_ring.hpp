@@ -76,7 +76,7 @@ private:
   std::vector<Boundary> boundaries_;
   Position next_ = 0, read_ = 0;
   std::size_t kept_ = 0;      // events for the ends of open stages
-  std::size_t submitted_ = 0; // boundaries that take room in a launch queue, unlike those of graphs
+  std::size_t submitted_ = 0; // boundaries that take room in a launch queue; boundaries in graphs do not
   std::size_t most_submitted_ = 0;
 };
 

@@ -49,11 +49,11 @@ public:
   CapturedStages* find(cuuint64_t capture) noexcept;
 
   /// Adds a capture, and destroys the events of captures that were abandoned. Driver functions:
-  /// those of CaptureEvents::attach, cuEventDestroy.
+  /// as for CaptureEvents::attach, cuEventDestroy.
   Status begin(const DriverTable& table, Capturing capture, CapturedStages*& begun);
 
   /// The stages of a whole graph, all closed. Their nodes are known from here on. Throws NotFound,
-  /// IllegalState. Driver functions: those of Graph::event_nodes and Graph::event.
+  /// IllegalState. Driver functions: as for Graph::event_nodes and Graph::event.
   CapturedStages& of_graph(const Graph& graph, const char* call);
   /// Removes one of the captures, and returns it.
   CapturedStages take(CapturedStages& captured) noexcept;

@@ -152,7 +152,7 @@ Status DeviceClock::align(long long& resolution) noexcept {
     all = {std::max(all.low, bounds.low), std::min(all.high, bounds.high)};
     if (bounds.width() < narrowest.width()) narrowest = bounds;
   }
-  if (all.low > all.high) all = narrowest; // one of the clocks was set meanwhile
+  if (all.low > all.high) all = narrowest; // one of the clocks was set in the meantime
   reading_.epoch = HostTime(std::chrono::nanoseconds(start + std::llround(all.low + all.width() / 2)));
   reading_.uncertainty = DeviceTime(all.width() / 2);
   reading_.calibrated_at = DeviceTime(anchor_time + distance);

@@ -49,7 +49,7 @@ struct TimedStream {
 class StageRings {
 public:
   StageRings(const Context& context, const StageTimerOptions& options);
-  /// Driver functions: cuStreamCreate, those of DeviceClock::create.
+  /// Driver functions: cuStreamCreate, and the functions of DeviceClock::create.
   Status create();
 
   const Context& context() const noexcept { return context_; }

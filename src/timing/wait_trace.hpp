@@ -22,7 +22,7 @@ struct StreamPoint {
 };
 
 /// A wait of one stream for another. The event was recorded after the boundary `from`, and the wait
-/// came before the boundary `to`. In a capture the positions are those of the whole capture.
+/// came before the boundary `to`. In a capture, positions count over the whole capture.
 struct TracedWait {
   cuuint64_t capture = 0; // 0: none
   std::uint32_t from_stream = 0;

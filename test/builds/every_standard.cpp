@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One file for each C++ standard that users build with, linked into one program: STANDARD is cpp17, cpp20 or cpp23.
+// Compiled once for each C++ standard that users build with, and linked into one program. STANDARD
+// is cpp17, cpp20 or cpp23.
 #include "every_standard.hpp"
 
 namespace {

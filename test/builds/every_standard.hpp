@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every_standard.cpp does with the public headers, by the standard that it was compiled for.
+// The functions of every_standard.cpp, one set for each C++ standard.
 #pragma once
 
 #include "every_header.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one C++ standard makes another uses: three objects in one program, with the library.
+// Objects made with one C++ standard are used with another: three objects and the library in one program.
 #include "every_standard.hpp"
 #include <cuevent/sim.hpp>
 
@@ -80,7 +80,8 @@ void use(const builds::Standard& one, const builds::Standard& other, const cueve
 
 namespace builds {
 
-// How programs call Graph::add_record and add_wait that were compiled when these took a std::span.
+// The calls of Graph::add_record and add_wait in programs that were compiled when these functions
+// took a std::span.
 cuevent::EventRecordNode
 add_record(cuevent::Graph& graph, const cuevent::DriverEvent& event, std::span<const CUgraphNode> after) asm(
     "_ZN7cuevent5Graph10add_recordERKNS_11DriverEventESt4spanIKP14CUgraphNode_stLm18446744073709551615EE");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every public header beside device code, and the calls that are inline in them.
+// Every public header in one file with device code, and calls of their inline functions.
 #include "every_header.hpp"
 
 __global__ void increment(int* counter) { ++*counter; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every try_ call in a program that is built without exceptions and RTTI, with the library that is not.
+// Every try_ call in a program that is built without exceptions and RTTI. The library is built with both.
 #include "every_header.hpp"
 #include <cuevent/sim.hpp>
 
@@ -47,7 +47,7 @@ void drivers(Driver& driver) {
   EXPECT(CUDA_SUCCESS, Driver::try_load(driver, sim::get_proc_address));
   EXPECT_TRUE(driver && driver.version() == sim::newest_driver_version);
 
-  Driver machine; // whatever driver this machine has
+  Driver machine; // the driver of this machine
   EXPECT_TRUE((Driver::try_load(machine) == CUDA_SUCCESS) == bool(machine));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program of somebody else's: it records an event and asks for it, and catches an exception of the library's.
+// A program of another project: it records and queries an event, and catches one of the library's
+// exceptions.
 #include <cuevent/driver_event.hpp>
 #include <cuevent/event_pool.hpp>
 

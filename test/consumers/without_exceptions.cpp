@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The same for a project that is compiled with -fno-exceptions and -fno-rtti.
+// The same program for a project that is compiled with -fno-exceptions and -fno-rtti.
 #include <cuevent/driver_event.hpp>
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// StreamCapture, CaptureModeGuard, capture_status, and the flag that follows what the stream is doing.
+// StreamCapture, CaptureModeGuard, capture_status, and the flag that depends on whether the stream
+// captures.
 #include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
@@ -118,7 +119,7 @@ TEST_CASE_METHOD(Fixture, "an abandoned capture leaves the stream and the thread
   CHECK(capture_status(context, stream) == CaptureStatus::none);
   CHECK(capture_status(context, branch) == CaptureStatus::none);
   event.record(stream);
-  event.synchronize(); // would be refused if the thread were capturing still
+  event.synchronize(); // would be refused if the thread were still capturing
   StreamCapture again(context, stream, mode);
   CHECK(again.end());
   CHECK(take_reports().empty());
@@ -209,8 +210,8 @@ TEST_CASE_METHOD(Fixture, "external_in_capture is external on a captured stream 
   StreamCapture capture(context, stream, any_mode());
   event.record(stream, RecordFlags::external_in_capture);
   waited.wait(stream, WaitFlags::external_in_capture);
-  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded); // recorded by no launch yet
-  event.record(other, RecordFlags::external_in_capture);              // that one is not captured
+  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded); // no launch has recorded it yet
+  event.record(other, RecordFlags::external_in_capture);              // this stream is not captured
   waited.wait(other, WaitFlags::external_in_capture);
   CHECK(capture_status(context, stream) == CaptureStatus::active);
   CHECK(capture_status(context, other) == CaptureStatus::none);
@@ -271,7 +272,8 @@ TEST_CASE_METHOD(Fixture, "a CaptureModeGuard sets the thread's mode for a scope
       CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
     }
     CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
-    std::thread([before] { CHECK(test::capture_mode() == before); }).join(); // another thread has its own
+    // Another thread has its own mode.
+    std::thread([before] { CHECK(test::capture_mode() == before); }).join();
   }
   CHECK(test::capture_mode() == before);
   CHECK(test::context_stack().empty());

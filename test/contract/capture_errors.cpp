@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Each error of stream capture: what provokes it, that it says what to do, and that stream and thread can
-// capture again afterwards.
+// Each error of stream capture: what causes it, whether the text says what to do, and whether the
+// stream and the thread can capture again afterwards.
 #include "fixture.hpp"
 #include "stream.hpp"
 
@@ -35,7 +35,7 @@ CaptureMode any_mode() {
   return GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
 }
 
-/// `call` throws an Error, not one derived from it, with that code and that advice.
+/// `call` throws exactly Error, not a derived class, with this code and this advice.
 template <class Error, class Call>
 void check_refused(CUresult code, const std::string& advice, const Call& call) {
   static_assert(std::is_base_of_v<cuevent::CaptureError, Error>);
@@ -56,12 +56,12 @@ void check_ends_invalidated(StreamCapture& capture) {
                                                    [&] { capture.end(); });
 }
 
-/// Nothing is captured any more, and stream and thread can begin anew.
+/// No capture is active, and the stream and the thread can begin a new one.
 void check_can_capture_again(const Context& context, CUstream stream) {
   CHECK(capture_status(context, stream) == CaptureStatus::none);
   DriverEvent event(context);
   event.record(stream);
-  event.synchronize(); // would be refused if the thread were capturing still
+  event.synchronize(); // would be refused if the thread were still capturing
   for (const CaptureMode mode : {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed}) {
     StreamCapture again(context, stream, mode);
     event.record(stream, RecordFlags::external);
@@ -121,7 +121,7 @@ TEST_CASE_METHOD(Fixture, "ending a capture on a forked stream throws UNMATCHED 
   const Stream origin(context), branch(context);
   DriverEvent fork(context);
   const CaptureMode mode = any_mode();
-  // The capture of the branch is ended behind its owner's back, and the branch becomes part of another.
+  // The capture of the branch ends without its owner, and the branch becomes part of another capture.
   StreamCapture of_branch(context, branch, mode);
   CUgraph ended = nullptr;
   REQUIRE(driver.table().cuStreamEndCapture_v10000(branch, &ended) == CUDA_SUCCESS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Callbacks for the completion of work, and who runs them when.
+// Callbacks for completed work: when they run and on which thread.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -57,7 +57,7 @@ public:
     CHECK(freed == CUDA_SUCCESS);
   }
 
-  /// Has the stream write `value` when it gets there.
+  /// Makes the stream write `value` when it reaches this point.
   CUresult write(std::size_t word, CUstream stream, std::uint32_t value) const {
     const auto address = reinterpret_cast<std::uintptr_t>(words_ + word);
     return write_(stream, static_cast<CUdeviceptr>(address), value, CU_STREAM_WRITE_VALUE_DEFAULT);
@@ -76,7 +76,7 @@ struct QueueFixture : Fixture {
   auto note() {
     return [this](CUresult result) { results.push_back(result); };
   }
-  /// Polls until nothing is pending, but no longer than a minute.
+  /// Polls until no callback is pending, for up to a minute.
   static bool drain(CompletionQueue& queue) {
     const auto deadline = std::chrono::steady_clock::now() + 1min;
     while (queue.pending() != 0 && std::chrono::steady_clock::now() < deadline)
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks run in stream order once their work is
   const Words words(context, 2);
   std::vector<std::uint32_t> order;
   bool ran = false;
-  CompletionQueue queue(context); // whose end runs what is pending, so that goes last
+  CompletionQueue queue(context); // destroyed first, because its end runs pending callbacks
   {
     Gate gate(held);
     for (std::uint32_t i = 1; i <= 10; ++i) {
@@ -133,7 +133,7 @@ TEST_CASE_METHOD(QueueFixture, "submission for a capturing stream is refused, an
   StreamCapture capture(context, stream, mode);
   CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::StreamCaptureUnsupported);
   CHECK(queue.try_when_complete(stream, note()) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  // Other streams, and polls of this and of another thread, break nothing either.
+  // Other streams, and polls on this thread and on another, invalidate nothing either.
   queue.when_complete(bystander, note());
   const auto deadline = std::chrono::steady_clock::now() + 1min;
   while (results.empty() && std::chrono::steady_clock::now() < deadline)
@@ -197,7 +197,7 @@ TEST_CASE_METHOD(QueueFixture, "the callbacks of a destroyed stream run and dela
   Gate gate(*destroyed);
   queue.when_complete(*destroyed, note());
   destroyed.reset();
-  const Stream later(context); // which may have the handle of the other
+  const Stream later(context); // may have the handle of the destroyed stream
   queue.when_complete(later, [&](CUresult result) { of_later.push_back(result); });
   const auto deadline = std::chrono::steady_clock::now() + 1min;
   while (of_later.empty() && std::chrono::steady_clock::now() < deadline)
@@ -240,7 +240,7 @@ TEST_CASE_METHOD(QueueFixture,
 
 namespace {
 
-/// Each stream's work starts when that of the one before is complete.
+/// The work of each stream starts when the work of the previous stream is complete.
 Task relay(CompletionQueue& queue, const Words& words, std::vector<CUstream> streams, Results& results) {
   for (std::size_t i = 0; i < streams.size(); ++i) {
     if (words.write(i, streams[i], 1) != CUDA_SUCCESS) co_return;
@@ -273,7 +273,7 @@ TEST_CASE_METHOD(QueueFixture,
   for (auto& stream : streams)
     stream.emplace(context);
   const Words words(context, submitters);
-  std::array<std::uint32_t, submitters> ran{}; // of each stream
+  std::array<std::uint32_t, submitters> ran{}; // callbacks run, by stream
   std::atomic<std::size_t> wrong{0}, failed{0}, returned{0}, submitting{submitters};
   CompletionQueue queue(context);
   std::vector<std::thread> threads;

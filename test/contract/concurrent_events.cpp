@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the threads of a program may do at the same time: DriverEvent's contract, with 16 of them.
+// What the threads of a program may do at the same time. Tests the contract of DriverEvent with 16 threads.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -29,7 +29,7 @@ namespace {
 
 constexpr int threads = 16;
 
-/// Runs `work` with the numbers 0 to 15 on as many threads, and passes on what any of them throws.
+/// Runs `work` with the numbers 0 to 15, each on its own thread. Rethrows the first exception.
 void on_threads(const std::function<void(int)>& work) {
   std::mutex mutex;
   std::exception_ptr thrown;
@@ -86,7 +86,7 @@ TEST_CASE_METHOD(Fixture, "several threads may query, wait for and time one even
 
 TEST_CASE_METHOD(Fixture, "threads create, record, hand over and destroy events of one context concurrently",
                  "[threads]") {
-  std::vector<DriverEvent> handed(threads); // each moved in by one thread and out by another
+  std::vector<DriverEvent> handed(threads); // one thread moves each event in, another moves it out
   std::vector<std::mutex> locks(threads);
   std::atomic<int> incomplete{0};
   on_threads([&](int t) {

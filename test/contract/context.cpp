@@ -28,7 +28,7 @@ CUresult probe(CUcontext context) {
 
 struct WorkFailed {};
 
-/// A context that was destroyed under its borrower.
+/// A context that is destroyed while somebody borrows it.
 Context make_dead_context() {
   const Context made = Context::create(0, test::driver());
   return Context::borrow(made.native_handle(), test::driver());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The handles of default streams, which mean those of the event's own context.
+// The handles of default streams mean the default streams of the event's own context.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -21,7 +21,7 @@ using test::Stream;
 
 namespace {
 
-/// A fixture with a second context, which is current or not.
+/// A fixture with a second context, which can be made current.
 class DefaultStream : public Fixture {
 protected:
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
@@ -30,7 +30,7 @@ protected:
   const std::optional<ContextGuard> guard = make_guard();
   const std::vector<CUcontext> stack = context_stack();
 
-  /// A gate in that stream of that context.
+  /// A gate in this stream of this context.
   std::optional<Gate> close_gate(const Context& of) const {
     const ContextGuard current(of);
     return std::optional<Gate>(std::in_place, stream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How an event is made, owned and given away.
+// How an event is made, owned and handed over.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -26,7 +26,7 @@ using test::Stream;
 
 namespace {
 
-/// A context to be destroyed under its users.
+/// A context that is destroyed while it has users.
 class MortalContext {
 public:
   Context borrow() const { return Context::borrow(made_.native_handle(), test::driver()); }
@@ -146,7 +146,7 @@ TEST_CASE_METHOD(Fixture, "no member of an empty event reaches the driver") {
   CHECK(empty.release() == nullptr);
 }
 
-// Not swept by faults: a raw handle is the test's to destroy, and a test that fails does not come to that.
+// Not in the fault sweep: the test must destroy a raw handle, and a test that fails does not get that far.
 TEST_CASE_METHOD(Fixture, "an adopted handle is destroyed, and a borrowed one is not", "[no-sweep]") {
   const int before = live_handles().events;
   CUevent const handle = DriverEvent(context).release();
@@ -217,9 +217,9 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(event.wait(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
 }
 
-// To use an event that has outlived its context is the caller's error. A device mostly answers as
-// below, but from freed memory: where that is overwritten (MALLOC_PERTURB_), its query crashes. So
-// a device is not asked.
+// Using an event that has outlived its context is the caller's error. A device usually answers as below,
+// but from freed memory: if that memory is overwritten (MALLOC_PERTURB_), the query crashes. So this test
+// does not run on a device.
 TEST_CASE_METHOD(Fixture, "an event of a destroyed context says so") {
   if (!test::simulated()) SKIP("the driver reads freed memory here");
   MortalContext mortal;
@@ -293,7 +293,7 @@ TEST_CASE_METHOD(Fixture, "move assignment destroys the old event, and self-assi
   CHECK(live_handles().events == before);
 }
 
-// Not swept by faults: a raw handle is the test's to destroy, and a test that fails does not come to that.
+// Not in the fault sweep: the test must destroy a raw handle, and a test that fails does not get that far.
 TEST_CASE_METHOD(Fixture, "swap exchanges everything, including ownership", "[no-sweep]") {
   const int before = live_handles().events;
   CUevent const handle = DriverEvent(context).release();

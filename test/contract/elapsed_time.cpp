@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The time between two events, and why there may be none.
+// The time between two events, and the reasons why there is none.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -31,14 +31,14 @@ TEST_CASE_METHOD(Fixture, "the elapsed time is device time, within the time that
   end.record(stream);
   const Clock::time_point held = now();
   bool early = false;
-  while (now() - held < std::chrono::milliseconds(2)) // what has to be in the time measured
+  while (now() - held < std::chrono::milliseconds(2)) // the measured time must include this
     early |= end.query();
   CHECK_FALSE(early);
   gate.open();
   end.synchronize();
   const Clock::time_point after = now();
 
-  constexpr double resolution = 0.001; // milliseconds; the documentation says about 0.5 us for each event
+  constexpr double resolution = 0.001; // in ms; the documentation says about 0.5 us per event
   const double elapsed = static_cast<double>(start.elapsed_time(end).count());
   CHECK(elapsed >= 2 - resolution);
   CHECK(elapsed <= std::chrono::duration<double, std::milli>(after - before).count() * 1.01 + resolution);

@@ -80,7 +80,7 @@ TEST_CASE_METHOD(Fixture, "a lease that ends while its event is pending cancels 
   CHECK(next.synchronize_for(1min));
   PooledEvent behind = pool.acquire();
   behind.record(waiting);
-  CHECK_FALSE(behind.query()); // it waits for what was recorded then
+  CHECK_FALSE(behind.query()); // it waits for the earlier record
   gate.open();
   CHECK(behind.synchronize_for(1min));
 }
@@ -101,7 +101,8 @@ TEST_CASE_METHOD(Fixture, "wait_stream orders one stream behind another") {
   CHECK(mark.synchronize_for(1min));
   CHECK(pool.counters().created == 2);
 
-  pool.wait_stream(CU_STREAM_PER_THREAD, earlier); // of the pool's context, which is not current
+  // The stream of the pool's context, which is not current.
+  pool.wait_stream(CU_STREAM_PER_THREAD, earlier);
   pool.wait_stream(earlier, nullptr);
   mark.record(earlier);
   CHECK(mark.synchronize_for(1min));
@@ -172,7 +173,7 @@ TEST_CASE_METHOD(Fixture, "an event that a capture has recorded can be reused") 
   EventPool pool(context);
   pool.reserve(1);
   StreamCapture capture(context, stream, CaptureMode::per_thread);
-  pool.wait_stream(fork, stream); // the fork, and the lease has ended
+  pool.wait_stream(fork, stream); // the fork; its lease has ended
   pool.wait_stream(stream, fork); // the join, with the same event
   CHECK(cuevent::capture_status(context, fork) == cuevent::CaptureStatus::active);
   const Graph graph = capture.end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events that graphs and execs keep alive, and how they end.
+// Events that graphs and execs keep alive, and when they end.
 #include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"

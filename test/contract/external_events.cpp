@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events and stream capture: external records inside graphs, and what harms a capture.
+// Events and stream capture: external records in graphs, and what invalidates a capture.
 #include "capture.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
@@ -42,7 +42,7 @@ TEST_CASE_METHOD(Fixture, "each launch of a graph records its external events ag
   Capture capture(stream);
   start.record(stream, RecordFlags::external);
   end.record(stream, RecordFlags::external);
-  CHECK(start.query_relaxed()); // recorded by no launch yet
+  CHECK(start.query_relaxed()); // no launch has recorded it yet
   REQUIRE(capture.end() == CUDA_SUCCESS);
   const GraphExec graph(context, capture.graph());
   CHECK(end.query());
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during 
   CHECK_THROWS_AS(event.wait(stream), cuevent::RecordedInCapture);
   CHECK_THROWS_AS(event.elapsed_time(event), cuevent::RecordedInCapture);
 
-  event.record(stream); // outside: that heals it
+  event.record(stream); // a record outside makes the event usable again
   event.synchronize();
   CHECK(event.query());
   CHECK(event.elapsed_time(event).count() == 0);
@@ -156,7 +156,7 @@ TEST_CASE_METHOD(Fixture, "querying an event of an active capture invalidates th
   CHECK(capture.status() == invalidated);
   CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 
-  Capture again(stream); // stream and thread can go on
+  Capture again(stream); // the stream and the thread can continue
   CHECK(again.end() == CUDA_SUCCESS);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a call that fails leaves behind: each member, with each of its driver calls failing, is as documented.
-// The tests plan faults of their own, so no sweep goes over them.
+// What a failing call leaves behind: each member, with each of its driver calls failing, behaves as
+// documented. The tests plan their own faults, so the fault sweep leaves them out.
 #include "destroyed.hpp"
 #include "faults.hpp"
 #include "fixture.hpp"
@@ -44,9 +44,9 @@ namespace {
 constexpr CUresult results[] = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
                                 CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_DEINITIALIZED};
 
-/// Runs `operation` with its first driver call failing, then with its second, and so on, with each
-/// result. An error that is thrown has to be that result; then `check_failed` looks at what it
-/// left. Without an exception it is a destructor's, and goes to the error hook.
+/// Runs `operation` with its first driver call failing, then with its second, and so on, with each result.
+/// If it throws, the exception must have that result, and `check_failed` then checks the state. If it does
+/// not throw, the failing call was in a destructor, and the error must reach the error hook.
 class FaultyFixture : public Fixture {
 protected:
   void fail_each_call(const std::function<void()>& operation, const std::function<void()>& check_failed) {

@@ -46,25 +46,25 @@ constexpr struct {
 };
 constexpr int faults_per_call = 2 * static_cast<int>(std::size(codes));
 
-// No test costs more than about this, however many calls it makes.
+// The upper limit on the runs of one test, even if it makes many calls.
 using Clock = std::chrono::steady_clock;
 constexpr int most_faults = 100 * faults_per_call;
 constexpr Clock::duration longest_test = std::chrono::seconds(1);
 
-constexpr unsigned longest_run = 60; // seconds; a run that takes longer hangs
+constexpr unsigned longest_run = 60; // in seconds; a longer run counts as a hang
 
 Fault fault_number(int i) {
   const int of_call = i % faults_per_call;
   Fault fault{.result = codes[of_call / 2].result, .call = i / faults_per_call + 1};
   if (of_call % 2 == 0) return fault;
   fault.extent = Extent::from_then_on;
-  // Whatever has happened to a device, its driver still knows its contexts, until it unloads.
+  // Even after a device fault, the driver still knows its contexts until it unloads.
   if (fault.result != CUDA_ERROR_DEINITIALIZED) fault.spared = "cuCtxGetId";
   return fault;
 }
 
-/// Calls by which cuevent finds out why another has failed, which has an error of its own to tell; and some
-/// whose failure is an answer.
+/// Calls with which cuevent finds out why another call failed, so the error is about that other
+/// call; and some calls whose failure is an answer.
 bool may_be_lost(std::string_view function) {
   static const std::set<std::string_view> questions = {
       "cuEventElapsedTime", "cuStreamGetCtx",   "cuCtxGetDevice",     "cuCtxGetCurrent",
@@ -72,7 +72,7 @@ bool may_be_lost(std::string_view function) {
   return questions.contains(function);
 }
 
-/// One run of a test: what happened in it, and what of that should not have.
+/// One run of a test: what happened, and which of it should not have happened.
 class Run final : public FixtureObserver {
 public:
   Run(const Fault& fault, const std::set<std::string>& expected) : plan_(fault), expected_(expected) {
@@ -90,11 +90,11 @@ public:
 
   const FaultPlan& plan() const noexcept { return plan_; }
   bool failed() const noexcept { return failed_; }
-  /// What was thrown or reported: "cuEventDestroy 709".
+  /// An error that was thrown or reported: "cuEventDestroy 709".
   const std::set<std::string>& errors() const noexcept { return errors_; }
   const std::vector<std::string>& violations() const noexcept { return violations_; }
 
-  /// For when the run is over: whether the fault should have shown and did not.
+  /// Called when the run is over. Reports a fault that should have been visible and was not.
   bool lost_the_fault() const {
     const CUresult result = plan_.fault().result;
     const bool expected_by_tests = result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_DEINITIALIZED;
@@ -106,8 +106,8 @@ public:
   void body_ends() override { scope_.reset(); }
 
   bool judges_handles() const override {
-    // A driver that unloads takes everything along. And of a context that cannot be asked for its
-    // id nothing is destroyed: it may be gone, and the driver crash on what was its.
+    // A driver that unloads ends everything. If the id of a context cannot be queried, nothing of
+    // that context is destroyed: the context may be gone, and destroying its objects could crash.
     return !is_the_fault(CUDA_ERROR_DEINITIALIZED) && plan_.struck() != "cuCtxGetId";
   }
 
@@ -124,7 +124,7 @@ public:
     judge("a destructor reported ", call, result);
   }
 
-  /// An exception that the test did not expect, or whose text it wants to see.
+  /// An exception that the test did not expect, or whose text the test checks.
   void thrown(const std::exception& exception) {
     const std::lock_guard lock(mutex_);
     const auto* const error = dynamic_cast<const cuevent::DriverError*>(&exception);
@@ -136,7 +136,8 @@ public:
       judge("thrown: ", error->call(), error->result());
   }
 
-  /// An assertion of the test. From here on errors can be the test's own, which goes on where it cannot.
+  /// A failed assertion of the test. After it, errors may come from the test, which continues in a
+  /// wrong state.
   void assertion_failed() { failed_ = true; }
 
 private:
@@ -152,7 +153,7 @@ private:
     return !plan_.struck().empty() && result == plan_.fault().result;
   }
   bool is_of_its_class(const cuevent::DriverError& error) const {
-    // A driver that cannot be initialised is unavailable, whatever the result.
+    // A driver that cannot be initialized is unavailable, with every result.
     if (is_a<cuevent::DriverUnavailable>(error)) return std::string_view(error.call()) == "cuInit";
     const auto* const code = std::find_if(std::begin(codes), std::end(codes), [&](const auto& each) {
       return each.result == plan_.fault().result;
@@ -171,14 +172,14 @@ private:
   bool seen_ = false, failed_ = false;
 };
 
-/// The tests as the sweep wants to know them.
+/// The tests in the form that the sweep needs.
 struct Listed {
   std::string name;
   bool swept;
 };
 std::vector<Listed> listed;
 
-/// Prints nothing, and tells the run what assertions have failed.
+/// Prints nothing, and tells the run which assertions failed.
 class Reporter final : public Catch::StreamingReporterBase {
 public:
   using StreamingReporterBase::StreamingReporterBase;
@@ -199,7 +200,7 @@ public:
   }
 };
 
-/// What is being done, for whoever wants to know when it ends badly.
+/// The current step, for a report if the program crashes.
 char doing[1024];
 
 void give_up(int) {
@@ -249,7 +250,7 @@ private:
     session_.run();
   }
 
-  /// Selects that test and no other.
+  /// Selects this test only.
   void select(const std::string& name) {
     std::string quoted = "\"";
     for (const char c : name) {
@@ -276,10 +277,10 @@ private:
     const int faults = calls * faults_per_call;
     const auto most = std::min<long long>(most_faults, longest_test / time);
     const int step = std::max(stride_, static_cast<int>(faults / std::max(most, 1LL))) | 1;
-    for (int i = 0; i < faults; i += step) { // the step is odd, and so comes to every result
+    for (int i = 0; i < faults; i += step) { // the step is odd, so every result has its turn
       Run faulty(fault_number(i), expected_);
       run(name, faulty);
-      if (faulty.plan().struck().empty()) continue; // the calls are not always as many
+      if (faulty.plan().struck().empty()) continue; // the number of calls may differ between runs
       ++injected_;
       if (faulty.lost_the_fault()) violation(name, faulty, "the fault left no trace");
     }
@@ -303,7 +304,7 @@ private:
 
   Catch::Session& session_;
   int stride_;
-  std::set<std::string> expected_; // errors of the present test without faults
+  std::set<std::string> expected_; // errors of the current test without faults
   int scenarios_ = 0, injected_ = 0, violations_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Event nodes of graphs: made, read back, pointed elsewhere and kept alive.
+// Event nodes of graphs: adding them, reading them, changing their events, and keeping the events alive.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture, "setting an event in a graph does not change its exec, nor the other way round") {
+TEST_CASE_METHOD(Fixture, "setting an event in a graph or its exec does not change the other") {
   const Stream stream(context);
   const DriverEvent first(context, EventFlags::timing), second(context, EventFlags::timing),
       third(context, EventFlags::timing);
@@ -169,7 +169,7 @@ TEST_CASE_METHOD(Fixture, "each launch of one captured graph can be timed by a f
   for (std::size_t i = 0; i < pairs.size(); i += 2) {
     exec.set_event(start_node, pairs[i]);
     exec.set_event(end_node, pairs[i + 1]);
-    exec.launch(stream); // one launch need not be over when the next gets its events
+    exec.launch(stream); // a launch may still run when the next one gets its events
   }
   CHECK(pairs.back().synchronize_for(1min));
   for (std::size_t i = 0; i < pairs.size(); i += 2) {
@@ -292,7 +292,7 @@ TEST_CASE_METHOD(Fixture, "the node of an event can be found and pointed at anot
   CHECK(other.synchronize_for(1min));
   CHECK(was_recorded(other));
   CHECK_FALSE(was_recorded(recorded));
-  CHECK(graph.record_node(recorded) == node); // the graph is as it was
+  CHECK(graph.record_node(recorded) == node); // the graph is unchanged
 
   graph.add_record(recorded);
   CHECK_THROWS_AS(graph.record_node(recorded), cuevent::InvalidValue);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Waits for interprocess events: only their own context and its green contexts can wait for them, where the driver
-// would crash the process for any other.
+// Waits for interprocess events. Only the event's own context and its green contexts can wait: for
+// any other context, the driver would crash the process.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"

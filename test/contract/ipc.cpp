@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events that cross to another process. Two real processes are the business of examples/ipc_ping.
+// Events that are passed to another process. examples/ipc_ping uses two real processes.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -90,5 +90,5 @@ TEST_CASE_METHOD(Fixture, "an event orders the work of two processes") {
                        MessageMatches(ContainsSubstring("imported")));
   CHECK_THROWS_AS(opened.elapsed_time(opened), cuevent::TimingDisabled);
   event.close();
-  CHECK(opened.query()); // what it refers to is there for as long as any process has it
+  CHECK(opened.query()); // its record exists while any process has the event open
 }

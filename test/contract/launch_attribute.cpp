@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events that a kernel launch records by its attributes.
+// Events that a kernel launch records through its attributes.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -32,7 +32,7 @@ using test::Stream;
 
 namespace {
 
-/// A kernel that does nothing, one thread of it at a launch.
+/// A kernel that does nothing. Each launch has one thread.
 class Kernel {
 public:
   explicit Kernel(const cuevent::Context& context) {
@@ -44,7 +44,7 @@ public:
     REQUIRE(call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000)(&module_, ptx) == CUDA_SUCCESS);
     REQUIRE(call<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction", 2000)(&function_, module_,
                                                                              "nothing") == CUDA_SUCCESS);
-    // What the destructor does must not fail.
+    // The calls of the destructor must not fail.
     context_ = cuevent::Context::borrow(context.native_handle(), test::unfailing_driver());
   }
   Kernel(const Kernel&) = delete;
@@ -144,7 +144,7 @@ TEST_CASE_METHOD(Fixture, "the driver also refuses the attributes that cuevent r
   const DriverEvent plain(context), timed(context, EventFlags::timing),
       shared(context, EventFlags::interprocess), blocking(context, EventFlags::blocking_sync);
   const auto launched_with = [&](CUlaunchAttribute attribute, CUevent event) {
-    // The value of the other attribute begins alike; older headers have no name for it.
+    // The other attribute's value begins in the same way. Older headers do not name it.
     attribute.value.programmaticEvent.event = event;
     return kernel.launch(stream, attribute);
   };

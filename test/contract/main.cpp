@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The behaviours of cuevent, on a simulated driver (--driver sim, stepped, or sim-running, or sim-32-bit, which
-// runs without 64-bit memory operations) or on a real one (--driver real, the default); with --driver-version on
-// an older simulated one, which lacks what came later; with --faults, the same tests with every driver call made
-// to fail in turn.
-// Without a real driver it says what is missing, and exits with 77, which means skipped.
+// The contract tests. Options:
+//   --driver sim             a simulated driver, stepped
+//   --driver sim-running     the same in running mode
+//   --driver sim-32-bit      the same without 64-bit memory operations
+//   --driver real            a real driver, the default
+//   --driver-version N       an older simulated driver, which lacks later functions
+//   --faults STRIDE          runs the tests again with each driver call failing in turn
+//
+// Without a real driver, the program prints what is missing and exits with 77, which means skipped.
 #include "driver_under_test.hpp"
 #include "fault_sweep.hpp"
 

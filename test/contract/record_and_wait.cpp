@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a record marks, who can wait for it, and how a program learns that it is done.
+// What a record marks, who can wait for it, and how a program learns that the work is complete.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -120,7 +120,7 @@ TEST_CASE_METHOD(Fixture, "a stream that waits for an event does not run ahead o
   consumed.record(consumer);
   passed.record(bystander);
 
-  passed.synchronize(); // a stream that does not wait is not held up
+  passed.synchronize(); // a stream that does not wait is not delayed
   CHECK_FALSE(consumed.query());
   gate.open();
   consumed.synchronize();

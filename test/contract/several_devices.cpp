@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Several devices in one process, side by side.
+// Several devices in one process.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -44,13 +44,14 @@ using test::Stream;
 
 namespace {
 
-/// The primary context of a second device. Each test begins with this, as it ends where there is none.
+/// The primary context of a second device. Each test begins with this, which skips the test if
+/// there is none.
 Context second_device(const cuevent::Driver& driver) {
   if (test::device_count() < 2) SKIP("needs a second device");
   return Context::primary(1, driver);
 }
 
-/// A word of a device's memory, zero at first.
+/// A word of device memory, initially zero.
 class Word {
 public:
   explicit Word(const Context& context)
@@ -124,7 +125,7 @@ TEST_CASE_METHOD(Fixture, "a wait on a default stream of another device can name
   produced.wait(second, handle);
   theirs.record(handle);
   ours.record(handle);
-  CHECK(ours.synchronize_for(1min)); // the default stream of the event's own context waits for nothing
+  CHECK(ours.synchronize_for(1min)); // the default stream of the event's own context is idle
   CHECK_FALSE(theirs.query());
   gate.open();
   CHECK(theirs.synchronize_for(1min));
@@ -148,7 +149,7 @@ TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device
   if (test::device_count() < 2) SKIP("needs a second device");
   const int used = GENERATE(0, 1);
   CAPTURE(used);
-  context = Context(); // which the fixture makes again
+  context = Context(); // the fixture retains it again
   test::kept_primary() = Context();
   {
     const Context only = Context::primary(used, driver);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stages of the work on streams: timed in order, without waiting, also inside captures.
+// Stages of work on streams: timed in order, without waiting, also in captures.
 #include "destroyed.hpp"
 #include "eventually.hpp"
 #include "fixture.hpp"
@@ -41,7 +41,7 @@ using test::Stream;
 
 namespace {
 
-/// Device memory that work can be done on. Its own calls are not made to fail.
+/// Device memory for the work of the tests. Its own calls never fail.
 class StageFixture : public test::Fixture {
 public:
   StageFixture() {
@@ -63,7 +63,7 @@ protected:
     REQUIRE(fill(memory_, 1, bytes, stream) == CUDA_SUCCESS);
   }
 
-  /// Lets time pass on the driver's clock: none on the wall's, if it is a virtual one.
+  /// Lets time pass on the driver's clock. A virtual clock uses no wall time.
   void pass(std::chrono::nanoseconds time) const { driver.table().pause(time.count()); }
 
   static bool time_is_virtual() {
@@ -79,7 +79,7 @@ private:
   CUdeviceptr memory_ = 0;
 };
 
-/// What most tests need, as events are made and destroyed by the hundred otherwise.
+/// Few events, because the tests create and destroy all of them each time.
 const cuevent::StageTimerOptions small{.events_per_stream = 64};
 
 /// The only span of that stage.
@@ -102,7 +102,7 @@ bool is_inside(const StageSpan& inner, const StageSpan& outer) {
   return outer.begin <= inner.begin && inner.begin <= inner.end && inner.end <= outer.end;
 }
 
-/// Every two spans of a stream are one inside the other, or one after the other.
+/// Any two spans of a stream are nested, or one follows the other.
 void check_nesting(const StageReport& report) {
   for (const StageSpan& a : report.spans)
     for (const StageSpan& b : report.spans) {
@@ -128,7 +128,7 @@ TEST_CASE_METHOD(StageFixture, "stages of a stream nest, and adjacent stages sha
     work(stream);
     timer.close(stream);
   }
-  CHECK(timer.collect() <= 3); // some may have been read on the way
+  CHECK(timer.collect() <= 3); // some may have been read before
   const StageReport report = timer.report();
   REQUIRE(report.spans.size() == 3);
   const StageSpan whole = span_of(report, step), first = span_of(report, forward),
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(StageFixture, "stages of a stream nest, and adjacent stages sha
   CHECK(first.begin < first.end);
   CHECK(second.begin < second.end);
   CHECK(first.opened <= first.closed);
-  CHECK(report.spans.back().number == whole.number); // in the order of their ends
+  CHECK(report.spans.back().number == whole.number); // in the order in which they end
   CHECK(report.streams.at(0).name == "compute");
   for (const StageId stage : {step, forward, backward}) {
     const StageStatistics& statistics = of(report, stage);
@@ -175,7 +175,8 @@ TEST_CASE_METHOD(StageFixture, "opening, closing and polling never wait, and res
   DriverEvent done(context);
   done.record(free);
   REQUIRE(done.synchronize_for(1min));
-  // A stream that is held up holds up no other. The event beside it comes a moment after its own.
+  // A held stream does not delay other streams. The event on the side stream is a moment later than its
+  // own.
   std::size_t spans = 0;
   CHECK(test::eventually([&] { return (spans = timer.poll()) != 0; }));
   CHECK(spans == 1);
@@ -200,7 +201,7 @@ TEST_CASE_METHOD(StageFixture, "a full ring is reported and loses none of its st
     Gate gate(stream);
     CHECK(timer.open(stream, stage));
     timer.close(stream);
-    CHECK(timer.open(stream, stage)); // the last event is kept for its end
+    CHECK(timer.open(stream, stage)); // the last event is reserved for the end of the stage
     CHECK_FALSE(timer.open(stream, inner));
     CHECK(timer.try_next(stream, inner) == CUDA_ERROR_NOT_READY);
     timer.close(stream);
@@ -255,7 +256,7 @@ TEST_CASE_METHOD(StageFixture, "a timer waits for room in its ring if that is re
   CHECK(of(timer.report(), stage).count == 10);
 
   CHECK(timer.open(stream, stage));
-  CHECK_FALSE(timer.open(stream, stage)); // nothing is on its way whose end would make room
+  CHECK_FALSE(timer.open(stream, stage)); // no pending boundary would make room
   timer.close(stream);
   timer.close(stream);
   timer.collect();
@@ -311,7 +312,7 @@ TEST_CASE_METHOD(StageFixture, "a wait through the timer becomes an arrow betwee
   CHECK(wait.to_stream == to.stream);
   CHECK(wait.departure == from.end);
   CHECK(wait.arrival == to.begin);
-  CHECK(wait.departure <= wait.arrival + DeviceTime(5us)); // which is how late an event beside can be
+  CHECK(wait.departure <= wait.arrival + DeviceTime(5us)); // an event on a side stream can be this late
   CHECK(report.untraced_waits == 1);
 }
 
@@ -323,7 +324,7 @@ TEST_CASE_METHOD(StageFixture, "stages on default streams use the timer's contex
     work(stream);
     timer.close(stream);
   }
-  timer.open(context, CUstream{}, stage); // 0 and the legacy stream are one
+  timer.open(context, CUstream{}, stage); // 0 and the legacy stream are the same
   timer.close(context, CU_STREAM_LEGACY);
   timer.collect();
   CHECK(of(timer.report(), stage).count == 4);
@@ -353,7 +354,7 @@ TEST_CASE_METHOD(StageFixture, "a default stream of a context other than the tim
 }
 
 TEST_CASE_METHOD(StageFixture, "a timer on a stuck stream does not fill a launch queue") {
-  // Of the 1,020 submissions that a stream takes, the program has enough for itself.
+  // A stream takes 1,020 submissions. Enough of them are left for the program.
   constexpr int stages = 1'200, own = 600;
   const Stream stream(context);
   for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
@@ -404,7 +405,7 @@ TEST_CASE_METHOD(StageFixture, "graph launches within stages on a stuck stream d
       }
       CHECK(timer.poll() == 0);
     }
-    DriverEvent launched(context); // also those that were not timed
+    DriverEvent launched(context); // includes launches that were not timed
     launched.record(stream);
     CHECK(launched.synchronize_for(1min));
     timer.collect();
@@ -444,7 +445,7 @@ TEST_CASE_METHOD(StageFixture, "a timer harms no capture of its thread") {
   timer.add_stream(other);
   StreamCapture capture(context, captured, cuevent::CaptureMode::global);
   for (int i = 0; i < 3; ++i) {
-    timer.open(other, stage); // for which it has to wait
+    timer.open(other, stage); // has to wait for room
     timer.close(other);
   }
   timer.poll();
@@ -466,7 +467,7 @@ TEST_CASE_METHOD(StageFixture, "device times are reported on the host's clock") 
   const HostTime after = now();
   const StageReport report = timer.report();
   const StageSpan span = span_of(report, stage);
-  // The two clocks drift apart by less than that in the moment since the calibration.
+  // The two clocks drift apart by less than this in the short time since the calibration.
   const auto slack = std::chrono::duration_cast<HostTime::duration>(report.clock.uncertainty) +
                      std::chrono::microseconds(10);
   CHECK(report.clock.uncertainty > DeviceTime(0));
@@ -495,10 +496,10 @@ TEST_CASE_METHOD(StageFixture, "a long stage is measured as precisely as a short
   timer.collect();
   const StageReport report = timer.report();
   const StageSpan span = span_of(report, minute);
-  const auto submitted = span.closed - span.opened; // on the virtual clock, as all else here
+  const auto submitted = span.closed - span.opened; // on the virtual clock, like everything here
   CHECK(std::abs((span.end - span.begin - submitted).count()) < 50'000);
   const StageStatistics& moments = of(report, moment);
-  // 2 us for the call, 8.4 for the work at 2 TB/s and 1.25 for the record, seen in steps of 32 ns.
+  // The call takes 2 us, the work 8.4 us at 2 TB/s and the record 1.25 us. The clock has steps of 32 ns.
   CHECK((moments.max - moments.min).count() <= 64);
   CHECK(report.clock.rounding < DeviceTime(150));
   CHECK(report.clock.rounding > DeviceTime(0));
@@ -506,7 +507,7 @@ TEST_CASE_METHOD(StageFixture, "a long stage is measured as precisely as a short
 
 namespace {
 
-/// A step of two stages on one stream and one on another, which waits for the first and is waited for.
+/// A step of two stages on one stream and one stage on another stream. The streams wait for each other.
 class CapturedStep {
 public:
   CapturedStep(StageTimer& timer, const cuevent::Context& context)
@@ -562,7 +563,7 @@ TEST_CASE_METHOD(StageFixture, "a captured step is timed at every launch") {
     std::optional<Graph> graph(step.capture(fill));
     std::optional<TimedGraph> timed(timer.instantiate(std::move(*graph)));
     graph.reset();
-    CHECK(timer.collect() == 0); // it has only been captured
+    CHECK(timer.collect() == 0); // it was only captured
     const StageId outer = timer.stage("outer");
     for (int launch = 0; launch < 3; ++launch) {
       const StageScope scope(timer, step.stream(), outer);
@@ -576,12 +577,15 @@ TEST_CASE_METHOD(StageFixture, "a captured step is timed at every launch") {
     for (const StageSpan& span : report.spans)
       CHECK(span.depth == (span.stage == step.first() || span.stage == step.second() ? 1 : 0));
     for (const StageSpan& span : report.spans)
-      CHECK(span.end - span.begin > DeviceTime(2us)); // of the work, before and after which its events come
-    REQUIRE(report.waits.size() == 3);                // what joins comes after the last stage of the graph
+      // At least the time of the work between its events.
+      CHECK(span.end - span.begin > DeviceTime(2us));
+    // The join comes after the last stage of the graph.
+    REQUIRE(report.waits.size() == 3);
     for (const StageWait& wait : report.waits)
-      CHECK(wait.departure <= wait.arrival + DeviceTime(5us)); // which is how late an event beside can be
+      // An event on a side stream can be this late.
+      CHECK(wait.departure <= wait.arrival + DeviceTime(5us));
 
-    // A launch that has not begun has no times yet, though its events may have been used before.
+    // A launch that has not begun has no times, even if its events were used before.
     timer.clear();
     {
       Gate gate(step.stream());
@@ -639,7 +643,7 @@ TEST_CASE_METHOD(StageFixture, "launches reuse the ring, and still run when the 
     {
       Gate gate(step.stream());
       for (int launch = 0; launch < 4; ++launch)
-        timed.launch(step.stream()); // two have room
+        timed.launch(step.stream()); // there is room for two
       done.record(step.stream());
       CHECK_FALSE(done.query());
     }
@@ -691,7 +695,7 @@ TEST_CASE_METHOD(StageFixture, "only a complete capture can be instantiated") {
     CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState); // it was opened in the capture
 
     StreamCapture capture(context, stream);
-    timer.open(stream, stage); // not inside the one that was abandoned
+    timer.open(stream, stage); // not inside the stage that was abandoned
     CHECK_NOTHROW(timer.close(stream));
     CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState);
     Graph whole = capture.end();
@@ -757,7 +761,7 @@ TEST_CASE_METHOD(StageFixture, "abandoned captures leave nothing behind, however
       timer.open(stream, stage);
       timer.close(stream);
       capture.end();
-    } else if (way == 1) { // the capture is
+    } else if (way == 1) { // the capture is destroyed
       const StreamCapture capture(context, stream);
       timer.open(stream, stage);
     } else if (way == 2) { // the graph could not be instantiated
@@ -765,7 +769,7 @@ TEST_CASE_METHOD(StageFixture, "abandoned captures leave nothing behind, however
       timer.open(stream, stage);
       Graph half = capture.end();
       CHECK_THROWS_AS(timer.instantiate(std::move(half)), cuevent::IllegalState);
-    } else { // it was invalidated
+    } else { // the capture was invalidated
       const StreamCapture capture(context, stream, cuevent::CaptureMode::global);
       timer.open(stream, stage);
       CHECK(outside.try_query() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -773,7 +777,7 @@ TEST_CASE_METHOD(StageFixture, "abandoned captures leave nothing behind, however
   };
   for (int i = 0; i < 3'000; ++i)
     abandon(i % 4);
-  // Those of the last few may still be on their way, as the driver ends them on a thread of its own.
+  // The last few user objects may not have ended yet, because the driver ends them on a thread of its own.
   CHECK(test::eventually([&] {
     abandon(1);
     return test::live_handles().events <= before + 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Timeline fences. With --driver sim-32-bit they are those of a device without 64-bit memory operations.
+// Timeline fences. With --driver sim-32-bit, the device has no 64-bit memory operations.
 #include "capture.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
@@ -58,7 +58,7 @@ TEST_CASE_METHOD(Fixture, "when a ticket is reached, so are all earlier ones", "
   CHECK(fence.reached(first));
   CHECK(fence.completed() == second);
   CHECK_FALSE(fence.reached(second + 1));
-  CHECK_FALSE(fence.wait_for(second + 1, 2ms)); // not signalled yet, so that nothing will come
+  CHECK_FALSE(fence.wait_for(second + 1, 2ms)); // not signalled yet, so nothing can complete it
 }
 
 TEST_CASE_METHOD(Fixture, "a reached ticket makes the writes of earlier work visible", "[fence]") {
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(Fixture, "a stream of any context and device can wait for a tic
     gate.open();
     CHECK(after.synchronize_for(1min));
     CHECK(fence.reached(ticket));
-    fence.wait(waiting, ticket); // reached: it does not hold the stream
+    fence.wait(waiting, ticket); // already reached, so it does not hold the stream
     after.record(waiting);
     CHECK(after.synchronize_for(1min));
   };
@@ -167,9 +167,9 @@ TEST_CASE_METHOD(Fixture, "signal and wait on a capturing stream are refused", "
     CHECK(own.signalled() == before);
     CHECK_THROWS_AS(fence.wait(captured, ticket), cuevent::StreamCaptureUnsupported);
     CHECK_THROWS_AS(fence.wait(captured, 0),
-                    cuevent::StreamCaptureUnsupported); // also if it were nothing to do
+                    cuevent::StreamCaptureUnsupported); // even if there were nothing to wait for
 
-    // All else goes on beside it, and harms nothing.
+    // All other calls work during the capture and do not invalidate it.
     CHECK(own.status() == CUDA_SUCCESS);
     CHECK(fence.status() == CUDA_SUCCESS);
     CHECK_FALSE(own.wait_for(before + 1, 2ms));
@@ -207,7 +207,7 @@ TEST_CASE_METHOD(Fixture, "a fence can be destroyed while its tickets are pendin
       fence.wait(waiting, fence.signal());
       after.record(waiting);
     }
-    for (int i = 0; i < 100; ++i) { // more than a page has
+    for (int i = 0; i < 100; ++i) { // more than a page holds
       fences.emplace_back(context, stream);
       fences.back().signal();
     }
@@ -219,7 +219,7 @@ TEST_CASE_METHOD(Fixture, "a fence can be destroyed while its tickets are pendin
   CHECK(after.synchronize_for(1min));
   for (TimelineFence& fence : fences)
     CHECK(fence.wait_for(fence.signalled(), 1min));
-  for (int i = 0; i < 100; ++i) // each in the place of others
+  for (int i = 0; i < 100; ++i) // each reuses the slot of another
     fences[static_cast<std::size_t>(i)] = TimelineFence(context, stream);
   for (TimelineFence& fence : fences)
     CHECK(fence.wait_for(fence.signal(), 1min));
@@ -234,13 +234,13 @@ TEST_CASE_METHOD(Fixture, "a fence keeps its owned context alive, and its memory
     created = Context();
     CHECK(test::live_handles().contexts == before + 1);
     CHECK(fence.wait_for(fence.signal(), 1min));
-    created = fence.context(); // until the stream is gone
+    created = fence.context(); // until the stream is destroyed
     fence = TimelineFence();
   }
   CHECK(test::live_handles().contexts == before);
 }
 
-// Not swept: where a fault lets the context live on, status() would ask for a stream that is gone.
+// Not in the fault sweep: if the context survives the fault, status() would query a destroyed stream.
 TEST_CASE_METHOD(Fixture, "a fence can be destroyed after its borrowed context", "[fence][no-sweep]") {
   std::optional<TimelineFence> fence;
   {
@@ -276,7 +276,7 @@ TEST_CASE_METHOD(Fixture, "tickets keep rising when the 32-bit counter of a devi
 
 namespace {
 
-/// Threads that are joined also where an assertion of the test fails.
+/// Threads that are joined even if an assertion of the test fails.
 class Threads {
 public:
   Threads() = default;
@@ -295,7 +295,7 @@ public:
       }
     });
   }
-  /// What one of them has thrown.
+  /// Rethrows an exception of one of the threads.
   std::string join() {
     for (std::thread& thread : threads_)
       thread.join();
@@ -322,7 +322,7 @@ TEST_CASE_METHOD(Fixture, "eight threads can use fences concurrently", "[fence]"
   std::atomic<int> wrong = 0;
   Threads threads;
   for (std::size_t own = 0; own < count; ++own) {
-    threads.start([&, own] { // signals its fence and makes its stream wait for the others
+    threads.start([&, own] { // signals its own fence and makes its stream wait for the other fences
       for (int i = 0; i < rounds; ++i) {
         std::uint64_t ticket = 0;
         if (fences[own].try_signal(ticket) != CUDA_SUCCESS) ++wrong;
@@ -335,7 +335,7 @@ TEST_CASE_METHOD(Fixture, "eight threads can use fences concurrently", "[fence]"
       }
       --signalling;
     });
-    threads.start([&, own] { // looks on
+    threads.start([&, own] { // only watches
       for (std::uint64_t before = 0; signalling != 0;) {
         const std::uint64_t now = fences[own].completed();
         if (now < before || !fences[own].reached(before)) ++wrong;

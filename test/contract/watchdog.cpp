@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A watchdog: a thread that looks after events while others capture and replay graphs.
+// A watchdog: a thread that queries events while other threads capture and replay graphs.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -28,7 +28,7 @@ using test::Stream;
 
 namespace {
 
-/// A thread with no context that asks for one event that is complete and one that is not, round after round.
+/// A thread without a current context that repeatedly queries one complete and one pending event.
 class Watchdog {
 public:
   Watchdog(const DriverEvent& complete, const DriverEvent& pending)
@@ -37,7 +37,7 @@ public:
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog() { stop(); }
 
-  /// Waits until a whole round has begun and ended, or the thread has given up.
+  /// Waits until a complete round has passed, or until the thread has stopped because of an error.
   void wait_for_a_round() const {
     for (const int begun = rounds_; rounds_ < begun + 2 && !gone_;)
       std::this_thread::yield();
@@ -47,7 +47,7 @@ public:
     if (thread_.joinable()) thread_.join();
   }
 
-  // What it has seen; once it has been stopped.
+  // The observations, valid after stop().
   std::string error;
   int wrong_answers = 0;
   CUcontext current = nullptr;
@@ -72,13 +72,13 @@ private:
 
   std::atomic<bool> stopped_ = false, gone_ = false;
   std::atomic<int> rounds_ = 0;
-  std::thread thread_; // the last, since it uses the others
+  std::thread thread_; // last, because it uses the other members
 };
 
 } // namespace
 
 TEST_CASE_METHOD(Fixture, "a watchdog breaks none of a thousand global captures and creates no context") {
-  // The work is in a context of its own, so that a primary context, if one woke, would show.
+  // The work uses a context of its own, so that the test would notice an activated primary context.
   context = Context();
   test::kept_primary() = Context();
   CHECK_FALSE(test::primary_is_active(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// record_context and wait_context: an event and all streams of a context at once.
+// record_context and wait_context: one event and all streams of a context.
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -31,9 +31,9 @@ using test::Stream;
 
 namespace {
 
-constexpr int first_version = 12050; // of cuCtxRecordEvent and cuCtxWaitEvent
+constexpr int first_version = 12050; // the version that introduced cuCtxRecordEvent and cuCtxWaitEvent
 
-/// The driver under test as it was in CUDA 12.3, without what came later.
+/// The driver under test, limited to the functions of CUDA 12.3.
 CUresult CUDAAPI get_old_proc_address(const char* name, void** function, int version, cuuint64_t flags,
                                       CUdriverProcAddressQueryResult* status) {
   static constexpr int old_version = 12030;
@@ -201,7 +201,7 @@ public:
   GreenContext(const GreenContext&) = delete;
   GreenContext& operator=(const GreenContext&) = delete;
   ~GreenContext() {
-    // Its making was not counted, so neither is its end.
+    // Creating it was not counted, so destroying it is not either.
     const auto destroy =
         test::uncounted_driver().entry_point<PFN_cuStreamDestroy_v4000>("cuStreamDestroy", 4000);
     const CUresult destroyed = destroy(stream_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the examples of the pages take for granted. Each runs as a function of its own, on a simulated driver of its
-// own and with no context current: it has `driver`, `context`, the streams `stream` and `other` of it, and
-// submit(stream), which gives a stream work of 10 ms.
+// What the examples in the pages use without declaring it. Each example runs as a separate function on a
+// separate simulated driver, with no context current. It has `driver`, `context`, the streams `stream` and
+// `other` of that context, and submit(stream), which gives a stream 10 ms of work.
 #pragma once
 
 #include <cuevent/capture.hpp>
@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The function that launches submit's kernel.
+/// The function that launches the kernel of submit().
 CUfunction work = nullptr;
 
 template <class Function, class... Arguments>
@@ -48,7 +48,7 @@ struct Example {
   void (*run)(GIVEN);
 };
 
-/// Runs one example, and says what it left behind, null if nothing.
+/// Runs one example. Returns what the example left behind, or null if nothing.
 const char* leak_of(const Example& example) {
   const sim::Machine machine;
   const Driver driver(sim::get_proc_address);
@@ -65,7 +65,8 @@ const char* leak_of(const Example& example) {
   sim::set_kernel("work", {.duration = 10ms});
   example.run(driver, context, stream, other);
   DriverEvent probe;
-  if (is_sticky(DriverEvent::try_create(probe, context))) return nullptr; // a fault: nothing can be destroyed
+  // A fault: nothing can be destroyed.
+  if (is_sticky(DriverEvent::try_create(probe, context))) return nullptr;
   probe.close();
   sim::run_until_idle();
   destroy_retired();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What happens at the end of things, in processes of their own, on the simulated driver (--driver sim, which
-// CUEVENT_DRIVER has to name) or on a real one (--driver real, the default). Without a real driver it says what
-// is missing, and exits with 77, which means skipped.
+// Tests of exit, fork and faults, each in a process of its own: on the simulated driver (--driver sim,
+// named by CUEVENT_DRIVER) or on a real one (--driver real, the default). Without a real driver, the
+// program prints what is missing and exits with 77, which means skipped.
 #include "processes.hpp"
 #include "run.hpp"
 
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
               Opt(programs.with_static_library, "file")["--static"]("the scenarios with the static library"));
   if (const int wrong = session.applyCommandLine(argc, argv)) return wrong;
 
-  // A process of its own asks: this one stays without a driver.
+  // A separate process checks for the driver, so that this process never loads one.
   const auto [how, device] = test::run({programs.with_shared_library, "name-device"});
   const bool simulated = device.find("simulated") != std::string::npos;
   if (driver == "real" && (how == "exited with 77" || simulated)) {

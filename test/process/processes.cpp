@@ -15,7 +15,7 @@ Programs& programs() {
 
 namespace {
 
-/// Runs the scenario with the library of that kind; it has to print `output` and to exit with 0.
+/// Runs the scenario with the library of that kind. It must print `output` and exit with 0.
 void check(std::string library, std::string scenario, std::vector<std::string> environment = {},
            std::string output = "") {
   CAPTURE(library, scenario);
@@ -45,7 +45,7 @@ TEST_CASE("a detached thread may poll an event while the process exits", "[exit]
   check(GENERATE("shared", "static"), "exit-while-polling");
 }
 
-// Freed memory is overwritten: a driver that is given an event of a dead context reads it.
+// Overwrites freed memory, so that a driver that reads an event of a dead context crashes.
 TEST_CASE("events of a lost context are closed and destroyed without touching them", "[context]") {
   const auto library = GENERATE("shared", "static");
   const auto scenario =
@@ -68,7 +68,7 @@ TEST_CASE("a process that forks before its first driver call can use the driver 
   check(GENERATE("shared", "static"), "fork-before-init");
 }
 
-TEST_CASE("an error of a destructor prints one line, or nothing for results of teardown", "[hook]") {
+TEST_CASE("an error of a destructor prints one line, but nothing if the context is lost", "[hook]") {
   check("shared", "error-hook", {},
         "cuevent: cuEventDestroy failed in a destructor: CUDA_ERROR_OPERATING_SYSTEM (304)\n");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The program of scenarios, in its two builds.
+// The two builds of the scenario program.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-/// Whether the variable, NAME=VALUE, has the name of one of the others.
+/// Whether the variable NAME=VALUE has the same name as one of the others.
 bool names_one_of(const std::string& variable, std::span<const std::string> others) {
   const std::string name = variable.substr(0, variable.find('=') + 1);
   return std::any_of(others.begin(), others.end(),
@@ -37,7 +37,7 @@ bool names_one_of(const std::string& variable, std::span<const std::string> othe
   throw std::system_error(error, std::generic_category(), call);
 }
 
-/// Until all who could write are gone. False: the time is over.
+/// Reads until all writers are gone. Returns false on a timeout.
 bool read_to_end(int from, Clock::time_point deadline, std::string& text) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());

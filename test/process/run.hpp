@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs a program to its end.
+// Runs a program until it ends.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@ namespace test {
 
 struct Ended {
   std::string how;    ///< "exited with 0", "killed by signal 11", "did not end"
-  std::string output; ///< standard output and standard error, as they came
+  std::string output; ///< standard output and standard error, in the order written
 };
 
-/// Runs `words`, the first of which is the program's file. `environment`, as NAME=VALUE, is added to this
-/// process's own and goes before it. A program that has not ended in `patience` is killed.
+/// Runs `words`; the first word is the program's file. `environment` holds NAME=VALUE entries, which
+/// override the variables of this process. A program that does not end within `patience` is killed.
 Ended run(std::vector<std::string> words, std::vector<std::string> environment = {},
           std::chrono::seconds patience = std::chrono::seconds(60));
 

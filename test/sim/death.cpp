@@ -10,7 +10,7 @@ Death death_of(const std::function<void()>& body) {
   if (pipe(channel.data()) != 0) return {};
   const pid_t child = fork();
   if (child == 0) {
-    std::signal(SIGABRT, SIG_DFL); // the test framework's own handler would speak up
+    std::signal(SIGABRT, SIG_DFL); // the handler of the test framework would print a report
     dup2(channel[1], STDERR_FILENO);
     close(channel[0]);
     body();

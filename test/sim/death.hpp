@@ -5,11 +5,11 @@
 #include <functional>
 #include <string>
 
-/// How a child process ended that did something in our place.
+/// How a child process ended.
 struct Death {
   bool aborted = false;
   bool crashed = false; ///< by SIGSEGV
-  std::string report;   ///< what it said on stderr
+  std::string report;   ///< what the child wrote to stderr
   bool says(const std::string& text) const { return report.find(text) != std::string::npos; }
 };
 

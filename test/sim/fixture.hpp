@@ -7,7 +7,7 @@
 
 #define OK(call) REQUIRE((call) == CUDA_SUCCESS)
 
-/// A machine with a context of its own current, a non-blocking stream and a kernel.
+/// A machine with a current context, a non-blocking stream and a kernel.
 struct Fixture {
   explicit Fixture(const cuevent::sim::Options& options = {}) : machine(options) {
     OK(cu.init(0));

@@ -8,16 +8,17 @@
 #include <stdexcept>
 #include <string>
 
-/// The plain functions of a driver table, each at the version that its type names.
+/// The functions of a driver, each in the version that its type names.
 class RawDriver {
-  cuevent::sim::GetProcAddress source_; // first: the functions are found through it
+  cuevent::sim::GetProcAddress source_; // first, because it finds the functions
 
 public:
   explicit RawDriver(cuevent::sim::GetProcAddress source = cuevent::sim::get_proc_address)
       : source_(source) {}
 
   // clang-format off
-#define FUNCTION(member, name, version) PFN_##name##_v##version member = find<PFN_##name##_v##version>(#name, version);
+#define FUNCTION(member, name, version) \
+  PFN_##name##_v##version member = find<PFN_##name##_v##version>(#name, version);
   FUNCTION(init, cuInit, 2000)
   FUNCTION(get_error_name, cuGetErrorName, 6000)
   FUNCTION(device_get_count, cuDeviceGetCount, 2000)

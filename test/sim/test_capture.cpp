@@ -97,7 +97,7 @@ TEST_CASE("querying an event recorded in a capture breaks the capture in every m
     CHECK(f.cu.event_query(inside) == CUDA_ERROR_INVALID_VALUE);
     CHECK(f.cu.stream_wait(f.stream, inside, 0) == CUDA_ERROR_INVALID_VALUE);
     OK(f.cu.event_record(inside, f.stream));
-    CHECK(f.cu.event_synchronize(inside) == ok); // a record outside heals it
+    CHECK(f.cu.event_synchronize(inside) == ok); // a record outside makes the event usable again
   }
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("a forked stream must be joined if it did work") {
     OK(f.cu.stream_wait(fork, begin, 0));
   };
   start();
-  CHECK(f.end() == ok); // it did none
+  CHECK(f.end() == ok); // the fork did no work
   start();
   OK(f.work(fork));
   CHECK(f.end() == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
@@ -190,7 +190,7 @@ TEST_CASE("a capture begins only once, never on the legacy stream, and ends only
 }
 
 TEST_CASE(
-    "using the legacy stream breaks the capture of a blocking stream, and asking for the status does not") {
+    "using the legacy stream breaks the capture of a blocking stream, and querying the status does not") {
   CaptureFixture f;
   const CUstream blocking = f.new_stream(CU_STREAM_DEFAULT);
   const CUevent e = f.event();

@@ -44,7 +44,7 @@ TEST_CASE("recording an event again does not change an earlier wait") {
   sim::run_until_idle();
   sim::hold(f.stream);
   OK(f.cu.event_record(e, f.stream));
-  OK(f.cu.stream_wait(later, e, 0)); // for the record that is held
+  OK(f.cu.stream_wait(later, e, 0)); // waits for the record that is held
   OK(f.cu.event_record(waited, later));
   const CUstream elsewhere = f.new_stream();
   OK(f.cu.event_record(e, elsewhere)); // done at once
@@ -222,7 +222,7 @@ TEST_CASE("the driver notices a fault after a while without a query") {
   sim::set_kernel("work", {.fault = CUDA_ERROR_ILLEGAL_ADDRESS});
   OK(f.work(f.stream));
   sim::run_until_idle();
-  OK(f.cu.event_record(e, f.new_stream())); // taken, and comes to nothing
+  OK(f.cu.event_record(e, f.new_stream())); // accepted, but does not run
   CHECK(f.cu.event_query(before) == CUDA_SUCCESS);
   sim::advance(1s);
   CHECK(f.cu.event_query(before) == CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -300,7 +300,7 @@ TEST_CASE("a process that ends takes its contexts and handles with it") {
   CHECK(sim::live_handles(1) == sim::HandleCounts{});
   CHECK(f.cu.event_query(opened) == CUDA_SUCCESS);
   OK(f.cu.event_destroy(opened));
-  CHECK(f.cu.ipc_open(&late, handle) == CUDA_SUCCESS); // as a device does, however late
+  CHECK(f.cu.ipc_open(&late, handle) == CUDA_SUCCESS); // a device accepts it however late
   CHECK(f.cu.event_query(late) == CUDA_SUCCESS);
   CHECK(other.event_query(e) == CUDA_ERROR_NOT_INITIALIZED);
   OK(other.init(0));
@@ -312,7 +312,7 @@ TEST_CASE("a wait for an interprocess event of another context crashes, as on a 
     CUevent e = nullptr;
     CUcontext other = nullptr;
     f.cu.event_create(&e, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
-    f.cu.context_create(&other, 0, 0); // and is current
+    f.cu.context_create(&other, 0, 0); // and makes it current
     f.cu.stream_wait(nullptr, e, 0);
   });
   CHECK(death.crashed);

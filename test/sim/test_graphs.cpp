@@ -43,7 +43,7 @@ TEST_CASE("an external event holds the record of the last launch") {
   }
 }
 
-TEST_CASE("setting an event in an exec does not change the graph, nor the other way round") {
+TEST_CASE("setting an event in an exec or its graph does not change the other") {
   Fixture f;
   const CUevent first = f.event(), second = f.event(), third = f.event();
   CUgraph graph = nullptr;

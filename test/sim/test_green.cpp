@@ -43,14 +43,14 @@ TEST_CASE("events of a primary and a green context of one device work with the s
 
   sim::hold(on_green);
   OK(f.cu.event_record(of_green, on_green));
-  OK(record_context(primary, of_primary)); // its streams are those of its green contexts, too
+  OK(record_context(primary, of_primary)); // applies to the streams of its green contexts too
   sim::run_until_idle();
   CHECK(f.cu.event_query(of_primary) == CUDA_ERROR_NOT_READY);
   sim::release(on_green);
   OK(f.cu.event_synchronize(of_primary));
 
   OK(destroy_green(green));
-  CHECK(f.cu.event_query(of_green) == CUDA_SUCCESS); // events outlive it
+  CHECK(f.cu.event_query(of_green) == CUDA_SUCCESS); // events outlive the green context
   CHECK(f.cu.stream_query(on_green) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 

@@ -12,7 +12,7 @@ TEST_CASE("copies and fills change memory in stream order") {
   OK(f.cu.allocate(&memory, values.size() * 4));
   OK(f.cu.copy_to_device(memory, values.data(), values.size() * 4, f.stream));
   OK(f.cu.fill_32(memory, 9, 128, f.stream));
-  values.assign(256, 0); // pageable memory was staged in the call
+  values.assign(256, 0); // the call copied the pageable memory
   OK(f.cu.copy_to_host(back.data(), memory, back.size() * 4, f.stream));
   CHECK(back[0] == 9);
   CHECK(back[128] == 7);

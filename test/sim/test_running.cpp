@@ -123,7 +123,7 @@ TEST_CASE("timed records and memory operations fill a launch queue; untimed reco
   }
   CHECK(sim::pending(f.stream) == 308);
   sim::release(other);
-  sim::release(f.stream); // or the next submission would never return
+  sim::release(f.stream); // otherwise the next submission would never return
   OK(f.cu.event_record(timed, f.stream));
   OK(f.cu.stream_synchronize(f.stream));
   for (const bool fills : {true, false}) {

@@ -95,7 +95,7 @@ TEST_CASE("creating an event in a destroyed context that was pushed ends the pro
   const Death death = death_of([] {
     Fixture f;
     f.cu.context_destroy(f.context);
-    if (f.cu.context_push(f.context) != CUDA_SUCCESS) return; // that is allowed
+    if (f.cu.context_push(f.context) != CUDA_SUCCESS) return; // this is allowed
     CUevent e = nullptr;
     f.cu.event_create(&e, 0);
   });

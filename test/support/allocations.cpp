@@ -8,7 +8,7 @@ namespace {
 thread_local constinit std::size_t allocations = 0;
 }
 
-// They replace the standard library's in the whole program.
+// Replaces the standard library's operators in the whole program.
 void* operator new(std::size_t size) {
   ++allocations;
   if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stream capture and graphs by the driver's own calls, for tests of the layers below cuevent's.
+// Stream capture and graphs through plain driver calls, for tests of the layers below cuevent's capture.
 #pragma once
 
 #include "driver_under_test.hpp"
@@ -10,7 +10,7 @@
 
 namespace test {
 
-/// A capture that begins on `stream` now; end() ends it, and so does the destructor.
+/// A capture. The constructor begins it on `stream`; end() or the destructor ends it.
 class Capture {
 public:
   explicit Capture(CUstream stream, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
@@ -42,11 +42,11 @@ private:
   bool ended_ = false;
 };
 
-/// A graph that can be launched. The events that it refers to outlive it.
+/// A graph that can be launched. Its events must outlive it.
 class GraphExec {
 public:
   GraphExec(const cuevent::Context& context, CUgraph graph) {
-    const cuevent::ContextGuard guard(context); // to instantiate is refused with no context current
+    const cuevent::ContextGuard guard(context); // instantiation needs a current context
     REQUIRE(call<PFN_cuGraphInstantiateWithFlags_v11040>("cuGraphInstantiateWithFlags",
                                                          11040)(&exec_, graph, 0) == CUDA_SUCCESS);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Waiting for events that graphs have kept.
+// Waits for the events that graphs have kept.
 #pragma once
 
 #include "driver_under_test.hpp"
@@ -7,8 +7,8 @@
 
 namespace test {
 
-/// Whether repeated calls of `destroy` bring the number of events down to `events`. The driver
-/// destroys user objects on a thread of its own, some time after the last graph that holds them.
+/// Calls `destroy` repeatedly. Returns whether the number of events reaches `events`. The driver destroys
+/// user objects on a thread of its own, some time after the last graph that holds them.
 template <class Destroy>
 bool destroyed_down_to(int events, const Destroy& destroy) {
   const auto are_down = [&] { return live_handles().events == events; };

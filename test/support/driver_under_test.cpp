@@ -24,7 +24,7 @@ bool is_destroyed(CUcontext context) {
   return uncounted->table().cuCtxGetId_v12000(context, &id) == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-/// Handles, each with the context whose end is theirs too.
+/// Handles, each with its context. A handle ends at the latest with the context.
 template <class Handle>
 class Live {
 public:
@@ -59,23 +59,23 @@ private:
   std::map<Handle, CUcontext> contexts_;
 };
 
-// Never destroyed: the last events may go when the statics have gone.
+// Never destroyed, because the last events may outlive static objects.
 Live<CUevent>& events() {
   static auto& live = *new Live<CUevent>;
   return live;
 }
-Live<CUcontext>& contexts() { // the created ones
+Live<CUcontext>& contexts() { // only created contexts
   static auto& live = *new Live<CUcontext>;
   return live;
 }
 
-/// Passes a call on, and counts it if it did what it was for.
+/// Passes a call on, and counts it if it had an effect.
 template <std::atomic<int>& count, int step>
 struct Counted {
   template <class Function, class... Arguments>
   static CUresult call(Function below, Arguments... arguments) {
     const CUresult result = below(arguments...);
-    // A destroyed context has taken its streams along.
+    // A destroyed context has destroyed its streams too.
     if (result == CUDA_SUCCESS || (step < 0 && result == CUDA_ERROR_CONTEXT_IS_DESTROYED)) count += step;
     return result;
   }
@@ -98,7 +98,8 @@ struct EventMade {
 
 struct EventDestroyed {
   static CUresult call(PFN_cuEventDestroy_v4000 below, CUevent event) {
-    CUcontext const context = events().take(event); // before another can be made with that handle
+    // First, because a new event may get the same handle.
+    CUcontext const context = events().take(event);
     const CUresult result = below(event);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_CONTEXT_IS_DESTROYED) events().add(event, context);
     return result;
@@ -113,7 +114,7 @@ struct ContextMade {
   }
 };
 
-/// What may be the end of a context.
+/// A call that may end a context.
 template <class Policy>
 struct ContextEnded {
   template <class Function, class... Arguments>

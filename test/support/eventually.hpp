@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Waiting for what happens a moment later.
+// Waits for something that happens soon.
 #pragma once
 
 #include "faults.hpp"
@@ -9,11 +9,11 @@
 
 namespace test {
 
-/// Whether `condition` comes true, asked again and again.
+/// Checks `condition` repeatedly. Returns whether it becomes true.
 template <class Condition>
 bool eventually(const Condition& condition) {
   using namespace std::chrono_literals;
-  const auto patience = fault_is_planned() ? 50ms : 10'000ms; // with a fault it can be in vain
+  const auto patience = fault_is_planned() ? 50ms : 10'000ms; // with a fault, it may never become true
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() >= deadline) return false;

@@ -31,7 +31,7 @@ constexpr std::string_view names[] = {
 template <Row row>
 struct Faulty;
 
-/// Rows whose calls take effect also where they fail.
+/// Rows whose calls take effect even if they fail.
 constexpr bool takes_effect(Row row) {
   return row == Row::cuEventDestroy_v4000 || row == Row::cuStreamDestroy_v4000 ||
          row == Row::cuCtxDestroy_v4000 || row == Row::cuDevicePrimaryCtxRelease_v11000 ||
@@ -63,7 +63,7 @@ struct Faulty {
     return result;
   }
 
-  /// What a call does although it fails.
+  /// The effect of a call that fails.
   template <class Function, class... Arguments>
   static void fail([[maybe_unused]] Function below, [[maybe_unused]] Arguments... arguments) {
     if constexpr (takes_effect(row)) below(arguments...);

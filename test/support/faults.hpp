@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Faults on purpose: a layer between cuevent and a driver, simulated or real, in which calls fail as planned.
+// Planned faults: a layer between cuevent and a driver, simulated or real, in which calls fail as planned.
 //
-// A call that fails does nothing, so that the driver below never sees it. The exceptions are those
-// that end or undo something: they do that and then answer the error, so that what is left behind
-// was left by cuevent. These are the calls that destroy or release, cuCtxPopCurrent, a
-// cuThreadExchangeStreamCaptureMode back to the mode that the thread had before its first, and
-// cuStreamEndCapture, which ends the capture and makes no graph.
+// A call that fails does nothing: the driver below never sees it. Calls that end or undo something are the
+// exception. They take effect and then return the error, so that anything left behind is cuevent's fault.
+// These calls are:
+// - calls that destroy or release;
+// - cuCtxPopCurrent;
+// - cuThreadExchangeStreamCaptureMode back to the mode that the thread had first;
+// - cuStreamEndCapture, which ends the capture and makes no graph.
 #pragma once
 
 #include <cuevent/driver.hpp>
@@ -15,43 +17,43 @@
 
 namespace test {
 
-/// The driver that `source` gives access to, with the layer in front of each function that cuevent uses. One
-/// in a program.
+/// The driver that `source` gives access to, with the layer in front of each function that cuevent
+/// uses. A program can have only one.
 cuevent::GetProcAddress with_faults(cuevent::GetProcAddress source);
 
-/// Which call fails, and with what.
+/// Which call fails, and with which result.
 struct Fault {
   enum class Extent { once, from_then_on };
   CUresult result = CUDA_SUCCESS;
-  int call = 0;                   ///< of those that count, 1 is the first; 0: none
-  std::string_view function = {}; ///< whose calls count; empty: those of all functions
+  int call = 0;                   ///< 1 is the first call that counts; 0 means none
+  std::string_view function = {}; ///< only calls of this function count; empty means all functions
   Extent extent = Extent::once;
-  std::string_view spared = {}; ///< whose calls neither fail nor count
+  std::string_view spared = {}; ///< calls of this function neither fail nor count
 };
 
-/// A fault, and what became of it. It counts while a FaultScope of it exists.
+/// A fault and its effect. It is active while a FaultScope with it exists.
 class FaultPlan {
 public:
   FaultPlan() = default; ///< counts only
   explicit FaultPlan(const Fault& fault) : fault_(fault) {}
 
   const Fault& fault() const noexcept { return fault_; }
-  /// The calls that have counted so far.
+  /// The number of calls that have counted.
   int calls() const noexcept { return calls_; }
-  /// The function whose call was the first to fail; empty if none has.
+  /// The function of the first call that failed. Empty if none has.
   std::string_view struck() const noexcept { return struck_; }
-  /// The result with which the driver itself last refused a call.
+  /// The last error that the driver itself returned.
   CUresult refusal() const noexcept { return refusal_; }
 
   /// \name For the layer
   /// @{
-  /// What the next call, one of `function`, has to fail with; success: with nothing.
+  /// The result with which the next call, a call of `function`, must fail. Success: the call does not fail.
   CUresult next(std::string_view function) noexcept;
-  /// What the driver answered to a call that was passed on.
+  /// The driver's result of a call that was passed on.
   void answered(CUresult result) noexcept;
-  /// Whether the exchange to this mode is one back to where the thread was.
+  /// Whether the exchange to this mode goes back to the thread's first mode.
   bool is_undoing(CUstreamCaptureMode mode) const noexcept { return mode == first_mode_; }
-  /// The driver exchanged the mode, which was this before.
+  /// The driver has exchanged the mode. This is the previous mode.
   void exchanged(CUstreamCaptureMode before) noexcept;
   /// @}
 
@@ -63,8 +65,8 @@ private:
   std::optional<CUstreamCaptureMode> first_mode_;
 };
 
-/// While one exists, the plan is for the calls of the thread that made it, and of no other. They nest: the
-/// innermost counts.
+/// Applies the plan to the calls of the thread that made this object, while the object exists.
+/// Scopes nest: the innermost one applies.
 class [[nodiscard]] FaultScope {
 public:
   explicit FaultScope(FaultPlan& plan) noexcept;

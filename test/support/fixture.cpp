@@ -31,7 +31,7 @@ std::vector<bool> active_primaries() {
   return active;
 }
 
-/// Adds to `left` that there are not so many as before.
+/// Adds an entry to `left` if the number has changed.
 void compare(std::vector<std::string>& left, const char* what, int before, int after) {
   if (after != before)
     left.push_back(std::string(what) + (after > before ? " +" : " ") + std::to_string(after - before));
@@ -98,10 +98,10 @@ Fixture::Fixture()
 
 Fixture::~Fixture() {
   if (observer != nullptr) {
-    cuevent::destroy_retired(); // a test that fails does not come to that
+    cuevent::destroy_retired(); // a test that fails does not reach its own call
     const bool judged = observer->judges_handles();
     observer->body_ends();
-    finish_work(); // for which it has not waited either
+    finish_work(); // a test that fails has not waited for its work
     if (judged)
       destroyed_down_to(handles_.events, cuevent::destroy_retired);
     else
@@ -149,7 +149,8 @@ void Fixture::mend() const {
   CUstreamCaptureMode mode = mode_;
   table.cuThreadExchangeStreamCaptureMode_v10010(&mode);
 
-  // A capture of this thread's default stream cannot be ended where its context can never be made current.
+  // If the context of this thread's default stream can no longer be made current, its capture
+  // cannot be ended.
   const cuevent::ContextGuard guard(kept_primary());
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   table.cuStreamIsCapturing_v10000(CU_STREAM_PER_THREAD, &status);

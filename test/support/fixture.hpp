@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every test starts from, and must leave as it found it.
+// The state in which every test starts, and which it must restore.
 #pragma once
 
 #include "driver_under_test.hpp"
@@ -12,7 +12,7 @@
 
 namespace test {
 
-/// The contexts pushed on the calling thread, the current one first.
+/// The contexts pushed on the calling thread. The current context is first.
 std::vector<CUcontext> context_stack();
 
 /// The calling thread's stream capture mode.
@@ -26,34 +26,34 @@ int device_count();
 /// Skips the test on a driver older than `version`.
 void need(int version);
 
-/// The primary context of device 0, which outlives the tests, since to make one takes a large part of a
-/// second. A test that wants it gone empties the reference.
+/// The primary context of device 0. It outlives the tests, because creating one takes a large part
+/// of a second. A test that needs it gone empties the reference.
 cuevent::Context& kept_primary();
 
-/// What a test has not put back, in words.
+/// What a test has not restored, as text.
 struct LeftBehind {
-  std::vector<std::string> on_thread; ///< the stack of contexts, the capture mode
+  std::vector<std::string> on_thread; ///< the context stack and the capture mode
   std::vector<std::string> handles;   ///< "events +1"
 };
 
-/// Looks on at tests whose calls are made to fail, and judges what they leave behind in place of the
+/// Observes tests whose calls are made to fail, and judges what they leave behind instead of the
 /// fixture's own assertions. Its functions throw nothing.
 class FixtureObserver {
 public:
   virtual ~FixtureObserver() = default;
   virtual void body_begins() = 0;
-  virtual void body_ends() = 0;            ///< also by an exception
-  virtual bool judges_handles() const = 0; ///< if not, what is left of them is dropped
+  virtual void body_ends() = 0;            ///< also called when an exception ends the body
+  virtual bool judges_handles() const = 0; ///< if false, the remaining handles are ignored
   virtual void reported(CUresult result, const char* call) = 0;
-  /// The fixture has mended the thread.
+  /// The fixture has restored the thread.
   virtual void left_behind(const LeftBehind& left) = 0;
 };
-/// Null, as at first: none.
+/// Null, the default, means no observer.
 void set_fixture_observer(FixtureObserver* observer) noexcept;
 
-/// A test starts with no context current. At its end the stack of contexts, the thread's capture mode, the
-/// numbers of live handles and the devices whose primary context is active have to be what they were, and no
-/// destructor may have had anything to report.
+/// A test starts with no context current. At its end these must be as before: the context stack, the
+/// thread's capture mode, the numbers of live handles, and the devices with an active primary context. No
+/// destructor may have reported an error.
 class Fixture {
 public:
   Fixture();
@@ -62,10 +62,10 @@ public:
   ~Fixture();
 
 protected:
-  /// The time on the driver's clock, which in a stepped simulator is not the wall's.
+  /// The time on the driver's clock. In a stepped simulator, it is not wall time.
   static std::chrono::steady_clock::time_point now();
 
-  /// What destructors have reported since the last call: "cuEventDestroy 709".
+  /// The errors that destructors have reported since the last call: "cuEventDestroy 709".
   static std::vector<std::string> take_reports();
 
   const cuevent::Driver& driver = test::driver();
@@ -79,7 +79,7 @@ private:
   std::vector<CUcontext> stack_;
   CUstreamCaptureMode mode_;
   LiveHandles handles_;
-  std::vector<bool> active_; // a device each
+  std::vector<bool> active_; // by device
 };
 
 } // namespace test

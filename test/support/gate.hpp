@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A gate in a stream, by which a test decides when the stream goes on: nothing here depends on how long
+// A gate in a stream. The test decides when the stream continues, so no test depends on how long
 // anything takes.
 #pragma once
 
@@ -12,24 +12,24 @@
 
 namespace test {
 
-/// Closed from its making until open() or its destructor: what is submitted to the stream meanwhile does not
-/// start. One closed gate at a time, and no other host function behind it: the driver may run all of them on
-/// one thread.
+/// Closed until open() or the destructor. Work that is submitted to the stream after the gate does not
+/// start while the gate is closed. Use one closed gate at a time, and no other host function behind it,
+/// because the driver may run all host functions on one thread.
 class Gate {
 public:
-  /// A default stream has to be that of the current context.
+  /// If `stream` is a default stream, its context must be current.
   explicit Gate(CUstream stream) {
     auto copy = std::make_unique<std::shared_ptr<State>>(state_);
     REQUIRE(call<PFN_cuLaunchHostFunc_v10000>("cuLaunchHostFunc", 10000)(stream, pass, copy.get()) ==
             CUDA_SUCCESS);
-    static_cast<void>(copy.release()); // the host function's now
+    static_cast<void>(copy.release()); // the host function owns it now
   }
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
   ~Gate() { open(); }
 
-  /// If the stream has come to the gate, it is past it afterwards: on a busy machine the host
-  /// function may get no processor for long, while time on a virtual clock passes quickly.
+  /// If the stream has reached the gate, waits until the stream has passed it. On a busy machine the host
+  /// function may get no processor for a long time, while time on a virtual clock passes quickly.
   void open() noexcept {
     state_->opened.store(true);
     state_->opened.notify_all();

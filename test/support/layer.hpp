@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Functions in front of a driver's own: how a test looks on at its calls, or answers in its place.
+// Functions in front of a driver's functions. A test uses them to watch calls or to answer for the driver.
 #pragma once
 
 #include <cuda.h>
@@ -8,13 +8,14 @@
 
 namespace test {
 
-/// A function in front of one of the driver's: a call of it is Policy::call(below, arguments...).
+/// A function in front of a driver's function. Calling it calls Policy::call(below, arguments...).
 template <class Policy, class Function>
 struct InFront;
 template <class Policy, class... Arguments>
 struct InFront<Policy, CUresult (*)(Arguments...)> {
   using Function = CUresult (*)(Arguments...);
-  static inline std::atomic<Function> below = nullptr; // set at each lookup, on any thread, to the same
+  // Set at each lookup, on any thread, to the same value.
+  static inline std::atomic<Function> below = nullptr;
 
   static CUresult CUDAAPI call(Arguments... arguments) { return Policy::call(below.load(), arguments...); }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// That a non-throwing overload returns what the throwing one throws.
+// Checks that a non-throwing overload returns what the throwing overload throws.
 #pragma once
 
 #include "recording_fixture.hpp"
@@ -9,7 +9,7 @@
 
 namespace test {
 
-/// What `call` throws, as a result.
+/// The result of the exception that `call` throws.
 inline CUresult thrown_by(const std::function<void()>& call) {
   try {
     call();
@@ -21,12 +21,12 @@ inline CUresult thrown_by(const std::function<void()>& call) {
   }
 }
 
-/// Compares the two, also with each of the driver calls of `trying` failing in turn. Both are
-/// called many times, and make the same driver calls each time but the first. Returns the result
-/// when no call fails.
+/// Compares the two overloads, also with each driver call of `trying` failing in turn. Both are called many
+/// times, and must make the same driver calls each time except the first. Returns the result without a
+/// failure.
 inline CUresult check_overloads(RecordingDriver& recording, const std::function<void()>& throwing,
                                 const std::function<CUresult()>& trying) {
-  const HookedErrors hooked; // of destructors whose calls fail
+  const HookedErrors hooked; // for destructors whose calls fail
   trying();
   recording.calls();
   const CUresult result = trying();
@@ -38,7 +38,7 @@ inline CUresult check_overloads(RecordingDriver& recording, const std::function<
     recording.fail_call(int(k) + 1, failure);
     const CUresult got = call();
     recording.fail_nothing();
-    recording.context_stack() = stack; // which the failing call did not put back
+    recording.context_stack() = stack; // the failing call did not restore it
     recording.capture_mode() = mode;
     return got;
   };

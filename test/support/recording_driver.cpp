@@ -17,7 +17,7 @@ struct Thread {
   std::vector<CUcontext> stack;
   std::map<std::string_view, CUresult> fail_once;
   std::map<std::string_view, CUresult> fail_always;
-  int failing_call = 0; // counts down; fails when it gets to 0 from 1
+  int failing_call = 0; // counts down; the call at which it goes from 1 to 0 fails
   CUresult failing_call_result = CUDA_SUCCESS;
   CUcontext stream_context = context_handle(1);
   unsigned long long reset_contexts = 0, reused_streams = 0;
@@ -54,7 +54,8 @@ CUresult planned(std::string_view name) {
   return always != here.fail_always.end() ? always->second : CUDA_SUCCESS;
 }
 
-// A tag for each row, by which a stub finds what it does beyond noting the call.
+// A tag for each row. It selects the overload that defines what a stub does in addition to
+// recording the call.
 #define CUEVENT_REQUIRED(name, version)                                                                      \
   struct name##_v##version##_tag {};
 #define CUEVENT_OPTIONAL(name, version)                                                                      \
@@ -136,7 +137,7 @@ CUresult act(cuStreamGetCtx_v9020_tag, CUstream, CUcontext* context) {
   return *context = here.stream_context, CUDA_SUCCESS;
 }
 CUresult act(cuStreamGetId_v12000_tag, CUstream stream, unsigned long long* id) {
-  // The per-thread stream is another one on each thread.
+  // The per-thread stream is a different stream on each thread.
   *id = stream == CU_STREAM_PER_THREAD ? reinterpret_cast<std::uintptr_t>(&here)
                                        : reinterpret_cast<std::uintptr_t>(stream) + here.reused_streams;
   return CUDA_SUCCESS;
@@ -166,7 +167,7 @@ CUresult act(cuThreadExchangeStreamCaptureMode_v10010_tag, CUstreamCaptureMode* 
 CUresult act(cuDeviceGetAttribute_v2000_tag, int* value, CUdevice_attribute, CUdevice) {
   return *value = here.memory_operations_64_bit, CUDA_SUCCESS;
 }
-/// Pinned memory, which lives forever, as cuevent keeps what it has.
+/// Pinned memory. It lives forever, because cuevent keeps its memory.
 struct Pinned {
   void* memory;
   Pinned* next;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the unit tests on the recording stubs share: a context and a stream, and a look at what is left
-// behind.
+// What the unit tests on recording stubs share: a context, a stream, and a check of what is left behind.
 #pragma once
 
 #include "recording_driver.hpp"
@@ -19,7 +18,7 @@ namespace test {
 
 using Names = std::vector<std::string_view>;
 
-/// Collects what the error hook is told on this thread.
+/// Collects the errors that reach the error hook on this thread.
 class HookedErrors {
 public:
   HookedErrors() : before_(cuevent::set_error_hook(note)) { last_ = CUDA_SUCCESS; }
@@ -27,7 +26,7 @@ public:
   HookedErrors& operator=(const HookedErrors&) = delete;
   ~HookedErrors() { cuevent::set_error_hook(before_); }
 
-  /// The last since the last time, CUDA_SUCCESS if none.
+  /// The last error since the last call, CUDA_SUCCESS if none.
   CUresult take() { return std::exchange(last_, CUDA_SUCCESS); }
 
 private:
@@ -37,7 +36,7 @@ private:
 };
 
 struct RecordingFixture {
-  RecordingFixture() { recording.calls(); } // those that made the fixture
+  RecordingFixture() { recording.calls(); } // clears the calls that made the fixture
 
   RecordingDriver recording;
   cuevent::Driver driver = RecordingDriver::driver();
@@ -57,8 +56,9 @@ struct RecordingFixture {
     CHECK(RecordingDriver::live_execs() == execs_before);
   }
 
-  /// Runs the scenario once for each driver call that it makes and each of some errors, which that call fails
-  /// with: the error is thrown or, by a destructor, reported, and nothing is left behind.
+  /// Runs the scenario once for each driver call that it makes and each of some errors. That call fails
+  /// with that error. The error must be thrown, or reported by a destructor, and nothing may be left
+  /// behind.
   void fail_each_call(const std::function<void()>& scenario) {
     HookedErrors hooked;
     recording.calls();
@@ -79,8 +79,8 @@ struct RecordingFixture {
         }
         recording.fail_nothing();
         end_graphs();
-        // The stub that failed did nothing, and so still counts what it was to end; and where the
-        // driver does not tell that a context exists, its event is left alone.
+        // A failing stub has done nothing, so it still counts the object that it should have
+        // destroyed. If the driver does not say that a context exists, its event is left alone.
         const cuevent::DriverTable& table = driver.table();
         if (calls[k] == "cuEventDestroy" ||
             (calls[k] == "cuCtxGetId" && RecordingDriver::live_events() > events_before))
@@ -96,7 +96,7 @@ struct RecordingFixture {
     }
   }
 
-  /// Destroys what graphs have kept, as happens some time after the last of them was destroyed.
+  /// Destroys what graphs have kept, as the driver does some time after the last graph is destroyed.
   void end_graphs() {
     recording.end_user_objects();
     cuevent::destroy_retired();
@@ -108,7 +108,7 @@ struct RecordingFixture {
   }
 };
 
-/// What the exception says that `call` throws, which has to be exactly of that type.
+/// The text of the exception that `call` throws. The exception must have exactly this type.
 template <class Exception>
 std::string refusal(const std::function<void()>& call) {
   try {

@@ -10,8 +10,8 @@
 
 namespace test {
 
-/// A stream of `context`, destroyed with this. Threads may do so at once, which Catch2's assertions
-/// may not: there is one only where the driver refuses.
+/// A stream of `context`, destroyed with this object. Threads may create streams at the same time.
+/// Catch2 assertions are not thread-safe, so an assertion is made only if the driver refuses.
 class Stream {
 public:
   explicit Stream(const cuevent::Context& context, unsigned flags = CU_STREAM_NON_BLOCKING) {

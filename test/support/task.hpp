@@ -6,7 +6,7 @@
 
 namespace test {
 
-/// A coroutine that starts at once, and of which nobody waits for the end.
+/// A coroutine that starts immediately. Nothing waits for its end.
 struct Task {
   struct promise_type {
     Task get_return_object() const noexcept { return {}; }

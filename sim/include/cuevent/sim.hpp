@@ -2,16 +2,18 @@
 #pragma once
 
 /// \file
-/// The control header of the simulated CUDA driver: everything that a test can do but a device cannot.
+/// The control functions of the simulated CUDA driver: what a test can do that a device cannot.
 ///
-/// A program reaches the driver like any other driver, through `cuGetProcAddress`:
+/// Get the driver as usual, through a `cuGetProcAddress`:
 ///
-///     cuevent::sim::Machine machine({.devices = 2});
+///     cuevent::sim::Options options;
+///     options.devices = 2;
+///     cuevent::sim::Machine machine(options);
 ///     cuevent::Driver driver(cuevent::sim::get_proc_address);
 ///
-/// Thread-safety: any thread may call any function of this header, with two exceptions:
-/// - No thread may be inside a driver call while a Machine is made or destroyed, or `reset` is called.
-/// - A host function must not call them.
+/// Thread-safety: any thread may call any function here, with two exceptions. No thread may be inside a
+/// driver call while a Machine is made or destroyed, or while `reset` runs. A host function may not call
+/// any function here.
 
 #include <cuda.h>
 
@@ -27,38 +29,42 @@ namespace cuevent::sim {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// How time passes.
+/// What makes time pass.
 enum class Mode {
-  stepped, ///< Virtual clock: work proceeds only inside driver calls and control calls. Deterministic.
-  running, ///< Wall time: a thread moves the work forward, as a device does.
+  stepped, ///< work progresses only inside driver calls and control calls, on a virtual clock; deterministic
+  running, ///< a thread advances the work on wall time, as a device does
 };
 
-/// The newest simulated driver: CUDA 13.0, or the version of the headers in use if those are older.
+/// The newest driver that can be simulated: CUDA 13.0, or the version of the headers if they are older.
 inline constexpr int newest_driver_version = std::min(CUDA_VERSION, 13000);
 
 struct Options {
   Mode mode = Mode::stepped;
   int devices = 1;                            ///< 1 or 2
-  int driver_version = newest_driver_version; ///< from 12000 on; entries that are newer are not found
-  /// Operations that may run in any order run in a random order with this seed. Empty: in the order of
+  int driver_version = newest_driver_version; ///< at least 12000; functions newer than this are not found
+  /// The seed for the order of operations that may run in any order. If empty, they run in the order of
   /// submission.
   std::optional<std::uint64_t> random_order{};
-  /// A waiting call that sees no progress for this time prints the wait-for graph and aborts. Zero:
-  /// immediately.
+  /// If a waiting call sees no progress for this time, it prints which operation waits for which, and
+  /// aborts. Zero means immediately.
   std::chrono::milliseconds patience{30'000};
-  /// The places in a stream's launch queue. A submission that finds no place blocks its thread.
-  /// - One place: a kernel, a copy, a memory operation, a timed record, a graph launch.
-  /// - No place: an untimed record, a wait for an event, a host function.
-  /// - 18 places: the launch of a graph that keeps user objects, a record with blocking_sync.
+  /// The number of places in the launch queue of a stream. A submission that finds no place blocks its
+  /// thread. The places that a submission takes:
+  /// - One: a kernel, a copy, a memory operation, a record of a timed or interprocess event, a graph launch.
+  /// - None: any other record, a wait for an event, a host function.
+  /// - 18: a record of an event with CU_EVENT_BLOCKING_SYNC, and a launch of a graph that keeps user
+  ///   objects. On a device each of them took 17 to 51 places.
+  ///
+  /// A launch also takes one place for each timed record node, if the graph has other nodes too.
   std::size_t queue_limit = 1020;
-  bool memory_operations_64_bit = true; ///< false: like a device without 64-bit stream memory operations
+  bool memory_operations_64_bit = true; ///< false simulates a device without 64-bit memory operations
 };
 
-/// Starts a new session. Handles, contexts, faults and settings of the previous session are gone, and its
-/// handles never become valid again. Virtual time starts at zero.
+/// Starts a new session. No handle, context, fault or setting of the old session remains, and handles of
+/// the old session stay invalid. Virtual time starts at zero.
 void reset(const Options& = {});
 
-/// A session for a scope. The constructor starts a session, the destructor starts a default one.
+/// A session for a scope. The constructor starts it, and the destructor starts a default session.
 class [[nodiscard]] Machine {
 public:
   explicit Machine(const Options& options = {}) { reset(options); }
@@ -71,51 +77,54 @@ public:
 using GetProcAddress = CUresult(CUDAAPI*)(const char* symbol, void** function, int version, cuuint64_t flags,
                                           CUdriverProcAddressQueryResult* status);
 
-/// The driver as simulated process 0 sees it. In stepped mode it also finds the two names that cuevent's
-/// timed waits look for:
-/// - `cueventClockNow`, type `long long()`: the virtual time in ns.
-/// - `cueventPause`, type `void(long long ns)`: advances the virtual time.
+/// The driver as simulated process 0 sees it. In addition to the driver's functions, it provides two
+/// functions in stepped mode, which cuevent's timed waits use:
+/// - `cueventClockNow`, of type `long long()`, returns the virtual time in ns.
+/// - `cueventPause`, of type `void(long long ns)`, advances the virtual time.
 CUresult CUDAAPI get_proc_address(const char* symbol, void** function, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status);
 
-/// The driver as simulated process 0 or 1 sees it. The processes share the devices, but each has its own
-/// contexts, handles and faults. cuIpcGetEventHandle and cuIpcOpenEventHandle pass events between them.
+/// The driver as simulated process 0 or 1 sees it. Both have the same devices. Each has its own contexts,
+/// handles and faults. cuIpcGetEventHandle and cuIpcOpenEventHandle share events between them.
 GetProcAddress get_proc_address_of(int process);
 
-// Time. In running mode, `now` is the wall time since the session began, and the other three functions only
-// run what is due.
+// Time. In running mode, `now` is the wall time since the session began, and the other three only run work
+// that is due.
 
+/// The virtual time since the session began.
 Nanoseconds now();
-/// Advances virtual time by this much, and runs all work that is due by then.
+/// Advances the virtual clock by this time, and runs all work that is due by then.
 void advance(Nanoseconds);
-/// Runs until the next operation completes, on any stream. Returns false if no operation would end by itself.
+/// Advances to the next completion of an operation, on any device. Returns false if nothing can complete
+/// by itself.
 bool step();
-/// Runs until no operation would end by itself.
+/// Runs until nothing can complete by itself.
 void run_until_idle();
 
 // Streams
 
-/// No operation of this stream starts until the stream is released. Running operations continue.
+/// Stops the stream from starting work until release(). Running work continues.
 void hold(CUstream);
 void release(CUstream);
-/// The same for a default stream: CU_STREAM_LEGACY, or CU_STREAM_PER_THREAD for the calling thread's.
+/// The same for a default stream of a context: CU_STREAM_LEGACY, or CU_STREAM_PER_THREAD for the calling
+/// thread's per-thread stream.
 void hold(CUstream, CUcontext);
 void release(CUstream, CUcontext);
-/// The number of operations on this stream that have not completed.
+/// The number of operations of this stream that have not completed yet.
 std::size_t pending(CUstream);
 
-// Kernels. A kernel computes nothing and only takes time.
+// Kernels. A simulated kernel is only a delay, and computes nothing.
 
 struct Kernel {
-  /// How long the kernel runs. With `endless`, it runs until end_kernels() ends it.
+  /// How long the kernel runs. An `endless` kernel runs until end_kernels() ends it.
   Nanoseconds duration{10'000};
-  /// Other than CUDA_SUCCESS: the kernel ends with this fault, which becomes the sticky error of its process.
+  /// If not CUDA_SUCCESS, the kernel ends with this fault, which becomes the sticky error of its process.
   CUresult fault = CUDA_SUCCESS;
 };
 inline constexpr Nanoseconds endless = Nanoseconds::max();
 
-/// Sets what kernels of this name do from the next launch on. The empty name means every kernel without an
-/// entry.
+/// Sets what kernels of this name do from their next launch on. The empty name applies to all other
+/// kernels.
 void set_kernel(std::string_view name, Kernel);
 /// Ends the running endless kernels of this name.
 void end_kernels(std::string_view name);
@@ -123,21 +132,22 @@ void end_kernels(std::string_view name);
 // Faults
 
 /// Gives the process of this context the sticky fault `result`, as if a kernel had written to an illegal
-/// address. Its pending work never completes. Events that completed before still return success until a call
-/// reports the fault, or 100 ms have passed. Then every call on streams or events returns the fault.
+/// address. Its pending work never completes. Calls on events that completed earlier still succeed until a
+/// call has reported the fault or 100 ms have passed. Afterwards every call on a stream or event returns
+/// the fault.
 void make_context_fault(CUcontext, CUresult result);
-/// The driver of this process starts to unload: every call returns CUDA_ERROR_DEINITIALIZED.
+/// Begins to unload the driver of this process. From then on every call returns CUDA_ERROR_DEINITIALIZED.
 void shut_down(int process = 0);
 
-/// Ends this process. Its contexts and handles are gone. Its events stay valid for a process that has opened
-/// them. The process may call cuInit again, as a new process.
+/// Ends this process. Its contexts and handles are gone. Events that the other process opened stay valid.
+/// The process number may call cuInit again, as a new process.
 void end_process(int process);
 
-// Counts
+// Handles and counts
 
 struct HandleCounts {
   std::size_t contexts = 0; ///< created contexts, green contexts, and active primary contexts
-  std::size_t streams = 0;  ///< without default streams
+  std::size_t streams = 0;  ///< created streams
   std::size_t events = 0;
   std::size_t graphs = 0;
   std::size_t graph_execs = 0;
@@ -153,12 +163,14 @@ struct HandleCounts {
     return !(a == b);
   }
 };
+/// The number of handles of each kind that exist.
 HandleCounts live_handles(int process = 0);
 
-/// The contexts pushed on the calling thread. The current context is last.
+/// The contexts pushed on the calling thread. The current context is the last one.
 std::vector<CUcontext> context_stack(int process = 0);
 
-/// The number of driver calls in this session, including refused ones, but not calls that work before cuInit.
+/// The number of driver calls in this session, including refused calls. Calls that work before cuInit are
+/// not counted.
 unsigned long long calls(int process = 0);
 
 } // namespace cuevent::sim

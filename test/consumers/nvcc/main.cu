@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A kernel beside events, in one file.
+// A kernel and events in one file.
 #include <cuevent/driver_event.hpp>
 
 #include <cstdio>
@@ -13,7 +13,7 @@ __global__ void increment(int* counter) { ++*counter; }
 int main(int argc, char**) {
   const cuevent::Context context = cuevent::Context::primary(0);
   cuevent::DriverEvent event(context);
-  if (argc > 1) increment<<<1, 1>>>(nullptr); // not without a device
+  if (argc > 1) increment<<<1, 1>>>(nullptr); // never without a device
   event.record(CU_STREAM_LEGACY);
   event.synchronize();
   std::printf("recorded on CUDA %d\n", context.driver().version());

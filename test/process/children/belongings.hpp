@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One of everything that a process can have of the driver.
+// One of every object that a process can have of the driver.
 #pragma once
 
 #include <cuevent/graph.hpp>

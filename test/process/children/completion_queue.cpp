@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A completion queue whose streams' work fails.
+// A completion queue with streams whose work fails.
 #include "faulty_kernel.hpp"
 #include "scenario.hpp"
 
@@ -22,7 +22,7 @@ void fault_told_by_completions() {
   constexpr std::size_t each = 10;
   std::vector<CUresult> of_faulty, of_other;
   DriverEvent behind(gpu.context);
-  gpu::Gate gate(gpu, faulty); // so that all is submitted before the fault
+  gpu::Gate gate(gpu, faulty); // so that all work is submitted before the fault
   kernel.launch(faulty);
   behind.record(faulty);
   behind.wait(other);
@@ -39,8 +39,8 @@ void fault_told_by_completions() {
          "the fault, for each callback behind it");
   expect(of_other == std::vector(each, CUDA_ERROR_ILLEGAL_ADDRESS), "the fault, for each that was pending");
   expect_throw<DeviceFault>([&] { queue.when_complete(other, [](CUresult) {}); }, "a later submission");
-  expect(queue.poll() == 0, "nothing more to poll");
-} // and the rest is destroyed in silence
+  expect(queue.poll() == 0, "no callback is left to poll");
+} // the rest is destroyed without output
 
 } // namespace
 

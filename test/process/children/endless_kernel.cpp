@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A kernel that runs until it is told to end, and the questions that are asked meanwhile.
+// A kernel that runs until it is told to end, and the calls that are made in the meantime.
 #include "scenario.hpp"
 
 #include <gpu.hpp>
@@ -14,7 +14,7 @@ using namespace cuevent;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// Ends when `told` is not zero, and in any case after `bound` nanoseconds.
+// Ends when `told` is not zero, at the latest after `bound` nanoseconds.
 constexpr char ptx[] = R"(
 .version 7.0
 .target sm_75
@@ -39,7 +39,7 @@ done:
 }
 )";
 
-constexpr Clock::duration soon = 5s; // a busy machine's; the kernel runs for longer
+constexpr Clock::duration soon = 5s; // on a busy machine; the kernel runs for longer
 
 template <class Call>
 auto soon_returns(Call call, const char* what) {
@@ -90,7 +90,7 @@ void endless() {
          "another stream goes on");
 
   __atomic_store_n(told, 1U, __ATOMIC_RELEASE);
-} // a simulated kernel cannot be told; this does not wait for it, and neither does the exit
+} // a simulated kernel cannot be told; neither this line nor the exit waits for it
 
 } // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a destructor could not do reaches the hook. The default one prints a line, and for the codes of teardown
-// none.
+// Errors of destructors reach the hook. The default hook prints a line, but not for the codes of a
+// lost context or a fault.
 #include "scenario.hpp"
 #include "watched_driver.hpp"
 

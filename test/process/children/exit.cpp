@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whoever has something of the driver when the process ends, it ends in silence.
+// The process ends without output, whatever it still has of the driver.
 #include "belongings.hpp"
 #include "scenario.hpp"
 #include "watched_driver.hpp"
@@ -16,8 +16,8 @@ namespace {
 
 using cuevent::Driver;
 
-std::optional<Belongings>
-    built_early; // before main, so that it is destroyed after what cuInit has registered
+// Before main, so that it is destroyed after the driver's exit handler, which cuInit registers.
+std::optional<Belongings> built_early;
 std::optional<Belongings> of_atexit;
 thread_local std::optional<Belongings> of_thread;
 
@@ -52,7 +52,7 @@ void watched_atexit() {
   of_atexit.emplace(watched_driver());
 }
 
-/// Each way to ask: an answer, or that there is no driver any more.
+/// Each way to query returns an answer, or says that the driver is gone.
 void poll(const cuevent::DriverEvent& event) {
   const CUresult result = event.try_query();
   expect(result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED,
@@ -65,9 +65,10 @@ void poll(const cuevent::DriverEvent& event) {
 }
 
 void while_polling() {
-  // Before cuInit, so it runs when the driver has begun to unload: the other thread sees that, too.
+  // Registered before cuInit, so it runs after the driver has begun to unload. The other thread
+  // sees that too.
   std::atexit([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
-  // Never destroyed: the thread that has them never ends.
+  // Never destroyed, because the thread that uses them never ends.
   static const Belongings& belongings = *new Belongings(Driver::instance());
   static std::atomic<bool> polled{false};
   std::thread([] {

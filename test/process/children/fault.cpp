@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A kernel that writes to an illegal address, and who is told of it.
+// A kernel that writes to an illegal address, and the calls that report it.
 #include "faulty_kernel.hpp"
 #include "scenario.hpp"
 
@@ -28,7 +28,7 @@ void told_by(Ask ask) {
   start.record(stream);
   kernel.launch(stream);
   end.record(stream);
-  expect_throw<DeviceFault>([&] { ask(end); }, "whoever asks first", look_at);
+  expect_throw<DeviceFault>([&] { ask(end); }, "the first call after the fault", look_at);
 
   step("a call after a fault that was delivered");
   expect_throw<DeviceFault>([&] { end.query(); }, "query", look_at);
@@ -41,7 +41,7 @@ void told_by(Ask ask) {
   DriverEvent closed = std::move(start);
   expect_throw<DeviceFault>([&] { closed.close(); }, "close", look_at);
   expect(!closed, "a closed event is empty");
-} // and the rest is destroyed in silence
+} // the rest is destroyed without output
 
 void by_query() {
   told_by([](const DriverEvent& event) {

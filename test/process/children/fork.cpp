@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A child of a process that had initialised the driver inherits objects, and no driver.
+// The child of a process that has initialized the driver inherits objects, but no driver.
 #include "belongings.hpp"
 #include "scenario.hpp"
 #include "watched_driver.hpp"
@@ -73,19 +73,19 @@ void twins_return(Belongings& inherited) {
   expect_refused(event.try_synchronize_for(milliseconds(1)), "try_synchronize_for");
   expect_refused(inherited.start.try_elapsed_time(time, event), "try_elapsed_time");
   expect_refused(inherited.spare.try_close(), "try_close");
-  expect(!inherited.spare, "an event closed by the twin is empty");
+  expect(!inherited.spare, "an event closed by try_close is empty");
   expect_refused(Context::try_primary(context, 0, driver), "try_primary");
   expect_refused(Context::try_create(context, 0, driver), "try_create of a context");
   expect_refused(Context::try_current(context, driver), "try_current");
 }
 
-/// The exit code of the child, in which `run` runs and which then exits as any process does.
+/// Forks, runs `run` in the child, and returns the child's exit code. The child exits like any process.
 template <class Run>
 int in_child(Run run) {
   step("a forked child");
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20); // which it does not inherit
+    alarm(20); // the child does not inherit the alarm
     run();
     std::exit(disappointed());
   }
@@ -102,14 +102,14 @@ void after_init(Belongings& belongings, void (*before_use)()) {
            twins_return(belongings);
            const DriverEvent destroyed_here = std::move(belongings.start);
            const GraphExec gone_too = std::move(belongings.exec);
-           expect(destroy_retired() > 0, "the child collects what its parent had retired");
+           expect(destroy_retired() > 0, "the child can destroy the events that its parent retired");
          }) == 0,
          "the child exits with 0");
 
   step("a use of the driver after a fork");
   belongings.event.record(nullptr);
   belongings.event.synchronize();
-  expect(belongings.event.query(), "the parent goes on working");
+  expect(belongings.event.query(), "the parent continues to work");
   expect(belongings.start.elapsed_time(belongings.event).count() >= 0, "its events still have their times");
   DriverEvent(belongings.primary).record(nullptr);
 }
@@ -117,7 +117,7 @@ void after_init(Belongings& belongings, void (*before_use)()) {
 void fork_after_init() {
   static Belongings belongings(Driver::instance());
   after_init(belongings, [] {
-    // Nor does it help to load the driver once more.
+    // Loading the driver once more does not help either.
     expect_refused([] { Driver again(driver_library()); }, "loading the driver");
     expect_refused([] { Driver::instance().entry_point<PFN_cuInit_v2000>("cuInit", 2000); }, "entry_point");
     Driver again;
@@ -125,13 +125,13 @@ void fork_after_init() {
   });
 }
 
-/// The child is not even to ask.
+/// The child must not make the call at all.
 void fork_after_init_watched() {
   static Belongings belongings(watched_driver());
   after_init(belongings, forbid_calls);
 }
 
-/// Wherever the poll of the other thread is when the child is made.
+/// Holds wherever the poll of the other thread is when the process forks.
 void fork_while_polling() {
   const gpu::Gpu gpu;
   const gpu::Stream held = gpu.stream(), moving = gpu.stream();
@@ -157,7 +157,7 @@ void fork_while_polling() {
                if (i % 2 == 0)
                  while (queue.pending() != 0)
                    queue.poll();
-               queue = CompletionQueue(); // runs those that no poll has run
+               queue = CompletionQueue(); // runs the callbacks that no poll has run
                for (const std::vector<CUresult>& its : results)
                  expect(its == std::vector{CUDA_ERROR_NOT_INITIALIZED},
                         "each callback runs once in the child");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A thread that is blocked in a full launch queue, and what the other threads can still do.
+// A thread that is blocked on a full launch queue, and what other threads can still do.
 #include "scenario.hpp"
 
 #include <cuevent/event_pool.hpp>
@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 constexpr char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 constexpr int more_than_fit = 1'100;
 
-/// Submits kernels to a stream that does not move, until it is blocked or has submitted more than fit.
+/// Submits kernels to a stream that is held, until the thread is blocked or more than a full queue
+/// is submitted.
 class Filler {
 public:
   Filler(const gpu::Gpu& gpu, CUfunction kernel, CUstream stream)
@@ -33,7 +34,7 @@ public:
   Filler(const Filler&) = delete;
   Filler& operator=(const Filler&) = delete;
 
-  /// Whether it is blocked, which shows in that it has stopped short of its end.
+  /// Whether the thread is blocked: it stopped before it was done.
   bool blocks() const {
     for (int before = -1; before != submitted_;) {
       before = submitted_;
@@ -54,7 +55,7 @@ void full_queue() {
   CUfunction nothing = nullptr;
   gpu.module_get_function(&nothing, module, "nothing");
 
-  // Whatever is made here is made before the queue is full, and destroyed afterwards.
+  // Every object here is made before the queue is full and destroyed after it.
   DriverEvent start(gpu.context, EventFlags::timing), end(gpu.context, EventFlags::timing),
       pending(gpu.context), again(gpu.context), given_away(gpu.context);
   auto flagged = std::make_unique<DriverEvent>(gpu.context, EventFlags::retire);
@@ -62,7 +63,8 @@ void full_queue() {
   DriverEvent overwritten(gpu.context);
   EventPool pool(gpu.context);
   pool.reserve(80);
-  gpu.launch_kernel(nothing, 1, 1, 1, 1, 1, 1, 0, other, nullptr, nullptr); // loaded before it matters
+  // Loads the kernel in advance.
+  gpu.launch_kernel(nothing, 1, 1, 1, 1, 1, 1, 0, other, nullptr, nullptr);
   start.record(other);
   end.record(other);
   end.synchronize();
@@ -70,31 +72,31 @@ void full_queue() {
     gpu::Gate gate(gpu, full);
     pending.record(full);
     const Filler filler(gpu, nothing, full);
-    struct Opened { // before the filler is waited for
+    struct Opened { // opens the gate before the filler is joined
       gpu::Gate& gate;
       ~Opened() { gate.open(); }
     } const opened{gate};
-    expect(filler.blocks(), "a stream takes only so many submissions");
+    expect(filler.blocks(), "a stream takes a limited number of submissions");
 
-    step("query of a pending event beside a full queue");
+    step("query of a pending event while a queue is full");
     expect(!pending.query(), "the gate is closed");
     expect(!pending.query_relaxed(), "the gate is closed");
-    step("query of a finished event beside a full queue");
+    step("query of a finished event while a queue is full");
     expect(end.query(), "a finished event is finished");
     end.synchronize();
-    step("synchronize_for beside a full queue");
+    step("synchronize_for while a queue is full");
     expect(!pending.synchronize_for(20ms), "the gate is closed");
     expect(end.synchronize_for(20ms), "a finished event is finished");
-    step("elapsed_time beside a full queue");
+    step("elapsed_time while a queue is full");
     expect(start.elapsed_time(end).count() >= 0, "finished events have their times");
-    step("record on another stream beside a full queue");
+    step("record on another stream while a queue is full");
     again.record(other);
-    step("wait on another stream beside a full queue");
+    step("wait on another stream while a queue is full");
     again.wait(other);
     end.record(other);
     expect(end.synchronize_for(20s), "another stream goes on");
 
-    step("a pool's events beside a full queue");
+    step("a pool's events while a queue is full");
     const auto use_pool = [&] {
       std::vector<PooledEvent> leases(40);
       for (int round = 0; round < 5; ++round) {
@@ -110,7 +112,8 @@ void full_queue() {
     std::thread(use_pool).join();
     expect(pool.counters().created == 80, "what was reserved is enough");
     const auto keep_some = [&](auto keep_more) {
-      const PooledEvent first = pool.acquire(); // and the thread keeps others, until those inside have ended
+      // The thread keeps other events until the inner leases end.
+      const PooledEvent first = pool.acquire();
       keep_more();
     };
     const auto in_thread = [](auto run) { std::thread(run).join(); };
@@ -132,7 +135,7 @@ void full_queue() {
     });
     expect(pool.counters().created == 80, "what was reserved is enough, also for three threads");
 
-    step("the end of events that are retired, beside a full queue");
+    step("the end of retired events while a queue is full");
     retire(std::move(given_away));
     flagged.reset();
     {
@@ -144,7 +147,7 @@ void full_queue() {
     step("the end of a full queue");
   }
   pending.synchronize();
-  expect(destroy_retired() == 4, "what was retired is destroyed, and nothing else was");
+  expect(destroy_retired() == 4, "only the retired events are destroyed");
 }
 
 } // namespace

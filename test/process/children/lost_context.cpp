@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Events that outlive their context: closed and destroyed, and nothing else.
+// Events that outlive their context can be closed and destroyed, and nothing else.
 #include "scenario.hpp"
 #include "watched_driver.hpp"
 
@@ -21,7 +21,7 @@ void count(CUresult result, const char*) noexcept {
   ++told;
 }
 
-/// Many, some of them recorded.
+/// Many events, some of them recorded.
 std::vector<DriverEvent> events_of(const Context& context) {
   std::vector<DriverEvent> events;
   for (int i = 0; i < 64; ++i) {
@@ -33,7 +33,7 @@ std::vector<DriverEvent> events_of(const Context& context) {
   return events;
 }
 
-/// Memory that was freed with the context gets other contents.
+/// Overwrites memory that was freed with the context.
 void use_freed_memory() {
   std::vector<std::unique_ptr<unsigned char[]>> blocks;
   for (std::size_t size = 16; size < 65'536; size += size / 8)
@@ -47,7 +47,7 @@ DriverEvent taken_from(std::vector<DriverEvent>& events) {
   return taken;
 }
 
-/// Every way for an event to end.
+/// Every way in which an event can end.
 void end_all(std::vector<DriverEvent> events) {
   forbid_call("cuEventDestroy");
   use_freed_memory();
@@ -57,8 +57,8 @@ void end_all(std::vector<DriverEvent> events) {
   expect_throw<ContextIsDestroyed>([&] { closed.close(); }, "close");
   expect(!closed, "a closed event is empty");
   closed = taken_from(events);
-  expect(closed.try_close() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "try_close tells of the lost context");
-  expect(!closed, "an event closed by the twin is empty");
+  expect(closed.try_close() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "try_close returns that the context is lost");
+  expect(!closed, "an event closed by try_close is empty");
 
   step("destruction of an event of a lost context");
   taken_from(events);
@@ -71,7 +71,7 @@ void end_all(std::vector<DriverEvent> events) {
   taken_from(events);
   expect(told == 1, "the destructor tells the hook");
   set_error_hook(before);
-  events.clear(); // in silence, as that is the default
+  events.clear(); // without output, the default
 }
 
 template <class Function>
@@ -90,7 +90,7 @@ void borrowed() {
   end_all(std::move(events));
 }
 
-/// Destroyed behind the back of the Context that owns it.
+/// Destroys the context without the Context that owns it.
 void created() {
   const Driver driver = watched_driver();
   const Context context = Context::create(0, driver);
@@ -107,7 +107,7 @@ void primary() {
   end_all(std::move(events));
 }
 
-/// The handle then stands for a context that is alive, and has none of the events.
+/// The handle then names a live context that has none of the events.
 void primary_retained_again() {
   const Driver driver = watched_driver();
   std::vector<DriverEvent> events = events_of(Context::primary(0, driver));
@@ -119,7 +119,7 @@ void primary_retained_again() {
   end_all(std::move(events));
 }
 
-/// The same for contexts that are borrowed, each in another way, and for a pool in one.
+/// The same for borrowed contexts, each borrowed in another way, and for a pool in one of them.
 void borrowed_primary_retained_again() {
   const Driver driver = watched_driver();
   const auto retain = entry<PFN_cuDevicePrimaryCtxRetain_v7000>(driver, "cuDevicePrimaryCtxRetain", 7000);
@@ -141,7 +141,8 @@ void borrowed_primary_retained_again() {
   entry<PFN_cuDevicePrimaryCtxRelease_v11000>(driver, "cuDevicePrimaryCtxRelease", 11000)(0);
   retain(&same, 0);
   expect(same == handle, "the primary context has its handle again");
-  expect(borrowed.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED, "the borrowed context is told from the next");
+  expect(borrowed.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED,
+         "the borrowed context differs from the next one");
   expect(Context::borrow(same, driver) != borrowed, "the next context is not equal to the one before");
   forbid_call("cuEventDestroy");
   pool = EventPool();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs the one scenario that is named. Ends with 0 and says nothing if all was as it has to be; a scenario that
-// hangs says where.
+// Runs one scenario, named on the command line. Exits with 0 and prints nothing if everything was
+// as expected. A scenario that hangs prints where.
 #include "scenario.hpp"
 
 #include <gpu.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scenarios: what a process does until it ends, checked from inside where it can be. The rest, its output and
-// its exit code, is for whoever started it to judge.
+// Scenarios: what a process does until it ends. A scenario checks what it can from inside. The
+// program that started it checks its output and its exit code.
 #pragma once
 
 #include <cuevent/driver_event.hpp>
@@ -15,7 +15,7 @@ struct Scenario {
   void (*run)();
 };
 
-// One function for each noun; each has a file of its own.
+// One function per subject, each in a file of its own.
 std::vector<Scenario> completion_queue_scenarios();
 std::vector<Scenario> endless_kernel_scenarios();
 std::vector<Scenario> error_hook_scenarios();
@@ -26,12 +26,12 @@ std::vector<Scenario> full_queue_scenarios();
 std::vector<Scenario> lost_context_scenarios();
 std::vector<Scenario> timeline_fence_scenarios();
 
-/// Says on standard error what was expected in vain.
+/// Prints a failed expectation on standard error.
 void expect(bool holds, const std::string& what);
-/// Whether something was.
+/// Whether an expectation has failed.
 bool disappointed();
 
-/// The call has to throw an Error, and is given it to look at.
+/// Checks that the call throws an Error, and passes it to `look`.
 template <class Error, class Call>
 void expect_throw(
     Call call, const std::string& what, void (*look)(const Error&) = [](const Error&) {}) {
@@ -45,7 +45,7 @@ void expect_throw(
   }
 }
 
-/// Names what is done next: said should it never return.
+/// Names the next step. The name is printed if that step never returns.
 void step(const char* what);
 
 } // namespace process

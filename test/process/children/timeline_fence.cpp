@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A timeline fence whose stream's work fails.
+// A timeline fence of a stream whose work fails.
 #include "faulty_kernel.hpp"
 #include "scenario.hpp"
 
@@ -28,9 +28,9 @@ void fault_told_by_fence() {
   expect(fence.try_wait_for(behind, 20s) == CUDA_ERROR_ILLEGAL_ADDRESS, "the fault ends the wait");
   expect_throw<IllegalAddress>([&] { fence.wait_for(behind, 20s); }, "a later wait");
   expect(fence.status() == CUDA_ERROR_ILLEGAL_ADDRESS, "the status");
-  expect(fence.reached(before) && !fence.reached(behind), "what was reached is, and what was not is not");
+  expect(fence.reached(before) && !fence.reached(behind), "only the tickets before the fault are reached");
   expect_throw<DeviceFault>([&] { fence.signal(); }, "a later signal");
-} // and the rest is destroyed in silence
+} // the rest is destroyed without output
 
 } // namespace
 

@@ -34,7 +34,7 @@ Watch watches[rows] = {
 #undef CUEVENT_OPTIONAL
 };
 
-/// A driver function behind its watch.
+/// A driver function with a watch in front of it.
 template <Row row, class Function>
 struct Watched;
 template <Row row, class... Parameters>
@@ -55,7 +55,7 @@ struct Watched<row, CUresult(CUDAAPI*)(Parameters...)> {
   }
 };
 
-/// Puts the watch of a row before the function that was found, if it is the row's.
+/// Puts the watch of a row in front of the function that was found, if the name is that of the row.
 template <Row row, class Function>
 void watch_over(std::string_view name, int since, std::string_view asked, int version, void*& found) {
   if (name != asked || since != version) return;

@@ -28,7 +28,7 @@ static_assert(noexcept(Driver::try_load(std::declval<Driver&>())));
 
 namespace {
 
-/// The message of the DriverUnavailable, or other DriverError, that `make` throws.
+/// The text of the DriverUnavailable or other DriverError that `make` throws.
 template <class Exception, class Make>
 std::string refusal(Make make) {
   try {
@@ -94,7 +94,7 @@ TEST_CASE("elapsed time falls back to its first version on a driver older than 1
   CHECK(time == 1.5F);
 }
 
-TEST_CASE("an entry point that the driver is too old for throws and names the version that has it",
+TEST_CASE("requesting an entry point that the driver is too old for throws and names the version",
           "[driver]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver(12000);
@@ -105,7 +105,7 @@ TEST_CASE("an entry point that the driver is too old for throws and names the ve
                  "cuEventElapsedTime needs a driver for CUDA 12.8, and this driver supports CUDA 12.0"));
 }
 
-TEST_CASE("an unknown entry point throws and is named", "[driver]") {
+TEST_CASE("requesting an unknown entry point throws and names it", "[driver]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver();
   CHECK_THAT(refusal<NotFound>([&] { driver.entry_point<void (*)()>("cuNothing", 12000); }),
@@ -196,7 +196,7 @@ TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is 
 
 namespace {
 
-/// Runs `use` in a forked child, and returns what it returns.
+/// Runs `use` in a forked child, and returns its result.
 int in_forked_child(const std::function<int()>& use) {
   const pid_t child = fork();
   if (child == 0) _exit(use());
@@ -238,7 +238,7 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
     return recording.calls().empty() ? 0 : 10;
   });
   CHECK(failed == 0);
-  CHECK(event.query()); // the parent's goes on
+  CHECK(event.query()); // the parent's event still works
 }
 
 TEST_CASE("a driver first loaded in a forked child reports the result of cuInit", "[driver][fork]") {
@@ -250,12 +250,12 @@ TEST_CASE("a driver first loaded in a forked child reports the result of cuInit"
 
 TEST_CASE("the driver is not called any more once the process exits", "[driver][exit]") {
   const int failed = in_forked_child([] {
-    // A driver of this child's own: what was loaded before the fork is out of use already.
+    // The child loads its own driver, because the one that was loaded before the fork cannot be used.
     RecordingDriver recording;
     static std::unique_ptr<DriverEvent> event;
     static PFN_cuEventQuery_v2000 working = nullptr;
     static int result = 1;
-    // Registered before the driver is loaded, so run after its end.
+    // Registered before the driver is loaded, so it runs after the driver's end.
     std::atexit([] {
       result = event->try_query() == CUDA_ERROR_DEINITIALIZED ? 0 : 2;
       event.reset(); // silently
@@ -264,8 +264,8 @@ TEST_CASE("the driver is not called any more once the process exits", "[driver][
     const Driver driver = RecordingDriver::driver(12060);
     event = std::make_unique<DriverEvent>(Context::borrow(test::context_handle(1), driver));
     working = driver.table().cuEventQuery_v2000;
-    // Registered after it, so run before: the driver still works. The stubs do not, whose
-    // thread-local notes are gone by then; so they are not called.
+    // Registered after the driver was loaded, so it runs while the driver still works. The stubs no
+    // longer work, because their thread-local records are gone, so they are not called.
     std::atexit([] {
       if (event->context().driver().table().cuEventQuery_v2000 != working) _exit(3);
     });

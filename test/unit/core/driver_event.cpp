@@ -151,13 +151,13 @@ TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for th
   event.wait(stream);
   CHECK(recording.calls() ==
         Names{"cuStreamIsCapturing", "cuCtxGetId", "cuStreamGetCtx", "cuStreamWaitEvent"});
-  event.wait(stream, WaitFlags::external); // which the driver refuses or captures
+  event.wait(stream, WaitFlags::external); // the driver refuses or captures it
   CHECK(recording.calls() == Names{"cuStreamWaitEvent"});
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   event.wait(stream);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWaitEvent"});
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
-  recording.reset_contexts(); // the event went with its context, whose handle is a later one's
+  recording.reset_contexts(); // the event ended with its context, and a later context has the handle
   CHECK(event.try_wait(stream) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuCtxGetId"});
   driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count it
@@ -169,7 +169,7 @@ TEST_CASE_METHOD(RecordingFixture,
   const DriverEvent event(context, EventFlags::interprocess);
   recording.calls();
   recording.stream_context(context_handle(2));
-  event.wait(stream); // the record tells that it is a green context of the same device
+  event.wait(stream); // the record shows that this is a green context of the same device
   Names calls = recording.calls();
   CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 1);
   CHECK(calls.back() == "cuStreamWaitEvent");
@@ -200,7 +200,7 @@ TEST_CASE_METHOD(RecordingFixture, "wait_context for an interprocess event of an
   recording.calls();
   event.wait_context(context);
   CHECK(recording.calls() == Names{"cuCtxWaitEvent"});
-  event.wait_context(other); // the record tells that it is a green context of the same device
+  event.wait_context(other); // the record shows that this is a green context of the same device
   CHECK(recording.calls().back() == "cuCtxWaitEvent");
   event.wait_context(green);
   CHECK(recording.calls().back() == "cuGreenCtxWaitEvent");
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event of a borrowed context that was rese
     recording.reset_contexts();
     recording.calls();
   }
-  CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxGetId"}); // and no cuEventDestroy
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxGetId"}); // but no cuEventDestroy
   CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count them
   driver.table().cuEventDestroy_v4000(nullptr);
@@ -430,7 +430,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is not destro
     }
     CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
     reach_no_event();
-    CHECK_THROWS_AS(DriverEvent(primary), ContextIsDestroyed); // and the later one is not pushed for it
+    CHECK_THROWS_AS(DriverEvent(primary), ContextIsDestroyed); // the later context is not pushed
   }
 }
 
@@ -533,7 +533,8 @@ TEST_CASE_METHOD(RecordingFixture, "a refused elapsed time says which event and 
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(refusal<RecordedInCapture>([&] { a.elapsed_time(b); }), ContainsSubstring("the start event"));
   recording.fail_nothing();
-  fail(CUDA_ERROR_INVALID_HANDLE); // and of each event with itself: success, so neither cause holds
+  // The time of each event to itself succeeds, so neither cause applies.
+  fail(CUDA_ERROR_INVALID_HANDLE);
   refusal<InvalidHandle>([&] { a.elapsed_time(b); });
   fail(CUDA_ERROR_NOT_READY);
   refusal<NotReady>([&] { a.elapsed_time(b); });

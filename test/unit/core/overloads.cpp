@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Each non-throwing overload of events and contexts returns what the throwing one throws; pools, queues and fences have
-// tests of their own for this.
+// Each non-throwing overload of events and contexts returns what the throwing overload throws.
+// Pools, queues and fences have tests of their own for this.
 #include "overloads.hpp"
 
 #include <cuevent/ipc.hpp>
@@ -17,7 +17,7 @@ struct OverloadFixture : RecordingFixture {
   CUresult check(const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
     const long events = RecordingDriver::live_events();
     const CUresult result = check_overloads(recording, throwing, trying);
-    while (RecordingDriver::live_events() > events) // that could not be destroyed
+    while (RecordingDriver::live_events() > events) // events that could not be destroyed
       driver.table().cuEventDestroy_v4000(nullptr);
     return result;
   }

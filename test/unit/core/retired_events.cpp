@@ -18,14 +18,15 @@ using namespace cuevent;
 using namespace test;
 
 static_assert(noexcept(retire(DriverEvent())) && noexcept(destroy_retired()) && noexcept(retired_events()));
-static_assert(!std::is_invocable_v<decltype(retire), DriverEvent&>); // an event is given away by name
+// Handing over an event needs std::move.
+static_assert(!std::is_invocable_v<decltype(retire), DriverEvent&>);
 static_assert(std::is_same_v<decltype(destroy_retired()), std::size_t>);
 
 namespace {
 thread_local bool no_memory = false;
 }
 
-// Replaces the standard library's in this program, to run out of memory where the library is prepared for it.
+// Replaces operator new in this program. It runs out of memory in places where the library expects that.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   if (no_memory) return nullptr;
   try {
@@ -56,7 +57,7 @@ TEST_CASE_METHOD(RecordingFixture, "collect is another name of destroy_retired",
   retire(DriverEvent(context));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  CHECK(collect() == 1);
+  CHECK(destroy_retired() == 1);
 #pragma GCC diagnostic pop
   CHECK(retired_events() == 0);
 }
@@ -71,7 +72,7 @@ TEST_CASE_METHOD(RecordingFixture, "retired_events counts the events that destro
   {
     Graph graph = Graph::borrow(context, graph_handle(1));
     graph.retain(DriverEvent(context));
-    CHECK(retired_events() == 2); // it is the graph's
+    CHECK(retired_events() == 2); // the graph owns the other event
     recording.end_user_objects();
     CHECK(retired_events() == 3);
     recording.calls();
@@ -121,7 +122,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event made with EventFlags::retire is ret
   CHECK(RecordingDriver::live_events() == events_before);
 
   DriverEvent closed(context, EventFlags::retire);
-  closed.close(); // at once
+  closed.close(); // destroyed immediately
   CHECK(destroy_retired() == 0);
   { const DriverEvent borrowed = DriverEvent::borrow(context, event_handle(1), EventFlags::retire); }
   CHECK(destroy_retired() == 0);
@@ -138,9 +139,9 @@ TEST_CASE_METHOD(RecordingFixture, "a RetireScope retires the events that its th
       assigned = DriverEvent();
     }
     { const DriverEvent third(context); }
-    closed.close(); // at once
+    closed.close(); // destroyed immediately
     CHECK(RecordingDriver::live_events() == events_before + 3);
-    std::thread([&] { const DriverEvent other(context); }).join(); // another thread's is not
+    std::thread([&] { const DriverEvent other(context); }).join(); // another thread is not in the scope
     CHECK(RecordingDriver::live_events() == events_before + 3);
     CHECK(destroy_retired() == 3);
     CHECK(RecordingDriver::live_events() == events_before);
@@ -221,7 +222,7 @@ TEST_CASE_METHOD(RecordingFixture,
   driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the error hook is told if there is no memory to remember a retired event",
+TEST_CASE_METHOD(RecordingFixture, "the error hook reports if there is no memory to remember a retired event",
                  "[retired]") {
   HookedErrors hooked;
   DriverEvent event(context);
@@ -242,7 +243,7 @@ TEST_CASE_METHOD(RecordingFixture,
                  "[retired][threads]") {
   constexpr std::size_t threads = 8, each = 500;
   std::atomic<std::size_t> collected{0};
-  std::barrier made(threads); // making an event collects too, and does not say how many
+  std::barrier made(threads); // making an event destroys retired events too, without reporting how many
   std::vector<std::thread> running;
   for (std::size_t t = 0; t < threads; ++t)
     running.emplace_back([&, t] {

@@ -54,7 +54,8 @@ TEST_CASE("a timeout converts any duration to nanoseconds", "[time_limit]") {
   CHECK(of(duration<long long, std::pico>(1'999'999)) == 1999ns);
   CHECK(of(duration<unsigned long long, std::pico>(18'000'000'000'000'000'000ULL)) ==
         18'000'000'000'000'000ns);
-  CHECK(of(nanoseconds(9'007'199'254'740'993)) == nanoseconds(9'007'199'254'740'993)); // no double has it
+  // No double has this value.
+  CHECK(of(nanoseconds(9'007'199'254'740'993)) == nanoseconds(9'007'199'254'740'993));
 }
 
 TEST_CASE("a timeout that does not fit in nanoseconds means forever", "[time_limit]") {

@@ -108,7 +108,8 @@ TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph 
   for (const CUresult result : {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_UNJOINED}) {
     recording.end_capture_result(result);
     { StreamCapture capture(context, stream); }
-    CHECK(recording.calls() == Names{"cuStreamBeginCapture", "cuStreamEndCapture"}); // no graph to drop
+    // There is no graph to destroy.
+    CHECK(recording.calls() == Names{"cuStreamBeginCapture", "cuStreamEndCapture"});
     CHECK(hooked.take() == CUDA_SUCCESS);
   }
 }
@@ -182,7 +183,7 @@ TEST_CASE_METHOD(RecordingFixture,
     CHECK_FALSE(event);
     CHECK(borrowed.native_handle() == handle);
     CHECK(borrowed.flags() == EventFlags::timing);
-    borrowed.close(); // it is not this one's to destroy
+    borrowed.close(); // somebody else owns the event
     CHECK(RecordingDriver::live_events() == events_before + 1);
 
     const Graph graph = capture.end();
@@ -228,7 +229,7 @@ TEST_CASE_METHOD(RecordingFixture,
         std::vector<Call>{{"cuStreamIsCapturing", nullptr}, {"cuStreamWaitEvent", nullptr}});
   CHECK(recording.wait_flags() == CU_EVENT_WAIT_DEFAULT);
 
-  // Also where it was invalidated: the driver then says so.
+  // Even if the capture was invalidated: the driver then returns an error.
   for (const CUstreamCaptureStatus status :
        {CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_INVALIDATED}) {
     recording.capture_status(status);

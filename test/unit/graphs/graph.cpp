@@ -90,7 +90,7 @@ TEST_CASE_METHOD(RecordingFixture, "reading and setting a node's event make one 
 TEST_CASE_METHOD(RecordingFixture, "event_nodes returns all record and wait nodes and no others", "[graph]") {
   const Graph graph = Graph::borrow(context, graph_handle(1));
   CHECK(graph.event_nodes().records.empty());
-  CHECK(recording.calls() == Names{"cuGraphGetNodes"}); // of no nodes, nothing more is asked
+  CHECK(recording.calls() == Names{"cuGraphGetNodes"}); // without nodes, no other query is made
 
   recording.graph_nodes({CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
                          CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_MEMCPY,
@@ -171,7 +171,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls() == Names{"cuUserObjectCreate", "cuGraphRetainUserObject"});
   CHECK(RecordingDriver::live_events() == events_before + 1);
 
-  recording.end_user_objects(); // the driver's thread may make no call here
+  recording.end_user_objects(); // the driver's thread must make no driver call here
   CHECK(recording.calls().empty());
   CHECK(destroy_retired() == 1);
   CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventDestroy"});
@@ -236,7 +236,7 @@ TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and ret
     exec = std::move(moved);
     CHECK(recording.calls().empty());
   }
-  // The exec goes first: what it refers to outlives it.
+  // The exec is destroyed first, so the events outlive it.
   const Names calls = recording.calls();
   CHECK(calls == Names{"cuCtxGetId", "cuEventDestroy", "cuGraphExecDestroy", "cuCtxGetId", "cuEventDestroy",
                        "cuCtxGetId", "cuEventDestroy"});
@@ -302,7 +302,7 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
                                    DriverEvent::from_native_handle(context, kept, EventFlags::none)));
   CUgraphExec const raw = exec.release();
   CHECK_FALSE(exec);
-  CHECK(RecordingDriver::live_events() == events_before + 1); // given away with the exec
+  CHECK(RecordingDriver::live_events() == events_before + 1); // handed over with the exec
   refusal<InvalidHandle>([&] { exec.launch(stream); });
   CHECK(GraphExec::from_native_handle(context, raw).native_handle() == raw);
   CHECK(DriverEvent::from_native_handle(context, kept, EventFlags::none));

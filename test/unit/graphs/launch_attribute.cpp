@@ -38,7 +38,7 @@ TEST_CASE_METHOD(RecordingFixture, "launch_completion_event carries the event an
   recording.calls();
   const CUlaunchAttribute attribute = launch_completion_event(event);
   CHECK(int(attribute.id) == 12); // CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT, which CUDA 12.0 lacks
-  // The values of both attributes begin alike: event, flags.
+  // The values of both attributes begin with the event and the flags.
   CHECK(attribute.value.programmaticEvent.event == event.native_handle());
   CHECK(attribute.value.programmaticEvent.flags == 0);
   CHECK(recording.calls().empty());

@@ -33,7 +33,7 @@ static_assert(sizeof(CompletionQueue) == sizeof(void*));
 
 namespace {
 
-/// Results in the order in which callbacks got them.
+/// Results in the order in which the callbacks received them.
 using Results = std::vector<CUresult>;
 
 struct QueueFixture : RecordingFixture {
@@ -43,7 +43,7 @@ struct QueueFixture : RecordingFixture {
   auto note() {
     return [this](CUresult result) { results.push_back(result); };
   }
-  /// Whether work is complete, as polls on this thread find out.
+  /// Whether polls on this thread find the work complete.
   void all_pending() { recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY); }
   void all_complete() { recording.fail_nothing(); }
   std::ptrdiff_t queries() {
@@ -58,7 +58,7 @@ const Names one_query{"cuThreadExchangeStreamCaptureMode", "cuEventQuery",
 int times_called = 0;
 void count_call(CUresult) { ++times_called; }
 
-/// Counts how many of it there are, and its calls.
+/// Counts its instances and its calls.
 struct Counted {
   explicit Counted(int& of) : alive(&of) { ++*alive; }
   Counted(Counted&& other) noexcept : alive(other.alive), moved_from(std::exchange(other.moved_from, true)) {
@@ -89,7 +89,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback runs once, inside poll, when its work
 
 TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a poll makes one per stream",
                  "[queue]") {
-  queue.when_complete(stream, note()); // makes the event
+  queue.when_complete(stream, note()); // creates the event
   queue.poll();
   recording.calls();
   queue.when_complete(stream, note());
@@ -100,7 +100,7 @@ TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a pol
   all_complete();
   queue.poll();
   CHECK(recording.calls() == one_query);
-  queue.poll(); // the stream, which has nothing pending, is dropped
+  queue.poll(); // drops the stream, which has nothing pending
   CHECK(recording.calls().empty());
 }
 
@@ -110,7 +110,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks of a stream run in the order of submis
   for (int i = 0; i < 100; ++i) {
     const auto s = static_cast<std::size_t>(i * 7 % 3);
     queue.when_complete(stream_handle(64 * s), [&order, s, i](CUresult) { order[s].push_back(i); });
-    if (i % 10 == 0) queue.poll(); // takes over what there is so far
+    if (i % 10 == 0) queue.poll(); // takes over the submissions so far
   }
   all_complete();
   CHECK(queue.poll() == 100);
@@ -127,7 +127,8 @@ TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending delays no 
     queue.when_complete(stream_handle(i % 2 ? 1 : 2), [&ran, i](CUresult) { ran.push_back(i); });
   queue.poll();
   all_complete();
-  recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // of stream 1, the first in the sweep
+  // For stream 1, which the poll queries first.
+  recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY);
   CHECK(queue.poll() == 3);
   CHECK(ran == std::vector{0, 2, 4});
   CHECK(queue.poll() == 3);
@@ -146,7 +147,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll that finds nothing costs one query per st
     CHECK(queue.poll() == 0);
     const Names calls = recording.calls();
     CHECK(std::count(calls.begin(), calls.end(), "cuEventQuery") == streams);
-    CHECK(calls.size() == streams + 2); // and the capture mode to relaxed and back
+    CHECK(calls.size() == streams + 2); // and two changes of the capture mode, to relaxed and back
   }
   all_complete();
   CHECK(queue.poll() == callbacks);
@@ -213,7 +214,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and a poll inside a 
   CHECK(rounds == 1000);
   CHECK(nested == 0);
   CHECK(queue.pending() == 0);
-  CHECK(RecordingDriver::live_events() == events_before + 1); // the same one, again and again
+  CHECK(RecordingDriver::live_events() == events_before + 1); // the same event each time
 }
 
 TEST_CASE_METHOD(QueueFixture, "a concurrent poll returns at once", "[queue][threads]") {
@@ -329,7 +330,7 @@ TEST_CASE_METHOD(QueueFixture, "the destructor of a queue never waits and still 
     });
     ending.poll();
     all_complete();
-    recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // of stream 1
+    recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // for stream 1
   }
   CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_NOT_READY});
 }
@@ -369,7 +370,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue moves with its callbacks", "[queue]") {
   all_pending();
   CompletionQueue other(context);
   other.when_complete(stream, note());
-  other = std::move(moved); // ends the one that it was
+  other = std::move(moved); // ends the previous queue
   CHECK(results == Results{CUDA_ERROR_NOT_READY});
   all_complete();
   CHECK(other.poll() == 1);
@@ -394,7 +395,7 @@ TEST_CASE_METHOD(QueueFixture, "a default stream can be named only with the queu
     CHECK_THROWS_AS(queue.when_complete(Context(), any, std::move(callback)), InvalidContext);
     CHECK(queue.try_when_complete(Context(), any, std::move(callback)) == CUDA_ERROR_INVALID_CONTEXT);
     CHECK_FALSE(callback.moved_from);
-    CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId"}); // of Context::current
+    CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId"}); // from Context::current
   }
   queue.when_complete(context, any, note());
   CHECK(queue.try_when_complete(context, any, note()) == CUDA_SUCCESS);
@@ -415,7 +416,7 @@ TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions of any thread",
     for (int i = 0; i < count; ++i)
       queue.when_complete(stream, note());
   };
-  std::thread([&] { // threads that go on, with what they keep
+  std::thread([&] { // threads that continue, with the events that they cache
     submit(1);
     std::thread([&] {
       submit(1);
@@ -478,7 +479,7 @@ TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event
 
 TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback", "[queue]") {
   queue.reserve(4);
-  events_before += 4; // the pool's, for as long as the queue lives
+  events_before += 4; // the pool's events, which live as long as the queue
   fail_each_call([&] {
     std::size_t submitted = 0, ran = 0;
     const auto poll = [&] {
@@ -520,7 +521,7 @@ Task await_each(CompletionQueue& queue, std::vector<CUstream> streams, Results& 
     results.push_back(co_await queue.completion(stream));
 }
 
-/// A coroutine that starts at once, and ends with this: one that has thrown does not by itself.
+/// A coroutine that starts immediately. This object destroys it, because it may not end by itself.
 struct OwnedTask {
   struct promise_type {
     OwnedTask get_return_object() noexcept {
@@ -609,7 +610,7 @@ TEST_CASE_METHOD(RecordingFixture,
                  "[queue][threads]") {
   static constexpr std::size_t submitters = 6, pollers = 2, streams = 3, each = 2000;
   CompletionQueue queue(context);
-  struct Line { // one submitter's callbacks for one stream; written inside polls only
+  struct Line { // one submitter's callbacks for one stream; written only in polls
     std::size_t ran = 0;
     bool in_order = true;
   };
@@ -635,7 +636,8 @@ TEST_CASE_METHOD(RecordingFixture,
   for (std::size_t t = 0; t < pollers; ++t)
     running.emplace_back([&] {
       for (int i = 0; ran < submitters * (each + each / 100); ++i) {
-        if (i % 2 == 0) recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // of this thread's
+        // For this thread's stream.
+        if (i % 2 == 0) recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY);
         returned += queue.poll();
         recording.calls();
       }
@@ -654,7 +656,7 @@ TEST_CASE_METHOD(RecordingFixture,
 
 namespace {
 
-/// How a child ended: its exit code, or the negative number of the signal that ended it.
+/// The exit code of a child, or the negative number of the signal that ended it.
 int end_of(pid_t child) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) return -1000;
@@ -667,13 +669,14 @@ TEST_CASE_METHOD(QueueFixture,
                  "pending callbacks run once and in order in a forked child, whatever a poll was doing",
                  "[queue][fork]") {
 #if defined(__SANITIZE_THREAD__)
-  SKIP("in a child forked beside other threads, the thread sanitizer may wait forever to free memory");
+  SKIP("in a child that was forked while other threads ran, the thread sanitizer may wait forever to free "
+       "memory");
 #endif
   static constexpr std::size_t most = 200'000;
   std::vector<std::atomic<int>> times(most);
   std::atomic<std::size_t> submitted{0};
   std::atomic<bool> stop{false};
-  std::atomic<std::size_t> last{0}; // that ran, of the one stream
+  std::atomic<std::size_t> last{0}; // the last callback of the stream that ran
   std::atomic<int> wrong{0};
   std::atomic<CUresult> expected{CUDA_SUCCESS};
   std::thread submitter([&] {
@@ -709,7 +712,7 @@ TEST_CASE_METHOD(QueueFixture,
         if (times[i] > 1) _exit(1);
         missing += times[i] == 0;
       }
-      if (missing > 1) _exit(2); // the one that was being run
+      if (missing > 1) _exit(2); // only the callback that was running may be missing
       _exit(wrong == 0 ? 0 : 3);
     }
     CHECK(end_of(child) == 0);

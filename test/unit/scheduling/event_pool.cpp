@@ -28,11 +28,12 @@ static_assert(std::is_nothrow_move_constructible_v<PooledEvent> &&
               !std::is_copy_constructible_v<PooledEvent>);
 static_assert(std::is_nothrow_move_constructible_v<EventPool> && !std::is_copy_constructible_v<EventPool>);
 static_assert(std::is_nothrow_default_constructible_v<PooledEvent>);
-static_assert(!std::is_invocable_v<decltype(&PooledEvent::detach), PooledEvent&>); // given away by name
+// Handing over needs std::move.
+static_assert(!std::is_invocable_v<decltype(&PooledEvent::detach), PooledEvent&>);
 
 namespace {
 
-constexpr std::size_t kept = 64; // by a thread at most
+constexpr std::size_t kept = 64; // events that a thread caches at most
 
 std::vector<PooledEvent> acquire(EventPool& pool, std::size_t count) {
   std::vector<PooledEvent> leases;
@@ -41,10 +42,10 @@ std::vector<PooledEvent> acquire(EventPool& pool, std::size_t count) {
   return leases;
 }
 
-/// Does it on a thread of its own, from beginning to end.
+/// Runs `work` on a new thread and waits for it.
 void elsewhere(const std::function<void()>& work) { std::thread(work).join(); }
 
-/// A thread that does as it is told, and lives in between.
+/// A thread that runs one piece of work at a time, and stays alive in between.
 class Worker {
 public:
   Worker() = default;
@@ -79,7 +80,7 @@ private:
   std::barrier<> begin_{2}, done_{2};
   std::function<void()> work_;
   bool ended_ = false;
-  std::thread thread_{[this] { loop(); }}; // the last, since it uses the others
+  std::thread thread_{[this] { loop(); }}; // last, because it uses the other members
 };
 
 } // namespace
@@ -234,7 +235,7 @@ TEST_CASE_METHOD(RecordingFixture, "leases move, swap and survive assignment to 
   CHECK_FALSE(b);
   CHECK_FALSE(b.recorded());
   CHECK(a.query());
-  CHECK(pool.counters().idle == 1); // what a had
+  CHECK(pool.counters().idle == 1); // the events of thread a
 }
 
 TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does not come back",
@@ -258,7 +259,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does 
     static_cast<void>(lease.ipc_handle());
     IpcHandle handle;
     CHECK(twin.try_ipc_handle(handle) == CUDA_SUCCESS);
-    PooledEvent moved = std::move(lease); // which keeps the mark
+    PooledEvent moved = std::move(lease); // the mark moves too
     recording.calls();
   }
   CHECK(recording.calls().empty());
@@ -375,7 +376,7 @@ TEST_CASE_METHOD(RecordingFixture, "reserve creates the missing events", "[pool]
 
 namespace {
 
-/// How many events these acquires make, each on its own one of the threads.
+/// The number of events that these acquires create, each on its own thread.
 std::uint64_t created_by(EventPool& pool, Worker* workers, const std::vector<std::size_t>& at_each,
                          std::vector<std::vector<PooledEvent>>& leases) {
   const std::uint64_t before = pool.counters().created;
@@ -401,7 +402,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reservation serves any threads, in any sha
     std::vector<std::vector<PooledEvent>> leases;
     pool.reserve(64);
     CHECK(created_by(pool, workers, at_each, leases) == 0);
-    // Also after what was returned has become what the threads keep for themselves, wherever it was returned.
+    // Also after returned events have become the threads' caches, whichever thread returned them.
     for (std::size_t round = 0; round < 5; ++round) {
       workers[round].run([&] { leases.clear(); });
       CHECK(created_by(pool, workers, at_each, leases) == 0);
@@ -433,12 +434,12 @@ TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a rese
   Worker workers[2];
   pool.reserve(64);
   auto leases = acquire(pool, 64);
-  workers[0].run([&] { leases.resize(32); }); // and has taken room for more
+  workers[0].run([&] { leases.resize(32); }); // and reserves room for more
   workers[0].run([&] {
     for (int i = 0; i < 32; ++i)
       leases.push_back(pool.acquire());
   });
-  workers[1].run([&] { leases.clear(); }); // for which there is room only where it is given up
+  workers[1].run([&] { leases.clear(); }); // the only room for them is the room that is given up
   CHECK(destroy_retired() == 0);
   CHECK(pool.counters().idle == 64);
   leases = acquire(pool, 64);
@@ -497,7 +498,7 @@ TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never create an
         handed_on[t] = pool.acquire();
         leases.clear();
         if (round % 8 == 0) together.arrive_and_wait();
-        if (round % 8 == 0) handed_on[(t + 1) % threads] = PooledEvent(); // returned elsewhere
+        if (round % 8 == 0) handed_on[(t + 1) % threads] = PooledEvent(); // returned on another thread
         if (round % 8 == 0) together.arrive_and_wait();
       }
     });
@@ -510,7 +511,7 @@ TEST_CASE_METHOD(RecordingFixture, "trim ends a reservation", "[pool][reserve]")
   EventPool pool(context);
   Worker worker;
   pool.reserve(40);
-  worker.run([&] { pool.acquire(); }); // and keeps some
+  worker.run([&] { pool.acquire(); }); // and caches some
   pool.trim();
   const std::size_t kept_there = pool.counters().idle;
   REQUIRE(kept_there > 0);
@@ -579,7 +580,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease destroyed at the end of a thread goe
                  "[pool][threads]") {
   EventPool pool(context);
   elsewhere([&] {
-    static thread_local PooledEvent last; // destroyed after what the thread keeps, which is made later
+    static thread_local PooledEvent last; // destroyed after the thread's cache, which is made later
     last = PooledEvent();
     last = pool.acquire();
     { const auto more = acquire(pool, 5); }
@@ -600,7 +601,7 @@ TEST_CASE_METHOD(RecordingFixture, "the destructor of a pool destroys idle event
     CHECK(RecordingDriver::live_events() == events_before + 10);
   }
   CHECK(RecordingDriver::live_events() == events_before);
-  worker.run([&] { // another pool in the same place, and a thread that has known the one before
+  worker.run([&] { // another pool at the same address, and a thread that knew the previous pool
     EventPool pool(context);
     pool.acquire();
     CHECK(pool.counters().created == 1);
@@ -752,7 +753,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease can name the context of a default st
     CHECK_THROWS_AS(lease.record(Context(), any), InvalidContext);
     CHECK(lease.try_record(Context(), any) == CUDA_ERROR_INVALID_CONTEXT);
     CHECK_FALSE(lease.recorded());
-    const Names calls = recording.calls(); // to name the two contexts
+    const Names calls = recording.calls(); // for the names of the two contexts
     CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 0);
     lease.record(context, any);
     CHECK(lease.try_record(context, any) == CUDA_SUCCESS);
@@ -826,14 +827,14 @@ TEST_CASE_METHOD(RecordingFixture, "a timed wait for a lease takes any duration 
   CHECK(lease.try_synchronize_until(system_clock::now() + 1ms) == CUDA_ERROR_NOT_READY);
   CHECK(lease.try_synchronize_for(std::chrono::duration<float, std::milli>(0.5F)) == CUDA_ERROR_NOT_READY);
 
-  // While the work is pending, a wait without an end does not end.
+  // While the work is pending, a wait without a time limit does not end.
   for (const auto& wait : std::vector<std::function<CUresult()>>{
            [&] { return lease.try_synchronize_for(std::chrono::milliseconds::max()); },
            [&] { return lease.try_synchronize_until(system_clock::time_point::max()); }}) {
     CUresult result = CUDA_ERROR_UNKNOWN;
-    std::thread([&] { // the stub's answers are this thread's own
+    std::thread([&] { // the stubs' answers are per thread
       RecordingDriver here;
-      here.fail_call(1'000, CUDA_ERROR_ILLEGAL_ADDRESS); // ends the wait, which asks 1,000 times before
+      here.fail_call(1'000, CUDA_ERROR_ILLEGAL_ADDRESS); // ends the wait after 1,000 queries
       here.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
       result = wait();
     })
@@ -909,7 +910,7 @@ TEST_CASE_METHOD(RecordingFixture,
   }
   destroy_retired();
   for (long left = RecordingDriver::live_events(); left > events; --left)
-    driver.table().cuEventDestroy_v4000(nullptr); // those whose destruction the test has made fail
+    driver.table().cuEventDestroy_v4000(nullptr); // the test has made their destruction fail
 }
 
 TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool ends silently",
@@ -940,7 +941,7 @@ TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool
 
 TEST_CASE_METHOD(RecordingFixture, "no event is lost or returned twice whichever driver call fails",
                  "[pool][fault]") {
-  // A pool that keeps nothing, so that each event's end is told of by destroy_retired().
+  // A pool that caches nothing, so that the destruction of each event is visible through destroy_retired().
   const auto with_pool = [&](const std::function<void(EventPool&)>& use) {
     return [&, use] {
       EventPool pool(context, EventFlags::none, 0);
@@ -974,7 +975,7 @@ TEST_CASE_METHOD(RecordingFixture,
     pool->reserve(3);
     recording.fail_next(failing, CUDA_ERROR_INVALID_VALUE);
     pool.reset();
-    const bool asked = failing == "cuCtxGetId"; // in vain, but each event asks again
+    const bool asked = failing == "cuCtxGetId"; // the query fails, but each event queries again
     CHECK(hooked.take() == (asked ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE));
     CHECK(RecordingDriver::live_events() == events_before + (asked ? 0 : 1));
     if (!asked) driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
@@ -1062,13 +1063,14 @@ TEST_CASE_METHOD(RecordingFixture,
                  "pools and leases end silently in a forked child, even if the parent was busy",
                  "[pool][fork]") {
 #if defined(__SANITIZE_THREAD__)
-  SKIP("in a child forked beside other threads, the thread sanitizer may wait forever to free memory");
+  SKIP("in a child that was forked while other threads ran, the thread sanitizer may wait forever to free "
+       "memory");
 #endif
   EventPool pool(context, EventFlags::none, 10);
   std::atomic<bool> stop = false;
   std::thread busy([&] {
     while (!stop)
-      acquire(pool, 100); // more than it may keep: always in the reserve
+      acquire(pool, 100); // more than the thread may cache, so some are always in the reserve
   });
   for (int i = 0; i < 20; ++i) {
     const pid_t child = fork();

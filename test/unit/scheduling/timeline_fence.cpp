@@ -33,7 +33,7 @@ static_assert(sizeof(TimelineFence) <= 64);
 
 namespace {
 
-/// The stubs write nothing: the test does what the device would.
+/// The stubs write nothing, so the test writes what the device would.
 void complete(const MemoryOperation& write, std::uint64_t value, bool narrow = false) {
   void* const memory = reinterpret_cast<void*>(write.address);
   if (narrow)
@@ -46,7 +46,7 @@ void complete(const MemoryOperation& write, std::uint64_t value, bool narrow = f
 std::atomic<std::uintptr_t> next_context{0x10000};
 
 struct FenceFixture : RecordingFixture {
-  // A context of its own for each test, whose page is therefore new.
+  // A separate context for each test, so that its page is new.
   FenceFixture() {
     borrow_next();
     recording.calls();
@@ -100,7 +100,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal checks the capture status and submits t
   CHECK(write.value == ticket);
   CHECK(write.address % 64 == 0);
   CHECK(write.flags == CU_STREAM_WRITE_VALUE_DEFAULT);
-  CHECK(fence.signal() == ticket + 1); // and the next do not ask for the stream's id
+  CHECK(fence.signal() == ticket + 1); // later signals do not query the stream's id
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWriteValue64"});
   CHECK(recording.memory_operation().address == write.address);
   CHECK(fence.signalled() == ticket + 1);
@@ -119,7 +119,7 @@ TEST_CASE_METHOD(FenceFixture, "reading the progress of a stream makes no driver
   CHECK_FALSE(fence.reached(second));
   CHECK(fence.completed() == first);
   complete(write, second);
-  CHECK(fence.reached(first)); // with a ticket, every earlier one
+  CHECK(fence.reached(first)); // when a ticket is reached, so are all earlier ones
   CHECK(fence.reached(second));
   CHECK_FALSE(fence.reached(second + 1));
   CHECK(fence.wait_for(second, 0ns));
@@ -141,7 +141,7 @@ TEST_CASE_METHOD(FenceFixture, "another stream can wait for a signalled ticket",
   CHECK(wait.value == ticket);
   CHECK(wait.flags == CU_STREAM_WAIT_VALUE_GEQ);
 
-  fence.wait(stream, ticket); // its own stream is in order already
+  fence.wait(stream, ticket); // its own stream is ordered already
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId"});
   fence.wait(stream_handle(2), 0);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
@@ -155,7 +155,7 @@ TEST_CASE_METHOD(FenceFixture, "a later stream with the handle of the fence's st
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   const MemoryOperation write = recording.memory_operation();
-  recording.reuse_streams(); // the fence's is destroyed, and another one gets its handle
+  recording.reuse_streams(); // the fence's stream is destroyed, and another stream gets its handle
   recording.calls();
   fence.wait(stream, ticket);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId", "cuStreamWaitValue64"});
@@ -169,7 +169,7 @@ TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for th
                  "[fence][capture]") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
-  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE); // which that would invalidate
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE); // a query would invalidate the capture
   recording.calls();
   CHECK(fence.try_wait(stream, ticket) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   TimelineFence never_signalled(context, stream);
@@ -179,7 +179,7 @@ TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for th
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "the legacy stream is known by its handle and never asked for its id",
+TEST_CASE_METHOD(FenceFixture, "the legacy stream is recognized by its handle, without a query of its id",
                  "[fence]") {
   for (CUstream const legacy : {CUstream(nullptr), CU_STREAM_LEGACY}) {
     TimelineFence fence(context, legacy);
@@ -224,7 +224,7 @@ TEST_CASE_METHOD(FenceFixture, "a default stream means the one of the fence's ow
   TimelineFence fence(context, nullptr);
   const std::uint64_t ticket = fence.signal();
   recording.calls();
-  fence.wait(CU_STREAM_LEGACY, ticket); // the same stream by another name
+  fence.wait(CU_STREAM_LEGACY, ticket); // the same stream with another name
   fence.wait(CU_STREAM_PER_THREAD, ticket);
   int waits = 0;
   for (const std::string_view call : recording.calls())
@@ -242,7 +242,7 @@ TEST_CASE_METHOD(FenceFixture, "a fence of the per-thread stream belongs to the 
                ContainsSubstring("another stream on each thread"));
     CHECK(fence.signalled() == ticket);
     recording.calls();
-    fence.wait(CU_STREAM_PER_THREAD, ticket); // which is not the fence's own
+    fence.wait(CU_STREAM_PER_THREAD, ticket); // not the fence's own stream
     CHECK(recording.memory_operation().value == ticket);
     CHECK(fence.status() == CUDA_SUCCESS);
   }).join();
@@ -259,7 +259,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal that fails does not bind a fence of the
   std::uint64_t ticket = 0;
   std::thread([&] { ticket = fence.signal(); }).join();
   CHECK(fence.signalled() == ticket);
-  CHECK_THROWS_AS(fence.signal(), InvalidHandle); // now it is that thread's
+  CHECK_THROWS_AS(fence.signal(), InvalidHandle); // the fence now belongs to the other thread
 }
 
 TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a capturing stream and do nothing", "[fence]") {
@@ -274,7 +274,8 @@ TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a capturing stream and do
     for (CUstream const waiting : {stream_handle(2), stream})
       CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { fence.wait(waiting, ticket); }),
                  ContainsSubstring("WaitFlags::external"));
-    CHECK(fence.try_wait(stream_handle(2), 0) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); // also where reached
+    // Even if the ticket is reached.
+    CHECK(fence.try_wait(stream_handle(2), 0) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     CHECK(recording.calls() == Names(4, "cuStreamIsCapturing"));
     CHECK(fence.status() == CUDA_SUCCESS);
     CHECK(fence.signalled() == before);
@@ -331,7 +332,7 @@ TEST_CASE_METHOD(FenceFixture,
   CHECK(std::chrono::steady_clock::now() - start >= 5ms);
   const Names asked = recording.calls();
   CHECK(asked.size() >= 2);
-  CHECK(asked.size() <= 2 * 6); // not more than every millisecond, and once at the end
+  CHECK(asked.size() <= 2 * 6); // at most every millisecond, and once at the end
   CHECK(fence.try_wait_for(ticket, 0ns) == CUDA_ERROR_NOT_READY);
   CHECK(recording.calls() == Names{"cuCtxGetId", "cuStreamIsCapturing"});
   CHECK(fence.try_wait_for(ticket, std::chrono::nanoseconds::min()) == CUDA_ERROR_NOT_READY);
@@ -340,7 +341,7 @@ TEST_CASE_METHOD(FenceFixture,
   CHECK_THROWS_AS(fence.wait_for(ticket, std::chrono::nanoseconds::max()), IllegalAddress);
   CHECK(fence.try_wait_for(ticket, 0ns) == CUDA_ERROR_ILLEGAL_ADDRESS);
   complete(write, ticket);
-  CHECK(fence.wait_for(ticket, 0ns)); // done before the fault is done
+  CHECK(fence.wait_for(ticket, 0ns)); // the ticket was reached before the fault
   recording.fail_nothing();
 
   const std::uint64_t next = fence.signal();
@@ -396,7 +397,7 @@ TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down creatin
     const TimelineFence fence(passing, stream);
     recording.calls();
   }
-  CHECK(fastest() < 10 * alone + 10us); // a look at each would take longer
+  CHECK(fastest() < 10 * alone + 10us); // looking at each page would take longer
 }
 
 TEST_CASE_METHOD(FenceFixture, "an empty fence never reaches the driver", "[fence]") {
@@ -436,7 +437,8 @@ TEST_CASE_METHOD(FenceFixture, "destroying a fence makes no driver call, and its
   CHECK(recording.memory_operation().address != write.address);
   complete(write, ticket);
   TimelineFence third(context, stream);
-  CHECK(third.completed() == ticket); // goes on: a stream may be yet to come to its wait for the old ticket
+  // Numbers continue, because a stream may still have to wait for the old ticket.
+  CHECK(third.completed() == ticket);
   CHECK(third.signal() == ticket + 1);
   CHECK(recording.memory_operation().address == write.address);
 }
@@ -473,7 +475,8 @@ TEST_CASE_METHOD(FenceFixture, "the memory of a context that is gone is not touc
     TimelineFence outliving(context, stream);
     outliving.signal();
     gone = recording.memory_operation().address;
-    recording.reset_contexts(); // the handle is another context's from now on, as of a primary context
+    // From now on another context has the handle, as after a reset of a primary context.
+    recording.reset_contexts();
     CHECK_THROWS_AS(TimelineFence(context, stream), ContextIsDestroyed);
     context = Context::borrow(context.native_handle(), driver);
     TimelineFence fence(context, stream);
@@ -559,9 +562,9 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
 
   constexpr std::uint64_t overflow = std::uint64_t{1} << 32;
   REQUIRE(ticket < overflow);
-  REQUIRE(overflow - ticket <= 1000); // it begins close to it, so that every program comes to it
+  REQUIRE(overflow - ticket <= 1000); // starts close to the overflow, so that every program reaches it
   while (ticket < overflow + 300) {
-    // Two pending, then both complete one by one: every look is right, and none goes back.
+    // Two tickets are pending, then complete one by one. Every reading is right, and none goes backwards.
     const std::uint64_t first = fence.signal(), second = fence.signal();
     REQUIRE(first == ticket + 1);
     REQUIRE(second == ticket + 2);
@@ -579,11 +582,11 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
     ticket = second;
   }
   fence = TimelineFence();
-  TimelineFence next(context, stream); // has the counter of the one before, and its place in the numbers
+  TimelineFence next(context, stream); // has the counter and the numbers of the previous fence
   CHECK(next.completed() == ticket);
 }
 
-TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go back, with 64 bits and with 32",
+TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, with 64 bits and with 32",
                  "[fence][threads]") {
   const bool narrow = GENERATE(false, true);
   recording.memory_operations_64_bit(!narrow);
@@ -591,7 +594,7 @@ TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go back, with 64
   TimelineFence fence(context, stream);
   constexpr std::uint64_t signals = 2000;
   const std::uint64_t last = fence.signalled() + signals;
-  std::uint64_t written = 0; // with the counter, as the work of the stream would be
+  std::uint64_t written = 0; // written together with the counter, as the work of the stream would be
   std::atomic<int> wrong{0};
   std::barrier begin(8);
   std::vector<std::thread> threads;
@@ -608,7 +611,7 @@ TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go back, with 64
         if (i == 1 && fence.status() != CUDA_SUCCESS) ++wrong;
         if (i == 2 && fence.try_wait(stream_handle(3), fence.signalled()) != CUDA_SUCCESS) ++wrong;
         if (i == 3 && fence.try_wait_for(fence.signalled(), 10us) == CUDA_ERROR_INVALID_HANDLE) ++wrong;
-        if (i == 4) { // others come and go
+        if (i == 4) { // other fences are created and destroyed
           TimelineFence passing(context, stream_handle(4));
           const std::uint64_t ticket = passing.signal();
           complete(recording.memory_operation(), ticket, narrow);

@@ -107,3 +107,8 @@ TEST_CASE("the percentiles of a histogram are within 0.4 % of the exact ones") {
   CHECK(histogram.min() == all.front());
   CHECK(histogram.max() == all.back());
 }
+
+TEST_CASE("a single duration of any size is reported exactly") {
+  for (const double duration : {0.0, 0.4, 255.0, 256.0, 257.9, 1e18})
+    CHECK(histogram_of({duration})->percentile(50) == duration);
+}

@@ -39,7 +39,7 @@ struct TimerFixture : RecordingFixture {
   const StageStatistics of(StageId stage) const {
     return timer.report().stages.at(static_cast<std::size_t>(stage));
   }
-  /// The device does not get on.
+  /// The device makes no progress.
   void hold() { recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); }
 };
 
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(TimerFixture, "a full ring queries the device once, records not
   CHECK(of(second).dropped == 1);
 
   recording.fail_nothing();
-  CHECK(timer.open(stream, second)); // which reads back what has completed meanwhile
+  CHECK(timer.open(stream, second)); // this reads back what has completed in the meantime
   timer.close(stream);
   timer.collect();
   CHECK(of(first).count == 8);
@@ -184,7 +184,7 @@ TEST_CASE_METHOD(TimerFixture, "the next poll reports a fault, and earlier resul
   CHECK_THROWS_AS(timer.poll(), IllegalAddress);
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_ILLEGAL_ADDRESS);
   std::size_t spans = 0;
-  CHECK(timer.try_collect(spans) == CUDA_ERROR_ILLEGAL_ADDRESS); // and does not wait forever
+  CHECK(timer.try_collect(spans) == CUDA_ERROR_ILLEGAL_ADDRESS); // does not wait forever
   CHECK(spans == 0);
   CHECK(of(first).count == 1);
   CHECK(of(second).count == 0);
@@ -205,17 +205,18 @@ TEST_CASE_METHOD(RecordingFixture,
   recording.calls();
   timer.open(stream, first);
   Names calls = recording.calls();
-  std::erase_if(calls, [](std::string_view call) { return call.starts_with("cuCtx"); }); // of the creation
+  // From the creation.
+  std::erase_if(calls, [](std::string_view call) { return call.starts_with("cuCtx"); });
   CHECK(calls.front() == "cuStreamIsCapturing");
   calls.erase(calls.begin());
-  // The graph is made an owner once, before it refers to the first event.
+  // The graph becomes an owner once, before it refers to the first event.
   Names first_boundary = boundary;
   first_boundary.insert(first_boundary.begin() + 1, {"cuUserObjectCreate", "cuGraphRetainUserObject"});
   CHECK(calls == first_boundary);
   if (streams_beside == 0) CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
-  if (streams_beside == 1) CHECK(recording.nodes_before() == 1); // what was captured
+  if (streams_beside == 1) CHECK(recording.nodes_before() == 1); // the captured node
   timer.close(stream);
-  if (streams_beside == 1) CHECK(recording.nodes_before() == 2); // and the beginning of the stage
+  if (streams_beside == 1) CHECK(recording.nodes_before() == 2); // and the begin of the stage
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   CHECK_THROWS_AS(timer.open(stream, first), StreamCaptureInvalidated);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
@@ -231,12 +232,12 @@ TEST_CASE_METHOD(TimerFixture,
   const Names calls = recording.calls();
   REQUIRE(calls[calls.size() - 2] == "cuStreamGetCaptureInfo");
   const int asks_for_nodes = static_cast<int>(calls.size()) - 3; // the second boundary needs no user object
-  const auto lossy_query = static_cast<CUresult>(402);           // they are joined by more than plain edges
+  const auto lossy_query = static_cast<CUresult>(402);           // the edges between them are not plain
   recording.fail_call(asks_for_nodes, lossy_query);
   timer.close(stream);
   CHECK(recording.calls().back() == "cuEventRecordWithFlags");
   timer.open(stream, first);
-  CHECK(recording.nodes_before() == 1); // the record in the stream is among what was captured
+  CHECK(recording.nodes_before() == 1); // the record in the stream is one of the captured nodes
   recording.fail_next("cuGraphAddEventRecordNode", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(timer.close(stream), OutOfMemory);
   timer.close(stream);
@@ -261,7 +262,7 @@ TEST_CASE_METHOD(RecordingFixture,
   const long events = RecordingDriver::live_events();
   recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(timer.open(stream, stage), OutOfMemory);
-  CHECK(RecordingDriver::live_events() == events + 1); // whether the graph refers to it is not known
+  CHECK(RecordingDriver::live_events() == events + 1); // the graph may or may not refer to the event
   timer.open(stream, stage);
   timer.close(stream);
 
@@ -288,7 +289,7 @@ TEST_CASE_METHOD(RecordingFixture, "captured stages are forgotten once their gra
     timer.record(event, stream);
     timer.wait(event, stream);
     recording.end_user_objects();
-    timer.try_record(event, stream); // of a capture without stages nothing is kept
+    timer.try_record(event, stream); // a capture without stages keeps nothing
     recording.calls();
   };
   for (int i = 0; i < 10; ++i)
@@ -306,7 +307,8 @@ TEST_CASE_METHOD(RecordingFixture, "captured stages are forgotten once their gra
 TEST_CASE_METHOD(RecordingFixture, "the timers of a context share its side streams") {
   int next_stream = 1;
   const StageTimerOptions options{.events_per_stream = 2};
-  const auto side_streams = [&](StageTimer& timer) { // of four more streams of the timer's
+  // Adds four streams to the timer, and counts the side streams.
+  const auto side_streams = [&](StageTimer& timer) {
     int count = 0;
     for (int i = 0; i < 4; ++i) {
       CUstream const timed = stream_handle(static_cast<std::uintptr_t>(++next_stream));
@@ -323,7 +325,7 @@ TEST_CASE_METHOD(RecordingFixture, "the timers of a context share its side strea
   StageTimer second(context, options), wider(context, {.events_per_stream = 2, .streams_beside = 3});
   CHECK(side_streams(*first) == 2);
   CHECK(side_streams(second) == 0);
-  CHECK(side_streams(wider) == 1); // it asks for three of which two are in use
+  CHECK(side_streams(wider) == 1); // it wants three, and two are in use
 
   const Context other = Context::borrow(context_handle(2), driver);
   StageTimer elsewhere(other, options);
@@ -334,12 +336,12 @@ TEST_CASE_METHOD(RecordingFixture, "the timers of a context share its side strea
   wider = StageTimer(context, options);
   CHECK(side_streams(wider) == 1);
 
-  second = StageTimer(context, options); // which gives back one
+  second = StageTimer(context, options); // this returns one side stream
   recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
-  CHECK_THROWS_AS(second.add_stream(stream), OutOfMemory); // as does a stream that could not be added
+  CHECK_THROWS_AS(second.add_stream(stream), OutOfMemory); // so does a stream that could not be added
   CHECK(side_streams(second) == 1);
 
-  recording.reset_contexts(); // the handle is now that of a new context
+  recording.reset_contexts(); // a new context has the handle now
   {
     StageTimer anew(Context::borrow(context.native_handle(), driver), options);
     CHECK(side_streams(anew) == 2);
@@ -375,7 +377,8 @@ TEST_CASE_METHOD(TimerFixture, "a named context must be the timer's context") {
     CHECK_THAT(refusal<InvalidContext>(call), ContainsSubstring("empty"));
   CHECK(results_of(other) == std::vector(5, CUDA_ERROR_INVALID_HANDLE));
   CHECK(results_of(empty) == std::vector(5, CUDA_ERROR_INVALID_CONTEXT));
-  // Without a context a default stream is the timer's, which another context's event cannot be recorded in.
+  // Without a named context, a default stream means the timer's, and another context's event cannot
+  // be recorded on it.
   for (CUstream const standard : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
     CHECK_THAT(refusal<ContextMismatch>([&] { timer.record(of_other, standard); }),
                ContainsSubstring("another context"));
@@ -421,7 +424,8 @@ TEST_CASE_METHOD(RecordingFixture, "a failing call of a timer is reported and le
     timer.close(stream);
     timer.collect();
   });
-  // Of each of three, its end, or the question before it, was made to fail with each of four errors.
+  // For each of three events, its destruction or the query before it was made to fail with each of
+  // four errors.
   CHECK(RecordingDriver::live_streams() - streams_before == 24);
   event.close();
   events_before = RecordingDriver::live_events();

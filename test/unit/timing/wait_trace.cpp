@@ -9,7 +9,7 @@ namespace {
 
 CUevent event_handle(std::uintptr_t number) { return reinterpret_cast<CUevent>(number); }
 
-/// Two streams, and an event that was recorded on the first one.
+/// Two streams, and an event that was recorded on the first stream.
 struct Trace : WaitTrace {
   CUevent event = event_handle(1);
 

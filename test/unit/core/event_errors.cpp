@@ -87,3 +87,31 @@ TEST_CASE_METHOD(RecordingFixture, "an elapsed time names the first event that i
   recording.fail_nothing();
   recording.calls();
 }
+
+TEST_CASE_METHOD(RecordingFixture, "an error about two contexts names each of them in its place",
+                 "[event][cause]") {
+  const Context other = Context::borrow(context_handle(2), driver);
+  const std::string own_name = "context 0xc001 (device 0)", other_name = "context 0xc002 (device 1)";
+  const DriverEvent shared(context, EventFlags::interprocess), far = DriverEvent(other, EventFlags::timing);
+  DriverEvent start = timed();
+  recording.stream_context(context_handle(2));
+  recording.fail_always("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+
+  const std::string interprocess =
+      "made with EventFlags::interprocess in " + own_name + ", and was to be waited for in " + other_name;
+  CHECK_THAT(refusal<ContextMismatch>([&] { shared.wait(stream); }), ContainsSubstring(interprocess));
+  CHECK_THAT(refusal<ContextMismatch>([&] { shared.wait(other, nullptr); }), ContainsSubstring(interprocess));
+  recording.fail_always("cuCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<ContextMismatch>([&] { shared.wait_context(other); }), ContainsSubstring(interprocess));
+  CHECK_THAT(refusal<ContextMismatch>([&] { start.record_context(other); }),
+             ContainsSubstring("the event is of " + own_name + " and was to be recorded in " + other_name));
+
+  CHECK_THAT(refusal<ContextMismatch>([&] { start.record(stream); }),
+             ContainsSubstring("the event is of " + own_name + " and the stream of " + other_name));
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<ContextMismatch>([&] { start.elapsed_time(far); }),
+             ContainsSubstring("the start event is of " + own_name + " and the end event of " + other_name));
+  recording.fail_nothing();
+  recording.stream_context(context_handle(1));
+  recording.calls();
+}

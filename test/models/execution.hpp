@@ -18,10 +18,10 @@
 // Fences that are seq_cst exchange views with one global view. Data races are found with vector
 // clocks, which the global view does not carry.
 //
-// What is not explored: a load that reads from a store which follows the load in program order of
-// a cycle ("load buffering"). C++ allows it for relaxed operations. Compilers do not produce it for
-// the code that is modelled here, in which each store depends on the load before or is a release.
-// seq_cst operations other than fences are not modelled; the library does not rely on them.
+// Load buffering is not explored: an execution in which a thread performs a relaxed store before an
+// earlier relaxed load. In the code that is modelled here, each store is a release, follows an
+// acquire or a barrier, or depends on the load. seq_cst operations other than fences are not
+// modelled either, and the library does not rely on them.
 #pragma once
 
 #include "task.hpp"
@@ -47,9 +47,9 @@ public:
   bool next();
   /// One of `count` alternatives.
   std::size_t choose(std::size_t count);
-  /// Returns false if an execution has reached the state before. States of the part that repeats
-  /// the last execution are not looked at.
+  /// Returns false if an execution has reached the state before.
   bool reach(const std::string& state);
+  /// Whether the execution still repeats the previous one.
   bool repeating() const noexcept { return at_ < repeated_; }
 
   std::size_t executions() const noexcept { return executions_; }

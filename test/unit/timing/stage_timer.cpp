@@ -503,3 +503,23 @@ TEST_CASE_METHOD(RecordingFixture,
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
   timer = StageTimer();
 }
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a timer keeps at most 256 boundaries in a launch queue, or 512 in a side stream") {
+  const auto [streams_beside, most] = GENERATE(table<std::size_t, long>({{0, 256}, {1, 512}}));
+  StageTimer timer(context, {.events_per_stream = 2048, .streams_beside = streams_beside});
+  const StageId stage = timer.stage("stage");
+  timer.add_stream(stream);
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); // the device does not get on
+  recording.calls();
+  long boundaries = 0;
+  if (timer.open(stream, stage)) ++boundaries;
+  while (boundaries < 1000 && timer.next(stream, stage))
+    ++boundaries;
+  timer.close(stream);
+  ++boundaries;
+  CHECK(boundaries == most);
+  recording.fail_nothing();
+  recording.calls();
+  timer = StageTimer();
+}

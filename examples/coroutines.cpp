@@ -75,7 +75,7 @@ private:
 
 constexpr std::size_t count = 1 << 20; // ints: 4 MiB
 
-/// Fills device memory, and returns how many bytes come back right.
+/// Fills device memory, and returns how many bytes come back correct.
 Task<int> filled(const gpu::Gpu& gpu, cuevent::CompletionQueue& queue, CUstream stream, unsigned char byte) {
   const gpu::DeviceMemory device = gpu.device_memory(count);
   const gpu::PinnedMemory host = gpu.pinned_memory(count);

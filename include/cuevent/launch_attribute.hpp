@@ -14,10 +14,10 @@ enum class EventTrigger {
 };
 
 /// An attribute for cuLaunchKernelEx. The launch records `event` at the point that `trigger`
-/// names. In a captured stream the event forks the capture, as a plain record does. The event must
-/// outlive the launch and belong to the stream's context. Driver attribute:
-/// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. No driver call. Throws EmptyEvent, and NotSupported for
-/// an event with timing or interprocess.
+/// names. In a captured stream, a stream that waits for the event is forked into the capture, as
+/// after a plain record. The event must outlive the launch and belong to the stream's context.
+/// Driver attribute: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. No driver call. Throws EmptyEvent, and
+/// NotSupported for an event with timing or interprocess.
 /// Thread-safety: any thread.
 /// Context: needs none and changes none.
 /// During capture: harmless.

@@ -36,7 +36,7 @@ CUresult check_family(const Context& context, const Record& record) noexcept {
 }
 
 void check_handle(CUevent event, const char* call) {
-  if (event == nullptr) throw InvalidHandle(call, "the CUevent is null");
+  if (event == nullptr) throw InvalidHandle(call, "the CUevent is null: pass a live handle");
 }
 
 } // namespace
@@ -98,8 +98,8 @@ void DriverEvent::record(const Context& context, CUstream stream, RecordFlags fl
   const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
   if (event_ != nullptr) require_same_driver(context, context_, call);
   if (event_ != nullptr && context != context_)
-    throw ContextMismatch(call, ("the event is of " + name_of(context_) +
-                                 ", and the stream was said to be of " + name_of(context) +
+    throw ContextMismatch(call, ("the event belongs to " + name_of(context_) + " and the stream to " +
+                                 name_of(context) +
                                  ": record an event made in that context, and wait() across contexts")
                                     .c_str());
   fail_record(result, stream, flags);
@@ -163,8 +163,8 @@ void DriverEvent::record_context(CUgreenCtx context) {
   const char* const call = "cuGreenCtxRecordEvent";
   const CUresult result = try_record_context(context);
   if (result == CUDA_ERROR_INVALID_HANDLE && event_ != nullptr)
-    throw ContextMismatch(call, ("the event is of " + name_of(context_) +
-                                 " and was to be recorded in a green context of another: make it in that one")
+    throw ContextMismatch(call, ("the event belongs to " + name_of(context_) +
+                                 " and cannot be recorded in a green context of another: make it in that one")
                                     .c_str());
   if (result != CUDA_SUCCESS) fail_context(result, call, nullptr);
 }

@@ -13,7 +13,7 @@ namespace {
 template <class Flags>
 const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
   if (flags == (Flags::external | Flags::external_in_capture))
-    return "external and external_in_capture are alternatives: give one of them";
+    return "external and external_in_capture exclude each other: use one of them";
   const bool known = flags == Flags::none || flags == Flags::external || flags == Flags::external_in_capture;
   return known ? nullptr : unknown_bits;
 }
@@ -48,24 +48,26 @@ std::string name_of(const Driver& driver, CUcontext handle) {
 std::string name_of(const Context& context) { return name_of(context.driver(), context.native_handle()); }
 
 void fail_empty(const char* call, const char* which) {
-  throw EmptyEvent(
-      call,
-      (std::string(which) + " is empty: it was never made, or was moved from, closed or released").c_str());
+  throw EmptyEvent(call, (std::string(which) + " is empty, because it was default-constructed, moved from, "
+                                               "closed or released: make or assign an event first")
+                             .c_str());
 }
 
 void fail_interprocess(const char* call, const std::string& own, const std::string& other) {
-  throw ContextMismatch(call,
-                        ("the event was made with EventFlags::interprocess in " + own +
-                         ", and was to be waited for in " + other +
-                         ", where the driver would crash the process: have a stream of the event's context "
-                         "wait for it, record an event without that flag there, and wait for that one")
-                            .c_str());
+  throw ContextMismatch(
+      call,
+      ("the event was made with EventFlags::interprocess in " + own + ", and a wait for it in " + other +
+       " would crash the process in the driver: let a stream of the event's context wait for "
+       "it, record an event without the flag there, and wait for that event")
+          .c_str());
 }
 
 void require_same_driver(const Context& given, const Context& own, const char* call) {
   require_context(given, call);
   if (given.driver() != own.driver())
-    throw ContextMismatch(call, "the event and the context are of different drivers");
+    throw ContextMismatch(
+        call,
+        "the event and the context belong to different drivers: make the event with the context's driver");
 }
 
 void DriverEvent::fail_create(CUresult result, const Context& context, EventFlags flags) {
@@ -74,8 +76,8 @@ void DriverEvent::fail_create(CUresult result, const Context& context, EventFlag
   const bool contradiction = has(flags, EventFlags::timing) && has(flags, EventFlags::interprocess);
   if (result == CUDA_ERROR_INVALID_VALUE)
     throw InvalidValue(call, contradiction
-                                 ? "an interprocess event cannot have timing: leave one of the two flags out"
-                                 : "EventFlags has unknown bits");
+                                 ? "an interprocess event cannot have timing: remove one of the two flags"
+                                 : "EventFlags has unknown bits: use the enumerators");
   context.driver().fail(result, call);
 }
 
@@ -86,15 +88,14 @@ void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flag
     CUcontext const other = context_of(table(), stream);
     if (other != nullptr && other != context_.native_handle())
       throw ContextMismatch(
-          call, ("the event is of " + name_of(context_) + " and the stream of " +
+          call, ("the event belongs to " + name_of(context_) + " and the stream to " +
                  name_of(context_.driver(), other) +
                  ": record an event made with DriverEvent::for_stream, and wait() across contexts")
                     .c_str());
   }
   if (result == CUDA_ERROR_ILLEGAL_STATE && flags == RecordFlags::external)
-    throw ExternalOutsideCapture(call,
-                                 "the stream is not being captured: leave RecordFlags::external out here");
-  if (const char* const wrong = wrong_with(flags, "RecordFlags has unknown bits");
+    throw ExternalOutsideCapture(call, "the stream is not being captured: remove RecordFlags::external");
+  if (const char* const wrong = wrong_with(flags, "RecordFlags has unknown bits: use the enumerators");
       result == CUDA_ERROR_INVALID_VALUE && wrong != nullptr)
     throw InvalidValue(call, wrong);
   context_.driver().fail(result, call);
@@ -111,10 +112,9 @@ void DriverEvent::fail_wait(CUresult result, CUstream stream, WaitFlags flags, c
       fail_interprocess(call, name_of(context_), name_of(context_.driver(), other));
   }
   if (result == CUDA_ERROR_ILLEGAL_STATE && flags == WaitFlags::external)
-    throw ExternalOutsideCapture(call,
-                                 "the stream is not being captured: leave WaitFlags::external out here");
+    throw ExternalOutsideCapture(call, "the stream is not being captured: remove WaitFlags::external");
   if (result == CUDA_ERROR_INVALID_VALUE) {
-    if (const char* const wrong = wrong_with(flags, "WaitFlags has unknown bits"))
+    if (const char* const wrong = wrong_with(flags, "WaitFlags has unknown bits: use the enumerators"))
       throw InvalidValue(call, wrong);
     fail_recorded_in_capture(call, "the event");
   }
@@ -125,7 +125,7 @@ void DriverEvent::fail_context(CUresult result, const char* call, const Context*
   if (event_ == nullptr) fail_empty(call);
   if (context != nullptr) require_same_driver(*context, context_, call);
   if (result == CUDA_ERROR_INVALID_HANDLE && context != nullptr && *context != context_)
-    throw ContextMismatch(call, ("the event is of " + name_of(context_) + " and was to be recorded in " +
+    throw ContextMismatch(call, ("the event belongs to " + name_of(context_) + " and cannot be recorded in " +
                                  name_of(*context) + ": make it in that context")
                                     .c_str());
   if (result == CUDA_ERROR_INVALID_VALUE) fail_recorded_in_capture(call, "the event");
@@ -159,10 +159,11 @@ void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
             call, (std::string(name) + " was made without timing: make it with EventFlags::timing").c_str());
     if (context_ != end.context_) {
       const bool one_driver = context_.driver() == end.context_.driver();
-      throw ContextMismatch(call, ("the start event is of " + name_of(context_) + " and the end event of " +
-                                   name_of(end.context_) + (one_driver ? "" : " of another driver") +
-                                   ": time between two events of one context")
-                                      .c_str());
+      throw ContextMismatch(call,
+                            ("the start event belongs to " + name_of(context_) + " and the end event to " +
+                             name_of(end.context_) + (one_driver ? "" : " of another driver") +
+                             ": time between two events of one context")
+                                .c_str());
     }
   }
   // The elapsed time from a recorded event to itself is 0. Asking about each event alone therefore

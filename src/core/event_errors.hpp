@@ -17,7 +17,7 @@ std::string name_of(const Context& context);
 
 [[noreturn]] void fail_empty(const char* call, const char* which = "the event");
 
-/// An interprocess event was to be waited for in a context whose streams must not wait for it.
+/// The driver would crash if a stream of `other` waited for the interprocess event.
 [[noreturn]] void fail_interprocess(const char* call, const std::string& own, const std::string& other);
 
 void require_same_driver(const Context& given, const Context& own, const char* call);

@@ -18,26 +18,33 @@ void check(const Context& context, CUresult result, const char* call, const char
 
 void check_event(const Context& context, const DriverEvent& event, const char* call) {
   if (!event)
-    throw EmptyEvent(call, "the event is empty: a graph needs one that exists for as long as it does");
+    throw EmptyEvent(call, "the event is empty: give the graph an event that lives as long as the graph");
   if (context && event.context().driver() != context.driver())
-    throw ContextMismatch(call, "the event is of another driver than the graph: make it with the graph's");
+    throw ContextMismatch(
+        call, "the event and the graph belong to different drivers: make the event with the graph's driver");
 }
 
 void check_not_empty(const Graph& graph, const char* call) {
-  if (!graph) throw InvalidHandle(call, "the graph is empty: it was moved from or released");
+  if (!graph)
+    throw InvalidHandle(
+        call, "the graph is empty, because it was moved from or released: use the object that has it now");
 }
 
 void check_not_empty(const GraphExec& exec, const char* call) {
-  if (!exec) throw InvalidHandle(call, "the GraphExec is empty: it was moved from or released");
+  if (!exec)
+    throw InvalidHandle(
+        call,
+        "the GraphExec is empty, because it was moved from or released: use the object that has it now");
 }
 
 template <class Handle>
 void check_handle(Handle handle, const char* call) {
-  if (handle == nullptr) throw InvalidHandle(call, "the handle is null");
+  if (handle == nullptr) throw InvalidHandle(call, "the handle is null: pass a live handle");
 }
 
-constexpr const char* not_of_this_graph = "the event is of another context than the one it replaces, or the "
-                                          "node is not an event node of this graph";
+constexpr const char* not_of_this_graph =
+    "the event belongs to a different context than the event it replaces, or the node is not an "
+    "event node of this graph: use an event of that context and a node from event_nodes()";
 
 template <class Node>
 Node only_node(const Graph& graph, const std::vector<Node>& nodes, const DriverEvent& event,
@@ -50,9 +57,9 @@ Node only_node(const Graph& graph, const std::vector<Node>& nodes, const DriverE
     found = &node;
   }
   if (found == nullptr)
-    throw NotFound(call,
-                   "no node of the graph has this event: a capture makes a node of an external record or "
-                   "wait only, and set_event() may have given the node another event");
+    throw NotFound(
+        call, "no node of the graph has this event: record or wait with the external flag in the capture, "
+              "or look for the event that set_event() gave the node");
   return *found;
 }
 

@@ -59,25 +59,28 @@ void CompletionQueue::fail_context(CUresult result) const {
   const char* const call = "CompletionQueue::when_complete";
   if (state_ == nullptr) fail(result, call, nullptr);
   if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
-  throw ContextMismatch(call,
-                        "the stream is of another context than the queue: make a queue for each context");
+  throw ContextMismatch(
+      call, "the stream belongs to a different context than the queue: make a queue for each context");
 }
 
 void CompletionQueue::fail(CUresult result, const char* call, CUstream stream) const {
   if (state_ == nullptr)
-    throw InvalidHandle("CompletionQueue", "the queue is empty: it was never made, or was moved from");
+    throw InvalidHandle(
+        "CompletionQueue",
+        "the queue is empty, because it was default-constructed or moved from: make it with a Context");
   const Driver& driver = state_->context().driver();
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     throw StreamCaptureUnsupported(
-        call, "the stream is being captured, and what it is given completes with each launch of the graph: "
-              "submit to the stream that the graph is launched on, after each launch");
+        call, "the stream is being captured, so its work completes with each launch of the graph; the "
+              "capture is still valid: submit after each launch, for the stream of the launch");
   if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
-    throw IllegalState(call, "the queue is being destroyed, and takes no more");
+    throw IllegalState(call,
+                       "the queue is being destroyed and accepts no more callbacks: submit before its end");
   if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
     CUcontext const other = context_of(driver.table(), stream);
     if (other != nullptr && other != state_->context().native_handle())
-      throw ContextMismatch(call,
-                            "the stream is of another context than the queue: make a queue for each context");
+      throw ContextMismatch(
+          call, "the stream belongs to a different context than the queue: make a queue for each context");
   }
   driver.fail(result, call);
 }

@@ -25,7 +25,9 @@ TimedGraph::~TimedGraph() = default;
 TimedGraph StageTimer::instantiate(Graph&& graph) {
   const char* const call = "StageTimer::instantiate";
   State& timer = state();
-  if (!graph) throw InvalidHandle(call, "the graph is empty: it was moved from or released");
+  if (!graph)
+    throw InvalidHandle(
+        call, "the graph is empty, because it was moved from or released: use the object that has it now");
   CapturedStages& captured = timer.captures.of_graph(graph, call);
   for (const CapturedStages::OnStream& each : captured.streams) {
     TimedStream& stream = (*timer.rings)[each.stream];
@@ -79,7 +81,9 @@ void TimedGraph::State::launch_untimed(CUstream stream) {
 }
 
 TimedGraph::State& TimedGraph::state(const char* call) const {
-  if (state_ == nullptr) throw InvalidHandle(call, "the TimedGraph is empty: it was moved from");
+  if (state_ == nullptr)
+    throw InvalidHandle(call,
+                        "the TimedGraph is empty, because it was moved from: use the object that has it now");
   return *state_;
 }
 

@@ -189,7 +189,7 @@ TEST_CASE_METHOD(Fixture, "an exec refuses an event of another context and a nod
   const EventRecordNode node = graph.add_record(event), stranger = other.add_record(event);
   GraphExec exec = graph.instantiate();
   CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), cuevent::InvalidValue);
-  CHECK_THROWS_WITH(exec.set_event(node, std::as_const(theirs)), ContainsSubstring("another context"));
+  CHECK_THROWS_WITH(exec.set_event(node, std::as_const(theirs)), ContainsSubstring("different context"));
   CHECK_THROWS_AS(exec.set_event(stranger, std::as_const(ours)), cuevent::InvalidValue);
   CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), cuevent::InvalidValue);
   CHECK_THROWS_AS(exec.set_event(node, DriverEvent()), cuevent::EmptyEvent);

@@ -166,8 +166,8 @@ TEST_CASE_METHOD(Fixture, "a record on a stream of another context throws and na
   const Stream stream(created);
   DriverEvent event(context);
   CHECK_THROWS_AS(event.record(stream), cuevent::ContextMismatch);
-  CHECK_THROWS_WITH(event.record(stream), ContainsSubstring("the event is of context 0x") &&
-                                              ContainsSubstring("the stream of context 0x") &&
+  CHECK_THROWS_WITH(event.record(stream), ContainsSubstring("the event belongs to context 0x") &&
+                                              ContainsSubstring("the stream to context 0x") &&
                                               ContainsSubstring("(device 0)"));
   CHECK(event.query());
   CHECK(context_stack().empty());

@@ -94,8 +94,8 @@ TEST_CASE_METHOD(Fixture, "a record on a stream of another device throws and nam
   const Stream near(context), far(second);
   DriverEvent ours(context), theirs(second);
   CHECK_THROWS_AS(ours.record(far), cuevent::ContextMismatch);
-  CHECK_THROWS_WITH(ours.record(far), ContainsSubstring("event is of") && ContainsSubstring("(device 0)") &&
-                                          ContainsSubstring("(device 1)"));
+  CHECK_THROWS_WITH(ours.record(far), ContainsSubstring("event belongs to") &&
+                                          ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
   CHECK_THROWS_AS(theirs.record(near), cuevent::ContextMismatch);
   CHECK_THROWS_WITH(theirs.record(near), ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
   CHECK(ours.query());

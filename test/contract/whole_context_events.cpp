@@ -101,7 +101,7 @@ TEST_CASE_METHOD(Fixture, "record_context on another context throws and names bo
   const Context created = Context::create(0, driver);
   DriverEvent event(context, EventFlags::timing);
   CHECK_THROWS_AS(event.record_context(created), cuevent::ContextMismatch);
-  CHECK_THROWS_WITH(event.record_context(created), ContainsSubstring("the event is of context 0x") &&
+  CHECK_THROWS_WITH(event.record_context(created), ContainsSubstring("the event belongs to context 0x") &&
                                                        ContainsSubstring("make it in that context"));
   CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded);
 }
@@ -249,8 +249,8 @@ TEST_CASE_METHOD(Fixture, "a green context refuses to record another context's e
   const Context created = Context::create(0, driver);
   DriverEvent event(created);
   CHECK_THROWS_AS(event.record_context(green), cuevent::ContextMismatch);
-  CHECK_THROWS_WITH(event.record_context(green),
-                    ContainsSubstring("the event is of context 0x") && ContainsSubstring("green context"));
+  CHECK_THROWS_WITH(event.record_context(green), ContainsSubstring("the event belongs to context 0x") &&
+                                                     ContainsSubstring("green context"));
   event.wait_context(green);
   CHECK_THROWS_AS(DriverEvent().record_context(green), cuevent::EmptyEvent);
   CHECK_THROWS_AS(DriverEvent().wait_context(green), cuevent::EmptyEvent);

@@ -485,7 +485,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused record says why if the event can t
   recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(refusal<InvalidValue>(
                  [&] { event.record(stream, RecordFlags::external | RecordFlags::external_in_capture); }),
-             ContainsSubstring("give one of them"));
+             ContainsSubstring("use one of them"));
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a refused wait says why if the event can tell", "[event][cause]") {
@@ -499,7 +499,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused wait says why if the event can tel
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(refusal<InvalidValue>(
                  [&] { event.wait(stream, WaitFlags::external | WaitFlags::external_in_capture); }),
-             ContainsSubstring("give one of them"));
+             ContainsSubstring("use one of them"));
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   CHECK_THAT(refusal<StreamCaptureIsolation>([&] { event.wait(stream); }),
              ContainsSubstring("WaitFlags::external"));

@@ -296,7 +296,7 @@ TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused, and the 
   recording.stream_context(context_handle(2));
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
   const std::string why = refusal<ContextMismatch>([&] { queue.when_complete(stream, note()); });
-  CHECK(why.find("another context than the queue") != std::string::npos);
+  CHECK(why.find("different context than the queue") != std::string::npos);
 }
 
 TEST_CASE_METHOD(QueueFixture, "callbacks can be functions, lambdas and other callables", "[queue]") {
@@ -389,7 +389,7 @@ TEST_CASE_METHOD(QueueFixture, "a default stream can be named only with the queu
     for (const Context& current : {other, Context::current(driver)}) {
       const std::string why =
           refusal<ContextMismatch>([&] { queue.when_complete(current, any, std::move(callback)); });
-      CHECK(why.find("another context than the queue") != std::string::npos);
+      CHECK(why.find("different context than the queue") != std::string::npos);
       CHECK(queue.try_when_complete(current, any, std::move(callback)) == CUDA_ERROR_INVALID_HANDLE);
     }
     CHECK_THROWS_AS(queue.when_complete(Context(), any, std::move(callback)), InvalidContext);

@@ -15,6 +15,7 @@ inline CUresult thrown_by(const std::function<void()>& call) {
     call();
     return CUDA_SUCCESS;
   } catch (const cuevent::DriverError& error) {
+    check_names_call(error);
     return error.result();
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_OUT_OF_MEMORY;

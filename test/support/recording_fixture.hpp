@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -108,6 +110,12 @@ struct RecordingFixture {
   }
 };
 
+/// An error names the call that failed. Its text and its advice have spaces, and the name has none.
+inline void check_names_call(const cuevent::DriverError& error) {
+  INFO(error.what());
+  CHECK(std::string_view(error.call()).find(' ') == std::string_view::npos);
+}
+
 /// The text of the exception that `call` throws. The exception must have exactly this type.
 template <class Exception>
 std::string refusal(const std::function<void()>& call) {
@@ -115,6 +123,7 @@ std::string refusal(const std::function<void()>& call) {
     call();
   } catch (const Exception& error) {
     CHECK(typeid(error) == typeid(Exception));
+    if constexpr (std::is_base_of_v<cuevent::DriverError, Exception>) check_names_call(error);
     return error.what();
   }
   FAIL("nothing was thrown");

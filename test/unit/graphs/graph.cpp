@@ -313,6 +313,70 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
   CHECK_THROWS_AS(GraphExec::borrow(context, nullptr), InvalidHandle);
 }
 
+TEST_CASE_METHOD(RecordingFixture, "a swap exchanges ownership, contexts and kept events", "[graph]") {
+  const Context other = Context::borrow(context_handle(2), driver);
+  {
+    Graph owned(context), borrowed = Graph::borrow(other, graph_handle(2));
+    CUgraph const handle = owned.native_handle();
+    owned.swap(borrowed);
+    CHECK(owned.native_handle() == graph_handle(2));
+    CHECK(owned.context() == other);
+    CHECK(borrowed.native_handle() == handle);
+    CHECK(borrowed.context() == context);
+    recording.calls();
+    owned = Graph::borrow(other, graph_handle(3)); // what was there is only borrowed now
+    CHECK(recording.calls().empty());
+    borrowed = Graph::borrow(other, graph_handle(3));
+    CHECK(recording.calls() == Names{"cuGraphDestroy"});
+  }
+  {
+    GraphExec owned = Graph::borrow(context, graph_handle(1)).instantiate();
+    GraphExec borrowed = GraphExec::borrow(other, exec_handle(2));
+    static_cast<void>(owned.set_event(EventRecordNode(node_handle(1)), DriverEvent(context)));
+    CUgraphExec const handle = owned.native_handle();
+    owned.swap(borrowed);
+    CHECK(owned.native_handle() == exec_handle(2));
+    CHECK(owned.context() == other);
+    CHECK(borrowed.native_handle() == handle);
+    CHECK(borrowed.context() == context);
+    recording.calls();
+    owned = GraphExec::borrow(other, exec_handle(3));
+    CHECK(recording.calls().empty()); // the event went along
+    borrowed = GraphExec::borrow(other, exec_handle(3));
+    CHECK(recording.calls() == Names{"cuGraphExecDestroy", "cuCtxGetId", "cuEventDestroy"});
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "release gives up the context too, and a move takes it along", "[graph]") {
+  Graph graph = Graph::borrow(context, graph_handle(1));
+  Graph moved(std::move(graph));
+  CHECK_FALSE(graph.context());
+  CHECK(moved.context() == context);
+  CHECK(moved.release() == graph_handle(1));
+  CHECK_FALSE(moved.context());
+  GraphExec exec = GraphExec::borrow(context, exec_handle(1));
+  GraphExec taken(std::move(exec));
+  CHECK_FALSE(exec.context());
+  CHECK(taken.context() == context);
+  CHECK(taken.release() == exec_handle(1));
+  CHECK_FALSE(taken.context());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "each node of an exec keeps its own event", "[graph]") {
+  GraphExec exec = Graph::borrow(context, graph_handle(1)).instantiate();
+  std::vector<CUevent> handles;
+  for (std::uintptr_t node = 1; node <= 4; ++node) {
+    DriverEvent event(context);
+    handles.push_back(event.native_handle());
+    CHECK_FALSE(exec.set_event(EventRecordNode(node_handle(node)), std::move(event)));
+  }
+  for (std::uintptr_t node = 4; node >= 1; --node) {
+    const DriverEvent before = exec.set_event(EventRecordNode(node_handle(node)), DriverEvent(context));
+    CHECK(before.native_handle() == handles[node - 1]);
+  }
+  CHECK(RecordingDriver::live_events() == events_before + 4);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "a borrowed graph or exec is never destroyed", "[graph]") {
   {
     Graph graph = Graph::borrow(context, graph_handle(1));

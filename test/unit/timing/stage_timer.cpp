@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/stage_timer.hpp>
 
-#include "../../../src/timing/duration_histogram.hpp"
+#include "overloads.hpp"
 #include "recording_fixture.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <malloc.h>
 #include <optional>
-#include <random>
 #include <type_traits>
 #include <vector>
 
@@ -433,36 +431,95 @@ TEST_CASE_METHOD(RecordingFixture, "a failing call of a timer is reported and le
   events_before = RecordingDriver::live_events();
 }
 
-TEST_CASE("the percentiles of a histogram are within 0.4 % of the exact ones") {
-  std::mt19937_64 random(7);
-  std::lognormal_distribution<double> times(std::log(50'000.0), 2);
-  DurationHistogram histogram;
-  std::vector<double> all;
-  for (int i = 0; i < 10'000; ++i) {
-    all.push_back(times(random));
-    histogram.add(all.back());
-  }
-  std::sort(all.begin(), all.end());
-  for (const double percent : {1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 100.0}) {
-    CAPTURE(percent);
-    const double exact = all[static_cast<std::size_t>(std::ceil(percent * 100)) - 1];
-    CHECK(std::abs(histogram.percentile(percent) - exact) <= 0.004 * exact + 0.5);
-  }
-  CHECK(histogram.count() == all.size());
-  CHECK(histogram.min() == all.front());
-  CHECK(histogram.max() == all.back());
+TEST_CASE_METHOD(TimerFixture, "the non-throwing overloads of a timer return what the others throw") {
+  DriverEvent event(context);
+  std::size_t spans = 0;
+  const auto same = [this](const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
+    return check_overloads(recording, throwing, trying);
+  };
+  const auto check_all = [&](CUresult expected) {
+    CHECK(same([&] { timer.poll(); }, [&] { return timer.try_poll(spans); }) == expected);
+    CHECK(same([&] { timer.collect(); }, [&] { return timer.try_collect(spans); }) == expected);
+    CHECK(timer.try_calibrate() == expected);
+    CHECK(same([&] { timer.record(event, stream); }, [&] { return timer.try_record(event, stream); }) ==
+          expected);
+    CHECK(same([&] { timer.wait(event, stream); }, [&] { return timer.try_wait(event, stream); }) ==
+          expected);
+  };
+  check_all(CUDA_SUCCESS);
+  recording.fail_next("cuEventRecord", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(timer.try_calibrate() == CUDA_ERROR_ILLEGAL_ADDRESS);
+  timer = StageTimer();
+  check_all(CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("a histogram takes any duration") {
-  DurationHistogram histogram;
-  CHECK(histogram.percentile(50) == 0);
-  for (const double time : {0.0, 0.4, 255.0, 256.0, 257.9, 1e18}) {
-    CAPTURE(time);
-    DurationHistogram one;
-    one.add(time);
-    CHECK(one.percentile(50) == time); // the exact time lies between the smallest and the largest
-    histogram.add(time);
+TEST_CASE_METHOD(TimerFixture, "try_poll and try_collect set the number of spans that they read") {
+  std::size_t spans = 7;
+  CHECK(timer.try_poll(spans) == CUDA_SUCCESS);
+  CHECK(spans == 0);
+  timer.open(stream, first);
+  timer.close(stream);
+  CHECK(timer.try_poll(spans) == CUDA_SUCCESS);
+  CHECK(spans == 1);
+  timer.open(stream, first);
+  timer.close(stream);
+  spans = 7;
+  CHECK(timer.try_collect(spans) == CUDA_SUCCESS);
+  CHECK(spans == 1);
+  timer = StageTimer();
+  CHECK(timer.try_poll(spans) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(spans == 0);
+  spans = 7;
+  CHECK(timer.try_collect(spans) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(spans == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "each way to read results frees the captured stages of a graph that is gone") {
+  const auto read = GENERATE(
+      as<std::function<void(StageTimer&)>>{}, [](StageTimer& timer) { timer.poll(); },
+      [](StageTimer& timer) { timer.collect(); },
+      [](StageTimer& timer) {
+        std::size_t spans = 0;
+        timer.try_poll(spans);
+      },
+      [](StageTimer& timer) {
+        std::size_t spans = 0;
+        timer.try_collect(spans);
+      });
+  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
+  const StageId stage = timer.stage("stage");
+  timer.add_stream(stream);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  for (int i = 0; i < 500; ++i) {
+    timer.open(stream, stage);
+    timer.close(stream);
   }
-  CHECK(histogram.percentile(100) > 1e13);
-  CHECK(histogram.count() == 6);
+  recording.end_user_objects();
+  recording.calls();
+  const std::size_t heap = mallinfo2().uordblks; // 0 under a sanitizer
+  read(timer);
+  CHECK((heap == 0 || mallinfo2().uordblks + 10'000 < heap));
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  timer = StageTimer();
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "a timer keeps at most 256 boundaries in a launch queue, or 512 in a side stream") {
+  const auto [streams_beside, most] = GENERATE(table<std::size_t, long>({{0, 256}, {1, 512}}));
+  StageTimer timer(context, {.events_per_stream = 2048, .streams_beside = streams_beside});
+  const StageId stage = timer.stage("stage");
+  timer.add_stream(stream);
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); // the device does not get on
+  recording.calls();
+  long boundaries = 0;
+  if (timer.open(stream, stage)) ++boundaries;
+  while (boundaries < 1000 && timer.next(stream, stage))
+    ++boundaries;
+  timer.close(stream);
+  ++boundaries;
+  CHECK(boundaries == most);
+  recording.fail_nothing();
+  recording.calls();
+  timer = StageTimer();
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The slot of a TimelineFence that changes its owner. Models take_of() in
+// src/scheduling/fence_slots.cpp, and the functions of src/scheduling/timeline_fence.cpp.
+#include "variables.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace model;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
+               release = std::memory_order_release;
+
+struct Orders {
+  std::memory_order give_back = release, take = acquire;
+};
+
+/// One fence signals and ends. The device may not have reached the ticket when another thread wants
+/// the slot.
+struct SlotChangesOwner {
+  Execution& execution;
+  const Orders orders;
+  Atomic in_use{execution, "in_use", 1}, signalled{execution, "signalled", 0},
+      stream_id{execution, "stream_id", 7}, counter{execution, "counter", 0};
+  Atomic submitted{execution, "submitted", 0}; // what the driver has told the device
+
+  SlotChangesOwner(Execution& its, const Orders& used) : execution(its), orders(used) {
+    its.spawn("first fence", first_fence());
+    its.spawn("device", device());
+    its.spawn("second fence", second_fence());
+  }
+  Task<> first_fence() {
+    co_await submitted.store(1, release); // submit_signal()
+    co_await stream_id.store(8, relaxed);
+    co_await signalled.store(1, release);
+    co_await in_use.store(0, orders.give_back); // ~TimelineFence()
+  }
+  Task<> device() {
+    co_await submitted.await(acquire, [](std::int64_t value) { return value == 1; });
+    co_await counter.store(1, release);
+  }
+  Task<> second_fence() {
+    const std::int64_t taken = co_await in_use.load(orders.take); // take_of()
+    if (taken != 0) co_return;
+    const std::int64_t completed = co_await counter.load(acquire);
+    const std::int64_t newest = co_await signalled.load(relaxed);
+    if (completed < newest) co_return;
+    execution.check(completed == 1, "the slot is taken before its last ticket is reached");
+    co_await signalled.store(completed, relaxed);
+    co_await stream_id.store(0, relaxed);
+    co_await in_use.store(1, relaxed);
+  }
+  void finish() {
+    const bool taken = in_use.last() == 1;
+    execution.check(!taken || stream_id.last() == 0, "the second fence has the first one's stream");
+  }
+};
+
+} // namespace
+
+TEST_CASE("a fence takes a slot only after the last ticket of the slot is reached", "[models]") {
+  CHECK(explore<SlotChangesOwner>(Orders{}).violation == "");
+}
+
+TEST_CASE("the checker finds each weak memory order of the fence's slot", "[models]") {
+  const std::string early = "the slot is taken before its last ticket";
+  CHECK_THAT(explore<SlotChangesOwner>(Orders{.give_back = relaxed}).violation, StartsWith(early));
+  CHECK_THAT(explore<SlotChangesOwner>(Orders{.take = relaxed}).violation, StartsWith(early));
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// The timed waits for an event and for a fence, on a clock that the test moves.
+#include <cuevent/driver_event.hpp>
+#include <cuevent/timeline_fence.hpp>
+
+#include "recording_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <chrono>
+#include <string_view>
+#include <vector>
+
+using namespace cuevent;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr long long us = 1'000, ms = 1'000'000;
+
+struct Clock {
+  long long now = 0;
+  long long look = 0;            // ns that a look at the clock takes
+  std::vector<long long> asked;  // when the driver was asked
+  std::vector<long long> pauses; // how long
+  CUresult answer = CUDA_SUCCESS;
+};
+Clock clock;
+
+CUresult query(CUevent) {
+  clock.asked.push_back(clock.now);
+  return CUDA_ERROR_NOT_READY;
+}
+CUresult is_capturing(CUstream, CUstreamCaptureStatus* status) {
+  clock.asked.push_back(clock.now);
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return clock.answer;
+}
+long long look() { return clock.now += clock.look; }
+void pause(long long nanoseconds) {
+  clock.pauses.push_back(nanoseconds);
+  clock.now += nanoseconds;
+}
+
+CUresult get_proc_address(const char* name, void** function, int version, cuuint64_t flags,
+                          CUdriverProcAddressQueryResult* status) {
+  const CUresult result = test::RecordingDriver::get_proc_address(name, function, version, flags, status);
+  const std::string_view asked = name;
+  void* const other = asked == "cuEventQuery"          ? reinterpret_cast<void*>(query)
+                      : asked == "cuStreamIsCapturing" ? reinterpret_cast<void*>(is_capturing)
+                      : asked == "cueventClockNow"     ? reinterpret_cast<void*>(look)
+                      : asked == "cueventPause"        ? reinterpret_cast<void*>(pause)
+                                                       : nullptr;
+  if (other == nullptr) return result;
+  *function = other;
+  *status = CU_GET_PROC_ADDRESS_SUCCESS;
+  return CUDA_SUCCESS;
+}
+
+struct WaitFixture : test::RecordingFixture {
+  Context waiting = Context::borrow(test::context_handle(0x7000), Driver(get_proc_address));
+  long long start = 0;
+
+  /// From here on the test looks at the clock.
+  void begin(long long a_look_takes) {
+    clock = Clock();
+    clock.now = start = 123 * ms;
+    clock.look = a_look_takes;
+  }
+  long long waited() const { return clock.now - start; }
+};
+
+} // namespace
+
+TEST_CASE_METHOD(WaitFixture, "a wait for an event queries, backs off, and ends with a query at its end",
+                 "[event][time_limit]") {
+  const DriverEvent event(waiting);
+  begin(10 * us);
+  CHECK(event.try_synchronize_for(5ms) == CUDA_ERROR_NOT_READY);
+  // The last look is at the end, and the pause before it lasted until then.
+  CHECK(waited() == 5 * ms + 10 * us + 10 * us);
+  CHECK(clock.asked.front() == start + 10 * us);
+  CHECK(clock.asked.back() == start + 5 * ms + 10 * us);
+  // Spins and yields look every 10 us. The first pause is a tenth of the time waited, 1 ms.
+  CHECK(clock.asked[99] == start + 1000 * us);
+  CHECK(clock.asked[100] == start + 1110 * us);
+  REQUIRE(clock.pauses.size() > 2);
+  CHECK(clock.pauses.front() == 100 * us);
+  CHECK(clock.pauses[1] == 111 * us);
+}
+
+TEST_CASE_METHOD(WaitFixture, "a wait for an event without time queries once", "[event][time_limit]") {
+  const DriverEvent event(waiting);
+  begin(1);
+  CHECK(event.try_synchronize_for(0ns) == CUDA_ERROR_NOT_READY);
+  CHECK(clock.asked.size() == 1);
+  CHECK(clock.pauses.empty());
+  begin(1);
+  CHECK(event.try_synchronize_for(1ns) == CUDA_ERROR_NOT_READY);
+  CHECK(clock.asked.size() == 1);
+}
+
+TEST_CASE_METHOD(WaitFixture, "a wait for a ticket asks the driver every millisecond and at its end",
+                 "[fence][time_limit]") {
+  TimelineFence fence(waiting, stream);
+  const std::uint64_t ticket = fence.signal();
+  begin(0);
+  CHECK(fence.try_wait_for(ticket, 5ms) == CUDA_ERROR_NOT_READY);
+  CHECK(waited() == 5 * ms);
+  REQUIRE(clock.asked.size() >= 4);
+  CHECK(clock.asked.front() == start + ms);
+  CHECK(clock.asked.back() == start + 5 * ms);
+  for (std::size_t i = 2; i < clock.asked.size(); ++i)
+    CHECK(clock.asked[i - 1] - clock.asked[i - 2] >= ms);
+  // The clock stands still in spins and yields, so the wait pauses for 1 us each time.
+  CHECK(clock.pauses[0] == us);
+  CHECK(clock.pauses[999] == us);
+  CHECK(clock.pauses[1000] == 100 * us);
+  recording.calls();
+}
+
+TEST_CASE_METHOD(WaitFixture, "a wait for a ticket does not pause while its clock moves",
+                 "[fence][time_limit]") {
+  TimelineFence fence(waiting, stream);
+  const std::uint64_t ticket = fence.signal();
+  begin(us);
+  CHECK(fence.try_wait_for(ticket, 900us) == CUDA_ERROR_NOT_READY);
+  CHECK(clock.pauses.empty());
+  CHECK(clock.asked.size() == 1);
+  recording.calls();
+}
+
+TEST_CASE_METHOD(WaitFixture, "a wait for a ticket notices a fault within a millisecond",
+                 "[fence][time_limit]") {
+  TimelineFence fence(waiting, stream);
+  const std::uint64_t ticket = fence.signal();
+  begin(0);
+  clock.answer = CUDA_ERROR_ILLEGAL_ADDRESS;
+  CHECK(fence.try_wait_for(ticket, 5ms) == CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(waited() == ms);
+  begin(0);
+  clock.answer = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  CHECK(fence.try_wait_for(ticket, 2ms) == CUDA_ERROR_NOT_READY);
+  CHECK(waited() == 2 * ms);
+  recording.calls();
+}

@@ -14,24 +14,19 @@ struct Letter {
 
 constexpr Letter letters[] = {
 #define LETTER(letter, name) {letter, name, #name},
-    LETTER('.', CUDA_SUCCESS)
-    LETTER('n', CUDA_ERROR_NOT_READY)
-    LETTER('v', CUDA_ERROR_INVALID_VALUE)
-    LETTER('h', CUDA_ERROR_INVALID_HANDLE)
-    LETTER('c', CUDA_ERROR_INVALID_CONTEXT)
-    LETTER('s', CUDA_ERROR_ILLEGAL_STATE)
-    LETTER('u', CUDA_ERROR_NOT_SUPPORTED)
-    LETTER('d', CUDA_ERROR_CONTEXT_IS_DESTROYED)
-    LETTER('p', CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
-    LETTER('U', CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-    LETTER('I', CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
-    LETTER('M', CUDA_ERROR_STREAM_CAPTURE_MERGE)
-    LETTER('A', CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
-    LETTER('J', CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
-    LETTER('O', CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
-    LETTER('L', CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
-    LETTER('E', CUDA_ERROR_CAPTURED_EVENT)
-    LETTER('W', CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+    LETTER('.', CUDA_SUCCESS) LETTER('n', CUDA_ERROR_NOT_READY) LETTER('v', CUDA_ERROR_INVALID_VALUE)
+        LETTER('h', CUDA_ERROR_INVALID_HANDLE) LETTER('c', CUDA_ERROR_INVALID_CONTEXT)
+            LETTER('s', CUDA_ERROR_ILLEGAL_STATE) LETTER('u', CUDA_ERROR_NOT_SUPPORTED)
+                LETTER('d', CUDA_ERROR_CONTEXT_IS_DESTROYED) LETTER('p', CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+                    LETTER('U', CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+                        LETTER('I', CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+                            LETTER('M', CUDA_ERROR_STREAM_CAPTURE_MERGE)
+                                LETTER('A', CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
+                                    LETTER('J', CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+                                        LETTER('O', CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
+                                            LETTER('L', CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+                                                LETTER('E', CUDA_ERROR_CAPTURED_EVENT)
+                                                    LETTER('W', CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
 #undef LETTER
 };
 
@@ -71,8 +66,8 @@ std::vector<std::string> split_answers(std::string_view all) {
     const bool in_brackets = !answers.empty() && (answers.back().find('(') != std::string::npos) &&
                              (answers.back().find(')') == std::string::npos);
     const bool in_an_end = !answers.empty() && answers.back().front() == '<';
-    const bool goes_on = std::isdigit(static_cast<unsigned char>(letter)) != 0 || letter == '(' ||
-                         letter == after_opening;
+    const bool goes_on =
+        std::isdigit(static_cast<unsigned char>(letter)) != 0 || letter == '(' || letter == after_opening;
     if (!answers.empty() && (goes_on || in_brackets || in_an_end))
       answers.back() += letter;
     else

@@ -11,9 +11,10 @@
 
 namespace conformance {
 
-inline constexpr char left_out = '-';     ///< the call was not made: an object is missing, or the call could hang
-inline constexpr char after_opening = '!'; ///< follows the answer of a call that returned only after the watchdog
-                                           ///< had opened all gates
+inline constexpr char left_out = '-'; ///< the call was not made: an object is missing, or the call could hang
+inline constexpr char after_opening =
+    '!'; ///< follows the answer of a call that returned only after the watchdog
+         ///< had opened all gates
 
 std::string short_form(CUresult);
 std::string long_form(std::string_view answer); ///< `.3` becomes "CUDA_SUCCESS, 3"

@@ -15,7 +15,8 @@ constexpr std::size_t program_length = 60;
 
 class Generator {
 public:
-  explicit Generator(std::uint64_t seed) : random_(seed), theme_(static_cast<Theme>(random_.below(3))) {}
+  explicit Generator(std::uint64_t seed)
+      : wide_(seed >= first_wide_seed), random_(seed), theme_(static_cast<Theme>(random_.below(3))) {}
 
   Program generate() {
     prepare();
@@ -35,7 +36,7 @@ private:
     program_.push_back(call);
   }
   void choose_thread() {
-    if (random_.percent(20)) thread_ = static_cast<int>(random_.below(2));
+    if (random_.percent(20)) thread_ = any_of(threads());
   }
 
   // A few objects of each context, so that the draws have something to work with.
@@ -51,7 +52,12 @@ private:
     create_event();
     create_stream();
     if (random_.percent(50)) create_stream();
-    thread_ = static_cast<int>(random_.below(2));
+    if (wide_) {
+      thread_ = 2;
+      make_current(green_context);
+      create_stream();
+    }
+    thread_ = any_of(threads());
     if (theme_ == Theme::work) {
       close_gate(stream());
       close_gate(stream());
@@ -110,6 +116,8 @@ private:
   int graph() { return slot(graphs_, graph_slots); }
   int exec() { return slot(execs_, exec_slots); }
   int gate() { return static_cast<int>(random_.below(gate_slots)); }
+  int threads() const { return wide_ ? 3 : 2; }
+  int any_context() { return any_of(wide_ ? 3 : 2); }
   int any_of(int slots) { return static_cast<int>(random_.below(static_cast<unsigned>(slots))); }
   static void note(unsigned& known, int slot) { known |= 1u << slot; }
   static void forget(unsigned& known, int slot) {
@@ -162,10 +170,9 @@ private:
   }
   unsigned capture_mode() {
     if (random_.percent(2)) return 3;
-    return random_.one_of({unsigned{CU_STREAM_CAPTURE_MODE_GLOBAL},
-                           unsigned{CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
-                           unsigned{CU_STREAM_CAPTURE_MODE_RELAXED},
-                           unsigned{CU_STREAM_CAPTURE_MODE_RELAXED}});
+    return random_.one_of(
+        {unsigned{CU_STREAM_CAPTURE_MODE_GLOBAL}, unsigned{CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
+         unsigned{CU_STREAM_CAPTURE_MODE_RELAXED}, unsigned{CU_STREAM_CAPTURE_MODE_RELAXED}});
   }
 
   void begin_capture() {
@@ -176,8 +183,7 @@ private:
     capture_thread_[origin] = thread_;
   }
   void end_capture() {
-    const int origin =
-        capturing_ != 0 && random_.percent(90) ? slot_or_null(capturing_) : stream();
+    const int origin = capturing_ != 0 && random_.percent(90) ? slot_or_null(capturing_) : stream();
     const int chosen = empty_slot(graphs_, graph_slots);
     if (origin >= 0 && capturing_ >> origin & 1 && random_.percent(85)) thread_ = capture_thread_[origin];
     add({Op::streamEndCapture, {chosen, origin}});
@@ -192,7 +198,15 @@ private:
     if (random_.percent(3)) flags = 0x10;
     add({Op::streamWaitValue, {where, gate()}, flags});
   }
+  void launch_kernel() {
+    if (random_.percent(40)) return add({Op::kernelLaunch, {stream()}});
+    const int where = stream();
+    const int chosen = event_to_record(where);
+    const unsigned flags = random_.percent(8) ? random_.one_of({0x1u, 0x100u}) : 0;
+    add({Op::kernelLaunchWithEvent, {where, chosen, any_of(2)}, flags});
+  }
   void memory_operation() {
+    if (wide_ && random_.percent(35)) return launch_kernel();
     if (random_.percent(50)) {
       close_gate(stream());
     } else {
@@ -217,6 +231,7 @@ private:
     }
   }
   void graph_call() {
+    if (wide_ && execs_ != 0 && random_.percent(20)) return add({Op::graphExecUpdate, {exec(), graph()}});
     const unsigned kind = random_.below(26);
     if (kind < 3 || graphs_ == 0) {
       const int chosen = empty_slot(graphs_, graph_slots);
@@ -232,9 +247,11 @@ private:
     } else if (kind < 20) {
       add({Op::graphLaunch, {exec(), stream()}});
     } else if (kind < 23) {
-      add({random_.one_of({Op::graphExecEventRecordNodeSetEvent, Op::graphExecEventWaitNodeSetEvent}), {exec(), any_of(3), event()}});
+      add({random_.one_of({Op::graphExecEventRecordNodeSetEvent, Op::graphExecEventWaitNodeSetEvent}),
+           {exec(), any_of(3), event()}});
     } else if (kind < 24) {
-      add({random_.one_of({Op::graphEventRecordNodeSetEvent, Op::graphEventWaitNodeSetEvent}), {graph(), any_of(3), event()}});
+      add({random_.one_of({Op::graphEventRecordNodeSetEvent, Op::graphEventWaitNodeSetEvent}),
+           {graph(), any_of(3), event()}});
     } else if (kind < 25) {
       const int gone = graph();
       add({Op::graphDestroy, {gone}});
@@ -248,7 +265,7 @@ private:
 
   void context_call() {
     const unsigned kind = random_.below(11);
-    const int context = any_of(context_slots);
+    const int context = any_context();
     if (kind < 4)
       make_current(random_.percent(12) ? no_object : context);
     else if (kind < 5)
@@ -391,6 +408,7 @@ private:
     }
   }
 
+  bool wide_;
   RandomNumbers random_;
   Theme theme_;
   Program program_;

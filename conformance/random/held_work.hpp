@@ -30,14 +30,14 @@ public:
   /// What work that is submitted to the lane next is behind.
   Gates next(const Lane& lane) const {
     const Context& home = contexts_[lane.context];
-    Gates gates = lane.behind | home.barrier;
+    Gates gates = lane.behind | barrier(lane.context);
     if (lane.legacy) gates |= home.blocking;
     if (lane.blocking) gates |= home.legacy;
     return gates & closed_;
   }
   /// What the end of the work is behind that was submitted to the lane so far.
   Gates unfinished(const Lane& lane) const {
-    return lane.legacy ? next(lane) : (lane.behind | contexts_[lane.context].barrier) & closed_;
+    return lane.legacy ? next(lane) : (lane.behind | barrier(lane.context)) & closed_;
   }
   void submit(Lane& lane, Gates behind) {
     Context& home = contexts_[lane.context];
@@ -52,12 +52,20 @@ public:
     contexts_[context].barrier |= gates;
     contexts_[context].all |= gates;
   }
-  Gates all(int context) const { return contexts_[context].all & closed_; }
+  /// All work of the context. The streams of a green context count as those of the primary one, too.
+  Gates all(int context) const {
+    const Gates green = context == primary_context ? contexts_[green_context].all : 0;
+    return (contexts_[context].all | green) & closed_;
+  }
 
 private:
   struct Context {
     Gates barrier = 0, legacy = 0, blocking = 0, all = 0;
   };
+  Gates barrier(int context) const {
+    const Gates primary = context == green_context ? contexts_[primary_context].barrier : 0;
+    return contexts_[context].barrier | primary;
+  }
   Gates closed_ = (1u << gate_slots) - 1;
   Context contexts_[context_slots];
 };

@@ -14,7 +14,8 @@ CUdeviceptr address(const unsigned* word) { return reinterpret_cast<CUdeviceptr>
 
 void must(CUresult result, const char* what) {
   if (result != CUDA_SUCCESS)
-    throw transcript::LoadFailure(std::string(what) + ": CUresult " + std::to_string(static_cast<int>(result)));
+    throw transcript::LoadFailure(std::string(what) + ": CUresult " +
+                                  std::to_string(static_cast<int>(result)));
 }
 
 std::string with(CUresult result, unsigned long long value) {
@@ -41,6 +42,8 @@ Interpreter::Interpreter(const Api& api, Watchdog& watchdog) : cu_(api), watchdo
 }
 
 void Interpreter::run(const Program& program, const std::function<void(const std::string&)>& sink) {
+  if (std::any_of(program.begin(), program.end(), [](const Call& call) { return call.thread == 2; }))
+    prepare_wide_programs();
   std::fill(words_, words_ + word_count, 0u);
   held_.reset();
   timeouts_ = 0;
@@ -116,6 +119,12 @@ bool Interpreter::exists(const Call& call) const {
     return graph(b);
   case Op::graphLaunch:
     return exec(a) && stream(b);
+  case Op::graphExecUpdate:
+    return exec(a) && graph(b);
+  case Op::kernelLaunch:
+    return stream(a);
+  case Op::kernelLaunchWithEvent:
+    return stream(a) && event(b);
   case Op::graphExecDestroy:
     return exec(a);
   case Op::graphExecEventRecordNodeSetEvent:
@@ -138,10 +147,11 @@ bool Interpreter::exists(const Call& call) const {
 std::string Interpreter::answer(const Call& call) {
   if (call.op <= Op::eventElapsedTime) return event_call(call);
   if (call.op <= Op::streamGetCtx) return stream_call(call);
-  if (call.op <= Op::streamWaitValue || call.op >= Op::open) return memory_call(call);
+  if (call.op <= Op::streamWaitValue || call.op == Op::open || call.op == Op::read) return memory_call(call);
   if (call.op <= Op::exchangeMode) return capture_call(call);
   if (call.op <= Op::ctxWaitEvent) return context_call(call);
   if (call.op <= Op::graphEventWaitNodeSetEvent) return graph_call(call);
+  if (call.op == Op::kernelLaunch || call.op == Op::kernelLaunchWithEvent) return launch_kernel(call);
   return exec_call(call);
 }
 
@@ -306,7 +316,8 @@ std::string Interpreter::stream_call(const Call& call) {
   default: {
     CUcontext context = nullptr;
     const CUresult result = cu_.StreamGetCtx(handle, &context);
-    return with(result, static_cast<unsigned>(std::find(contexts_, contexts_ + context_slots, context) - contexts_));
+    return with(result,
+                static_cast<unsigned>(std::find(contexts_, contexts_ + context_slots, context) - contexts_));
   }
   }
 }

@@ -91,6 +91,10 @@ private:
   std::string instantiate(const Call&);
   std::string launch(const Call&);
   std::string add_node(const Call&);
+  std::string update(const Call&);
+  std::vector<Node> steps_of(const std::vector<CUgraphNode>&) const;
+  std::string launch_kernel(const Call&);
+  void prepare_wide_programs();
 
   bool exists(const Call&) const;
   CUevent event_handle(int slot) const { return slot == no_object ? nullptr : events_[slot]->handle; }
@@ -112,7 +116,8 @@ private:
   Watchdog& watchdog_;
   Actors actors_;
   CUcontext contexts_[context_slots] = {};
-  unsigned* words_ = nullptr; ///< the gates, then the words that programs write
+  CUfunction kernels_[context_slots] = {}; ///< of wide programs; a kernel belongs to a context
+  unsigned* words_ = nullptr;              ///< the gates, then the words that programs write
 
   HeldWork held_;
   int current_[thread_slots];
@@ -122,7 +127,7 @@ private:
   Stream streams_[stream_slots];
   Graph graphs_[graph_slots];
   Exec execs_[exec_slots];
-  std::map<CUgraphNode, Node> nodes_;
+  std::map<CUgraphNode, Node> nodes_; ///< of all graphs and captures
   unsigned graph_numbers_ = 0;
   bool clean_ = true;
   unsigned timeouts_ = 0;

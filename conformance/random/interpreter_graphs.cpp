@@ -52,9 +52,9 @@ std::string Interpreter::capture_call(const Call& call) {
     std::size_t count = 0;
     const bool info = call.op == Op::streamGetCaptureInfo;
     const CUstream stream = stream_handle(slot);
-    const CUresult result =
-        info ? cu_.StreamGetCaptureInfo(stream, &status, nullptr, nullptr, &newest, &count)
-             : cu_.StreamIsCapturing(stream, &status);
+    const CUresult result = info
+                                ? cu_.StreamGetCaptureInfo(stream, &status, nullptr, nullptr, &newest, &count)
+                                : cu_.StreamIsCapturing(stream, &status);
     if (result != CUDA_SUCCESS) return short_form(result);
     const std::string text = short_form(result) + std::to_string(static_cast<int>(status));
     return info && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? text + ":" + std::to_string(count) : text;
@@ -123,6 +123,32 @@ std::string Interpreter::graph_call(const Call& call) {
   }
 }
 
+std::vector<Interpreter::Node> Interpreter::steps_of(const std::vector<CUgraphNode>& nodes) const {
+  std::vector<Node> steps;
+  for (const CUgraphNode node : nodes) {
+    const auto known = nodes_.find(node);
+    Node step = known != nodes_.end() ? known->second : Node{};
+    std::size_t count = 0;
+    cu_.GraphNodeGetDependencies(node, nullptr, &count);
+    std::vector<CUgraphNode> before(count);
+    if (count != 0) cu_.GraphNodeGetDependencies(node, before.data(), &count);
+    for (const CUgraphNode one : before)
+      step.after.push_back(
+          static_cast<std::size_t>(std::find(nodes.begin(), nodes.end(), one) - nodes.begin()));
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+std::string Interpreter::update(const Call& call) {
+  const auto& [slot, graph_slot, unused] = call.arguments;
+  if (cu_.GraphExecUpdate == nullptr) return not_made;
+  CUgraphExecUpdateResultInfo info{};
+  const CUresult result = cu_.GraphExecUpdate(execs_[slot].handle, graphs_[graph_slot].handle, &info);
+  if (result == CUDA_SUCCESS) execs_[slot].steps = steps_of(graphs_[graph_slot].nodes);
+  return short_form(result) + std::to_string(static_cast<int>(info.result));
+}
+
 std::string Interpreter::instantiate(const Call& call) {
   const auto& [slot, graph_slot, unused] = call.arguments;
   if (slot == no_object || execs_[slot].handle != nullptr) return not_made;
@@ -132,17 +158,7 @@ std::string Interpreter::instantiate(const Call& call) {
   if (result != CUDA_SUCCESS) return short_form(result);
   exec.graph = graph.number;
   exec.nodes = graph.nodes;
-  for (const CUgraphNode node : graph.nodes) {
-    Node step = nodes_[node];
-    std::size_t count = 0;
-    cu_.GraphNodeGetDependencies(node, nullptr, &count);
-    std::vector<CUgraphNode> before(count);
-    if (count != 0) cu_.GraphNodeGetDependencies(node, before.data(), &count);
-    for (const CUgraphNode one : before)
-      step.after.push_back(static_cast<std::size_t>(std::find(graph.nodes.begin(), graph.nodes.end(), one) -
-                                                    graph.nodes.begin()));
-    exec.steps.push_back(std::move(step));
-  }
+  exec.steps = steps_of(graph.nodes);
   execs_[slot] = std::move(exec);
   return short_form(result);
 }
@@ -182,6 +198,8 @@ std::string Interpreter::exec_call(const Call& call) {
     return instantiate(call);
   case Op::graphLaunch:
     return launch(call);
+  case Op::graphExecUpdate:
+    return update(call);
   case Op::graphExecDestroy: {
     const CUresult result = cu_.GraphExecDestroy(execs_[slot].handle);
     if (result == CUDA_SUCCESS) execs_[slot] = {};

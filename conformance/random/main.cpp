@@ -34,12 +34,16 @@ int main(int argc, char** argv) {
       seeds = parse_seeds(word);
   }
   if (!seeds || options.jobs < 1) {
-    std::fprintf(stderr, "usage: %s [--driver=LIBRARY] [--jobs=N] [--seconds=LIMIT] [--show] SEEDS\n  SEEDS: N for 1-N, or A-B\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s [--driver=LIBRARY] [--jobs=N] [--seconds=LIMIT] [--show] SEEDS\n  SEEDS: N for "
+                 "1-N, or A-B\n",
+                 argv[0]);
     return 2;
   }
   if (show) {
     for (std::uint64_t seed = seeds->first; seed <= seeds->last; ++seed)
-      std::printf("# seed %llu\n%s", static_cast<unsigned long long>(seed), text_of(program_of(seed)).c_str());
+      std::printf("# seed %llu\n%s", static_cast<unsigned long long>(seed),
+                  text_of(program_of(seed)).c_str());
     return 0;
   }
   options.seeds = *seeds;

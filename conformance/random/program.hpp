@@ -9,7 +9,10 @@
 namespace conformance {
 
 inline constexpr int thread_slots = 3;
-inline constexpr int context_slots = 2; // 0: the primary context of the device, 1: a created one
+inline constexpr int context_slots = 3;
+inline constexpr int primary_context = 0; // of device 0, as all of them
+inline constexpr int created_context = 1;
+inline constexpr int green_context = 2;
 inline constexpr int stream_slots = 6;
 inline constexpr int event_slots = 8;
 inline constexpr int graph_slots = 4;
@@ -43,6 +46,9 @@ std::string text_of(const Program&); ///< one call a line
 std::uint64_t fingerprint(const Program&);
 
 /// The program of a seed. A seed means the same program forever: whoever changes the generator records again.
+/// Seeds from `first_wide_seed` on draw from more: three threads, a green context, kernels whose launch records an event,
+/// and updates of an exec from a graph.
 Program program_of(std::uint64_t seed);
+inline constexpr std::uint64_t first_wide_seed = 1'000'000;
 
 } // namespace conformance

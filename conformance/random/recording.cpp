@@ -31,7 +31,8 @@ std::optional<Seeds> parse_seeds(std::string_view text) {
 
 std::string short_fingerprint(std::uint64_t seed) {
   char digits[8];
-  std::snprintf(digits, sizeof digits, "%06x", static_cast<unsigned>(fingerprint(program_of(seed)) & 0xffffff));
+  std::snprintf(digits, sizeof digits, "%06x",
+                static_cast<unsigned>(fingerprint(program_of(seed)) & 0xffffff));
   return digits;
 }
 
@@ -54,7 +55,8 @@ std::vector<std::string> about(const std::string& library) try {
   CUdevice device = 0;
   char name[128] = "";
   int version = 0;
-  if (cu.Init(0) != CUDA_SUCCESS || cu.DeviceGet(&device, 0) != CUDA_SUCCESS) throw NoDriver("no usable device");
+  if (cu.Init(0) != CUDA_SUCCESS || cu.DeviceGet(&device, 0) != CUDA_SUCCESS)
+    throw NoDriver("no usable device");
   cu.DeviceGetName(name, sizeof name, device);
   cu.DriverGetVersion(&version);
   char day[16] = "";

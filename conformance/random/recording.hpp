@@ -21,7 +21,8 @@ struct RecordedProgram {
 std::optional<Seeds> parse_seeds(std::string_view); ///< `N` is 1-N, `A-B`
 std::string short_fingerprint(std::uint64_t seed);
 std::string recorded_line(std::uint64_t seed, const std::string& answers);
-std::optional<RecordedProgram> parse_recorded_line(std::string_view); ///< nothing for comments and damaged lines
+std::optional<RecordedProgram>
+    parse_recorded_line(std::string_view); ///< nothing for comments and damaged lines
 
 /// Which device and driver answer, and the day. Throws NoDriver.
 std::vector<std::string> about(const std::string& library);

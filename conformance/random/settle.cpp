@@ -78,6 +78,7 @@ bool Interpreter::end_captures_of(int thread) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     cu_.ThreadExchangeStreamCaptureMode(&mode);
     for (const CUcontext context : contexts_) {
+      if (context == nullptr) continue;
       cu_.CtxSetCurrent(context);
       CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
       cu_.StreamIsCapturing(CU_STREAM_PER_THREAD, &status);
@@ -112,6 +113,7 @@ void Interpreter::clean_up() {
   }
   clean_ = end_default_streams();
   for (const CUcontext context : contexts_) {
+    if (context == nullptr) continue;
     cu_.CtxSetCurrent(context);
     if (cu_.CtxSynchronize() != CUDA_SUCCESS) clean_ = false;
   }

@@ -28,6 +28,8 @@ void worker_main(int argc, char** argv) {
   const bool alone = std::strcmp(argv[6], "alone") == 0;
   // Streams that share a hardware queue would wait for one another's gates.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  // A kernel that is loaded at its first launch may wait for all streams, those behind gates too.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   try {
     const Api api = Api::load(argv[2]);
     Watchdog watchdog;

@@ -33,8 +33,13 @@ public:
       : next_(first), last_(last), step_(step) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
-    std::string words[] = {"cuevent", worker_argument, library, std::to_string(first), std::to_string(last),
-                           std::to_string(step), alone ? "alone" : "many"};
+    std::string words[] = {"cuevent",
+                           worker_argument,
+                           library,
+                           std::to_string(first),
+                           std::to_string(last),
+                           std::to_string(step),
+                           alone ? "alone" : "many"};
     std::vector<char*> arguments;
     for (std::string& word : words)
       arguments.push_back(word.data());

@@ -28,7 +28,8 @@ struct NoDriver : std::runtime_error {
 
 /// Gives the answers of each seed to the sink, in any order. Throws NoDriver if the library or the device cannot be used.
 /// The running program is started again for the workers, and has to pass its arguments to worker_main first.
-void run_seeds(const RunOptions&, const std::function<void(std::uint64_t seed, const std::string& answers)>& sink);
+void run_seeds(const RunOptions&,
+               const std::function<void(std::uint64_t seed, const std::string& answers)>& sink);
 
 /// The answers of one seed, in a process of its own.
 std::string run_alone(const std::string& library, std::uint64_t seed);

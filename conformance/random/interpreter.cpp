@@ -274,7 +274,12 @@ std::string Interpreter::wait(const Call& call) {
   const CUresult result = cu_.StreamWaitEvent(stream_handle(stream), event_handle(slot), call.flags);
   if (result != CUDA_SUCCESS) return short_form(result);
   if (!capturing(stream)) {
-    submit(call, stream, event->captured ? 0 : event->behind);
+    // To wait for what is complete may put nothing on the stream.
+    const Gates behind = event->captured ? 0 : held_.closed(event->behind);
+    if (behind != 0)
+      submit(call, stream, behind);
+    else if (Lane* const where = lane_of(call, stream); where != nullptr)
+      where->dirty = true;
   } else if (external) {
     event->in_a_graph = true;
     note_captured_node(stream, {.waits = event});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "watchdog.hpp"
 
+#include "worker_lines.hpp"
+
 #include <unistd.h>
 
 namespace conformance {

@@ -29,7 +29,4 @@ private:
   std::thread thread_;
 };
 
-/// The exit status of a process in which a call did not return although all gates were open.
-inline constexpr int hung = 124;
-
 } // namespace conformance

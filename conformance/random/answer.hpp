@@ -17,7 +17,8 @@ inline constexpr char after_opening =
          ///< had opened all gates
 
 std::string short_form(CUresult);
-std::string long_form(std::string_view answer); ///< `.3` becomes "CUDA_SUCCESS, 3"
+/// `.3` becomes "CUDA_SUCCESS, 3".
+std::string long_form(std::string_view answer);
 
 /// The answers of a program one after another, and back.
 std::vector<std::string> split_answers(std::string_view);

@@ -85,7 +85,9 @@ public:
       compare(seed, answers);
     options_.json ? print_json() : print();
     if (compared_ == 0 && options_.record.empty()) {
-      std::fprintf(stderr, "cuevent: no answers were recorded for these seeds; --reference compares with another driver\n");
+      std::fprintf(
+          stderr,
+          "cuevent: no answers were recorded for these seeds; --reference compares with another driver\n");
       return usage;
     }
     return different_.empty() ? success : failure;
@@ -126,7 +128,8 @@ private:
       auto shortest = conformance::shrink(seed, options_.reference, library_);
       if (!shortest.program.empty()) {
         found = conformance::differences(shortest.reference, shortest.here);
-        different_.push_back({seed, std::move(shortest.program), std::move(shortest.reference), std::move(found)});
+        different_.push_back(
+            {seed, std::move(shortest.program), std::move(shortest.reference), std::move(found)});
         return;
       }
     }

@@ -38,8 +38,9 @@ std::string explanation(const Program& program, std::string_view expected_answer
     std::snprintf(line, sizeof line, "> %2zu  %s\n", first.call + 1, text_of(program[first.call]).c_str());
     text += line;
   }
-  std::snprintf(line, sizeof line, "      %-8.*s  %s\n      here      %s\n", static_cast<int>(expected.size()),
-                expected.data(), long_form(first.expected).c_str(), long_form(first.here).c_str());
+  std::snprintf(line, sizeof line, "      %-8.*s  %s\n      here      %s\n",
+                static_cast<int>(expected.size()), expected.data(), long_form(first.expected).c_str(),
+                long_form(first.here).c_str());
   return text + line;
 }
 

@@ -42,11 +42,15 @@ ShrunkProgram shrink(std::uint64_t seed, const std::string& reference_library, c
   const Program whole = program_of(seed);
   ShrunkProgram shortest;
   std::string kept(whole.size(), '1');
+  std::optional<Difference> wanted; // a part that differs in another way is another matter
   const auto still_differs = [&](const std::string& candidate) {
     const Request request{seed, candidate};
     const std::string expected = reference.answers(request);
     const std::string own = here.answers(request);
-    if (differences(expected, own).empty()) return false;
+    const auto found = differences(expected, own);
+    if (found.empty()) return false;
+    if (!wanted) wanted = found.front();
+    if (found.front().expected != wanted->expected || found.front().here != wanted->here) return false;
     kept = candidate;
     shortest.reference = expected;
     shortest.here = own;

@@ -9,7 +9,7 @@
 namespace conformance {
 
 struct ShrunkProgram {
-  Program program; ///< removing one more call makes the difference go away
+  Program program;       ///< without any one of its calls, its first difference is gone
   std::string reference; ///< the answers
   std::string here;
 };

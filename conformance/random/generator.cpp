@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Draws programs. What is drawn depends on the seed alone, never on an answer: a program may use an object that the
 // driver refused to create, and the interpreter then leaves that call out.
-#include "program.hpp"
-#include "random_numbers.hpp"
+#include "program_draft.hpp"
 
 #include <cuda.h>
-
-#include <algorithm>
 
 namespace conformance {
 namespace {
 
 constexpr std::size_t program_length = 60;
 
-class Generator {
+class Generator : ProgramDraft {
 public:
-  explicit Generator(std::uint64_t seed)
-      : wide_(seed >= first_wide_seed), random_(seed), theme_(static_cast<Theme>(random_.below(3))) {}
+  explicit Generator(std::uint64_t seed) : ProgramDraft(seed), theme_(static_cast<Theme>(random_.below(3))) {}
 
   Program generate() {
     prepare();
@@ -29,15 +25,6 @@ public:
 private:
   /// What a program is mostly about. A capture is invalidated by so many calls that one program has no room for all.
   enum class Theme { work, captures, everything };
-
-  /// The draws of a call stand in braces, which are evaluated in order; arguments of a function are not.
-  void add(Call call) {
-    call.thread = thread_;
-    program_.push_back(call);
-  }
-  void choose_thread() {
-    if (random_.percent(20)) thread_ = any_of(threads());
-  }
 
   // A few objects of each context, so that the draws have something to work with.
   void prepare() {
@@ -64,36 +51,6 @@ private:
     }
   }
 
-  // Slots. An object that was never created is drawn rarely, null more rarely still.
-  int slot(unsigned known, int slots) {
-    if (known != 0 && !random_.percent(2)) {
-      int chosen = 0;
-      do {
-        chosen = static_cast<int>(random_.below(static_cast<unsigned>(slots)));
-      } while ((known >> chosen & 1) == 0);
-      return chosen;
-    }
-    return random_.percent(60) ? no_object : static_cast<int>(random_.below(static_cast<unsigned>(slots)));
-  }
-  int event() {
-    if (events_ >> recorded_ & 1 && random_.percent(40)) return recorded_;
-    return slot(events_, event_slots);
-  }
-  /// Mostly an event of the stream's context, because others cannot be recorded there.
-  int event_to_record(int where) {
-    const int context = where >= 0 ? stream_context_[where] : current_[thread_];
-    int chosen = event();
-    for (int attempt = 0; attempt < 3 && chosen != no_object && event_context_[chosen] != context; ++attempt)
-      chosen = slot(events_, event_slots);
-    if (chosen != no_object) recorded_ = chosen;
-    return chosen;
-  }
-  int timed_event() {
-    int chosen = event();
-    for (int attempt = 0; attempt < 2 && chosen != no_object && (timed_ >> chosen & 1) == 0; ++attempt)
-      chosen = slot(events_, event_slots);
-    return chosen;
-  }
   void record(Op op) {
     const int where = stream();
     const int chosen = event_to_record(where);
@@ -104,32 +61,6 @@ private:
     add({Op::ctxSetCurrent, {context}});
     current_[thread_] = context;
   }
-  int stream() {
-    if (capturing_ != 0 && random_.percent(45)) return slot_or_null(capturing_ | forks_);
-    if (random_.percent(12)) return random_.one_of({null_stream, legacy_stream, per_thread_stream});
-    return slot_or_null(streams_);
-  }
-  int slot_or_null(unsigned known) {
-    const int chosen = slot(known, stream_slots);
-    return chosen == no_object ? null_stream : chosen;
-  }
-  int graph() { return slot(graphs_, graph_slots); }
-  int exec() { return slot(execs_, exec_slots); }
-  int gate() { return static_cast<int>(random_.below(gate_slots)); }
-  int threads() const { return wide_ ? 3 : 2; }
-  int any_context() { return any_of(wide_ ? 3 : 2); }
-  int any_of(int slots) { return static_cast<int>(random_.below(static_cast<unsigned>(slots))); }
-  static void note(unsigned& known, int slot) { known |= 1u << slot; }
-  static void forget(unsigned& known, int slot) {
-    if (slot >= 0) known &= ~(1u << slot);
-  }
-  // The slot of a new object: an empty one while there are any, so that live objects are seldom lost.
-  int empty_slot(unsigned known, int slots) {
-    for (int attempt = 0; attempt < 8; ++attempt)
-      if (const int chosen = any_of(slots); (known >> chosen & 1) == 0) return chosen;
-    return any_of(slots);
-  }
-
   void create_event() {
     const unsigned untimed = CU_EVENT_DISABLE_TIMING;
     unsigned flags = random_.one_of({0u, 0u, untimed, untimed, untimed, untimed | CU_EVENT_INTERPROCESS});
@@ -408,20 +339,7 @@ private:
     }
   }
 
-  bool wide_;
-  RandomNumbers random_;
   Theme theme_;
-  Program program_;
-  int thread_ = 0;
-  int words_ = 0;
-  int recorded_ = 0; ///< the event recorded last
-  int current_[thread_slots] = {no_object, no_object, no_object};
-  int event_context_[event_slots] = {};
-  int stream_context_[stream_slots] = {};
-  int capture_thread_[stream_slots] = {};
-  unsigned timed_ = 0; ///< events
-  // By slot: what the program has created, if the driver agreed.
-  unsigned events_ = 0, streams_ = 0, graphs_ = 0, execs_ = 0, capturing_ = 0, forks_ = 0;
 };
 
 } // namespace

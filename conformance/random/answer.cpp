@@ -40,6 +40,10 @@ std::string short_form(CUresult result) {
   return std::string(any_other) + "(" + std::to_string(static_cast<int>(result)) + ")";
 }
 
+std::string short_form(CUresult result, unsigned long long value) {
+  return short_form(result) + (result == CUDA_SUCCESS ? std::to_string(value) : "");
+}
+
 std::string long_form(std::string_view answer) {
   if (answer.empty()) return "nothing";
   if (answer.front() == left_out) return "not called";

@@ -16,7 +16,10 @@ inline constexpr char after_opening =
     '!'; ///< follows the answer of a call that returned only after the watchdog
          ///< had opened all gates
 
+inline const std::string not_made(1, left_out);
+
 std::string short_form(CUresult);
+std::string short_form(CUresult, unsigned long long value); ///< the value counts only after SUCCESS
 /// `.3` becomes "CUDA_SUCCESS, 3".
 std::string long_form(std::string_view answer);
 

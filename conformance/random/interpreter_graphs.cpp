@@ -4,11 +4,6 @@
 #include <algorithm>
 
 namespace conformance {
-namespace {
-
-const std::string not_made(1, left_out);
-
-} // namespace
 
 /// Remembers what the newest node of the stream's capture does.
 void Interpreter::note_captured_node(int stream, Node node) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "interpreter.hpp"
 
-
 namespace conformance {
 
 std::string Interpreter::create_event(const Call& call) {

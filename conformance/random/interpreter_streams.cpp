@@ -80,8 +80,8 @@ std::string Interpreter::stream_call(const Call& call) {
   default: {
     CUcontext context = nullptr;
     const CUresult result = cu_.StreamGetCtx(handle, &context);
-    return short_form(result,
-                static_cast<unsigned>(std::find(contexts_, contexts_ + context_slots, context) - contexts_));
+    return short_form(
+        result, static_cast<unsigned>(std::find(contexts_, contexts_ + context_slots, context) - contexts_));
   }
   }
 }

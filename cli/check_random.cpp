@@ -44,7 +44,7 @@ Recorded recorded(const Seeds& seeds) {
   for (const std::string_view line : recorded_lines) {
     if (line.starts_with("# ")) all.about.emplace_back(line.substr(2));
     const auto program = conformance::parse_recorded_line(line);
-    if (!program || program->seed < seeds.first || program->seed > seeds.last) continue;
+    if (!program || !seeds.contain(program->seed)) continue;
     if (program->fingerprint != conformance::short_fingerprint(program->seed))
       throw std::runtime_error("seed " + std::to_string(program->seed) +
                                " no longer means the recorded program; record the answers again");
@@ -53,10 +53,10 @@ Recorded recorded(const Seeds& seeds) {
   return all;
 }
 
-Answers run(const std::string& library, const Seeds& seeds, int jobs) {
+Answers run(const std::string& library, std::vector<std::uint64_t> seeds, int jobs) {
   Progress progress("programs");
   Answers answers;
-  conformance::run_seeds({.library = library, .seeds = seeds, .jobs = jobs},
+  conformance::run_seeds({.library = library, .seeds = std::move(seeds), .jobs = jobs},
                          [&](std::uint64_t seed, const std::string& given) {
                            answers[seed] = given;
                            progress.show(answers.size());
@@ -79,7 +79,7 @@ public:
   ExitCode run_and_compare() {
     expect();
     about_ = conformance::about(library_);
-    here_ = run(library_, seeds_, options_.jobs);
+    here_ = run(library_, seeds_to_run(), options_.jobs);
     if (!options_.record.empty()) record();
     for (const auto& [seed, answers] : expected_)
       compare(seed, answers);
@@ -101,8 +101,17 @@ private:
       expected_ = std::move(all.answers);
     } else {
       expected_about_ = conformance::about(options_.reference);
-      expected_ = run(options_.reference, seeds_, options_.jobs);
+      expected_ = run(options_.reference, seeds_.all(), options_.jobs);
     }
+  }
+
+  /// Those whose answers are expected, or all if they are to be recorded.
+  std::vector<std::uint64_t> seeds_to_run() const {
+    if (!options_.record.empty()) return seeds_.all();
+    std::vector<std::uint64_t> seeds;
+    for (const auto& [seed, answers] : expected_)
+      seeds.push_back(seed);
+    return seeds;
   }
 
   void record() const {

@@ -70,8 +70,8 @@ std::vector<std::string> split_answers(std::string_view all) {
     const bool in_brackets = !answers.empty() && (answers.back().find('(') != std::string::npos) &&
                              (answers.back().find(')') == std::string::npos);
     const bool in_an_end = !answers.empty() && answers.back().front() == '<';
-    const bool goes_on =
-        std::isdigit(static_cast<unsigned char>(letter)) != 0 || letter == '(' || letter == after_opening;
+    const bool goes_on = std::isdigit(static_cast<unsigned char>(letter)) != 0 || letter == '(' ||
+                         letter == ':' || letter == after_opening;
     if (!answers.empty() && (goes_on || in_brackets || in_an_end))
       answers.back() += letter;
     else

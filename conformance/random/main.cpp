@@ -46,13 +46,13 @@ int main(int argc, char** argv) {
                   text_of(program_of(seed)).c_str());
     return 0;
   }
-  options.seeds = *seeds;
+  options.seeds = seeds->all();
   try {
     for (const std::string& line : about(options.library))
       std::printf("# %s\n", line.c_str());
     std::fflush(stdout);
     std::map<std::uint64_t, std::string> early; // those that came before an earlier seed
-    std::uint64_t next = options.seeds.first;
+    std::uint64_t next = seeds->first;
     run_seeds(options, [&](std::uint64_t seed, const std::string& answers) {
       early[seed] = answers;
       for (auto first = early.find(next); first != early.end(); first = early.find(++next)) {

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 #include <ctime>
+#include <numeric>
 
 namespace conformance {
 namespace {
@@ -25,8 +26,14 @@ std::optional<Seeds> parse_seeds(std::string_view text) {
   const auto dash = text.find('-');
   const auto first = dash == std::string_view::npos ? std::uint64_t{1} : parse_number(text.substr(0, dash));
   const auto last = parse_number(dash == std::string_view::npos ? text : text.substr(dash + 1));
-  if (!first || !last || *first == 0 || *first > *last) return std::nullopt;
+  if (!first || !last || *first == 0 || *first > *last || *last - *first > 10'000'000) return std::nullopt;
   return Seeds{*first, *last};
+}
+
+std::vector<std::uint64_t> Seeds::all() const {
+  std::vector<std::uint64_t> seeds(last - first + 1);
+  std::iota(seeds.begin(), seeds.end(), first);
+  return seeds;
 }
 
 std::string short_fingerprint(std::uint64_t seed) {

@@ -3,7 +3,7 @@
 // short form. Lines that begin with '#' say which driver answered.
 #pragma once
 
-#include "workers.hpp"
+#include "worker.hpp"
 
 #include <optional>
 #include <string>
@@ -11,6 +11,13 @@
 #include <vector>
 
 namespace conformance {
+
+struct Seeds {
+  std::uint64_t first = 1, last = 0;
+
+  bool contain(std::uint64_t seed) const { return first <= seed && seed <= last; }
+  std::vector<std::uint64_t> all() const;
+};
 
 struct RecordedProgram {
   std::uint64_t seed = 0;

@@ -11,11 +11,11 @@ namespace conformance {
 void run_seeds(const RunOptions& options,
                const std::function<void(std::uint64_t, const std::string&)>& sink) {
   const auto deadline = std::chrono::steady_clock::now() + options.time_limit;
-  std::uint64_t next = options.seeds.first;
+  auto next = options.seeds.begin();
   std::vector<std::unique_ptr<Worker>> workers;
   const auto start = [&](std::unique_ptr<Worker>& worker) {
-    worker = next <= options.seeds.last ? std::make_unique<Worker>(options.library) : nullptr;
-    if (worker) worker->ask({next++, {}});
+    worker = next != options.seeds.end() ? std::make_unique<Worker>(options.library) : nullptr;
+    if (worker) worker->ask({*next++, {}});
   };
   for (int i = 0; i < options.jobs; ++i)
     start(workers.emplace_back());
@@ -34,8 +34,8 @@ void run_seeds(const RunOptions& options,
         break;
       case Worker::News::answers:
         sink(seed, worker->answers());
-        if (next <= options.seeds.last)
-          worker->ask({next++, {}});
+        if (next != options.seeds.end())
+          worker->ask({*next++, {}});
         else
           worker.reset();
         break;

@@ -5,15 +5,13 @@
 
 #include "worker.hpp"
 
-namespace conformance {
+#include <vector>
 
-struct Seeds {
-  std::uint64_t first = 1, last = 0;
-};
+namespace conformance {
 
 struct RunOptions {
   std::string library = "libcuda.so.1";
-  Seeds seeds;
+  std::vector<std::uint64_t> seeds;
   int jobs = 1;
   std::chrono::seconds time_limit = std::chrono::hours(24); ///< then the seeds that are left are not run
 };

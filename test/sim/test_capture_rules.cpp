@@ -114,8 +114,10 @@ TEST_CASE("a global capture forbids its thread to destroy an exec, and nobody to
 
 TEST_CASE("the wait node of an exec takes no event of another context, the node of a graph does") {
   RuleFixture f;
-  const auto set = f.call<PFN_cuGraphExecEventWaitNodeSetEvent_v11010>("cuGraphExecEventWaitNodeSetEvent", 11010);
-  const auto set_in_graph = f.call<PFN_cuGraphEventWaitNodeSetEvent_v11010>("cuGraphEventWaitNodeSetEvent", 11010);
+  const auto set =
+      f.call<PFN_cuGraphExecEventWaitNodeSetEvent_v11010>("cuGraphExecEventWaitNodeSetEvent", 11010);
+  const auto set_in_graph =
+      f.call<PFN_cuGraphEventWaitNodeSetEvent_v11010>("cuGraphEventWaitNodeSetEvent", 11010);
   CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
   CUgraphExec exec = nullptr;

@@ -58,7 +58,8 @@ TEST_CASE("a record checks the stream and its capture, then the event, then the 
   const CUevent foreign = f.event_of_another_context();
   CHECK(f.cu.event_record_with_flags(nullptr, f.stream, unknown) == invalid_handle);
   CHECK(f.cu.event_record_with_flags(foreign, f.stream, unknown) == invalid_value);
-  CHECK(f.cu.event_record_with_flags(foreign, f.stream, CU_EVENT_RECORD_EXTERNAL) == CUDA_ERROR_ILLEGAL_STATE);
+  CHECK(f.cu.event_record_with_flags(foreign, f.stream, CU_EVENT_RECORD_EXTERNAL) ==
+        CUDA_ERROR_ILLEGAL_STATE);
   CHECK(f.cu.event_record(foreign, f.stream) == invalid_handle);
   f.break_capture(f.stream);
   CHECK(f.cu.event_record(nullptr, f.stream) == invalidated);

@@ -57,8 +57,14 @@ For the simulated driver, the command sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_F
 scenarios need, unless you have set them. Known differences of the simulated driver are counted, but do not
 change the exit code.
 
+With --random it runs programs of 60 driver calls that are drawn from a seed, and compares their answers with
+the recording. Each difference is printed with the program that leads to it. With --reference it compares two
+drivers, and shortens each program to the calls that the difference needs.
+
 Examples:
   cuevent check
+  cuevent check --random 2000 --jobs 4
+  CUEVENT_DRIVER=build/sim/libcuda.so.1 cuevent check --random 5001-5500 --reference libcuda.so.1
   cuevent check --only capture.
   cuevent check --json | jq '.differences[].name')");
   CheckOptions check_options;
@@ -67,6 +73,23 @@ Examples:
       ->type_name("PREFIX");
   check_command->add_flag("--explained", check_options.explained,
                           "Also list the known differences of the simulated driver and their reasons");
+
+  RandomOptions random_options;
+  CLI::Option* const random = check_command->add_option("--random", random_options.seeds,
+                                                        "Run the programs of these seeds: N for 1-N, or A-B");
+  random->type_name("SEEDS");
+  check_command->add_option("--jobs", random_options.jobs, "How many programs to run at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256))
+      ->needs(random);
+  check_command->add_option("--record", random_options.record, "Write the answers of this driver to a file")
+      ->type_name("FILE")
+      ->needs(random);
+  check_command
+      ->add_option("--reference", random_options.reference,
+                   "Compare with the answers of this driver, not with the recorded ones")
+      ->type_name("LIBRARY")
+      ->needs(random);
 
   CLI::App* const trace_command =
       add("trace", "Time a training loop stage by stage; print a table, write a trace and a picture", R"(
@@ -116,6 +139,10 @@ Examples:
     return app.exit(error, out, err) == 0 ? success : usage;
   }
   if (info_command->parsed()) return InfoOptions{json};
+  if (!random_options.seeds.empty()) {
+    random_options.json = json;
+    return random_options;
+  }
   if (check_command->parsed()) {
     check_options.json = json;
     return check_options;

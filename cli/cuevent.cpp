@@ -5,6 +5,7 @@
 #include "info.hpp"
 
 #include "transcript.hpp"
+#include "worker.hpp"
 
 #include <cuevent/error.hpp>
 
@@ -19,6 +20,7 @@ namespace {
 
 ExitCode run(const InfoOptions& options) { return info(options.json); }
 ExitCode run(const CheckOptions& options) { return check(options); }
+ExitCode run(const RandomOptions& options) { return check_random(options); }
 ExitCode run(const TraceOptions& options) { return trace(options); }
 
 ExitCode run_or_explain(const Request& request) {
@@ -46,6 +48,8 @@ int main(int argc, char** argv) {
 } // namespace cli
 
 int main(int argc, char** argv) {
-  transcript::child_main(argc, argv); // `check` starts this program again for each scenario
+  // `check` starts this program again for each scenario, and for random programs.
+  transcript::child_main(argc, argv);
+  conformance::worker_main(argc, argv);
   return cli::main(argc, argv);
 }

@@ -123,7 +123,7 @@ DECLARED = re.compile(r"^(?:const |unsigned )?[\w:<>, ]+[*&]* [*&]?\w+(?: = .*)?
 
 
 def arguments(code, text):
-    for found in re.finditer(r"\w\(", code):
+    for found in re.finditer(r"\b(?!(?:min|max|gcd)\()\w+\(", code):  # not those that are symmetric
         parts = split(code, found.end(), closing(code, found.end() - 1), ",")
         for (begin, middle), (again, end) in zip(parts, parts[1:]):
             first, second = text[begin:middle].strip(), text[again:end].strip()

@@ -38,6 +38,7 @@ Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std:
                {"--transcript-child", lab.library, scenario, std::to_string(lab.watchdog_s * 3 / 4)});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words)
     argv.push_back(word.data());
   argv.push_back(nullptr);

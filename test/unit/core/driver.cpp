@@ -4,6 +4,7 @@
 #include <cuevent/driver_event.hpp>
 
 #include "recording_driver.hpp"
+#include "recording_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <sys/wait.h>
 #include <type_traits>
 #include <unistd.h>
@@ -34,6 +36,7 @@ std::string refusal(Make make) {
   try {
     make();
   } catch (const Exception& error) {
+    test::check_names_call(error);
     return error.what();
   }
   FAIL("nothing of the expected type was thrown");
@@ -173,7 +176,7 @@ TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes", "[driver]")
     CHECK_THAT(error.what(), ContainsSubstring("cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"));
   }
   recording.fail_next("cuInit", CUDA_ERROR_OUT_OF_MEMORY);
-  CHECK_THROWS_AS(RecordingDriver::driver(), DriverUnavailable);
+  refusal<DriverUnavailable>([] { RecordingDriver::driver(); });
 }
 
 TEST_CASE("a driver without a required entry is refused, and the error names the entry", "[driver]") {
@@ -217,7 +220,8 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
       call();
       return false;
     } catch (const NotInitialized& error) {
-      return std::string(error.what()).find("forked") != std::string::npos;
+      const bool named = std::string_view(error.call()).find(' ') == std::string_view::npos;
+      return named && std::string(error.what()).find("forked") != std::string::npos;
     }
   };
   recording.calls();

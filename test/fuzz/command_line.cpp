@@ -27,6 +27,9 @@ std::vector<std::string> words_of(std::string_view text) {
 
 void inspect(const cli::InfoOptions&) {}
 void inspect(const cli::CheckOptions&) {}
+void inspect(const cli::RandomOptions& options) {
+  require(options.jobs >= 1 && options.jobs <= 256, "--jobs is in its range");
+}
 void inspect(const cli::TraceOptions& options) {
   require(options.steps >= 1 && options.steps <= 100'000, "--steps is in its range");
   require(options.trace_steps >= 1 && options.trace_steps <= 100'000, "--trace-steps is in its range");

@@ -218,12 +218,7 @@ CUresult Api::cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
-  for (auto& capture : process_.captures)
-    for (auto& stream : capture->streams)
-      if (stream->home.context == context) capture->invalidated = true;
-  refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
-                        [&](auto& capture) { return capture->origin->home.context == context; }),
-            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  invalidate_captures_of(*context);
   for (auto& tail : tails(*context, false)) // captures of other contexts do not matter, in no mode
     wait_for(tail, "all work of context #" + std::to_string(context->number));
   return CUDA_SUCCESS;
@@ -254,11 +249,17 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
 }
 
 CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent handle) {
+  invalidate_captures_of(*home); // before it looks at the event, unlike a record
   auto what = event(handle);
-  invalidate_captures_of(*home);
   refuse_captured(*what);
   crash_on_foreign_interprocess_event(*what, *home);
-  const auto& operation = what->recording->operation;
+  auto operation = what->recording->operation;
+  if (what->interprocess()) // one wait for all streams, so that it comes after the work of all of them
+    operation = enqueue(home->all_streams, wait_work(*what), [&] {
+      auto before = tails(*home, false);
+      before.push_back(operation);
+      return before;
+    }());
   if (!operation || operation->done()) return CUDA_SUCCESS;
   for (auto& context :
        process_.contexts) { // the streams of a primary context are those of its green ones, too

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -167,8 +168,11 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   first.text = "graph launch";
   auto begin = new_operation(first);
   begin->after = predecessors(*where);
-  if (!body->steps.empty())
-    begin->after.push_back(body->last_launch); // a launch of nothing waits for none before
+  // A launch without work waits for no launch before it, and leaves an idle stream idle.
+  const bool has_work = std::any_of(body->steps.begin(), body->steps.end(), [](const Exec::Step& step) {
+    return step.work.type != CU_GRAPH_NODE_TYPE_EMPTY;
+  });
+  if (has_work) begin->after.push_back(body->last_launch);
 
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
@@ -182,7 +186,11 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
     }
     if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
       operation->after.push_back(step.work.event->recording->operation);
-    if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) recorded(*step.work.event, operation);
+    if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+      // As on a stream, no record of an interprocess event overtakes the one before.
+      if (step.work.event->interprocess()) operation->after.push_back(step.work.event->recording->operation);
+      recorded(*step.work.event, operation);
+    }
     operations.push_back(std::move(operation));
   }
   auto end = new_operation(std::move(done));
@@ -190,7 +198,8 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   end->after.push_back(begin);
   for (std::size_t i = 0; i < operations.size(); ++i)
     if (last[i]) end->after.push_back(operations[i]);
-  where->tail = where->seen_tail = end;
+  if (has_work || !idle(*where)) where->seen_tail = end;
+  where->tail = end;
   body->last_launch = end;
 
   computer_.scheduler.submit(begin);

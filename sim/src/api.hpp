@@ -153,6 +153,7 @@ private:
   // Graphs
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
+  static std::vector<Exec::Step> steps_of(const Graph&);
   CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
   Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType);

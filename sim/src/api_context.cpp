@@ -19,7 +19,10 @@ std::shared_ptr<Context> Api::new_context(Context::Type type, int device) {
   context->device = device;
   context->type = type;
   context->id = ++computer_.context_ids;
-  context->legacy = new_default_stream(context, Stream::Type::legacy);
+  // The default stream of a green context synchronises with no other stream.
+  const bool green = type == Context::Type::green;
+  context->legacy = new_default_stream(context, green ? Stream::Type::created : Stream::Type::legacy);
+  if (green) context->legacy->flags = CU_STREAM_NON_BLOCKING;
   context->all_streams = new_default_stream(context, Stream::Type::all_streams);
   process_.contexts.push_back(context);
   return context;
@@ -244,7 +247,10 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
   auto what = event(handle);
   refuse_if(what->home.context->family() != home->family(), CUDA_ERROR_INVALID_HANDLE);
   invalidate_captures_of(*home);
-  recorded(*what, enqueue(home->all_streams, record_work(what), tails(*home, false)));
+  auto after = tails(*home, false);
+  // A record of a stream replaces a pending one of a launch. A record of all streams comes after it.
+  if (what->recording->by_node) after.push_back(what->recording->operation);
+  recorded(*what, enqueue(home->all_streams, record_work(what), std::move(after)));
   return CUDA_SUCCESS;
 }
 

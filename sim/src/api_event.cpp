@@ -117,6 +117,7 @@ void Api::crash_on_foreign_interprocess_event(const Event& event, const Context&
 void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
   Recording& recording = *event.recording;
   recording.operation = std::move(operation);
+  recording.by_node = false;
   recording.capture.reset();
   recording.frontier.clear();
 }

@@ -13,7 +13,7 @@ CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsign
   if (!home) home = context_to_create_in();
   auto created = make<Stream>(Kind::stream, home.get());
   created->home = {home, home->generation};
-  created->flags = flags;
+  created->flags = home->type == Context::Type::green ? unsigned{CU_STREAM_NON_BLOCKING} : flags;
   created->priority = std::clamp(priority, -5, 0);
   created->id = ++computer_.stream_ids;
   *out = as<CUstream>(*created);
@@ -32,7 +32,7 @@ CUresult Api::cuStreamDestroy_v2(CUstream handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   auto gone = stream(handle);
   implicit_check(*gone); // although nobody may destroy a default stream anyway
-  refuse_if(gone->type != Stream::Type::created, CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE);
   if (auto capture = gone->capture) {
     if (capture->origin == gone.get()) {
       discard(*capture);

@@ -84,7 +84,8 @@ TEST_CASE("seeds are a number or a range") {
   CHECK(parse_seeds("20")->last == 20);
   CHECK(parse_seeds("5-7")->first == 5);
   CHECK(parse_seeds("5-7")->last == 7);
-  for (const char* wrong : {"", "0", "-", "5-", "-5", "7-5", "x", "1-x", "1 ", "99999999999999999999", "1-99999999999"})
+  for (const char* wrong :
+       {"", "0", "-", "5-", "-5", "7-5", "x", "1-x", "1 ", "99999999999999999999", "1-99999999999"})
     CHECK(!parse_seeds(wrong));
 }
 

@@ -248,8 +248,11 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
   refuse_if(what->home.context->family() != home->family(), CUDA_ERROR_INVALID_HANDLE);
   invalidate_captures_of(*home);
   auto after = tails(*home, false);
-  // A record of a stream replaces a pending one of a launch. A record of all streams comes after it.
-  if (what->recording->by_node) after.push_back(what->recording->operation);
+  if (home->primary) // the default stream of a green context does not count
+    std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });
+  // A record of a stream replaces a pending one of a launch. A record of all streams comes after it, and no record of
+  // an interprocess event overtakes another.
+  if (what->recording->by_node || what->interprocess()) after.push_back(what->recording->operation);
   recorded(*what, enqueue(home->all_streams, record_work(what), std::move(after)));
   return CUDA_SUCCESS;
 }

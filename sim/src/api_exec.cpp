@@ -80,14 +80,16 @@ CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
 
 namespace {
 
-/// What a device finds different about a graph that an exec is to be updated from. It compares the nodes one by one.
+/// What a device finds different about a graph that an exec is to be updated from. It compares all edges first, then the
+/// nodes, beginning with the last one.
 CUgraphExecUpdateResult hindrance(const std::vector<Exec::Step>& old_steps,
                                   const std::vector<Exec::Step>& new_steps) {
   if (old_steps.size() != new_steps.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-  for (std::size_t i = 0; i < old_steps.size(); ++i) {
+  for (std::size_t i = 0; i < old_steps.size(); ++i)
+    if (old_steps[i].after != new_steps[i].after) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (std::size_t i = old_steps.size(); i-- > 0;) {
     const Exec::Step& before = old_steps[i];
     const Exec::Step& after = new_steps[i];
-    if (before.after != after.after) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
     if (before.work.type != after.work.type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     if (before.work.event &&
         before.work.event->home.context->family() != after.work.event->home.context->family())

@@ -221,7 +221,7 @@ CUresult Api::cuStreamGetDevice(CUstream handle, CUdevice* device) {
 #endif
 
 CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, unsigned int flags) {
-  // The order of the checks is a device's: the stream and its capture, the event, the flags.
+  // The order of the checks is a device's: the stream and its capture, the flags, the event.
   auto who = stream(stream_handle);
   const bool captured = capturing(*who);
   if (!captures_beside(*who).empty()) {
@@ -229,8 +229,7 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
       if (auto& other = event(event_handle)->recording->capture) other->invalidated = true;
     implicit_check(*who);
   }
-  const bool unknown_flags = (flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0;
-  refuse_if(unknown_flags && !captured, CUDA_ERROR_INVALID_VALUE);
+  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<Event> what;
   try {
     what = event(event_handle);
@@ -238,7 +237,6 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
     if (who->capture) who->capture->invalidated = true;
     throw;
   }
-  refuse_if(unknown_flags, CUDA_ERROR_INVALID_VALUE);
   const bool external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
   if (captured) {
     wait_in_capture(who, what, external);

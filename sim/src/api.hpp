@@ -119,6 +119,7 @@ private:
   CUresult elapsed(float*, CUevent, CUevent);
   CUresult record(CUevent, CUstream, unsigned flags);
   Work record_work(const std::shared_ptr<Event>&) const;
+  static Work wait_work(const Event&);
   static void recorded(Event&, std::shared_ptr<Operation>);
   static void crash_on_foreign_interprocess_event(const Event&, const Context& waiter);
   void wait_while_queue_is_full(const Context&);
@@ -152,6 +153,7 @@ private:
   // Graphs
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
+  static std::vector<Exec::Step> steps_of(const Graph&);
   CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
   Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType);

@@ -92,7 +92,7 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
   }
   if (what->interprocess()) break_with(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (recording.capture) {
-    if (!recording.capture->ongoing) break_with(CUDA_ERROR_INVALID_VALUE);
+    if (!recording.capture->active()) break_with(CUDA_ERROR_INVALID_VALUE);
     if (recording.capture.get() != &capture) {
       recording.capture->invalidated = true;
       break_with(CUDA_ERROR_STREAM_CAPTURE_MERGE);
@@ -115,10 +115,10 @@ void Api::discard(Capture& capture) {
 }
 
 CUresult Api::cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
-  auto origin = stream(handle);
   refuse_if(mode != CU_STREAM_CAPTURE_MODE_GLOBAL && mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
                 mode != CU_STREAM_CAPTURE_MODE_RELAXED,
             CUDA_ERROR_INVALID_VALUE);
+  auto origin = stream(handle);
   implicit_check(*origin);
   refuse_if(origin->type == Stream::Type::legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   refuse_if(origin->capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
@@ -138,6 +138,7 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   auto asked = stream(handle);
   refuse_if(graph == nullptr, CUDA_ERROR_INVALID_VALUE);
   *graph = nullptr;
+  implicit_check(*asked);
   const auto capture = asked->capture;
   refuse_if(!capture, CUDA_ERROR_ILLEGAL_STATE);
   if (capture->origin != asked.get()) {

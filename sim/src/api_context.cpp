@@ -19,7 +19,10 @@ std::shared_ptr<Context> Api::new_context(Context::Type type, int device) {
   context->device = device;
   context->type = type;
   context->id = ++computer_.context_ids;
-  context->legacy = new_default_stream(context, Stream::Type::legacy);
+  // The default stream of a green context synchronises with no other stream.
+  const bool green = type == Context::Type::green;
+  context->legacy = new_default_stream(context, green ? Stream::Type::created : Stream::Type::legacy);
+  if (green) context->legacy->flags = CU_STREAM_NON_BLOCKING;
   context->all_streams = new_default_stream(context, Stream::Type::all_streams);
   process_.contexts.push_back(context);
   return context;
@@ -217,12 +220,7 @@ CUresult Api::cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
-  for (auto& capture : process_.captures)
-    for (auto& stream : capture->streams)
-      if (stream->home.context == context) capture->invalidated = true;
-  refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
-                        [&](auto& capture) { return capture->origin->home.context == context; }),
-            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  invalidate_captures_of(*context);
   for (auto& tail : tails(*context, false)) // captures of other contexts do not matter, in no mode
     wait_for(tail, "all work of context #" + std::to_string(context->number));
   return CUDA_SUCCESS;
@@ -248,16 +246,28 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
   auto what = event(handle);
   refuse_if(what->home.context->family() != home->family(), CUDA_ERROR_INVALID_HANDLE);
   invalidate_captures_of(*home);
-  recorded(*what, enqueue(home->all_streams, record_work(what), tails(*home, false)));
+  auto after = tails(*home, false);
+  if (home->primary) // the default stream of a green context does not count
+    std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });
+  // A record of a stream replaces a pending one of a launch. A record of all streams comes after it, and no record of
+  // an interprocess event overtakes another.
+  if (what->recording->by_node || what->interprocess()) after.push_back(what->recording->operation);
+  recorded(*what, enqueue(home->all_streams, record_work(what), std::move(after)));
   return CUDA_SUCCESS;
 }
 
 CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent handle) {
+  invalidate_captures_of(*home); // before it looks at the event, unlike a record
   auto what = event(handle);
-  invalidate_captures_of(*home);
   refuse_captured(*what);
   crash_on_foreign_interprocess_event(*what, *home);
-  const auto& operation = what->recording->operation;
+  auto operation = what->recording->operation;
+  if (what->interprocess()) // one wait for all streams, so that it comes after the work of all of them
+    operation = enqueue(home->all_streams, wait_work(*what), [&] {
+      auto before = tails(*home, false);
+      before.push_back(operation);
+      return before;
+    }());
   if (!operation || operation->done()) return CUDA_SUCCESS;
   for (auto& context : process_.contexts) { // a primary context has the streams of its green contexts too
     if (context != home && context->primary != home) continue;

@@ -100,6 +100,13 @@ Work Api::record_work(const std::shared_ptr<Event>& event) const {
   return work;
 }
 
+Work Api::wait_work(const Event& event) {
+  Work work;
+  work.text = "wait for event #" + std::to_string(event.number);
+  work.places = 0;
+  return work;
+}
+
 void Api::crash_on_foreign_interprocess_event(const Event& event, const Context& waiter) {
   if (event.interprocess() && event.home.context->family() != waiter.family())
     crash("event #" + std::to_string(event.number) + " was made with CU_EVENT_INTERPROCESS in context #" +
@@ -110,6 +117,7 @@ void Api::crash_on_foreign_interprocess_event(const Event& event, const Context&
 void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
   Recording& recording = *event.recording;
   recording.operation = std::move(operation);
+  recording.by_node = false;
   recording.capture.reset();
   recording.frontier.clear();
 }

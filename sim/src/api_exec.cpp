@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -31,16 +32,10 @@ std::vector<const Node*> in_topological_order(const Graph& graph) {
 
 } // namespace
 
-CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
-  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if ((flags & ~static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0)
-    not_modelled("instantiation flags " + std::to_string(flags));
-  auto from = graph(handle);
-  current_context();
-  unsafe_call();
-  const auto order = in_topological_order(*from);
-  refuse_if(order.empty() && !from->nodes.empty(), CUDA_ERROR_INVALID_VALUE); // a cycle
-  auto body = std::make_shared<Exec::Body>();
+std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
+  const auto order = in_topological_order(graph);
+  refuse_if(order.empty() && !graph.nodes.empty(), CUDA_ERROR_INVALID_VALUE); // a cycle
+  std::vector<Exec::Step> steps;
   std::map<const Node*, std::size_t> position;
   for (const Node* node : order) {
     Exec::Step step;
@@ -48,9 +43,21 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
     step.work = node->work;
     for (const Node* before : node->after)
       step.after.push_back(position.at(before));
-    position[node] = body->steps.size();
-    body->steps.push_back(std::move(step));
+    position[node] = steps.size();
+    steps.push_back(std::move(step));
   }
+  return steps;
+}
+
+CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if ((flags & ~static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0)
+    not_modelled("instantiation flags " + std::to_string(flags));
+  auto from = graph(handle);
+  current_context();
+  unsafe_call();
+  auto body = std::make_shared<Exec::Body>();
+  body->steps = steps_of(*from);
   body->user_objects.share_from(from->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
@@ -69,6 +76,43 @@ CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
   parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   parameters->hErrNode_out = nullptr;
   return result;
+}
+
+namespace {
+
+/// What a device finds different about a graph that an exec is to be updated from. It compares all edges first, then the
+/// nodes, beginning with the last one.
+CUgraphExecUpdateResult hindrance(const std::vector<Exec::Step>& old_steps,
+                                  const std::vector<Exec::Step>& new_steps) {
+  if (old_steps.size() != new_steps.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (std::size_t i = 0; i < old_steps.size(); ++i)
+    if (old_steps[i].after != new_steps[i].after) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (std::size_t i = old_steps.size(); i-- > 0;) {
+    const Exec::Step& before = old_steps[i];
+    const Exec::Step& after = new_steps[i];
+    if (before.work.type != after.work.type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    if (before.work.event &&
+        before.work.event->home.context->family() != after.work.event->home.context->family())
+      return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  }
+  return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+} // namespace
+
+CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle,
+                                   CUgraphExecUpdateResultInfo* info) {
+  refuse_if(info == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto updated = exec(exec_handle);
+  auto from = graph(graph_handle);
+  auto steps = steps_of(*from);
+  *info = {};
+  info->result = hindrance(updated->body->steps, steps);
+  refuse_if(info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  for (std::size_t i = 0; i < steps.size();
+       ++i) // the nodes that name the steps stay those of the first graph
+    updated->body->steps[i].work = std::move(steps[i].work);
+  return CUDA_SUCCESS;
 }
 
 Work& Api::step_of(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraphNodeType type) {
@@ -132,6 +176,12 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
     require_alive(step.work.event->home, *step.work.event);
   }
   if (process_.fault == CUDA_SUCCESS) launch(launched->body, where);
+  // A graph of a single event node is launched like the call on the stream: a wait for a captured event joins its capture.
+  for (const Exec::Step& step : launched->body->steps)
+    if (launched->body->steps.size() == 1 && step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+      if (const auto& recording = *step.work.event->recording;
+          recording.capture && recording.capture->active())
+        join(where, recording);
   return CUDA_SUCCESS;
 }
 
@@ -146,6 +196,29 @@ std::size_t places_of(const Exec::Body& body) {
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && step.work.event->timed()) ++timed;
   const bool others = timed != body.steps.size();
   return std::max<std::size_t>(1, timed + (others ? 1 : 0));
+}
+
+} // namespace
+
+namespace {
+
+bool is_work(const Exec::Step& step) {
+  return step.work.type != CU_GRAPH_NODE_TYPE_EMPTY && step.work.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
+         step.work.type != CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+}
+
+/// For each step, the events for which the event nodes behind it wait. Event nodes without work between them are one step for a
+/// device, whose records come after its waits.
+std::vector<std::set<const Event*>> waits_in_a_row(const Exec::Body& body) {
+  std::vector<std::set<const Event*>> waits(body.steps.size());
+  for (std::size_t i = body.steps.size(); i-- > 0;) {
+    const Exec::Step& step = body.steps[i];
+    if (is_work(step)) continue;
+    if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) waits[i].insert(step.work.event.get());
+    for (const std::size_t before : step.after)
+      if (!is_work(body.steps[before])) waits[before].insert(waits[i].begin(), waits[i].end());
+  }
+  return waits;
 }
 
 } // namespace
@@ -167,22 +240,33 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   first.text = "graph launch";
   auto begin = new_operation(first);
   begin->after = predecessors(*where);
-  if (!body->steps.empty())
-    begin->after.push_back(body->last_launch); // a launch of nothing waits for none before
+  // A launch without work waits for no launch before it, and leaves an idle stream idle.
+  const bool has_work = std::any_of(body->steps.begin(), body->steps.end(), [](const Exec::Step& step) {
+    return step.work.type != CU_GRAPH_NODE_TYPE_EMPTY;
+  });
+  if (has_work) begin->after.push_back(body->last_launch);
 
+  const auto later_waits = waits_in_a_row(*body);
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
   for (const Exec::Step& step : body->steps) {
     auto operation = new_operation(step.work);
     if (step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
     if (step.after.empty()) operation->after.push_back(begin);
+    for (const Event* event : later_waits[operations.size()])
+      operation->after.push_back(event->recording->operation);
     for (std::size_t before : step.after) {
       operation->after.push_back(operations[before]);
       last[before] = false;
     }
     if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
       operation->after.push_back(step.work.event->recording->operation);
-    if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) recorded(*step.work.event, operation);
+    if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+      // As on a stream, no record of an interprocess event overtakes the one before.
+      if (step.work.event->interprocess()) operation->after.push_back(step.work.event->recording->operation);
+      recorded(*step.work.event, operation);
+      step.work.event->recording->by_node = true;
+    }
     operations.push_back(std::move(operation));
   }
   auto end = new_operation(std::move(done));
@@ -190,7 +274,8 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   end->after.push_back(begin);
   for (std::size_t i = 0; i < operations.size(); ++i)
     if (last[i]) end->after.push_back(operations[i]);
-  where->tail = where->seen_tail = end;
+  if (has_work || !idle(*where)) where->seen_tail = end;
+  where->tail = end;
   body->last_launch = end;
 
   computer_.scheduler.submit(begin);

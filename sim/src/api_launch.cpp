@@ -96,14 +96,16 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
   auto function = launchable(handle, {config->gridDimX, config->gridDimY, config->gridDimZ},
                              {config->blockDimX, config->blockDimY, config->blockDimZ});
   auto where = stream(config->hStream);
+  const bool captured = capturing(*where);
   std::shared_ptr<Event> at_start;
   std::shared_ptr<Event> at_end;
   auto accepted = [&](CUevent event_handle, int flags, unsigned refused_kinds) {
     auto asked = event(event_handle);
     refuse_if((flags & ~CU_EVENT_RECORD_EXTERNAL) != 0, CUDA_ERROR_INVALID_VALUE);
-    refuse_if(flags != 0, CUDA_ERROR_ILLEGAL_STATE);
-    refuse_if(asked->timed() || (asked->flags & refused_kinds) != 0, CUDA_ERROR_NOT_SUPPORTED);
+    refuse_if(flags != 0, captured ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_ILLEGAL_STATE);
     refuse_if(asked->home.context->family() != where->home.context->family(), CUDA_ERROR_INVALID_HANDLE);
+    refuse_if(captured && asked->interprocess(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    refuse_if(asked->timed() || (asked->flags & refused_kinds) != 0, CUDA_ERROR_NOT_SUPPORTED);
     return asked;
   };
   for (unsigned i = 0; i < config->numAttrs; ++i) {
@@ -130,7 +132,7 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
       not_modelled("launch attribute " + std::to_string(static_cast<int>(attribute.id)));
     }
   }
-  if (capturing(*where)) {
+  if (captured) {
     launch(*function, where);
     for (auto& event : {at_start, at_end}) {
       if (!event) continue;

@@ -13,7 +13,7 @@ CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsign
   if (!home) home = context_to_create_in();
   auto created = make<Stream>(Kind::stream, home.get());
   created->home = {home, home->generation};
-  created->flags = flags;
+  created->flags = home->type == Context::Type::green ? unsigned{CU_STREAM_NON_BLOCKING} : flags;
   created->priority = std::clamp(priority, -5, 0);
   created->id = ++computer_.stream_ids;
   *out = as<CUstream>(*created);
@@ -31,12 +31,15 @@ CUresult Api::cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int 
 CUresult Api::cuStreamDestroy_v2(CUstream handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   auto gone = stream(handle);
-  // Nobody may destroy a default stream. A device looks at the captures first.
-  for (const Capture* capture : captures_beside(*gone))
-    refuse_if(capture->invalidated, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-  refuse_if(gone->type != Stream::Type::created, CUDA_ERROR_INVALID_HANDLE);
+  implicit_check(*gone); // although nobody may destroy a default stream anyway
+  refuse_if(handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD, CUDA_ERROR_INVALID_HANDLE);
   if (auto capture = gone->capture) {
-    if (capture->origin == gone.get()) discard(*capture); // the work of a fork stays, and stays unjoined
+    if (capture->origin == gone.get()) {
+      discard(*capture);
+    } else { // what a fork did stays, and stays unjoined
+      std::erase(capture->streams, gone);
+      capture->destroyed.push_back(gone);
+    }
   }
   computer_.handles.remove(*gone, ending()); // its pending work continues
   return CUDA_SUCCESS;
@@ -98,8 +101,7 @@ void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
 /// stream counts for created streams, since each of them gets a wait for it.
 bool Api::unseen(const Stream& stream, const Work& work) const {
   if (work.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD || work.places != 0 || !idle(stream)) return false;
-  const auto& legacy = stream.home.context->legacy->tail;
-  return stream.type != Stream::Type::created || !stream.blocking() || !legacy || legacy->done();
+  return true;
 }
 
 std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, Work work,
@@ -174,6 +176,7 @@ CUresult Api::cuStreamGetPriority(CUstream handle, int* priority) {
   refuse_if(priority == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto asked = stream(handle);
   capturing(*asked); // refuses if that capture was invalidated
+  implicit_check(*asked);
   *priority = asked->priority;
   return CUDA_SUCCESS;
 }
@@ -185,6 +188,7 @@ CUresult Api::cuStreamGetFlags(CUstream handle, unsigned int* flags) {
     asked->capture->invalidated = true;
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   }
+  implicit_check(*asked);
   *flags = asked->flags;
   return CUDA_SUCCESS;
 }
@@ -218,7 +222,7 @@ CUresult Api::cuStreamGetDevice(CUstream handle, CUdevice* device) {
 #endif
 
 CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, unsigned int flags) {
-  // The order of the checks is a device's: the stream and its capture, the event, the flags.
+  // The order of the checks is a device's: the stream and its capture, the flags, the event.
   auto who = stream(stream_handle);
   const bool captured = capturing(*who);
   if (!captures_beside(*who).empty()) {
@@ -226,6 +230,7 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
       if (auto& other = event(event_handle)->recording->capture) other->invalidated = true;
     implicit_check(*who);
   }
+  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<Event> what;
   try {
     what = event(event_handle);
@@ -233,7 +238,6 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
     if (who->capture) who->capture->invalidated = true;
     throw;
   }
-  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
   const bool external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
   if (captured) {
     wait_in_capture(who, what, external);
@@ -252,11 +256,12 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   }
   refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
   crash_on_foreign_interprocess_event(*what, *who->home.context);
-  if (!recording.operation || recording.operation->done()) return CUDA_SUCCESS;
-  Work work;
-  work.text = "wait for event #" + std::to_string(what->number);
-  work.places = 0;
-  enqueue(who, std::move(work), {recording.operation});
+  // What is complete needs no wait. But a device puts one for each interprocess event, whose state it cannot know; and on the
+  // legacy stream, which gathers the work of the blocking streams first.
+  const bool complete = !recording.operation || recording.operation->done();
+  const bool puts_a_wait =
+      !complete || what->interprocess() || (recording.operation && who->type == Stream::Type::legacy);
+  if (puts_a_wait) enqueue(who, wait_work(*what), {recording.operation});
   return CUDA_SUCCESS;
 }
 

@@ -12,6 +12,7 @@ void finish(Capture& capture) {
     stream->frontier.clear();
   }
   capture.streams.clear();
+  capture.destroyed.clear();
   capture.graph.reset(); // the caller owns the graph now: events recorded in the capture must not keep it
 }
 
@@ -23,9 +24,10 @@ bool unjoined(const Capture& capture) {
     next.pop_back();
     if (reached.insert(node).second) next.insert(next.end(), node->after.begin(), node->after.end());
   }
-  for (auto& stream : capture.streams)
-    for (const Node* node : stream->frontier)
-      if (!reached.contains(node)) return true;
+  for (const auto& streams : {capture.streams, capture.destroyed})
+    for (auto& stream : streams)
+      for (const Node* node : stream->frontier)
+        if (!reached.contains(node)) return true;
   return false;
 }
 

@@ -11,7 +11,8 @@ struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   ThreadId thread = 0;
   Stream* origin = nullptr;
-  std::vector<std::shared_ptr<Stream>> streams; ///< the origin, then streams joined by a wait
+  std::vector<std::shared_ptr<Stream>> streams;   ///< the origin, then streams joined by a wait
+  std::vector<std::shared_ptr<Stream>> destroyed; ///< forks that are gone; what they did stays unjoined
   std::shared_ptr<Graph> graph;
   bool ongoing = true;
   bool invalidated = false;

@@ -14,6 +14,7 @@ struct Recording {
   std::shared_ptr<Operation> operation; ///< null: never recorded
   std::shared_ptr<Capture> capture;     ///< the capture of the last record
   std::vector<Node*> frontier;          ///< the nodes before that record
+  bool by_node = false;                 ///< the last record is a node of a launch
 };
 
 struct Event : Object {

@@ -76,14 +76,15 @@ TEST_CASE("a record on the legacy stream next to a capture says so before it loo
   CHECK(f.broken(blocking));
 }
 
-TEST_CASE("a wait checks the stream and its capture, then the event, then the flags") {
+TEST_CASE("a wait checks the stream and its capture, then the flags, then the event") {
   CheckFixture f;
   const CUevent event = f.event();
-  CHECK(f.cu.stream_wait(f.stream, nullptr, unknown) == invalid_handle);
+  CHECK(f.cu.stream_wait(f.stream, nullptr, unknown) == invalid_value);
   const CUevent captured = f.event();
   OK(f.cu.begin_capture(f.stream, relaxed));
   OK(f.cu.event_record(captured, f.stream));
   CHECK(f.cu.stream_wait(f.stream, event, unknown) == invalid_value);
+  CHECK(f.cu.stream_wait(f.stream, nullptr, unknown) == invalid_value);
   CHECK(f.active(f.stream));
   OK(f.end(f.stream));
   CHECK(f.cu.stream_wait(f.stream, captured, CU_EVENT_WAIT_EXTERNAL) == invalid_value);

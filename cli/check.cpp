@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "check.hpp"
 
+#include "answers.hpp"
+#include "json_text.hpp"
 #include "progress.hpp"
 
 #include "transcript.hpp"
@@ -11,7 +13,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,7 +22,6 @@ namespace cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Answers = std::map<std::string, std::string, std::less<>>; // by case name
 
 constexpr std::string_view recorded_lines[] = {
 #include "recorded_transcript.inc"
@@ -30,33 +31,9 @@ constexpr std::string_view known_difference_lines[] = {
 #include "known_differences.inc"
 };
 
-/// The answers of one driver in one run.
-struct Transcript {
-  std::vector<std::string> about; // the name and version of the driver
-  Answers answers;
-
-  bool is_of_simulator() const {
-    return !about.empty() && about.front().starts_with("device: cuevent simulated device ");
-  }
-
-  void add(std::string_view line) {
-    if (line.starts_with("# ")) {
-      about.emplace_back(line.substr(2));
-    } else if (const auto equals = line.find(" = "); equals != std::string_view::npos) {
-      answers.emplace(line.substr(0, equals), line.substr(equals + 3));
-    }
-  }
-};
-
 struct Difference {
   std::string name, recorded, here;
   std::string_view reason{}; // empty: unknown
-};
-
-/// Why the simulated driver answers some questions differently from a device.
-struct KnownDifference {
-  std::string_view prefix, reason;
-  bool seen = false;
 };
 
 bool is_of(std::string_view name, const std::string& scenario) {
@@ -84,11 +61,8 @@ std::vector<std::string> left_out(const std::vector<std::string>& scenarios, con
 std::vector<KnownDifference> known_differences(const Transcript& here) {
   std::vector<KnownDifference> known;
   if (!here.is_of_simulator()) return known;
-  for (const std::string_view line : known_difference_lines) {
-    const auto colon = line.find(": ");
-    if (!line.starts_with("#") && colon != std::string_view::npos)
-      known.push_back({line.substr(0, colon), line.substr(colon + 2)});
-  }
+  for (const std::string_view line : known_difference_lines)
+    if (const auto difference = known_difference_in(line)) known.push_back(*difference);
   return known;
 }
 
@@ -142,7 +116,7 @@ public:
                       {"differences", json_of(differences_)},
                       {"explained", json_of(explained_)},
                       {"outdated_reasons", outdated_}};
-    std::puts(all.dump(2).c_str());
+    std::puts(json_text(all).c_str());
   }
 
 private:

@@ -2,6 +2,7 @@
 #include "info.hpp"
 
 #include "driver_version.hpp"
+#include "json_text.hpp"
 
 #include <cuevent/driver.hpp>
 
@@ -82,7 +83,7 @@ void print_json(const Driver& driver) {
     devices.push_back({{"ordinal", devices.size()}, {"name", name}});
   const Json driver_json = {{"file", file_of(driver)}, {"version", version_text(driver.version())}};
   const Json all = {{"driver", driver_json}, {"optional_entries", entries}, {"devices", devices}};
-  std::puts(all.dump(2).c_str());
+  std::puts(json_text(all).c_str());
 }
 
 void print_text(const Driver& driver) {
@@ -112,7 +113,7 @@ ExitCode info(bool json) {
   } catch (const cuevent::DriverUnavailable& error) {
     // Not an error here, because the user asked for this.
     const Json none = {{"driver", nullptr}, {"why", error.what()}};
-    std::puts(json ? none.dump(2).c_str() : error.what());
+    std::puts(json ? json_text(none).c_str() : error.what());
     return no_driver;
   }
 }

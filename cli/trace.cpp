@@ -3,6 +3,7 @@
 
 #include "driver_version.hpp"
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "output_file.hpp"
 #include "progress.hpp"
 #include "timeline.hpp"
@@ -183,7 +184,7 @@ ExitCode trace(const TraceOptions& options) {
   if (options.json) {
     Json all = json_of(run, interrupted);
     all["files"] = files;
-    std::puts(all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::puts(json_text(all).c_str());
   } else {
     for (const Json& file : files)
       if (file["written"] == true)

@@ -2,6 +2,7 @@
 #include "trace_json.hpp"
 
 #include "driver_version.hpp"
+#include "json_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -52,7 +53,7 @@ public:
         {"empty_stage_ns", nanoseconds(clock.empty_stage)},
         {"untraced_waits", recording_.report.untraced_waits},
     };
-    return "{\"displayTimeUnit\": \"ns\",\n\"otherData\": " + dump(about) + ",\n\"traceEvents\": [" +
+    return "{\"displayTimeUnit\": \"ns\",\n\"otherData\": " + one_line(about) + ",\n\"traceEvents\": [" +
            events_ + "\n]}\n";
   }
 
@@ -65,10 +66,7 @@ private:
   };
 
   static long long nanoseconds(DeviceTime time) { return std::llround(time.count()); }
-  // The name of a device may have any encoding.
-  static std::string dump(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
+  static std::string one_line(const Json& json) { return json_text(json, -1); }
 
   int pid(std::size_t track) const {
     return timeline_.tracks[track].kind == Track::Kind::stream ? streams_pid : host_pid;
@@ -80,7 +78,7 @@ private:
     return {{"ph", "M"}, {"name", what}, {"pid", process}, {"args", {{"name", name}}}};
   }
   /// One event per line, so that the file can be searched and compared.
-  void add(const Json& event) { events_ += (events_.empty() ? "\n" : ",\n") + dump(event); }
+  void add(const Json& event) { events_ += (events_.empty() ? "\n" : ",\n") + one_line(event); }
   void add(Json event, std::size_t track) {
     event["pid"] = pid(track);
     event["tid"] = tid(track);

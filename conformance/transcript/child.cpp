@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include "child.hpp"
 
+#include "emulator.hpp"
+
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <filesystem>
 #include <iostream>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace transcript {
+
+namespace {
+
+/// The command that starts this program.
+std::vector<std::string> this_program() {
+  std::vector<std::string> words = emulator();
+  if (words.empty()) return {"/proc/self/exe"};
+  words.push_back(std::filesystem::read_symlink("/proc/self/exe")); // what the emulator says that it is
+  return words;
+}
+
+} // namespace
 
 Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments) {
   int to[2];
@@ -18,10 +33,12 @@ Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std:
   to_ = to[1];
   from_ = from[0];
 
-  std::vector<std::string> words = {"transcript", "--transcript-child", lab.library, scenario,
-                                    std::to_string(lab.watchdog_s * 3 / 4)};
+  std::vector<std::string> words = this_program();
+  words.insert(words.end(),
+               {"--transcript-child", lab.library, scenario, std::to_string(lab.watchdog_s * 3 / 4)});
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words)
     argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -30,11 +47,11 @@ Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std:
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
-  const int failed = posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  const int failed = posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(to[0]);
   close(from[1]);
-  if (failed != 0) throw SetUpFailure("posix_spawn");
+  if (failed != 0) throw SetUpFailure("posix_spawnp");
 }
 
 Child::~Child() {

@@ -86,10 +86,12 @@ private:
 #endif
 
   // Streams
-  CUresult create_stream(CUstream*, const std::shared_ptr<Context>&, unsigned flags, int priority);
+  CUresult create_stream(CUstream*, std::shared_ptr<Context>, unsigned flags, int priority);
   bool idle(const Stream&) const;
+  bool unseen(const Stream&, const Work&) const;
   std::vector<std::shared_ptr<Operation>> tails(const Context&, bool blocking_only) const;
   void implicit_check(const Stream&);
+  std::vector<Capture*> captures_beside(const Stream&) const;
   /// Puts the work on the stream. If the stream is capturing, puts the work into its graph and
   /// returns no operation.
   std::shared_ptr<Operation> submit(const std::shared_ptr<Stream>&, Work,
@@ -133,6 +135,8 @@ private:
   Work write_work(CUdeviceptr, Value, unsigned flags);
   template <class Value>
   Work wait_work(CUdeviceptr, Value, unsigned flags);
+  template <class MakeWork>
+  CUresult submit_operation(CUstream, MakeWork);
   template <class Value>
   CUresult fill(CUdeviceptr, Value, std::size_t count);
   CUresult submit_and_wait(Work);
@@ -148,6 +152,7 @@ private:
   // Graphs
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
+  CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
   Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType);
   CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags);

@@ -11,13 +11,23 @@ bool Api::capturing(const Stream& stream) {
   return true;
 }
 
-void Api::implicit_check(const Stream& stream) {
-  if (stream.type != Stream::Type::legacy) return;
-  bool any = false;
+/// The captures of streams that the legacy stream synchronises with. None for other streams.
+std::vector<Capture*> Api::captures_beside(const Stream& stream) const {
+  std::vector<Capture*> found;
+  if (stream.type != Stream::Type::legacy) return found;
   for (auto& capture : process_.captures)
-    for (auto& other : capture->streams)
-      if (other->blocking() && other->home.context == stream.home.context) any = capture->invalidated = true;
-  refuse_if(any, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    if (std::any_of(capture->streams.begin(), capture->streams.end(), [&](const auto& other) {
+          return other->blocking() && other->home.context == stream.home.context;
+        }))
+      found.push_back(capture.get());
+  return found;
+}
+
+void Api::implicit_check(const Stream& stream) {
+  const auto harmed = captures_beside(stream);
+  for (Capture* capture : harmed)
+    capture->invalidated = true;
+  refuse_if(!harmed.empty(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 }
 
 void Api::unsafe_call() {
@@ -67,7 +77,12 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
                           bool external) {
   Capture& capture = *who->capture;
   Recording& recording = *what->recording;
+  auto break_with = [&](CUresult result) {
+    capture.invalidated = true;
+    refuse(result);
+  };
   if (external) {
+    if (recording.capture && !recording.capture->ongoing) break_with(CUDA_ERROR_INVALID_VALUE);
     Work work;
     work.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
     work.text = "wait for event #" + std::to_string(what->number);
@@ -75,10 +90,6 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
     add_captured_node(*who, std::move(work));
     return;
   }
-  auto break_with = [&](CUresult result) {
-    capture.invalidated = true;
-    refuse(result);
-  };
   if (what->interprocess()) break_with(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (recording.capture) {
     if (!recording.capture->ongoing) break_with(CUDA_ERROR_INVALID_VALUE);
@@ -108,6 +119,7 @@ CUresult Api::cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
   refuse_if(mode != CU_STREAM_CAPTURE_MODE_GLOBAL && mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
                 mode != CU_STREAM_CAPTURE_MODE_RELAXED,
             CUDA_ERROR_INVALID_VALUE);
+  implicit_check(*origin);
   refuse_if(origin->type == Stream::Type::legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   refuse_if(origin->capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
   auto capture = std::make_shared<Capture>();
@@ -133,12 +145,13 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
   }
   CUresult result = CUDA_SUCCESS;
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != Computer::this_thread_id()) {
-    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  } else if (capture->invalidated) {
+  if (capture->invalidated) {
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   } else if (unjoined(*capture)) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  } else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+             capture->thread != Computer::this_thread_id()) {
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   }
   if (result != CUDA_SUCCESS) {
     discard(*capture);
@@ -154,11 +167,7 @@ CUresult Api::capture_info(CUstream handle, CUstreamCaptureStatus* status, cuuin
                            const CUgraphNode** dependencies, size_t* count) {
   auto asked = stream(handle);
   refuse_if(status == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (asked->type == Stream::Type::legacy) // unlike elsewhere, the capture is not invalidated
-    for (auto& capture : process_.captures)
-      for (auto& other : capture->streams)
-        refuse_if(other->blocking() && other->home.context == asked->home.context,
-                  CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  refuse_if(!captures_beside(*asked).empty(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); // and no capture is harmed
   if (!asked->capture) {
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;

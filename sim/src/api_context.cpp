@@ -223,8 +223,7 @@ CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
                         [&](auto& capture) { return capture->origin->home.context == context; }),
             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  unsafe_call();
-  for (auto& tail : tails(*context, false))
+  for (auto& tail : tails(*context, false)) // captures of other contexts do not matter, in no mode
     wait_for(tail, "all work of context #" + std::to_string(context->number));
   return CUDA_SUCCESS;
 }

@@ -16,10 +16,10 @@ void Api::wait_while_queue_is_full(const Context& home) {
 
 CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
   constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  auto home = context_to_create_in(); // a device checks the context before the flags
   refuse_if(out == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0,
             CUDA_ERROR_INVALID_VALUE);
-  auto home = context_to_create_in();
   wait_while_queue_is_full(*home);
   refuse_if(!home->active, CUDA_ERROR_CONTEXT_IS_DESTROYED);
   if (home->primary) home = home->primary; // events of a green context outlive the green context
@@ -59,16 +59,18 @@ CUresult Api::cuEventSynchronize(CUevent handle) {
 }
 
 CUresult Api::elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
-  auto start = event(start_handle);
-  auto end = event(end_handle);
-  for (const auto& one : {start, end}) { // unlike a query, this does not invalidate the capture
-    const auto& capture = one->recording->capture;
+  const auto checked = [this](CUevent handle) {
+    auto one = event(handle);
+    const auto& capture = one->recording->capture; // unlike a query, this leaves the capture alone
     refuse_if(capture != nullptr,
               capture && capture->active() ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_VALUE);
-  }
+    refuse_if(!one->timed() || !one->recording->operation, CUDA_ERROR_INVALID_HANDLE);
+    return one;
+  };
+  const auto start = checked(start_handle); // a device checks it completely before it looks at the end
+  const auto end = checked(end_handle);
   const auto& first = start->recording->operation;
   const auto& last = end->recording->operation;
-  refuse_if(!start->timed() || !end->timed() || !first || !last, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(start->home.context->family() != end->home.context->family(), CUDA_ERROR_INVALID_HANDLE);
   if ((first->abandoned || last->abandoned) && process_.fault != CUDA_SUCCESS) deliver_fault();
   refuse_if(!first->done() || !last->done(), CUDA_ERROR_NOT_READY);
@@ -113,17 +115,18 @@ void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
 }
 
 CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flags) {
+  // The order of the checks is a device's: the stream and its capture, the event, the flags.
+  auto where = stream(stream_handle);
+  const bool captured = capturing(*where);
+  implicit_check(*where);
   auto what = event(event_handle);
   refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
-  auto where = stream(stream_handle);
   const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
-  const bool captured = capturing(*where);
+  refuse_if(external && !captured, CUDA_ERROR_ILLEGAL_STATE);
   // A node may record any event. A stream may record only events of its own context.
   refuse_if(!(captured && external) && what->home.context->family() != where->home.context->family(),
             CUDA_ERROR_INVALID_HANDLE);
   if (!captured) {
-    implicit_check(*where);
-    refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
     std::vector<std::shared_ptr<Operation>> after;
     // A record of an interprocess event waits for the previous record, even on another stream.
     if (what->interprocess() && what->recording->operation) after.push_back(what->recording->operation);

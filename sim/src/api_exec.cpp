@@ -84,16 +84,20 @@ Work& Api::step_of(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraphNode
   refuse(CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult Api::cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent handle) {
-  Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+/// Unlike the node of a graph, the node of an exec keeps to the context of its first event.
+CUresult Api::set_step_event(Work& work, CUevent handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(event(handle)->home.context->family() != work.event->home.context->family(),
             CUDA_ERROR_INVALID_VALUE);
   return set_node_event(work, handle);
 }
 
+CUresult Api::cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
+  return set_step_event(step_of(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD), event);
+}
+
 CUresult Api::cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  return set_node_event(step_of(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT), event);
+  return set_step_event(step_of(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT), event);
 }
 
 CUresult Api::cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -115,7 +119,7 @@ CUresult Api::cuGraphUpload(CUgraphExec exec_handle, CUstream stream_handle) {
 CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   auto launched = exec(exec_handle);
   auto where = stream(stream_handle);
-  if (capturing(*where)) {
+  if (where->capture) { // invalidated or not
     where->capture->invalidated = true;
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   }
@@ -163,7 +167,8 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   first.text = "graph launch";
   auto begin = new_operation(first);
   begin->after = predecessors(*where);
-  begin->after.push_back(body->last_launch);
+  if (!body->steps.empty())
+    begin->after.push_back(body->last_launch); // a launch of nothing waits for none before
 
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
@@ -185,7 +190,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   end->after.push_back(begin);
   for (std::size_t i = 0; i < operations.size(); ++i)
     if (last[i]) end->after.push_back(operations[i]);
-  where->tail = end;
+  where->tail = where->seen_tail = end;
   body->last_launch = end;
 
   computer_.scheduler.submit(begin);
@@ -197,6 +202,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
 
 CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {
   auto gone = exec(handle);
+  unsafe_call(); // other than for graphs and events, whose destruction no capture forbids
   computer_.handles.remove(*gone, ending());
   gone.reset(); // launches in flight keep what they need
   computer_.settle(lock_);

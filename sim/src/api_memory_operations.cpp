@@ -12,8 +12,7 @@ void Api::require_64_bit_operations() const {
 
 template <class Value>
 Work Api::write_work(CUdeviceptr to, Value value, unsigned flags) {
-  refuse_if((flags & ~static_cast<unsigned>(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) != 0,
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE); // NO_MEMORY_BARRIER, too
   const auto address = static_cast<std::uintptr_t>(to);
   refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
   auto* const target = reinterpret_cast<Value*>(reachable(address, sizeof(Value)));
@@ -51,30 +50,36 @@ Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags) {
   return work;
 }
 
+/// A device looks at the stream and its capture before it looks at the operation.
+template <class MakeWork>
+CUresult Api::submit_operation(CUstream where, MakeWork make_work) {
+  auto to = stream(where);
+  capturing(*to);
+  implicit_check(*to);
+  submit(to, make_work());
+  return CUDA_SUCCESS;
+}
+
 CUresult Api::cuStreamWriteValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
                                       unsigned int flags) {
-  submit(stream(where), write_work(address, value, flags));
-  return CUDA_SUCCESS;
+  return submit_operation(where, [&] { return write_work(address, value, flags); });
 }
 
 CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
                                      unsigned int flags) {
-  submit(stream(where), wait_work(address, value, flags));
-  return CUDA_SUCCESS;
+  return submit_operation(where, [&] { return wait_work(address, value, flags); });
 }
 
 CUresult Api::cuStreamWriteValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
                                       unsigned int flags) {
   require_64_bit_operations();
-  submit(stream(where), write_work(address, value, flags));
-  return CUDA_SUCCESS;
+  return submit_operation(where, [&] { return write_work(address, value, flags); });
 }
 
 CUresult Api::cuStreamWaitValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
                                      unsigned int flags) {
   require_64_bit_operations();
-  submit(stream(where), wait_work(address, value, flags));
-  return CUDA_SUCCESS;
+  return submit_operation(where, [&] { return wait_work(address, value, flags); });
 }
 
 CUresult Api::cuStreamWriteValue32(CUstream where, CUdeviceptr address, cuuint32_t value,

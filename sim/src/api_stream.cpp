@@ -6,10 +6,11 @@
 
 namespace cuevent::sim {
 
-CUresult Api::create_stream(CUstream* out, const std::shared_ptr<Context>& home, unsigned flags,
-                            int priority) {
+/// In this context, or in the current one if it is null. A device checks the flags before the context.
+CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsigned flags, int priority) {
   refuse_if(out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0,
             CUDA_ERROR_INVALID_VALUE);
+  if (!home) home = context_to_create_in();
   auto created = make<Stream>(Kind::stream, home.get());
   created->home = {home, home->generation};
   created->flags = flags;
@@ -20,17 +21,20 @@ CUresult Api::create_stream(CUstream* out, const std::shared_ptr<Context>& home,
 }
 
 CUresult Api::cuStreamCreate(CUstream* out, unsigned int flags) {
-  return create_stream(out, context_to_create_in(), flags, 0);
+  return create_stream(out, nullptr, flags, 0);
 }
 
 CUresult Api::cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) {
-  return create_stream(out, context_to_create_in(), flags, priority);
+  return create_stream(out, nullptr, flags, priority);
 }
 
 CUresult Api::cuStreamDestroy_v2(CUstream handle) {
-  refuse_if(handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD,
-            CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   auto gone = stream(handle);
+  // Nobody may destroy a default stream. A device looks at the captures first.
+  for (const Capture* capture : captures_beside(*gone))
+    refuse_if(capture->invalidated, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  refuse_if(gone->type != Stream::Type::created, CUDA_ERROR_INVALID_HANDLE);
   if (auto capture = gone->capture) {
     if (capture->origin == gone.get()) discard(*capture); // the work of a fork stays, and stays unjoined
   }
@@ -65,7 +69,7 @@ std::vector<std::shared_ptr<Operation>> Api::predecessors(const Stream& stream) 
 
 bool Api::idle(const Stream& stream) const {
   if (stream.type == Stream::Type::legacy && !tails(*stream.home.context, true).empty()) return false;
-  return !stream.tail || stream.tail->done();
+  return !stream.seen_tail || stream.seen_tail->done();
 }
 
 void Api::deliver_fault() {
@@ -89,6 +93,15 @@ void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
   refuse_if(!stream->home.alive(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
+/// Whether a query of the stream passes over the work. A device puts no work of its own on an idle stream to record an
+/// untimed event: the event takes over what the stream waits for, and the stream stays idle. Work of the legacy
+/// stream counts for created streams, since each of them gets a wait for it.
+bool Api::unseen(const Stream& stream, const Work& work) const {
+  if (work.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD || work.places != 0 || !idle(stream)) return false;
+  const auto& legacy = stream.home.context->legacy->tail;
+  return stream.type != Stream::Type::created || !stream.blocking() || !legacy || legacy->done();
+}
+
 std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, Work work,
                                         std::vector<std::shared_ptr<Operation>> after) {
   make_room(stream, work);
@@ -105,6 +118,7 @@ std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, W
   operation->submitted = true;
   operation->after = predecessors(*stream);
   operation->after.insert(operation->after.end(), after.begin(), after.end());
+  if (!unseen(*stream, operation->work)) stream->seen_tail = operation;
   stream->tail = operation;
   computer_.scheduler.submit(operation);
   computer_.settle(lock_);
@@ -158,13 +172,20 @@ CUresult Api::cuStreamSynchronize(CUstream handle) {
 
 CUresult Api::cuStreamGetPriority(CUstream handle, int* priority) {
   refuse_if(priority == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *priority = stream(handle)->priority;
+  auto asked = stream(handle);
+  capturing(*asked); // refuses if that capture was invalidated
+  *priority = asked->priority;
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuStreamGetFlags(CUstream handle, unsigned int* flags) {
   refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *flags = stream(handle)->flags;
+  auto asked = stream(handle);
+  if (asked->capture) {
+    asked->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  *flags = asked->flags;
   return CUDA_SUCCESS;
 }
 
@@ -197,9 +218,14 @@ CUresult Api::cuStreamGetDevice(CUstream handle, CUdevice* device) {
 #endif
 
 CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, unsigned int flags) {
-  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
-  const bool external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
+  // The order of the checks is a device's: the stream and its capture, the event, the flags.
   auto who = stream(stream_handle);
+  const bool captured = capturing(*who);
+  if (!captures_beside(*who).empty()) {
+    if (event_handle != nullptr) // the capture of the event is harmed, too
+      if (auto& other = event(event_handle)->recording->capture) other->invalidated = true;
+    implicit_check(*who);
+  }
   std::shared_ptr<Event> what;
   try {
     what = event(event_handle);
@@ -207,7 +233,9 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
     if (who->capture) who->capture->invalidated = true;
     throw;
   }
-  if (capturing(*who)) {
+  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
+  const bool external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
+  if (captured) {
     wait_in_capture(who, what, external);
     return CUDA_SUCCESS;
   }
@@ -222,7 +250,6 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
     join(who, recording);
     return CUDA_SUCCESS;
   }
-  implicit_check(*who);
   refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
   crash_on_foreign_interprocess_event(*what, *who->home.context);
   if (!recording.operation || recording.operation->done()) return CUDA_SUCCESS;

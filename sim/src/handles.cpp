@@ -87,12 +87,17 @@ std::shared_ptr<Object> Handles::find_object(const void* handle, Kind kind, cons
 
 void Handles::remove(const Object& object, const std::string& how) {
   const auto handle = object.handle;
-  dead_.emplace(handle, object.history + ", " + how);
-  dead_order_.push_back(handle);
-  if (dead_order_.size() > histories_kept) {
-    dead_.erase(dead_order_.front());
+  if (dead_order_.size() < histories_kept) {
+    dead_.emplace(handle, object.history + ", " + how);
+  } else {
+    // Reuses the memory of the oldest history, so that a long run needs no more memory.
+    auto entry = dead_.extract(dead_order_.front());
     dead_order_.pop_front();
+    entry.key() = handle;
+    entry.mapped().assign(object.history).append(", ").append(how);
+    dead_.insert(std::move(entry));
   }
+  dead_order_.push_back(handle);
   live_.erase(handle);
 }
 

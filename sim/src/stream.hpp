@@ -16,8 +16,9 @@ struct Stream : Object {
   unsigned long long id = 0;
   std::shared_ptr<Context> green; ///< set by cuGreenCtxStreamCreate
   std::shared_ptr<Operation> tail;
-  std::size_t pending = 0; ///< submissions that have not completed
-  std::size_t queued = 0;  ///< places that they take in the launch queue
+  std::shared_ptr<Operation> seen_tail; ///< the last operation that a query of the stream notices
+  std::size_t pending = 0;              ///< submissions that have not completed
+  std::size_t queued = 0;               ///< places that they take in the launch queue
   bool held = false;
 
   std::shared_ptr<Capture> capture;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "run.hpp"
 
+#include "emulator.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -55,6 +57,8 @@ bool read_to_end(int from, Clock::time_point deadline, std::string& text) {
 
 Ended run(std::vector<std::string> words, std::vector<std::string> environment,
           std::chrono::seconds patience) {
+  const std::vector<std::string> before = emulator();
+  words.insert(words.begin(), before.begin(), before.end());
   const std::size_t added = environment.size();
   for (char** inherited = environ; *inherited != nullptr; ++inherited)
     if (!names_one_of(*inherited, {environment.data(), added})) environment.emplace_back(*inherited);
@@ -66,11 +70,11 @@ Ended run(std::vector<std::string> words, std::vector<std::string> environment,
   posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output[1], STDERR_FILENO);
   pid_t process = 0;
-  const int failed = posix_spawn(&process, words.front().c_str(), &actions, nullptr,
-                                 pointers_to(words).data(), pointers_to(environment).data());
+  const int failed = posix_spawnp(&process, words.front().c_str(), &actions, nullptr,
+                                  pointers_to(words).data(), pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   close(output[1]);
-  if (failed != 0) fail(failed, "posix_spawn");
+  if (failed != 0) fail(failed, "posix_spawnp");
 
   Ended ended;
   const bool in_time = read_to_end(output[0], Clock::now() + patience, ended.output);

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The command `cuevent`.
+#include "command_line.hpp"
 
-#include "check.hpp"
-#include "info.hpp"
-#include "trace.hpp"
-
-#include "transcript.hpp"
-
-#include <cuevent/error.hpp>
 #include <cuevent/version.hpp>
 
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <functional>
+#include <ostream>
 #include <string>
+#include <utility>
 
 namespace cli {
 
@@ -27,21 +18,10 @@ The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
 Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device, 130 `trace` was
 interrupted.)";
 
-ExitCode run(const std::function<ExitCode()>& command) {
-  try {
-    const ExitCode code = command();
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-    std::fprintf(stderr, "cuevent: standard output: %s\n", std::strerror(errno));
-  } catch (const cuevent::DriverUnavailable& error) {
-    std::fprintf(stderr, "cuevent: %s\n", error.what());
-    return no_driver;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "cuevent: %s\n", error.what());
-  }
-  return failure;
-}
+} // namespace
 
-int main(int argc, char** argv) {
+std::variant<Request, ExitCode> read_command_line(int argc, const char* const* argv, std::ostream& out,
+                                                  std::ostream& err) {
   CLI::App app("Show how events of the CUDA driver API behave on this machine.", "cuevent");
   app.require_subcommand(1);
   app.set_version_flag("--version", "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
@@ -77,8 +57,14 @@ For the simulated driver, the command sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_F
 scenarios need, unless you have set them. Known differences of the simulated driver are counted, but do not
 change the exit code.
 
+With --random it runs programs of 60 driver calls that are drawn from a seed, and compares their answers with
+the recording. Each difference is printed with the program that leads to it. With --reference it compares two
+drivers, and shortens each program to the calls that the difference needs.
+
 Examples:
   cuevent check
+  cuevent check --random 2000 --jobs 4
+  CUEVENT_DRIVER=build/sim/libcuda.so.1 cuevent check --random 5001-5500 --reference libcuda.so.1
   cuevent check --only capture.
   cuevent check --json | jq '.differences[].name')");
   CheckOptions check_options;
@@ -87,6 +73,23 @@ Examples:
       ->type_name("PREFIX");
   check_command->add_flag("--explained", check_options.explained,
                           "Also list the known differences of the simulated driver and their reasons");
+
+  RandomOptions random_options;
+  CLI::Option* const random = check_command->add_option("--random", random_options.seeds,
+                                                        "Run the programs of these seeds: N for 1-N, or A-B");
+  random->type_name("SEEDS");
+  check_command->add_option("--jobs", random_options.jobs, "How many programs to run at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256))
+      ->needs(random);
+  check_command->add_option("--record", random_options.record, "Write the answers of this driver to a file")
+      ->type_name("FILE")
+      ->needs(random);
+  check_command
+      ->add_option("--reference", random_options.reference,
+                   "Compare with the answers of this driver, not with the recorded ones")
+      ->type_name("LIBRARY")
+      ->needs(random);
 
   CLI::App* const trace_command =
       add("trace", "Time a training loop stage by stage; print a table, write a trace and a picture", R"(
@@ -129,28 +132,23 @@ Examples:
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
     if (const auto unknown = app.remaining(); !unknown.empty())
-      std::fprintf(stderr, "cuevent: there is no subcommand %s\n", unknown.front().c_str());
-    app.exit(error);
+      err << "cuevent: there is no subcommand " << unknown.front() << '\n';
+    app.exit(error, out, err);
     return usage;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? success : usage;
+    return app.exit(error, out, err) == 0 ? success : usage;
   }
-  return run([&] {
-    if (info_command->parsed()) return info(json);
-    if (check_command->parsed()) {
-      check_options.json = json;
-      return check(check_options);
-    }
-    trace_options.json = json;
-    return trace(trace_options);
-  });
+  if (info_command->parsed()) return InfoOptions{json};
+  if (!random_options.seeds.empty()) {
+    random_options.json = json;
+    return random_options;
+  }
+  if (check_command->parsed()) {
+    check_options.json = json;
+    return check_options;
+  }
+  trace_options.json = json;
+  return trace_options;
 }
-
-} // namespace
 
 } // namespace cli
-
-int main(int argc, char** argv) {
-  transcript::child_main(argc, argv); // `check` starts this program again for each scenario
-  return cli::main(argc, argv);
-}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "answers.hpp"
+
+namespace cli {
+
+bool Transcript::is_of_simulator() const {
+  return !about.empty() && about.front().starts_with("device: cuevent simulated device ");
+}
+
+void Transcript::add(std::string_view line) {
+  if (line.starts_with("# ")) {
+    about.emplace_back(line.substr(2));
+  } else if (const auto equals = line.find(" = "); equals != std::string_view::npos) {
+    answers.emplace(line.substr(0, equals), line.substr(equals + 3));
+  }
+}
+
+std::optional<KnownDifference> known_difference_in(std::string_view line) {
+  const auto colon = line.find(": ");
+  if (line.starts_with("#") || colon == std::string_view::npos) return std::nullopt;
+  const KnownDifference known{line.substr(0, colon), line.substr(colon + 2)};
+  if (known.prefix.empty() || known.reason.empty()) return std::nullopt; // it would explain every difference
+  return known;
+}
+
+} // namespace cli

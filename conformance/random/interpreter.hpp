@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// Runs programs through the driver's functions and gives the answers in their short form.
+//
+// A call is left out, and answered with `-`, if
+// - an object that it names does not exist;
+// - it would wait for work behind a closed gate;
+// - it would destroy an event to which a graph refers, which is undefined;
+// - it would wait for an interprocess event of another context, which crashes a device.
+//
+// After each call the interpreter lets all work finish that is not behind a closed gate. So the answers do not depend on
+// how fast the device is.
+#pragma once
+
+#include "actors.hpp"
+#include "answer.hpp"
+#include "held_work.hpp"
+#include "program.hpp"
+
+#include "../transcript/api.hpp"
+
+#include <map>
+#include <memory>
+
+namespace conformance {
+
+using transcript::Api;
+
+class Watchdog;
+
+class Interpreter {
+public:
+  /// Creates the contexts and the memory. Throws LoadFailure if the driver or the device is not usable.
+  Interpreter(const Api&, Watchdog&);
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  /// Gives each answer to the sink as soon as it is there.
+  void run(const Program&, const std::function<void(const std::string&)>& sink);
+
+  /// Whether the last program left nothing behind, so that this process can run another one.
+  bool clean() const { return clean_; }
+  /// How often the last program had work that should have finished, and did not.
+  unsigned timeouts() const { return timeouts_; }
+
+private:
+  struct Event {
+    CUevent handle = nullptr;
+    int context = 0;
+    bool interprocess = false;
+    bool in_a_graph = false; ///< then it has to outlive the graph
+    bool captured = false;   ///< last recorded in a capture
+    bool dirty = false;      ///< recorded, and not yet seen to be complete
+    Gates behind = 0;
+  };
+  struct Stream {
+    CUstream handle = nullptr;
+    Lane lane;
+  };
+  struct Node { ///< what matters of a graph's node
+    std::shared_ptr<Event> records{}, waits{};
+    Gates gates = 0;
+    std::vector<std::size_t> after{};
+  };
+  struct Graph {
+    CUgraph handle = nullptr;
+    unsigned number = 0;
+    std::vector<CUgraphNode> nodes;
+  };
+  struct Exec {
+    CUgraphExec handle = nullptr;
+    unsigned graph = 0; ///< the number of the graph it was made from
+    std::vector<CUgraphNode> nodes;
+    std::vector<Node> steps;
+    Gates behind = 0;
+  };
+
+  // One function for each family of operations: the answer, or nothing if the call is left out.
+  std::string answer(const Call&);
+  std::string event_call(const Call&);
+  std::string stream_call(const Call&);
+  std::string memory_call(const Call&);
+  std::string capture_call(const Call&);
+  std::string context_call(const Call&);
+  std::string graph_call(const Call&);
+  std::string exec_call(const Call&);
+
+  std::string create_event(const Call&);
+  std::string create_stream(const Call&);
+  std::string record(const Call&);
+  std::string wait(const Call&);
+  std::string instantiate(const Call&);
+  std::string launch(const Call&);
+  std::string add_node(const Call&);
+  std::string update(const Call&);
+  std::vector<Node> steps_of(const std::vector<CUgraphNode>&) const;
+  std::string launch_kernel(const Call&);
+  void prepare_wide_programs();
+
+  bool exists(const Call&) const;
+  CUevent event_handle(int slot) const { return slot == no_object ? nullptr : events_[slot]->handle; }
+  CUstream stream_handle(int stream) const;
+  Lane* lane_of(const Call&, int stream); ///< null: no context is current
+  int current(const Call& call) const { return current_[call.thread]; }
+  bool capturing(int stream) const;
+  void note_captured_node(int stream, Node);
+  void submit(const Call&, int stream, Gates also);
+
+  void settle(int thread);
+  void settle_all_threads();
+  bool lane_pending(CUstream, Lane&);
+  bool anything_pending(int thread);
+  void clean_up();
+  bool end_captures_of(int thread);
+
+  const Api& cu_;
+  Watchdog& watchdog_;
+  Actors actors_;
+  CUcontext contexts_[context_slots] = {};
+  CUfunction kernels_[context_slots] = {}; ///< of wide programs; a kernel belongs to a context
+  unsigned* words_ = nullptr;              ///< the gates, then the words that programs write
+
+  HeldWork held_;
+  int current_[thread_slots];
+  Lane legacy_[context_slots];
+  Lane per_thread_[thread_slots][context_slots];
+  std::shared_ptr<Event> events_[event_slots];
+  Stream streams_[stream_slots];
+  Graph graphs_[graph_slots];
+  Exec execs_[exec_slots];
+  std::map<CUgraphNode, Node> nodes_; ///< of all graphs and captures
+  unsigned graph_numbers_ = 0;
+  bool clean_ = true;
+  unsigned timeouts_ = 0;
+};
+
+} // namespace conformance

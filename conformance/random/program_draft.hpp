@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// A program as far as it is drawn, and what the generator knows of its objects if the driver refuses nothing.
+#pragma once
+
+#include "program.hpp"
+#include "random_numbers.hpp"
+
+namespace conformance {
+
+class ProgramDraft {
+protected:
+  explicit ProgramDraft(std::uint64_t seed) : wide_(seed >= first_wide_seed), random_(seed) {}
+
+  /// The draws of a call stand in braces, which are evaluated in order; arguments of a function are not.
+  void add(Call call) {
+    call.thread = thread_;
+    program_.push_back(call);
+  }
+  void choose_thread() {
+    if (random_.percent(20)) thread_ = any_of(threads());
+  }
+
+  // Slots. An object that was never created is drawn rarely, null more rarely still.
+  int slot(unsigned known, int slots) {
+    if (known != 0 && !random_.percent(2)) {
+      int chosen = 0;
+      do {
+        chosen = static_cast<int>(random_.below(static_cast<unsigned>(slots)));
+      } while ((known >> chosen & 1) == 0);
+      return chosen;
+    }
+    return random_.percent(60) ? no_object : static_cast<int>(random_.below(static_cast<unsigned>(slots)));
+  }
+  int event() {
+    if (events_ >> recorded_ & 1 && random_.percent(40)) return recorded_;
+    return slot(events_, event_slots);
+  }
+  /// Mostly an event of the stream's context, because others cannot be recorded there.
+  int event_to_record(int where) {
+    const int context = where >= 0 ? stream_context_[where] : current_[thread_];
+    int chosen = event();
+    for (int attempt = 0; attempt < 3 && chosen != no_object && event_context_[chosen] != context; ++attempt)
+      chosen = slot(events_, event_slots);
+    if (chosen != no_object) recorded_ = chosen;
+    return chosen;
+  }
+  int timed_event() {
+    int chosen = event();
+    for (int attempt = 0; attempt < 2 && chosen != no_object && (timed_ >> chosen & 1) == 0; ++attempt)
+      chosen = slot(events_, event_slots);
+    return chosen;
+  }
+  int stream() {
+    if (capturing_ != 0 && random_.percent(45)) return slot_or_null(capturing_ | forks_);
+    if (random_.percent(12)) return random_.one_of({null_stream, legacy_stream, per_thread_stream});
+    return slot_or_null(streams_);
+  }
+  int slot_or_null(unsigned known) {
+    const int chosen = slot(known, stream_slots);
+    return chosen == no_object ? null_stream : chosen;
+  }
+  int graph() { return slot(graphs_, graph_slots); }
+  int exec() { return slot(execs_, exec_slots); }
+  int gate() { return static_cast<int>(random_.below(gate_slots)); }
+  int threads() const { return wide_ ? 3 : 2; }
+  int any_context() { return any_of(wide_ ? 3 : 2); }
+  int any_of(int slots) { return static_cast<int>(random_.below(static_cast<unsigned>(slots))); }
+  static void note(unsigned& known, int slot) { known |= 1u << slot; }
+  static void forget(unsigned& known, int slot) {
+    if (slot >= 0) known &= ~(1u << slot);
+  }
+  // The slot of a new object: an empty one while there are any, so that live objects are seldom lost.
+  int empty_slot(unsigned known, int slots) {
+    for (int attempt = 0; attempt < 8; ++attempt)
+      if (const int chosen = any_of(slots); (known >> chosen & 1) == 0) return chosen;
+    return any_of(slots);
+  }
+
+  bool wide_;
+  RandomNumbers random_;
+  Program program_;
+  int thread_ = 0;
+  int words_ = 0;
+  int recorded_ = 0; ///< the event recorded last
+  int current_[thread_slots] = {no_object, no_object, no_object};
+  int event_context_[event_slots] = {};
+  int stream_context_[stream_slots] = {};
+  int capture_thread_[stream_slots] = {};
+  unsigned timed_ = 0; ///< events
+  // By slot: what the program has created, if the driver agreed.
+  unsigned events_ = 0, streams_ = 0, graphs_ = 0, execs_ = 0, capturing_ = 0, forks_ = 0;
+};
+
+} // namespace conformance

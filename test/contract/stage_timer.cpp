@@ -11,6 +11,8 @@
 #include <cuevent/stage_timer.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -21,6 +23,8 @@
 #include <vector>
 
 using namespace std::chrono_literals;
+using Catch::Matchers::MessageMatches;
+using Catch::Matchers::StartsWith;
 using cuevent::DeviceTime;
 using cuevent::DriverEvent;
 using cuevent::Graph;
@@ -687,7 +691,8 @@ TEST_CASE_METHOD(StageFixture, "only a complete capture can be instantiated") {
     StageTimer timer(context, small);
     const StageId stage = timer.stage("stage");
     Graph without(context);
-    CHECK_THROWS_AS(timer.instantiate(std::move(without)), cuevent::NotFound);
+    CHECK_THROWS_MATCHES(timer.instantiate(std::move(without)), cuevent::NotFound,
+                         MessageMatches(StartsWith("StageTimer::instantiate: ")));
     {
       const StreamCapture abandoned(context, stream);
       timer.open(stream, stage);
@@ -702,7 +707,8 @@ TEST_CASE_METHOD(StageFixture, "only a complete capture can be instantiated") {
     StreamCapture another(context, stream);
     timer.open(stream, stage);
     Graph half = another.end();
-    CHECK_THROWS_AS(timer.instantiate(std::move(half)), cuevent::IllegalState);
+    CHECK_THROWS_MATCHES(timer.instantiate(std::move(half)), cuevent::IllegalState,
+                         MessageMatches(StartsWith("StageTimer::instantiate: ")));
     TimedGraph timed = timer.instantiate(std::move(whole));
     timed.launch(stream);
     timer.collect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The timed waits for an event and for a fence, on a clock that the test moves.
+// The waits for events, fences and stages, on a clock that the test moves.
 #include <cuevent/driver_event.hpp>
+#include <cuevent/stage_timer.hpp>
 #include <cuevent/timeline_fence.hpp>
 
 #include "recording_fixture.hpp"
@@ -8,6 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <chrono>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -24,12 +26,17 @@ struct Clock {
   std::vector<long long> asked;  // when the driver was asked
   std::vector<long long> pauses; // how long
   CUresult answer = CUDA_SUCCESS;
+  long long ready_at = std::numeric_limits<long long>::max(); // when all events have completed
 };
 Clock clock;
 
 CUresult query(CUevent) {
   clock.asked.push_back(clock.now);
-  return CUDA_ERROR_NOT_READY;
+  return clock.now < clock.ready_at ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+CUresult elapsed(float* milliseconds, CUevent, CUevent) {
+  *milliseconds = 1;
+  return clock.now < clock.ready_at ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 CUresult is_capturing(CUstream, CUstreamCaptureStatus* status) {
   clock.asked.push_back(clock.now);
@@ -47,6 +54,7 @@ CUresult get_proc_address(const char* name, void** function, int version, cuuint
   const CUresult result = test::RecordingDriver::get_proc_address(name, function, version, flags, status);
   const std::string_view asked = name;
   void* const other = asked == "cuEventQuery"          ? reinterpret_cast<void*>(query)
+                      : asked == "cuEventElapsedTime"  ? reinterpret_cast<void*>(elapsed)
                       : asked == "cuStreamIsCapturing" ? reinterpret_cast<void*>(is_capturing)
                       : asked == "cueventClockNow"     ? reinterpret_cast<void*>(look)
                       : asked == "cueventPause"        ? reinterpret_cast<void*>(pause)
@@ -142,5 +150,21 @@ TEST_CASE_METHOD(WaitFixture, "a wait for a ticket notices a fault within a mill
   clock.answer = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   CHECK(fence.try_wait_for(ticket, 2ms) == CUDA_ERROR_NOT_READY);
   CHECK(waited() == 2 * ms);
+  recording.calls();
+}
+
+TEST_CASE_METHOD(WaitFixture, "collecting results waits for as long as the device takes",
+                 "[event][time_limit]") {
+  begin(us);
+  clock.ready_at = 0;
+  StageTimer timer(waiting, {.events_per_stream = 16, .streams_beside = 0});
+  const StageId stage = timer.stage("stage");
+  timer.open(stream, stage);
+  timer.close(stream);
+  clock.ready_at = clock.now + 200 * ms;
+  CHECK(timer.collect() == 1);
+  CHECK(clock.now >= clock.ready_at);
+  CHECK(clock.now < clock.ready_at + 20 * ms);
+  timer = StageTimer();
   recording.calls();
 }

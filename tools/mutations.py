@@ -106,7 +106,8 @@ def statements(code):
     """Statements that can go, and values that are returned."""
     for found in re.finditer(r"(?<=[;{}\n)])[ \t]*([\w*:(~][^;{}]*(?:\{[^{}]*\}[^;{}]*)*);", code):
         words, begin = found[1], found.start(1)
-        if re.match(r"const std::(?:lock_guard|unique_lock|scoped_lock)\b|[\w.>-]*\b(?:lock|unlock)\(", words):
+        if re.match(r"const std::(?:lock_guard|unique_lock|scoped_lock)\b|[\w.>-]*\b(?:lock|unlock)\(",
+                    words):
             yield "removed lock", begin, found.end(), ";"
         elif re.match(r"return\b", words):
             value = words[6:].strip()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An answer in its short form: one letter for the result, then what the call gave back: `.` SUCCESS, `.3` SUCCESS and
-// the value 3, `n` NOT_READY.
+// An answer in its short form: one letter for the result, then what the call gave back: `.` SUCCESS,
+// `.3` SUCCESS and the value 3, `n` NOT_READY.
 #pragma once
 
 #include <cuda.h>

@@ -20,8 +20,8 @@ struct Difference {
 /// The calls that were answered differently. If one program ended early, the rest counts as one difference.
 std::vector<Difference> differences(std::string_view expected, std::string_view here);
 
-/// The program up to its first difference, with the answers; calls that were left out are not shown. `expected` names
-/// the other driver.
+/// The program up to its first difference, with the answers; calls that were left out are not shown.
+/// `expected` names the other driver.
 std::string explanation(const Program&, std::string_view expected_answers, const std::vector<Difference>&,
                         std::string_view expected);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Draws programs. What is drawn depends on the seed alone, never on an answer: a program may use an object that the
-// driver refused to create, and the interpreter then leaves that call out.
+// Draws programs. What is drawn depends on the seed alone, never on an answer: a program may use an
+// object that the driver refused to create, and the interpreter then leaves that call out.
 #include "program_draft.hpp"
 
 #include <cuda.h>
@@ -23,7 +23,8 @@ public:
   }
 
 private:
-  /// What a program is mostly about. A capture is invalidated by so many calls that one program has no room for all.
+  /// What a program is mostly about. A capture is invalidated by so many calls that one program has no
+  /// room for all.
   enum class Theme { work, captures, everything };
 
   // A few objects of each context, so that the draws have something to work with.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which work is behind a closed gate. The interpreter needs it to leave out calls that would block, and to know which
-// work it can expect to finish.
+// Which work is behind a closed gate. The interpreter needs it to leave out calls that would block, and
+// to know which work it can expect to finish.
 #pragma once
 
 #include "program.hpp"

@@ -7,8 +7,8 @@
 // - it would destroy an event to which a graph refers, which is undefined;
 // - it would wait for an interprocess event of another context, which crashes a device.
 //
-// After each call the interpreter lets all work finish that is not behind a closed gate. So the answers do not depend on
-// how fast the device is.
+// After each call the interpreter lets all work finish that is not behind a closed gate. So the answers
+// do not depend on how fast the device is.
 #pragma once
 
 #include "actors.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// random [--driver=LIBRARY] [--jobs=N] [--seconds=LIMIT] [--show] SEEDS: prints the answers of a driver to random
-// programs, in the form of a recording; or the programs.
+// random [--driver=LIBRARY] [--jobs=N] [--seconds=LIMIT] [--show] SEEDS: prints the answers of a driver
+// to random programs, in the form of a recording; or the programs.
 
 #include "program.hpp"
 #include "recording.hpp"

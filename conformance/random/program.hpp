@@ -45,9 +45,9 @@ std::string text_of(const Call&);
 std::string text_of(const Program&); ///< one call a line
 std::uint64_t fingerprint(const Program&);
 
-/// The program of a seed. A seed means the same program forever: whoever changes the generator records again.
-/// Seeds from `first_wide_seed` on draw from more: three threads, a green context, kernels whose launch records an event,
-/// and updates of an exec from a graph.
+/// The program of a seed. A seed means the same program forever: whoever changes the generator records
+/// again. Seeds from `first_wide_seed` on draw from more: three threads, a green context, kernels whose
+/// launch records an event, and updates of an exec from a graph.
 Program program_of(std::uint64_t seed);
 inline constexpr std::uint64_t first_wide_seed = 1'000'000;
 

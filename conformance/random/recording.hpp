@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The file of recorded answers: one line for each seed, with the fingerprint of its program and the answers in their
-// short form. Lines that begin with '#' say which driver answered.
+// The file of recorded answers: one line for each seed, with the fingerprint of its program and the
+// answers in their short form. Lines that begin with '#' say which driver answered.
 #pragma once
 
 #include "worker.hpp"

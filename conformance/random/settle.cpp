@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The part of the interpreter that waits for work to finish, and that cleans up after a program. Its driver calls are
-// not part of the program, so they must not change what the program sees: they are made in relaxed mode, and no
-// stream or event of a capture is asked.
+// The part of the interpreter that waits for work to finish, and that cleans up after a program. Its
+// driver calls are not part of the program, so they must not change what the program sees: they are
+// made in relaxed mode, and no stream or event of a capture is asked.
 #include "interpreter.hpp"
 
 #include <algorithm>

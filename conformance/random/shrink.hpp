@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds the shortest part of a program that two drivers answer differently. A part has other answers than the whole
-// program, so both drivers have to be at hand: recorded answers do not help.
+// Finds the shortest part of a program that two drivers answer differently. A part has other answers
+// than the whole program, so both drivers have to be at hand: recorded answers do not help.
 #pragma once
 
 #include "program.hpp"

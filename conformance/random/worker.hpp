@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A process that runs programs, one after another, and keeps its contexts from program to program. It reads requests
-// from its standard input, one a line, and writes each answer at once, so that it is known how far a program came.
+// A process that runs programs, one after another, and keeps its contexts from program to program. It
+// reads requests from its standard input, one a line, and writes each answer at once, so that it is
+// known how far a program came.
 #pragma once
 
 #include <chrono>
@@ -61,8 +62,8 @@ private:
 /// The answers of one program, in a process of its own.
 std::string run_alone(const std::string& library, const Request&);
 
-/// If these arguments are those of a worker process, does its work and does not return. A program that starts workers
-/// calls it first in main, because the workers are the running program, started again.
+/// If these arguments are those of a worker process, does its work and does not return. A program that
+/// starts workers calls it first in main, because the workers are the running program, started again.
 void worker_main(int argc, char** argv);
 
 } // namespace conformance

@@ -250,8 +250,8 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
   auto after = tails(*home, false);
   if (home->primary) // the default stream of a green context does not count
     std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });
-  // A record of a stream replaces a pending one of a launch. A record of all streams comes after it, and no record of
-  // an interprocess event overtakes another.
+  // A record of a stream replaces a pending one of a launch. A record of all streams comes after it,
+  // and no record of an interprocess event overtakes another.
   if (what->recording->by_node || what->interprocess()) after.push_back(what->recording->operation);
   recorded(*what, enqueue(home->all_streams, record_work(what), std::move(after)));
   return CUDA_SUCCESS;

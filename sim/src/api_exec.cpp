@@ -80,8 +80,8 @@ CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
 
 namespace {
 
-/// What a device finds different about a graph that an exec is to be updated from. It compares all edges first, then the
-/// nodes, beginning with the last one.
+/// What a device finds different about a graph that an exec is to be updated from. It compares all
+/// edges first, then the nodes, beginning with the last one.
 CUgraphExecUpdateResult hindrance(const std::vector<Exec::Step>& old_steps,
                                   const std::vector<Exec::Step>& new_steps) {
   if (old_steps.size() != new_steps.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -176,7 +176,8 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
     require_alive(step.work.event->home, *step.work.event);
   }
   if (process_.fault == CUDA_SUCCESS) launch(launched->body, where);
-  // A graph of a single event node is launched like the call on the stream: a wait for a captured event joins its capture.
+  // A graph of a single event node is launched like the call on the stream: a wait for a captured event
+  // joins its capture.
   for (const Exec::Step& step : launched->body->steps)
     if (launched->body->steps.size() == 1 && step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
       if (const auto& recording = *step.work.event->recording;
@@ -207,8 +208,8 @@ bool is_work(const Exec::Step& step) {
          step.work.type != CU_GRAPH_NODE_TYPE_WAIT_EVENT;
 }
 
-/// For each step, the events for which the event nodes behind it wait. Event nodes without work between them are one step for a
-/// device, whose records come after its waits.
+/// For each step, the events for which the event nodes behind it wait. Event nodes without work between
+/// them are one step for a device, whose records come after its waits.
 std::vector<std::set<const Event*>> waits_in_a_row(const Exec::Body& body) {
   std::vector<std::set<const Event*>> waits(body.steps.size());
   for (std::size_t i = body.steps.size(); i-- > 0;) {

@@ -96,12 +96,10 @@ void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
   refuse_if(!stream->home.alive(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-/// Whether a query of the stream passes over the work. A device puts no work of its own on an idle stream to record an
-/// untimed event: the event takes over what the stream waits for, and the stream stays idle. Work of the legacy
-/// stream counts for created streams, since each of them gets a wait for it.
+/// Whether a query of the stream passes over the work. A device puts no work of its own on an idle stream
+/// to record an untimed event. The event takes over what the stream waits for, and the stream stays idle.
 bool Api::unseen(const Stream& stream, const Work& work) const {
-  if (work.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD || work.places != 0 || !idle(stream)) return false;
-  return true;
+  return work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && work.places == 0 && idle(stream);
 }
 
 std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, Work work,
@@ -255,8 +253,8 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   }
   refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
   crash_on_foreign_interprocess_event(*what, *who->home.context);
-  // What is complete needs no wait. But a device puts one for each interprocess event, whose state it cannot know; and on the
-  // legacy stream, which gathers the work of the blocking streams first.
+  // What is complete needs no wait. But a device puts one for each interprocess event, whose state it
+  // cannot know; and on the legacy stream, which gathers the work of the blocking streams first.
   const bool complete = !recording.operation || recording.operation->done();
   const bool puts_a_wait =
       !complete || what->interprocess() || (recording.operation && who->type == Stream::Type::legacy);

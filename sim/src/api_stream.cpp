@@ -101,8 +101,7 @@ void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
 /// stream stays idle. Work of the legacy stream counts for created streams, since each of them gets
 /// a wait for it.
 bool Api::unseen(const Stream& stream, const Work& work) const {
-  if (work.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD || work.places != 0 || !idle(stream)) return false;
-  return true;
+  return work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && work.places == 0 && idle(stream);
 }
 
 std::shared_ptr<Operation> Api::enqueue(const std::shared_ptr<Stream>& stream, Work work,

@@ -461,6 +461,7 @@ TEST_CASE_METHOD(TimerFixture, "try_poll and try_collect set the number of spans
   timer.close(stream);
   CHECK(timer.try_poll(spans) == CUDA_SUCCESS);
   CHECK(spans == 1);
+  CHECK(timer.report().spans.at(0).number == 1);
   timer.open(stream, first);
   timer.close(stream);
   spans = 7;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Random programs through cuevent: programs_on_cuevent LIBRARY RECORDING DIFFERENCES FIRST-LAST.
-// Each call of a program that has an event goes through DriverEvent. The program has to get the recorded answers,
-// so cuevent has to make the same driver calls, and its own calls must disturb nothing. For each call:
+// Each call of a program that has an event goes through DriverEvent. The program has to get the
+// recorded answers, so cuevent has to make the same driver calls, and its own calls must disturb
+// nothing. For each call:
 // - cuevent returns what the driver returned, or refuses the call with a documented result. After a
 //   refusal the plain call is made, because the program goes on from there.
 // - The current context is unchanged.
@@ -99,12 +100,12 @@ void report(const char* call, const char* what, CUresult result) {
 }
 
 /// Makes a call through cuevent, and compares it with what the driver was asked.
-template <class ThroughCuevent, class Plainly>
-CUresult both(const char* call, CUevent event, const ThroughCuevent& through_cuevent, const Plainly& plainly) {
+template <class Ours, class Plain>
+CUresult both(const char* call, CUevent event, const Ours& ours, const Plain& plainly) {
   CUcontext before = nullptr, after = nullptr;
   plain.CtxGetCurrent(&before);
   asked = {.event = event};
-  const CUresult result = through_cuevent();
+  const CUresult result = ours();
   plain.CtxGetCurrent(&after);
   if (before != after) report(call, "the current context has changed", result);
   if (asked.calls == 0) {
@@ -272,17 +273,17 @@ int main(int argc, char** argv) {
       ++mistakes;
       std::puts(conformance::explanation(program, recorded->answers, different, "recorded").c_str());
     }
-    if (created != destroyed || !events.empty()) report("after the program", "events are left", CUDA_SUCCESS);
+    if (created != destroyed || !events.empty()) report("at the end", "events are left", CUDA_SUCCESS);
     if (mistakes != before)
       std::printf("in the program of seed %llu\n", static_cast<unsigned long long>(recorded->seed));
     ++run;
     if (interpreter.clean()) continue;
     // The driver is left with a capture that nobody can end: another process does the rest.
     const std::string rest = std::to_string(recorded->seed + 1) + "-" + std::to_string(seeds->last);
+    const std::string so_far = std::to_string(mistakes);
     std::fflush(stdout);
     if (recorded->seed < seeds->last)
-      execl("/proc/self/exe", argv[0], argv[1], argv[2], argv[3], rest.c_str(), std::to_string(mistakes).c_str(),
-            static_cast<char*>(nullptr));
+      execl("/proc/self/exe", argv[0], argv[1], argv[2], argv[3], rest.c_str(), so_far.c_str(), nullptr);
   }
   std::printf("%d programs in the last process, %d mistakes in all\n", run, mistakes);
   std::fflush(stdout);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A short-lived event: from the pool, from the driver, and from a vector under a mutex.
 #include "driver_at_hand.hpp"
+#include "time_of_each.hpp"
 
 #include <cuevent/event_pool.hpp>
 
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -20,24 +20,6 @@ const Context& context() {
   static const Context& context = *new Context(Context::primary(0, driver_at_hand()));
   return context;
 }
-
-/// The time of one operation as each thread sees it. Construct before the loop, destroy after it.
-class TimeOfEach {
-public:
-  explicit TimeOfEach(benchmark::State& state) : state_(state) {}
-  TimeOfEach(const TimeOfEach&) = delete;
-  TimeOfEach& operator=(const TimeOfEach&) = delete;
-  ~TimeOfEach() {
-    const std::chrono::duration<double, std::nano> time = Clock::now() - start_;
-    state_.counters["ns_each"] = benchmark::Counter(time.count() / static_cast<double>(state_.iterations()),
-                                                    benchmark::Counter::kAvgThreads);
-  }
-
-private:
-  using Clock = std::chrono::steady_clock;
-  benchmark::State& state_;
-  Clock::time_point start_ = Clock::now();
-};
 
 /// What a program would write: all threads share a vector.
 class MutexPool {

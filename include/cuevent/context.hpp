@@ -10,7 +10,7 @@
 namespace cuevent {
 
 /// Whether the object that holds a handle destroys it. An empty object is borrowed.
-enum class Ownership : unsigned { borrowed, owned };
+enum class Ownership : unsigned short { borrowed, owned };
 
 /// A CUcontext and its driver. Every event, graph, pool and fence belongs to one. primary() and
 /// create() own the context: the last copy releases or destroys it. borrow() and current() do not
@@ -112,6 +112,7 @@ public:
   friend bool operator!=(const Context& a, const Context& b) noexcept { return !(a == b); }
 
 private:
+  friend class EventRef; // makes one that has a driver and no handle
   enum class Kind : unsigned char { primary, created };
   struct Shared { // one for all copies of an owning Context
     unsigned references = 1;

@@ -104,7 +104,7 @@ struct DriverTable {
 class Driver {
 public:
   /// No driver. Every function of its table returns CUDA_ERROR_INVALID_HANDLE.
-  Driver() noexcept : table_(&none_) {}
+  constexpr Driver() noexcept : table_(&none_) {}
 
   /// The driver of this machine: libcuda.so.1, or the library named by the environment variable
   /// CUEVENT_DRIVER, which setuid and setgid programs ignore. Loaded by the first call. If a call
@@ -154,6 +154,9 @@ public:
   friend bool operator!=(const Driver& a, const Driver& b) noexcept { return !(a == b); }
 
 private:
+  friend class EventRef; // keeps the address of a table
+  explicit Driver(const DriverTable& table) noexcept : table_(&table) {}
+
   void* find_entry_point(const char* name, int version) const;
 
   static const DriverTable none_;

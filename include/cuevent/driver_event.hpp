@@ -318,6 +318,8 @@ public:
   friend bool operator!=(const DriverEvent& a, const DriverEvent& b) noexcept { return !(a == b); }
 
 private:
+  friend class EventRef;
+  friend class PooledEvent;
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
       : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
 
@@ -343,11 +345,12 @@ private:
   }
   // The part of a ContextGuard that is needed if the context is already current, as it usually is.
   CUresult create(EventFlags flags) noexcept {
+    const DriverTable& driver = table();
     CUcontext current;
-    const CUresult asked = table().cuCtxGetCurrent_v4000(&current);
+    const CUresult asked = driver.cuCtxGetCurrent_v4000(&current);
     if (__builtin_expect(asked != CUDA_SUCCESS || current != context_.native_handle(), false))
       return create_slow(asked);
-    return table().cuEventCreate_v2000(&event_, driver_flags(flags));
+    return driver.cuEventCreate_v2000(&event_, driver_flags(flags));
   }
   CUresult create_slow(CUresult asked) noexcept;
   void destroy() noexcept;
@@ -356,17 +359,22 @@ private:
 
   // Called only after a failure, to find out why the driver refused.
   [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
-  [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags) const;
+  [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags,
+                                           const Context* context = nullptr) const;
   [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags,
                                          const Context* context = nullptr) const;
   [[noreturn, gnu::cold]] void fail_context(CUresult result, const char* call, const Context* context) const;
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;
 
+  // What an EventRef has to check before a call, as bits of `checks_`.
+  enum Check : unsigned short { leased = 1, unrecorded = 2, interprocess = 4 };
+
   Context context_; // empty in an empty event, so that its calls use the table of no driver
   CUevent event_ = nullptr;
   EventFlags flags_ = EventFlags::none;
   Ownership ownership_ = Ownership::borrowed;
+  unsigned short checks_ = 0; // for an EventRef; stays with the object when the event moves
 };
 
 } // namespace cuevent

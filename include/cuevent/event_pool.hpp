@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /// \file
-/// \brief EventPool: reuses events. PooledEvent: a lease that returns its event to the pool.
+/// \brief EventPool: reuses events. PooledEvent and SharedEvent: leases, which return their event to
+/// the pool.
 ///
 /// How a lease differs from a DriverEvent:
 /// - It starts as never recorded, regardless of the event's last user. Until its first record(),
 ///   query, wait, synchronize and elapsed_time throw NeverRecorded. Their non-throwing overloads
 ///   return CUDA_ERROR_INVALID_HANDLE.
-/// - It has no external records or waits, because the graph would outlive the lease. Use
-///   PooledEvent::detach() for an event that must outlive the lease.
+/// - It refuses external records and waits, because the graph would outlive the lease: EventRef
+///   says how. Use PooledEvent::detach() for an event that must outlive the lease.
 /// - When its context is lost, its members throw ContextLost, but its destructor is silent.
 ///
 /// How a pool keeps events:
@@ -18,8 +19,7 @@
 /// - On Linux before 4.14, threads cache no events.
 #pragma once
 
-#include <cuevent/driver_event.hpp>
-#include <cuevent/time_limit.hpp>
+#include <cuevent/event_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,9 +28,20 @@
 namespace cuevent {
 
 class [[gnu::visibility("hidden")]] EventPoolState;
+class SharedEvent;
+class EventPools;
 
-/// An event on lease from an EventPool. The destructor returns it, on any thread. Move-only; empty
-/// when default-constructed and after a move or detach().
+/// An event of a pool, and what its lease knows about it. For the library only.
+struct alignas(64) LeasedEvent { // a cache line, because threads lease neighbouring events
+  DriverEvent event;
+  EventPoolState* pool; // kept alive by the event
+  unsigned holders = 0; // the number of SharedEvents
+  bool exported = false;
+};
+
+/// An event on lease from an EventPool. The destructor returns it, on any thread. It has the members
+/// of EventRef, and converts to it. Move-only; empty when default-constructed, and after a move,
+/// share() or detach().
 ///
 ///     PooledEvent done = pool.acquire();
 ///     done.record(stream);
@@ -41,16 +52,11 @@ class [[gnu::visibility("hidden")]] EventPoolState;
 /// Context: as DriverEvent, in the pool's context. A retired event keeps an owned context alive
 /// until destroy_retired().
 /// During capture: as DriverEvent. A lease may end inside the capture that recorded it.
-class PooledEvent {
+class PooledEvent : public EventRef {
 public:
-  using Milliseconds = DriverEvent::Milliseconds;
-
   /// An empty lease. Its members throw EmptyEvent.
   PooledEvent() noexcept = default;
-  PooledEvent(PooledEvent&& other) noexcept {
-    assign(other);
-    other.forget();
-  }
+  PooledEvent(PooledEvent&& other) noexcept : EventRef(other), leased_(other.leased_) { other.forget(); }
   PooledEvent& operator=(PooledEvent&& other) noexcept {
     PooledEvent taken(static_cast<PooledEvent&&>(other));
     swap(taken);
@@ -64,91 +70,19 @@ public:
   /// - The pool has ended.
   /// - ipc_handle() was called.
   ~PooledEvent() {
-    if (event_ != nullptr) give_back();
+    if (leased_ != nullptr) give_back(*leased_);
   }
-
-  /// As DriverEvent::record(stream). Driver function: cuEventRecord.
-  void record(CUstream stream) {
-    if (event_ == nullptr) fail_unrecorded("cuEventRecord");
-    event_->record(stream);
-    recorded_ = true;
-  }
-  CUresult try_record(CUstream stream) noexcept {
-    if (__builtin_expect(event_ == nullptr, false)) return CUDA_ERROR_INVALID_HANDLE;
-    const CUresult result = event_->try_record(stream);
-    if (result == CUDA_SUCCESS) recorded_ = true;
-    return result;
-  }
-
-  /// As record(stream). `context` says whose default stream is meant. It must be the pool's
-  /// context, even if `stream` is not a default stream. Throws ContextMismatch for another
-  /// context, InvalidContext for an empty one.
-  void record(const Context& context, CUstream stream);
-  CUresult try_record(const Context& context, CUstream stream) noexcept;
 
   /// Tells the lease that its event was recorded by other means, for example by a launch
   /// attribute. No driver call.
-  void mark_recorded() noexcept { recorded_ = event_ != nullptr; }
+  void mark_recorded() noexcept { note_record(); }
 
   /// Whether this lease has recorded the event. No driver call.
-  bool recorded() const noexcept { return recorded_; }
+  bool recorded() const noexcept { return leased() && !unrecorded(); }
 
-  /// As DriverEvent::wait(stream). Driver function: cuStreamWaitEvent.
-  void wait(CUstream stream) const { recorded_event("cuStreamWaitEvent").wait(stream); }
-  CUresult try_wait(CUstream stream) const noexcept {
-    return recorded_ ? event_->try_wait(stream) : CUDA_ERROR_INVALID_HANDLE;
-  }
-
-  /// As DriverEvent::wait(context, stream). `context` says whose default stream is meant, and may
-  /// be any context.
-  void wait(const Context& context, CUstream stream) const {
-    recorded_event("cuStreamWaitEvent").wait(context, stream);
-  }
-  CUresult try_wait(const Context& context, CUstream stream) const noexcept {
-    return recorded_ ? event_->try_wait(context, stream) : CUDA_ERROR_INVALID_HANDLE;
-  }
-
-  /// As DriverEvent::query(). Driver function: cuEventQuery.
-  bool query() const { return recorded_event("cuEventQuery").query(); }
-  CUresult try_query() const noexcept { return recorded_ ? event_->try_query() : CUDA_ERROR_INVALID_HANDLE; }
-
-  /// As DriverEvent::query_relaxed(). Driver functions: cuThreadExchangeStreamCaptureMode twice,
-  /// cuEventQuery.
-  bool query_relaxed() const { return recorded_event("cuEventQuery").query_relaxed(); }
-  CUresult try_query_relaxed() const noexcept {
-    return recorded_ ? event_->try_query_relaxed() : CUDA_ERROR_INVALID_HANDLE;
-  }
-
-  /// As DriverEvent::synchronize(). Driver function: cuEventSynchronize.
-  void synchronize() const { recorded_event("cuEventSynchronize").synchronize(); }
-  CUresult try_synchronize() const noexcept {
-    return recorded_ ? event_->try_synchronize() : CUDA_ERROR_INVALID_HANDLE;
-  }
-
-  /// As DriverEvent::synchronize_for() and synchronize_until(): takes any duration, or a
-  /// time_point of any clock.
-  bool synchronize_for(TimeLimit timeout) const {
-    return recorded_event("cuEventQuery").synchronize_for(timeout);
-  }
-  bool synchronize_until(Deadline deadline) const {
-    return recorded_event("cuEventQuery").synchronize_until(deadline);
-  }
-  CUresult try_synchronize_for(TimeLimit timeout) const noexcept {
-    return recorded_ ? event_->try_synchronize_for(timeout) : CUDA_ERROR_INVALID_HANDLE;
-  }
-  CUresult try_synchronize_until(Deadline deadline) const noexcept {
-    return recorded_ ? event_->try_synchronize_until(deadline) : CUDA_ERROR_INVALID_HANDLE;
-  }
-
-  /// The device time in milliseconds from this event to `end`. The pool must have
-  /// EventFlags::timing. Driver function: cuEventElapsedTime.
-  Milliseconds elapsed_time(const PooledEvent& end) const {
-    return recorded_event("cuEventElapsedTime").elapsed_time(end.recorded_event("cuEventElapsedTime"));
-  }
-  CUresult try_elapsed_time(Milliseconds& out, const PooledEvent& end) const noexcept {
-    return recorded_ && end.recorded_ ? event_->try_elapsed_time(out, *end.event_)
-                                      : CUDA_ERROR_INVALID_HANDLE;
-  }
+  /// Makes a lease that can be copied. This lease is empty afterwards. No driver call, no
+  /// allocation.
+  SharedEvent share() && noexcept;
 
   /// Exports the event for other processes: ipc.hpp. The pool must have EventFlags::interprocess.
   /// Other processes may use the event indefinitely, so it does not return to the pool. It lives
@@ -164,45 +98,107 @@ public:
   /// The event itself, to read its handle or context. Returns an empty event for an empty lease.
   /// Before the first record() the event still marks the work of its last user: it may be pending,
   /// and a query may throw. No driver call.
-  const DriverEvent& event() const noexcept { return event_ != nullptr ? *event_ : none(); }
+  const DriverEvent& event() const noexcept { return leased_ != nullptr ? leased_->event : none_; }
 
   void swap(PooledEvent& other) noexcept {
-    PooledEvent taken(static_cast<PooledEvent&&>(other));
-    other.assign(*this);
-    assign(taken);
-    taken.forget();
+    const EventRef ref = *this;
+    LeasedEvent* const leased = leased_;
+    assign(other, other.leased_);
+    other.assign(ref, leased);
   }
   friend void swap(PooledEvent& a, PooledEvent& b) noexcept { a.swap(b); }
 
-  explicit operator bool() const noexcept { return event_ != nullptr; }
-
 private:
   friend class EventPool;
-  PooledEvent(DriverEvent* event, EventPoolState* pool) noexcept : event_(event), pool_(pool) {}
+  friend class EventPools;
+  friend class SharedEvent;
+  explicit PooledEvent(LeasedEvent& leased) noexcept : EventRef(leased.event), leased_(&leased) {
+    set_checks(checks() | DriverEvent::leased | DriverEvent::unrecorded);
+  }
 
-  const DriverEvent& recorded_event(const char* call) const {
-    if (!recorded_) fail_unrecorded(call);
-    return *event_;
+  void assign(const EventRef& ref, LeasedEvent* leased) noexcept {
+    EventRef::operator=(ref);
+    leased_ = leased;
   }
-  void assign(const PooledEvent& other) noexcept {
-    event_ = other.event_;
-    pool_ = other.pool_;
-    recorded_ = other.recorded_;
-    exported_ = other.exported_;
-  }
-  void forget() noexcept {
-    event_ = nullptr;
-    recorded_ = exported_ = false;
-  }
-  void give_back() noexcept;
-  static const DriverEvent& none() noexcept;
-  [[noreturn, gnu::cold]] void fail_unrecorded(const char* call) const;
+  void forget() noexcept { assign(EventRef(), nullptr); }
+  static void give_back(LeasedEvent& leased) noexcept;
 
-  DriverEvent* event_ = nullptr;
-  EventPoolState* pool_ = nullptr; // kept alive by the event
-  bool recorded_ = false;          // true only if the lease is not empty
-  bool exported_ = false;
+  LeasedEvent* leased_ = nullptr;
 };
+
+/// A lease that can be copied. The destructor of the last copy returns the event to the pool, on
+/// any thread, as ~PooledEvent does. Use it if several threads or objects wait for one event. It
+/// has the members of EventRef, and converts to it.
+///
+///     const SharedEvent done = pool.acquire().share();
+///     done.record(stream);
+///     std::thread waiter([done] { done.synchronize(); });
+///     waiter.join();
+///
+/// A holder that sees the event recorded also sees what the recording thread did before the
+/// record. A holder that asks earlier gets NeverRecorded.
+///
+/// Thread-safety: distinct objects may be used on any thread, including copies of one lease. The
+/// caller orders assignment and destruction with other uses of the same object.
+/// Context: as PooledEvent.
+/// During capture: as PooledEvent.
+class SharedEvent : public EventRef {
+public:
+  /// An empty lease. Its members throw EmptyEvent.
+  SharedEvent() noexcept = default;
+  /// Allocates nothing and takes no lock. No driver call.
+  SharedEvent(const SharedEvent& other) noexcept : EventRef(other), leased_(other.leased_) {
+    if (leased_ != nullptr) __atomic_fetch_add(&leased_->holders, 1, __ATOMIC_RELAXED);
+  }
+  SharedEvent(SharedEvent&& other) noexcept : EventRef(other), leased_(other.leased_) { other.forget(); }
+  SharedEvent& operator=(SharedEvent other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~SharedEvent() {
+    if (leased_ != nullptr && drop(*leased_)) PooledEvent::give_back(*leased_);
+  }
+
+  /// As PooledEvent::mark_recorded(), for all holders.
+  void mark_recorded() const noexcept { note_record(); }
+
+  /// Whether any holder has recorded the event. No driver call.
+  bool recorded() const noexcept { return leased() && !unrecorded(); }
+
+  /// The event itself, as PooledEvent::event().
+  const DriverEvent& event() const noexcept { return leased_ != nullptr ? leased_->event : none_; }
+
+  void swap(SharedEvent& other) noexcept {
+    const EventRef ref = *this;
+    LeasedEvent* const leased = leased_;
+    assign(other, other.leased_);
+    other.assign(ref, leased);
+  }
+  friend void swap(SharedEvent& a, SharedEvent& b) noexcept { a.swap(b); }
+
+private:
+  friend class PooledEvent;
+  explicit SharedEvent(PooledEvent&& lease) noexcept : EventRef(lease), leased_(lease.leased_) {
+    if (leased_ != nullptr) __atomic_store_n(&leased_->holders, 1, __ATOMIC_RELAXED);
+    lease.forget();
+  }
+
+  /// Returns true if this was the last holder. The last holder needs no atomic exchange, because
+  /// nobody else can make a copy.
+  static bool drop(LeasedEvent& leased) noexcept {
+    return __atomic_load_n(&leased.holders, __ATOMIC_ACQUIRE) == 1 ||
+           __atomic_fetch_sub(&leased.holders, 1, __ATOMIC_ACQ_REL) == 1;
+  }
+  void assign(const EventRef& ref, LeasedEvent* leased) noexcept {
+    EventRef::operator=(ref);
+    leased_ = leased;
+  }
+  void forget() noexcept { assign(EventRef(), nullptr); }
+
+  LeasedEvent* leased_ = nullptr;
+};
+
+inline SharedEvent PooledEvent::share() && noexcept { return SharedEvent(static_cast<PooledEvent&&>(*this)); }
 
 /// Keeps the events of one context and kind for reuse. Use it for events that live briefly:
 /// creating and destroying an event can wait for other threads in the driver.

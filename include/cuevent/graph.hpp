@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cuevent/array_view.hpp>
-#include <cuevent/driver_event.hpp>
+#include <cuevent/event_ref.hpp>
 
 #include <initializer_list>
 #include <vector>
@@ -69,12 +69,13 @@ public:
 
   /// Adds a node that records `event`, or waits for it, after the nodes in `after` have completed.
   /// `event` must outlive the graph, every GraphExec made from it and their last launch. Otherwise
-  /// a launch is undefined, and can hang. Call retain() to hand `event` over to the graph. Driver
-  /// functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws EmptyEvent.
-  EventRecordNode add_record(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
-  EventRecordNode add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
-  EventWaitNode add_wait(const DriverEvent& event, ArrayView<CUgraphNode> after = {});
-  EventWaitNode add_wait(const DriverEvent& event, std::initializer_list<CUgraphNode> after);
+  /// a launch is undefined, and can hang. Call retain() to hand `event` over to the graph, and
+  /// PooledEvent::detach() first if it is on lease. Driver functions: cuGraphAddEventRecordNode,
+  /// cuGraphAddEventWaitNode. Throws EmptyEvent.
+  EventRecordNode add_record(EventRef event, ArrayView<CUgraphNode> after = {});
+  EventRecordNode add_record(EventRef event, std::initializer_list<CUgraphNode> after);
+  EventWaitNode add_wait(EventRef event, ArrayView<CUgraphNode> after = {});
+  EventWaitNode add_wait(EventRef event, std::initializer_list<CUgraphNode> after);
 
   /// The event of a node. The caller does not own it. Driver functions:
   /// cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent.
@@ -83,9 +84,9 @@ public:
 
   /// Points a node at another event, in this graph and in execs that are instantiated later.
   /// Existing execs do not change. Driver functions: cuGraphEventRecordNodeSetEvent,
-  /// cuGraphEventWaitNodeSetEvent. Throws EmptyEvent.
-  void set_event(EventRecordNode node, const DriverEvent& event);
-  void set_event(EventWaitNode node, const DriverEvent& event);
+  /// cuGraphEventWaitNodeSetEvent. Throws as add_record().
+  void set_event(EventRecordNode node, EventRef event);
+  void set_event(EventWaitNode node, EventRef event);
 
   struct EventNodes {
     std::vector<EventRecordNode> records;
@@ -99,8 +100,8 @@ public:
   /// The node that records `event` or waits for it. Driver functions: those of event_nodes(), and
   /// those of event() for each such node. Throws EmptyEvent, NotFound if there is no such node,
   /// InvalidValue if there are several.
-  EventRecordNode record_node(const DriverEvent& event) const;
-  EventWaitNode wait_node(const DriverEvent& event) const;
+  EventRecordNode record_node(EventRef event) const;
+  EventWaitNode wait_node(EventRef event) const;
 
   /// Hands `event` over to the graph, which owns it from then on, through a user object. The event
   /// lives until the graph and every exec made from it afterwards are destroyed, and their launches
@@ -174,10 +175,10 @@ public:
   /// until the node has another event and the last launch with `event` has completed. Driver
   /// functions: cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventWaitNodeSetEvent. Throws
   /// EmptyEvent, and InvalidValue for an event of another context or a node of another graph.
-  void set_event(EventRecordNode node, const DriverEvent& event);
-  void set_event(EventWaitNode node, const DriverEvent& event);
+  void set_event(EventRecordNode node, EventRef event);
+  void set_event(EventWaitNode node, EventRef event);
 
-  /// As set_event(node, const DriverEvent&), and this object owns `event` from then on. Returns the
+  /// As set_event(node, EventRef), and this object owns `event` from then on. Returns the
   /// event that this object owned for the node before, or an empty event. The returned event holds
   /// the times of earlier launches, and must outlive the launches that use it. If this throws, the
   /// caller still owns `event`.

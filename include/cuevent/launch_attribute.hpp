@@ -2,7 +2,7 @@
 // Launch attributes: events that a kernel launch records.
 #pragma once
 
-#include <cuevent/driver_event.hpp>
+#include <cuevent/event_ref.hpp>
 
 #pragma GCC visibility push(default)
 namespace cuevent {
@@ -21,14 +21,14 @@ enum class EventTrigger {
 /// Thread-safety: any thread.
 /// Context: needs none and changes none.
 /// During capture: harmless.
-CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trigger = EventTrigger::program);
+CUlaunchAttribute programmatic_event(EventRef event, EventTrigger trigger = EventTrigger::program);
 
 /// An attribute for cuLaunchKernelEx. The launch records `event` once all its blocks have begun to
 /// run. Otherwise as programmatic_event(). Driver attribute:
 /// CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT (CUDA 12.3). Throws EmptyEvent, NotSupported for an
 /// event with timing, interprocess or blocking_sync, and NotSupported if the driver is older than
 /// CUDA 12.3.
-CUlaunchAttribute launch_completion_event(const DriverEvent& event);
+CUlaunchAttribute launch_completion_event(EventRef event);
 
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -253,21 +253,19 @@ public:
   CUresult try_next(CUstream stream, StageId stage) noexcept;
   CUresult try_next(const Context& context, CUstream stream, StageId stage) noexcept;
 
-  /// Calls DriverEvent::record() or DriverEvent::wait(), and remembers the call for the report: see
+  /// Calls EventRef::record() or EventRef::wait(), and remembers the call for the report: see
   /// StageWait. The order of the work on the streams does not depend on the timer. On a default
   /// stream record() throws ContextMismatch for an event of another context. Driver functions:
   /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and the functions of the event.
-  void record(DriverEvent& event, CUstream stream, RecordFlags flags = RecordFlags::none);
-  void wait(const DriverEvent& event, CUstream stream, WaitFlags flags = WaitFlags::none);
-  void record(DriverEvent& event, const Context& context, CUstream stream,
-              RecordFlags flags = RecordFlags::none);
-  void wait(const DriverEvent& event, const Context& context, CUstream stream,
-            WaitFlags flags = WaitFlags::none);
-  CUresult try_record(DriverEvent& event, CUstream stream, RecordFlags flags = RecordFlags::none) noexcept;
-  CUresult try_wait(const DriverEvent& event, CUstream stream, WaitFlags flags = WaitFlags::none) noexcept;
-  CUresult try_record(DriverEvent& event, const Context& context, CUstream stream,
+  void record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none);
+  void wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
+  void record(EventRef event, const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
+  void wait(EventRef event, const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none);
+  CUresult try_record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none) noexcept;
+  CUresult try_wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none) noexcept;
+  CUresult try_record(EventRef event, const Context& context, CUstream stream,
                       RecordFlags flags = RecordFlags::none) noexcept;
-  CUresult try_wait(const DriverEvent& event, const Context& context, CUstream stream,
+  CUresult try_wait(EventRef event, const Context& context, CUstream stream,
                     WaitFlags flags = WaitFlags::none) noexcept;
 
   /// Takes a graph that was captured with stages of this timer, and makes it ready to launch. If

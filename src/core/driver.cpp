@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver.hpp>
 
+#include "core/kept_table.hpp"
 #include "core/result_of.hpp"
 
 #include <chrono>
@@ -110,10 +111,10 @@ public:
 
   /// Keeps one table per set of functions. The same functions are then the same driver, however
   /// they were found.
-  const DriverTable* keep(std::unique_ptr<DriverTable> table) {
+  const DriverTable* keep(std::unique_ptr<KeptTable> table) {
     const std::lock_guard lock(mutex_);
     for (const auto& other : tables_)
-      if (*other == *table) return other.get();
+      if (static_cast<const DriverTable&>(*other) == *table) return other.get();
     const auto kept = tables_.insert(tables_.begin() + working_, std::move(table));
     // Registered after cuInit, so this handler runs before the exit handler of that driver.
     // Objects destroyed later find no driver instead of a driver that is unloading.
@@ -146,13 +147,13 @@ private:
   }
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<DriverTable>> tables_;
+  std::vector<std::unique_ptr<KeptTable>> tables_;
   /// Tables from this index on have ended, because exit handlers run newest first.
   std::ptrdiff_t working_ = 0;
 };
 
 const DriverTable* make_table(GetProcAddress get_proc_address) {
-  auto table = std::make_unique<DriverTable>();
+  auto table = std::make_unique<KeptTable>();
   table->version = version_of(get_proc_address);
   table->get_proc_address = get_proc_address;
 #define CUEVENT_REQUIRED(name, since)                                                                        \

@@ -16,8 +16,9 @@ namespace cuevent {
 
 namespace {
 
-/// If the context is gone, the driver would look for its events in freed memory.
-[[gnu::always_inline]] inline CUresult destroy_in(const Context& context, CUevent event) noexcept {
+/// If the context is gone, the driver would look for its events in freed memory. The handle is a
+/// reference, so that it needs no register during the first call.
+[[gnu::always_inline]] inline CUresult destroy_in(const Context& context, const CUevent& event) noexcept {
   const CUresult lost = context.status();
   return lost != CUDA_SUCCESS ? lost : context.driver().table().cuEventDestroy_v4000(event);
 }
@@ -94,15 +95,7 @@ CUresult DriverEvent::wait_default(CUstream stream, WaitFlags flags) const noexc
 
 void DriverEvent::record(const Context& context, CUstream stream, RecordFlags flags) {
   const CUresult result = try_record(context, stream, flags);
-  if (result == CUDA_SUCCESS) return;
-  const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
-  if (event_ != nullptr) require_same_driver(context, context_, call);
-  if (event_ != nullptr && context != context_)
-    throw ContextMismatch(call, ("the event belongs to " + name_of(context_) + " and the stream to " +
-                                 name_of(context) +
-                                 ": record an event made in that context, and wait() across contexts")
-                                    .c_str());
-  fail_record(result, stream, flags);
+  if (result != CUDA_SUCCESS) fail_record(result, stream, flags, &context);
 }
 
 CUresult DriverEvent::try_record(const Context& context, CUstream stream, RecordFlags flags) noexcept {
@@ -113,9 +106,7 @@ CUresult DriverEvent::try_record(const Context& context, CUstream stream, Record
 
 void DriverEvent::wait(const Context& context, CUstream stream, WaitFlags flags) const {
   const CUresult result = try_wait(context, stream, flags);
-  if (result == CUDA_SUCCESS) return;
-  if (event_ != nullptr) require_same_driver(context, context_, "cuStreamWaitEvent");
-  fail_wait(result, stream, flags, &context);
+  if (result != CUDA_SUCCESS) fail_wait(result, stream, flags, &context);
 }
 
 CUresult DriverEvent::try_wait(const Context& context, CUstream stream, WaitFlags flags) const noexcept {

@@ -28,6 +28,7 @@ const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
 } // namespace
 
 std::string name_of(const Driver& driver, CUcontext handle) {
+  if (handle == nullptr) return "another context"; // of an event for which only the CUevent is known
   const auto address = reinterpret_cast<std::uintptr_t>(handle);
   char text[2 + 2 * sizeof address + 1] = "0x";
   std::size_t digits = 0;
@@ -81,9 +82,18 @@ void DriverEvent::fail_create(CUresult result, const Context& context, EventFlag
   context.driver().fail(result, call);
 }
 
-void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flags) const {
+void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flags,
+                              const Context* context) const {
   const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
   if (event_ == nullptr) fail_empty(call);
+  if (context != nullptr) {
+    require_same_driver(*context, context_, call);
+    if (context_ && *context != context_)
+      throw ContextMismatch(call, ("the event belongs to " + name_of(context_) + " and the stream to " +
+                                   name_of(*context) +
+                                   ": record an event made in that context, and wait() across contexts")
+                                      .c_str());
+  }
   if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
     CUcontext const other = context_of(table(), stream);
     if (other != nullptr && other != context_.native_handle())
@@ -104,6 +114,7 @@ void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flag
 void DriverEvent::fail_wait(CUresult result, CUstream stream, WaitFlags flags, const Context* context) const {
   const char* const call = "cuStreamWaitEvent";
   if (event_ == nullptr) fail_empty(call);
+  if (context != nullptr) require_same_driver(*context, context_, call);
   if (result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess)) {
     if (context == nullptr) context = &context_;
     CUcontext const other =
@@ -152,12 +163,13 @@ void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
 
   for (const auto& [event, name] : both)
     if (!event) fail_empty(call, name);
+  const bool known = context_ && end.context_; // not if only a CUevent is known
   if (result == CUDA_ERROR_INVALID_HANDLE) {
     for (const auto& [event, name] : both)
-      if (!has(event.flags(), EventFlags::timing))
+      if (event.context_ && !has(event.flags(), EventFlags::timing))
         throw TimingDisabled(
             call, (std::string(name) + " was made without timing: make it with EventFlags::timing").c_str());
-    if (context_ != end.context_) {
+    if (known && context_ != end.context_) {
       const bool one_driver = context_.driver() == end.context_.driver();
       throw ContextMismatch(call,
                             ("the start event belongs to " + name_of(context_) + " and the end event to " +
@@ -171,10 +183,17 @@ void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
   for (const auto& [event, name] : both) {
     float none = 0;
     const CUresult alone = event.table().cuEventElapsedTime_v12080(&none, event.event_, event.event_);
+    if (result == CUDA_ERROR_INVALID_HANDLE && alone == result && !event.context_)
+      throw InvalidHandle(call, (std::string(name) + " was never recorded, or was made without timing: call "
+                                                     "record() first, and make it with timing")
+                                    .c_str());
     if (result == CUDA_ERROR_INVALID_HANDLE && alone == result)
       throw NeverRecorded(call, (std::string(name) + " was never recorded: call record() first").c_str());
     if (result == CUDA_ERROR_INVALID_VALUE && alone == result) fail_recorded_in_capture(call, name);
   }
+  if (result == CUDA_ERROR_INVALID_HANDLE && !known)
+    throw ContextMismatch(call,
+                          "the events belong to different contexts: time between two events of one context");
   context_.driver().fail(result, call);
 }
 

@@ -5,7 +5,6 @@
 #include "core/retired_events.hpp"
 
 #include <memory>
-#include <span>
 #include <utility>
 
 namespace cuevent {
@@ -16,10 +15,10 @@ void check(const Context& context, CUresult result, const char* call, const char
   if (result != CUDA_SUCCESS) context.driver().fail(result, call, advice);
 }
 
-void check_event(const Context& context, const DriverEvent& event, const char* call) {
+void check_event(const Context& context, EventRef event, const char* call) {
   if (!event)
     throw EmptyEvent(call, "the event is empty: give the graph an event that lives as long as the graph");
-  if (context && event.context().driver() != context.driver())
+  if (context && event.driver() != context.driver())
     throw ContextMismatch(
         call, "the event and the graph belong to different drivers: make the event with the graph's driver");
 }
@@ -47,8 +46,7 @@ constexpr const char* not_of_this_graph =
     "event node of this graph: use an event of that context and a node from event_nodes()";
 
 template <class Node>
-Node only_node(const Graph& graph, const std::vector<Node>& nodes, const DriverEvent& event,
-               const char* call) {
+Node only_node(const Graph& graph, const std::vector<Node>& nodes, EventRef event, const char* call) {
   const Node* found = nullptr;
   for (const Node& node : nodes) {
     if (graph.event(node) != event.native_handle()) continue;
@@ -103,7 +101,7 @@ Graph::~Graph() {
   released_by_graphs.destroy_all();
 }
 
-EventRecordNode Graph::add_record(const DriverEvent& event, ArrayView<CUgraphNode> after) {
+EventRecordNode Graph::add_record(EventRef event, ArrayView<CUgraphNode> after) {
   const char* const call = "cuGraphAddEventRecordNode";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -115,11 +113,11 @@ EventRecordNode Graph::add_record(const DriverEvent& event, ArrayView<CUgraphNod
   return EventRecordNode(node);
 }
 
-EventRecordNode Graph::add_record(const DriverEvent& event, std::initializer_list<CUgraphNode> after) {
+EventRecordNode Graph::add_record(EventRef event, std::initializer_list<CUgraphNode> after) {
   return add_record(event, ArrayView(after));
 }
 
-EventWaitNode Graph::add_wait(const DriverEvent& event, ArrayView<CUgraphNode> after) {
+EventWaitNode Graph::add_wait(EventRef event, ArrayView<CUgraphNode> after) {
   const char* const call = "cuGraphAddEventWaitNode";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -131,28 +129,8 @@ EventWaitNode Graph::add_wait(const DriverEvent& event, ArrayView<CUgraphNode> a
   return EventWaitNode(node);
 }
 
-EventWaitNode Graph::add_wait(const DriverEvent& event, std::initializer_list<CUgraphNode> after) {
+EventWaitNode Graph::add_wait(EventRef event, std::initializer_list<CUgraphNode> after) {
   return add_wait(event, ArrayView(after));
-}
-
-// These two functions took a std::span before the headers were C++17. Programs linked at that time
-// call them by these names.
-[[gnu::visibility("default"), gnu::used]] EventRecordNode
-add_record_after_span(Graph& graph, const DriverEvent& event, std::span<const CUgraphNode> after) asm(
-    "_ZN7cuevent5Graph10add_recordERKNS_"
-    "11DriverEventESt4spanIKP14CUgraphNode_stLm18446744073709551615EE");
-EventRecordNode add_record_after_span(Graph& graph, const DriverEvent& event,
-                                      std::span<const CUgraphNode> after) {
-  return graph.add_record(event, after);
-}
-
-[[gnu::visibility("default"), gnu::used]] EventWaitNode
-add_wait_after_span(Graph& graph, const DriverEvent& event, std::span<const CUgraphNode> after) asm(
-    "_ZN7cuevent5Graph8add_waitERKNS_"
-    "11DriverEventESt4spanIKP14CUgraphNode_stLm18446744073709551615EE");
-EventWaitNode add_wait_after_span(Graph& graph, const DriverEvent& event,
-                                  std::span<const CUgraphNode> after) {
-  return graph.add_wait(event, after);
 }
 
 CUevent Graph::event(EventRecordNode node) const {
@@ -171,7 +149,7 @@ CUevent Graph::event(EventWaitNode node) const {
   return event;
 }
 
-void Graph::set_event(EventRecordNode node, const DriverEvent& event) {
+void Graph::set_event(EventRecordNode node, EventRef event) {
   const char* const call = "cuGraphEventRecordNodeSetEvent";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -179,7 +157,7 @@ void Graph::set_event(EventRecordNode node, const DriverEvent& event) {
         call);
 }
 
-void Graph::set_event(EventWaitNode node, const DriverEvent& event) {
+void Graph::set_event(EventWaitNode node, EventRef event) {
   const char* const call = "cuGraphEventWaitNodeSetEvent";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -204,14 +182,14 @@ Graph::EventNodes Graph::event_nodes() const {
   return found;
 }
 
-EventRecordNode Graph::record_node(const DriverEvent& event) const {
+EventRecordNode Graph::record_node(EventRef event) const {
   const char* const call = "Graph::record_node";
   check_not_empty(*this, call);
   check_event(context_, event, call);
   return only_node(*this, event_nodes().records, event, call);
 }
 
-EventWaitNode Graph::wait_node(const DriverEvent& event) const {
+EventWaitNode Graph::wait_node(EventRef event) const {
   const char* const call = "Graph::wait_node";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -297,7 +275,7 @@ void GraphExec::launch(CUstream stream) {
   check(context_, status.result, status.call);
 }
 
-void GraphExec::set_event(EventRecordNode node, const DriverEvent& event) {
+void GraphExec::set_event(EventRecordNode node, EventRef event) {
   const char* const call = "cuGraphExecEventRecordNodeSetEvent";
   check_not_empty(*this, call);
   check_event(context_, event, call);
@@ -306,7 +284,7 @@ void GraphExec::set_event(EventRecordNode node, const DriverEvent& event) {
         call, not_of_this_graph);
 }
 
-void GraphExec::set_event(EventWaitNode node, const DriverEvent& event) {
+void GraphExec::set_event(EventWaitNode node, EventRef event) {
   const char* const call = "cuGraphExecEventWaitNodeSetEvent";
   check_not_empty(*this, call);
   check_event(context_, event, call);

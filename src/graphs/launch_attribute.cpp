@@ -7,14 +7,14 @@ namespace {
 
 constexpr const char* launch = "cuLaunchKernelEx";
 
-void check(const DriverEvent& event, EventFlags refused, const char* advice) {
+void check(EventRef event, EventFlags refused, const char* advice) {
   if (!event) throw EmptyEvent(launch, "the event is empty: give the launch an event to record");
   if ((event.flags() & refused) != EventFlags::none) throw NotSupported(launch, advice);
 }
 
 } // namespace
 
-CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trigger) {
+CUlaunchAttribute programmatic_event(EventRef event, EventTrigger trigger) {
   check(event, EventFlags::timing | EventFlags::interprocess,
         "a launch cannot record an event with timing or interprocess: make it with EventFlags::none or "
         "blocking_sync");
@@ -25,11 +25,11 @@ CUlaunchAttribute programmatic_event(const DriverEvent& event, EventTrigger trig
   return attribute;
 }
 
-CUlaunchAttribute launch_completion_event(const DriverEvent& event) {
+CUlaunchAttribute launch_completion_event(EventRef event) {
   check(event, EventFlags::timing | EventFlags::interprocess | EventFlags::blocking_sync,
         "a launch completion event cannot have timing, interprocess or blocking_sync: make it with "
         "EventFlags::none");
-  if (event.context().driver().version() < 12030)
+  if (event.driver().version() < 12030)
     throw NotSupported(
         launch,
         "launch completion events need CUDA 12.3, and this driver is older: update the NVIDIA driver");

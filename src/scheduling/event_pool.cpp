@@ -43,57 +43,31 @@ CUresult check_other_context(const Context& context, const Context& own) noexcep
 
 } // namespace
 
-void PooledEvent::record(const Context& context, CUstream stream) {
-  if (event_ == nullptr) fail_unrecorded("cuEventRecord");
-  event_->record(context, stream);
-  recorded_ = true;
-}
-
-CUresult PooledEvent::try_record(const Context& context, CUstream stream) noexcept {
-  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult result = event_->try_record(context, stream);
-  if (result == CUDA_SUCCESS) recorded_ = true;
-  return result;
-}
-
-void PooledEvent::give_back() noexcept {
-  if (exported_) [[unlikely]]
-    pool_->retire(event_);
+void PooledEvent::give_back(LeasedEvent& leased) noexcept {
+  if (leased.exported) [[unlikely]]
+    leased.pool->retire(&leased);
   else
-    pool_->give_back(event_);
+    leased.pool->give_back(&leased);
 }
 
 DriverEvent PooledEvent::detach() && noexcept {
-  if (event_ == nullptr) return {};
-  DriverEvent event = std::move(*event_);
-  pool_->forget(event_);
+  if (leased_ == nullptr) return {};
+  DriverEvent event = std::move(leased_->event);
+  leased_->pool->forget(leased_);
   forget();
   return event;
 }
 
 IpcHandle PooledEvent::ipc_handle() {
   const IpcHandle handle = event().ipc_handle();
-  exported_ = true;
+  leased_->exported = true;
   return handle;
 }
 
 CUresult PooledEvent::try_ipc_handle(IpcHandle& out) noexcept {
   const CUresult result = event().try_ipc_handle(out);
-  exported_ = exported_ || result == CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS) leased_->exported = true;
   return result;
-}
-
-const DriverEvent& PooledEvent::none() noexcept {
-  static const DriverEvent none;
-  return none;
-}
-
-void PooledEvent::fail_unrecorded(const char* call) const {
-  if (event_ == nullptr)
-    throw EmptyEvent(
-        call, "the lease is empty, because it was default-constructed, moved from or detached: take one from "
-              "EventPool::acquire()");
-  throw NeverRecorded(call, "the event was not recorded since it was acquired: call record() first");
 }
 
 EventPool::EventPool(const Context& context, EventFlags flags, std::size_t max_idle) {
@@ -110,14 +84,14 @@ void EventPool::close() noexcept { state_->close(); }
 
 PooledEvent EventPool::acquire() {
   if (state_ != nullptr) [[likely]]
-    if (DriverEvent* const event = state_->take()) [[likely]]
-      return PooledEvent(event, state_);
+    if (LeasedEvent* const event = state_->take()) [[likely]]
+      return PooledEvent(*event);
   return acquire_slow();
 }
 
 PooledEvent EventPool::acquire_slow() {
   if (state_ == nullptr) fail_empty_pool("EventPool::acquire");
-  return PooledEvent(state_->take_slow(), state_);
+  return PooledEvent(*state_->take_slow());
 }
 
 CUresult EventPool::try_acquire(PooledEvent& out) noexcept {

@@ -64,6 +64,7 @@ private:
       throw std::bad_alloc();
   }
   void lock() {
+    changing_pools.lock();
     mutex_.lock();
     for (EventPoolState* const pool : pools_)
       if (pool != nullptr) pool->lock();
@@ -72,6 +73,7 @@ private:
     for (EventPoolState* const pool : pools_)
       if (pool != nullptr) (pool->*unlock_one)();
     mutex_.unlock();
+    changing_pools.unlock();
   }
 
   std::mutex mutex_;
@@ -81,7 +83,10 @@ private:
 
 } // namespace
 
+constinit std::mutex changing_pools;
 constinit thread_local ThreadEventCaches ThreadEventCaches::here;
+
+void prepare_pools_for_fork() { Registry::instance(); }
 
 EventCache* ThreadEventCaches::make(EventPoolState& state) noexcept {
   static thread_local struct AtEnd {
@@ -150,7 +155,7 @@ void EventPoolState::remove(EventCache* cache) noexcept {
 }
 
 void EventPoolState::empty_into_reserve(EventCache& cache) noexcept {
-  while (DriverEvent* const event = cache.take())
+  while (LeasedEvent* const event = cache.take())
     reserve_.push_back(event);
   rooms_ -= std::exchange(cache.room, 0);
 }
@@ -174,7 +179,7 @@ void EventPoolState::gather() noexcept {
   }
 }
 
-DriverEvent* EventPoolState::take_slow() {
+LeasedEvent* EventPoolState::take_slow() {
   EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
   {
@@ -184,7 +189,7 @@ DriverEvent* EventPoolState::take_slow() {
       if (cached != 0 && on_lease(cached) < promised_) gather();
     }
     if (!reserve_.empty()) {
-      DriverEvent* const event = reserve_.back();
+      LeasedEvent* const event = reserve_.back();
       reserve_.pop_back();
       if (cache != nullptr) {
         // Promised events are distributed evenly. Otherwise threads would repeatedly take them
@@ -202,14 +207,14 @@ DriverEvent* EventPoolState::take_slow() {
       return event;
     }
   }
-  DriverEvent* const event = create();
+  LeasedEvent* const event = create();
   const std::lock_guard lock(mutex_);
   count_created();
   note_high_water();
   return event;
 }
 
-void EventPoolState::give_back_slow(DriverEvent* event) noexcept {
+void EventPoolState::give_back_slow(LeasedEvent* event) noexcept {
   if (closed_.load(std::memory_order_acquire)) return retire(event);
   EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
@@ -233,21 +238,21 @@ void EventPoolState::give_back_slow(DriverEvent* event) noexcept {
   retire(event);
 }
 
-void EventPoolState::retire(DriverEvent* event) noexcept {
-  cuevent::retire(static_cast<DriverEvent&&>(*event));
+void EventPoolState::retire(LeasedEvent* event) noexcept {
+  cuevent::retire(std::move(event->event));
   forget(event);
 }
 
-DriverEvent* EventPoolState::create() {
+LeasedEvent* EventPoolState::create() {
   {
     const std::lock_guard lock(mutex_);
     const std::size_t events = events_.load(std::memory_order_relaxed) + creating_ + 1;
     if (events > reserve_.capacity()) reserve_.reserve(2 * events);
     ++creating_;
   }
-  DriverEvent* event = nullptr;
+  LeasedEvent* event = nullptr;
   try {
-    event = new DriverEvent(context, flags);
+    event = new LeasedEvent{DriverEvent(context, flags), this};
   } catch (...) {
     const std::lock_guard lock(mutex_);
     --creating_;
@@ -281,7 +286,7 @@ void EventPoolState::reserve(std::size_t count) {
   }
 }
 
-void EventPoolState::add_to_reserve(DriverEvent* event) noexcept {
+void EventPoolState::add_to_reserve(LeasedEvent* event) noexcept {
   {
     const std::lock_guard lock(mutex_);
     count_created();
@@ -303,7 +308,7 @@ void EventPoolState::trim() noexcept {
 
 void EventPoolState::destroy_reserve() noexcept {
   // Destroys a few events at a time, because the vector must keep its capacity.
-  std::array<DriverEvent*, EventCache::size> some{};
+  std::array<LeasedEvent*, EventCache::size> some{};
   while (true) {
     std::size_t count = 0;
     {
@@ -316,7 +321,7 @@ void EventPoolState::destroy_reserve() noexcept {
     if (count == 0) return;
     const bool lost = kind_of(context.status()) == ErrorKind::context_lost;
     for (std::size_t i = 0; i < count; ++i) {
-      if (lost) some[i]->release(); // the event is gone with its context: no error to report
+      if (lost) some[i]->event.release(); // the event is gone with its context: no error to report
       forget(some[i]);
     }
   }

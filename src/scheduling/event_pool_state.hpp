@@ -42,7 +42,7 @@ struct alignas(cache_line) EventCache {
   void end() noexcept { in_use.store(false, std::memory_order_release); }
 
   /// Returns false if the cache has no room.
-  bool put(DriverEvent* event) noexcept {
+  bool put(LeasedEvent* event) noexcept {
     const std::uint32_t at = count.load(std::memory_order_relaxed);
     if (at == room) [[unlikely]]
       return false;
@@ -51,7 +51,7 @@ struct alignas(cache_line) EventCache {
     return true;
   }
   /// Returns null if the cache is empty.
-  DriverEvent* take() noexcept {
+  LeasedEvent* take() noexcept {
     const std::uint32_t at = count.load(std::memory_order_relaxed);
     if (at == 0) [[unlikely]]
       return nullptr;
@@ -69,7 +69,7 @@ struct alignas(cache_line) EventCache {
   std::atomic<bool> in_use{false}, frozen{false};
   std::atomic<std::uint32_t> count{0}; // any thread may read `count` and `reused`
   std::atomic<std::uint64_t> reused{0};
-  std::array<DriverEvent*, size> idle{};
+  std::array<LeasedEvent*, size> idle{};
 };
 
 /// The caches of a thread, by pool index. An index is reused after its pool has ended, so a cache
@@ -109,11 +109,11 @@ public:
   Context context; // for new events, until the pool's end
 
   /// An idle event from this thread's cache, or null if there is none.
-  DriverEvent* take() noexcept {
+  LeasedEvent* take() noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
     if (cache == nullptr || !cache->begin()) [[unlikely]]
       return nullptr;
-    DriverEvent* const event = cache->take();
+    LeasedEvent* const event = cache->take();
     if (event != nullptr) [[likely]]
       cache->count_reused();
     cache->end();
@@ -123,8 +123,8 @@ public:
   /// - an event from the reserve
   /// - an event from another thread's cache, if reserve() has promised the event
   /// - a new event
-  DriverEvent* take_slow();
-  void give_back(DriverEvent* event) noexcept {
+  LeasedEvent* take_slow();
+  void give_back(LeasedEvent* event) noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
     if (cache == nullptr || !cache->begin()) [[unlikely]]
       return give_back_slow(event);
@@ -134,9 +134,9 @@ public:
       give_back_slow(event);
   }
   /// The event will not come back. destroy_retired() destroys the event.
-  [[gnu::cold]] void retire(DriverEvent* event) noexcept;
+  [[gnu::cold]] void retire(LeasedEvent* event) noexcept;
   /// The event no longer exists, or has another owner.
-  void forget(DriverEvent* event) noexcept {
+  void forget(LeasedEvent* event) noexcept {
     delete event;
     events_.fetch_sub(1, std::memory_order_relaxed);
     drop();
@@ -169,10 +169,10 @@ private:
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  void give_back_slow(DriverEvent* event) noexcept;
+  void give_back_slow(LeasedEvent* event) noexcept;
   /// The caller must then call count_created().
-  DriverEvent* create();
-  void add_to_reserve(DriverEvent* event) noexcept;
+  LeasedEvent* create();
+  void add_to_reserve(LeasedEvent* event) noexcept;
   void destroy_reserve() noexcept;
 
   // The caller must hold the mutex.
@@ -203,7 +203,7 @@ private:
 
   // Threads whose caches suffice do not access these members.
   alignas(cache_line) std::mutex mutex_; // never held during a driver call
-  std::vector<DriverEvent*>
+  std::vector<LeasedEvent*>
       reserve_; // its capacity covers all existing events, so returning an event allocates nothing
   std::vector<EventCache*> caches_;
   std::size_t rooms_ = 0;    // of all caches together
@@ -216,6 +216,12 @@ private:
   std::atomic<std::size_t> events_{0};     // existing events
   std::atomic<std::size_t> references_{1}; // held by the pool, each event and each cache
 };
+
+/// Held while an EventPools changes its list of pools. A fork waits for it.
+extern constinit std::mutex changing_pools;
+
+/// Makes sure that a child of a fork can use the pools. Called before `changing_pools` is first held.
+void prepare_pools_for_fork();
 
 inline EventCache::EventCache(EventPoolState& pool) noexcept : id(pool.id), state(&pool) {}
 

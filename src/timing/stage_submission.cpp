@@ -96,13 +96,13 @@ Status StageTimer::State::point_of(CUstream handle, StreamPoint& point) {
   return {};
 }
 
-void StageTimer::State::note_record(const DriverEvent& event, StreamPoint at, RecordFlags flags) {
+void StageTimer::State::note_record(EventRef event, StreamPoint at, RecordFlags flags) {
   // A wait in the same capture does not wait for an external record.
   if (at.capture != 0 && flags != RecordFlags::none) at = {};
   rings->trace().recorded(event.native_handle(), at);
 }
 
-void StageTimer::State::note_wait(const DriverEvent& event, StreamPoint before_wait, WaitFlags flags) {
+void StageTimer::State::note_wait(EventRef event, StreamPoint before_wait, WaitFlags flags) {
   WaitTrace& trace = rings->trace();
   const std::optional<TracedWait> wait =
       trace.waited(event.native_handle(), before_wait, flags == WaitFlags::none);

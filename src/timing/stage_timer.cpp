@@ -46,10 +46,21 @@ void check(const Context& context, Status status) {
     fail(context, status);
 }
 
-/// Whether the event can be recorded in the stream: in a default stream only an event of its
-/// context.
-bool can_record(const Context& own, const DriverEvent& event, CUstream stream) noexcept {
-  return !is_default_stream(stream) || !event || check_context(own, event.context()) == CUDA_SUCCESS;
+/// Whether the event can be recorded in the stream: in a default stream only an event of the
+/// timer's context. For a CUevent, only the driver can tell.
+bool can_record(const Context& own, EventRef event, CUstream stream) noexcept {
+  return !is_default_stream(stream) || !event.context() ||
+         check_context(own, event.context()) == CUDA_SUCCESS;
+}
+
+/// A default stream is one of the timer's context.
+void record_in(const Context& own, EventRef event, CUstream stream, RecordFlags flags) {
+  if (is_default_stream(stream)) return event.record(own, stream, flags);
+  event.record(stream, flags);
+}
+
+CUresult try_record_in(const Context& own, EventRef event, CUstream stream, RecordFlags flags) noexcept {
+  return is_default_stream(stream) ? event.try_record(own, stream, flags) : event.try_record(stream, flags);
 }
 
 } // namespace
@@ -164,37 +175,37 @@ bool StageTimer::next(CUstream stream, StageId stage) {
   return is_timed(context(), state().request(stream, Request::next, stage));
 }
 
-void StageTimer::record(DriverEvent& event, CUstream stream, RecordFlags flags) {
+void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
   if (!can_record(context(), event, stream))
     throw ContextMismatch("StageTimer::record",
                           "the event and the timer's default stream belong to different contexts: "
                           "make the event in the timer's context");
   StreamPoint point;
   check(context(), state_->point_of(stream, point));
-  event.record(stream, flags);
+  record_in(context(), event, stream, flags);
   state_->note_record(event, point, flags);
 }
 
-void StageTimer::wait(const DriverEvent& event, CUstream stream, WaitFlags flags) {
+void StageTimer::wait(EventRef event, CUstream stream, WaitFlags flags) {
   StreamPoint point;
   check(context(), state().point_of(stream, point));
   event.wait(context(), stream, flags);
   state_->note_wait(event, point, flags);
 }
 
-CUresult StageTimer::try_record(DriverEvent& event, CUstream stream, RecordFlags flags) noexcept {
+CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags flags) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return result_of([&] {
     StreamPoint point;
     if (!can_record(state_->rings->context(), event, stream)) return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = state_->point_of(stream, point).result;
-    if (result == CUDA_SUCCESS) result = event.try_record(stream, flags);
+    if (result == CUDA_SUCCESS) result = try_record_in(state_->rings->context(), event, stream, flags);
     if (result == CUDA_SUCCESS) state_->note_record(event, point, flags);
     return result;
   });
 }
 
-CUresult StageTimer::try_wait(const DriverEvent& event, CUstream stream, WaitFlags flags) noexcept {
+CUresult StageTimer::try_wait(EventRef event, CUstream stream, WaitFlags flags) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return result_of([&] {
     StreamPoint point;
@@ -205,23 +216,23 @@ CUresult StageTimer::try_wait(const DriverEvent& event, CUstream stream, WaitFla
   });
 }
 
-void StageTimer::record(DriverEvent& event, const Context& context, CUstream stream, RecordFlags flags) {
+void StageTimer::record(EventRef event, const Context& context, CUstream stream, RecordFlags flags) {
   require_own_context(this->context(), context, "StageTimer::record");
   record(event, stream, flags);
 }
 
-void StageTimer::wait(const DriverEvent& event, const Context& context, CUstream stream, WaitFlags flags) {
+void StageTimer::wait(EventRef event, const Context& context, CUstream stream, WaitFlags flags) {
   require_own_context(this->context(), context, "StageTimer::wait");
   wait(event, stream, flags);
 }
 
-CUresult StageTimer::try_record(DriverEvent& event, const Context& context, CUstream stream,
+CUresult StageTimer::try_record(EventRef event, const Context& context, CUstream stream,
                                 RecordFlags flags) noexcept {
   const CUresult result = try_check(context);
   return result == CUDA_SUCCESS ? try_record(event, stream, flags) : result;
 }
 
-CUresult StageTimer::try_wait(const DriverEvent& event, const Context& context, CUstream stream,
+CUresult StageTimer::try_wait(EventRef event, const Context& context, CUstream stream,
                               WaitFlags flags) noexcept {
   const CUresult result = try_check(context);
   return result == CUDA_SUCCESS ? try_wait(event, stream, flags) : result;

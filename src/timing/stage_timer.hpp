@@ -26,8 +26,8 @@ struct StageTimer::State {
   Status request(CUstream stream, Request request, StageId stage);
   /// The point that the work of the stream has reached.
   Status point_of(CUstream stream, StreamPoint& point);
-  void note_record(const DriverEvent& event, StreamPoint at, RecordFlags flags);
-  void note_wait(const DriverEvent& event, StreamPoint before_wait, WaitFlags flags);
+  void note_record(EventRef event, StreamPoint at, RecordFlags flags);
+  void note_wait(EventRef event, StreamPoint before_wait, WaitFlags flags);
 
   const std::shared_ptr<StageRings> rings; // also of the TimedGraphs
   Captures captures;

@@ -193,6 +193,34 @@ void pools(const Context& context, CUstream stream, CUstream other) {
   EXPECT_TRUE(pool.counters().created == 3 && pool.counters().idle == 0);
 }
 
+void references(const Context& context, CUstream stream, CUstream other) {
+  EventPools pools;
+  PooledEvent lease, end;
+  DriverEvent::Milliseconds time{};
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pools.try_acquire(lease, stream));
+  EXPECT(CUDA_SUCCESS, EventPools::try_create(pools, context.driver(), EventFlags::timing));
+  EXPECT(CUDA_SUCCESS, pools.try_reserve(context, 2));
+  EXPECT(CUDA_SUCCESS, pools.try_acquire(lease, stream));
+  EXPECT(CUDA_SUCCESS, pools.try_acquire(end, context, stream));
+  EXPECT(CUDA_SUCCESS, pools.try_wait_stream(other, stream));
+  EXPECT(CUDA_SUCCESS, pools.try_wait_stream(context, other, context, stream));
+  const SharedEvent shared = std::move(lease).share();
+  const EventRef ref = shared, plain(end.native_handle(), context.driver()), none;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, ref.try_query());
+  EXPECT(CUDA_SUCCESS, ref.try_record(stream));
+  EXPECT(CUDA_SUCCESS, ref.try_record(context, stream));
+  EXPECT(CUDA_ERROR_NOT_SUPPORTED, ref.try_record(stream, RecordFlags::external));
+  EXPECT(CUDA_SUCCESS, ref.try_wait(other));
+  EXPECT(CUDA_SUCCESS, ref.try_wait(context, other));
+  EXPECT(CUDA_SUCCESS, plain.try_record(other));
+  EXPECT(CUDA_SUCCESS, plain.try_synchronize());
+  EXPECT(CUDA_SUCCESS, ref.try_query_relaxed());
+  EXPECT(CUDA_SUCCESS, ref.try_synchronize_for(1ms));
+  EXPECT(CUDA_SUCCESS, ref.try_synchronize_until({}));
+  EXPECT(CUDA_SUCCESS, ref.try_elapsed_time(time, plain));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, none.try_record(stream));
+}
+
 void fences(const Context& context, CUstream stream) {
   TimelineFence fence;
   std::uint64_t ticket = 0;
@@ -268,6 +296,7 @@ int main() {
     elapsed_time(context, stream);
     between_processes(context, stream);
     pools(context, stream, CU_STREAM_PER_THREAD);
+    references(context, stream, CU_STREAM_PER_THREAD);
     fences(context, stream);
     completions(context, stream);
     stages(context, stream);

@@ -6,7 +6,7 @@
 
 #include <cuevent/capture.hpp>
 #include <cuevent/completion_queue.hpp>
-#include <cuevent/event_pool.hpp>
+#include <cuevent/event_pools.hpp>
 #include <cuevent/retired_events.hpp>
 #include <cuevent/sim.hpp>
 #include <cuevent/stage_timer.hpp>

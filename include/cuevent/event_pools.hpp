@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// EventPools: one EventPool for each context, found by the stream.
+#pragma once
+
+#include <cuevent/event_pool.hpp>
+
+#include <cstddef>
+
+#pragma GCC visibility push(default)
+namespace cuevent {
+
+/// Pools of events for a program with several contexts or devices. The stream says which pool: its
+/// event always belongs to the context of that stream. A pool is made when a context is first used,
+/// and ends with the context. All pools have the same flags and the same `max_idle`.
+///
+///     EventPools pools(driver);
+///     PooledEvent done = pools.acquire(stream);
+///     done.record(stream);
+///     pools.wait_stream(other, stream); // the streams may belong to different devices
+///
+/// Once a thread has used a context, acquire() and the end of a lease take no lock and allocate
+/// nothing, as for EventPool.
+///
+/// The pools do not keep a context alive. A context must not end while a call here uses one of its
+/// streams. Leases that outlive their context behave as leases of an EventPool whose context is
+/// lost. The memory of a pool whose context has ended is freed by the next first use of a context,
+/// by trim() or by the destructor.
+///
+/// Thread-safety: any thread, concurrently. The caller orders moves, assignment and destruction
+/// with the members. Leases may end at any time, even after the pools.
+/// Context: acts in the context of the stream and leaves the caller's current context unchanged. In
+/// calls that do not name a context, a default stream means one of the current context.
+/// During capture: harmless, except for wait_stream(), which becomes part of the capture.
+class EventPools {
+public:
+  /// An empty object without a driver. Its members throw InvalidContext.
+  EventPools() noexcept = default;
+
+  /// For contexts of `driver`. Each pool makes its events with `flags` and keeps at most `max_idle`
+  /// idle events: see EventPool. No driver call.
+  explicit EventPools(const Driver& driver, EventFlags flags = EventFlags::none,
+                      std::size_t max_idle = EventPool::default_max_idle);
+  /// The non-throwing overload. `out` is assigned on success only.
+  static CUresult try_create(EventPools& out, const Driver& driver, EventFlags flags = EventFlags::none,
+                             std::size_t max_idle = EventPool::default_max_idle) noexcept;
+
+  EventPools(EventPools&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
+  EventPools& operator=(EventPools&& other) noexcept {
+    EventPools taken(static_cast<EventPools&&>(other));
+    swap(taken);
+    return *this;
+  }
+
+  /// Ends each pool, as ~EventPool does.
+  ~EventPools() {
+    if (state_ != nullptr) close();
+  }
+
+  /// An event of the context of `stream`. Driver functions: cuStreamGetCtx, or cuCtxGetCurrent for
+  /// a default stream; cuCtxGetId; cuEventCreate if no event of that context is idle. Creating an
+  /// event can wait, as in EventPool::acquire(). Throws as EventPool::acquire(), and InvalidContext
+  /// for a default stream if no context is current.
+  PooledEvent acquire(CUstream stream);
+  /// As acquire(stream). `context` says whose default stream is meant. Throws ContextMismatch if
+  /// `context` belongs to another driver, or `stream` to another context; InvalidContext if
+  /// `context` is empty.
+  PooledEvent acquire(const Context& context, CUstream stream);
+  /// Non-throwing overloads. `out` is assigned on success only.
+  CUresult try_acquire(PooledEvent& out, CUstream stream) noexcept;
+  CUresult try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept;
+
+  /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
+  /// Returns at once. The streams may belong to different contexts and devices. Does nothing if
+  /// both are the same stream. Driver functions: cuEventRecord, cuStreamWaitEvent, and the
+  /// functions of acquire(). Throws as acquire(), DriverEvent::record() and DriverEvent::wait().
+  /// During capture: as EventPool::wait_stream().
+  void wait_stream(CUstream later, CUstream earlier);
+  CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
+
+  /// As wait_stream(later, earlier). The contexts say whose default streams are meant.
+  void wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
+                   CUstream earlier);
+  CUresult try_wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
+                           CUstream earlier) noexcept;
+
+  /// As EventPool::reserve(), for the pool of `context`.
+  void reserve(const Context& context, std::size_t count);
+  CUresult try_reserve(const Context& context, std::size_t count) noexcept;
+
+  /// As EventPool::trim(), for every pool. Until the call returns, the first use of another context
+  /// by any thread waits.
+  void trim() noexcept;
+
+  /// The counters of the pool of `context`, all 0 if there is none. No driver call.
+  EventPool::Counters counters(const Context& context) const noexcept;
+
+  /// The number of contexts that have a pool. No driver call.
+  std::size_t size() const noexcept;
+
+  void swap(EventPools& other) noexcept {
+    State* const state = state_;
+    state_ = other.state_;
+    other.state_ = state;
+  }
+  friend void swap(EventPools& a, EventPools& b) noexcept { a.swap(b); }
+
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+
+private:
+  class [[gnu::visibility("hidden")]] State;
+
+  PooledEvent acquire_slow(CUstream stream);
+  [[gnu::visibility("hidden")]] EventPoolState& pool_for(const Context& context, const char* call);
+  void close() noexcept;
+
+  State* state_ = nullptr;
+};
+
+} // namespace cuevent
+#pragma GCC visibility pop

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/// \file
+/// \brief EventRef: a reference to an event that somebody else owns.
+#pragma once
+
+#include <cuevent/driver_event.hpp>
+
+#pragma GCC visibility push(default)
+namespace cuevent {
+
+/// A reference to an event that somebody else owns, for functions that only use the event. The
+/// owner can be a DriverEvent, a lease (event_pool.hpp) or a program that has only a CUevent. Two
+/// words; copy it freely. The owner must outlive the calls. The members act as those of
+/// DriverEvent, with the differences that lease and handle imply:
+/// - A lease that has not recorded its event: query, wait, synchronize and elapsed_time throw
+///   NeverRecorded, and their non-throwing overloads return CUDA_ERROR_INVALID_HANDLE.
+/// - A lease, and an external record or wait: throws NotSupported, because the graph would outlive
+///   the lease. In a stream that is not being captured, external_in_capture means none.
+/// - A CUevent: a default stream is one of the current context, as for the driver. The event must
+///   not have been made with CU_EVENT_INTERPROCESS, because some waits for such an event would
+///   crash the process: use DriverEvent::borrow().
+///
+///     const auto submit = [](EventRef ready, EventRef done) {
+///       ready.wait(stream);
+///       done.record(stream);
+///     };
+///
+/// Thread-safety: as the event that it refers to. Distinct references may be used on any thread.
+/// Context: acts in the event's context and leaves the caller's current context unchanged.
+/// During capture: as DriverEvent.
+class EventRef {
+public:
+  using Milliseconds = DriverEvent::Milliseconds;
+
+  /// Refers to no event. The members throw EmptyEvent, and their non-throwing overloads return
+  /// CUDA_ERROR_INVALID_HANDLE.
+  EventRef() noexcept : EventRef(none_) {}
+
+  /// Refers to `event`, which must not move, close or be assigned while the reference is in use. A
+  /// reference to a const event can record it too: that changes the driver's event, but not the
+  /// object.
+  EventRef(const DriverEvent& event) noexcept
+      : event_(event.event_), owner_(const_cast<DriverEvent*>(&event)) {
+    if (__builtin_expect((flags() & EventFlags::interprocess) != EventFlags::none, false))
+      set_checks(checks() | DriverEvent::interprocess);
+  }
+
+  /// Refers to an event that the program made by other means, or to none if `event` is null. No
+  /// driver call.
+  explicit EventRef(CUevent event, const Driver& driver) noexcept;
+
+  /// As DriverEvent::record(stream, flags). Driver functions: cuEventRecord,
+  /// cuEventRecordWithFlags.
+  void record(CUstream stream, RecordFlags flags = RecordFlags::none) const {
+    if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS)
+      fail_record(result, stream, flags);
+  }
+  CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) const noexcept {
+    if (__builtin_expect(is_default_stream(stream) || flags != RecordFlags::none, false))
+      return record_otherwise(stream, flags);
+    const CUresult result = table().cuEventRecord_v2000(event_, stream);
+    if (result == CUDA_SUCCESS) note_record();
+    return result;
+  }
+
+  /// As DriverEvent::record(context, stream, flags). `context` says whose default stream is meant.
+  void record(const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none) const;
+  CUresult try_record(const Context& context, CUstream stream,
+                      RecordFlags flags = RecordFlags::none) const noexcept;
+
+  /// As DriverEvent::wait(stream, flags). Driver function: cuStreamWaitEvent.
+  void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
+    if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
+      fail_wait(result, stream, flags);
+  }
+  CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
+    const DriverTable& driver = table();
+    const bool other = (checks() & (DriverEvent::unrecorded | DriverEvent::interprocess)) != 0;
+    if (__builtin_expect(is_default_stream(stream) || flags != WaitFlags::none || other, false))
+      return wait_otherwise(stream, flags);
+    return driver.cuStreamWaitEvent_v3020(stream, event_, 0);
+  }
+
+  /// As DriverEvent::wait(context, stream, flags). `context` says whose default stream is meant.
+  void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
+  CUresult try_wait(const Context& context, CUstream stream,
+                    WaitFlags flags = WaitFlags::none) const noexcept;
+
+  /// As DriverEvent::query(). Driver function: cuEventQuery.
+  bool query() const {
+    const CUresult result = try_query();
+    if (result == CUDA_SUCCESS) return true;
+    if (result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
+    return false;
+  }
+  CUresult try_query() const noexcept {
+    const DriverTable& driver = table(); // read once, which the check would prevent
+    return unrecorded() ? CUDA_ERROR_INVALID_HANDLE : driver.cuEventQuery_v2000(event_);
+  }
+
+  /// As DriverEvent::query_relaxed(). Driver functions: cuThreadExchangeStreamCaptureMode twice,
+  /// cuEventQuery.
+  bool query_relaxed() const;
+  CUresult try_query_relaxed() const noexcept;
+
+  /// As DriverEvent::synchronize(). Driver function: cuEventSynchronize.
+  void synchronize() const {
+    if (const CUresult result = try_synchronize(); result != CUDA_SUCCESS)
+      fail_query(result, "cuEventSynchronize");
+  }
+  CUresult try_synchronize() const noexcept {
+    const DriverTable& driver = table();
+    return unrecorded() ? CUDA_ERROR_INVALID_HANDLE : driver.cuEventSynchronize_v2000(event_);
+  }
+
+  /// As DriverEvent::synchronize_for() and synchronize_until(): takes any duration, or a
+  /// time_point of any clock.
+  bool synchronize_for(TimeLimit timeout) const;
+  bool synchronize_until(Deadline deadline) const;
+  CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
+  CUresult try_synchronize_until(Deadline deadline) const noexcept;
+
+  /// As DriverEvent::elapsed_time(end). Driver function: cuEventElapsedTime.
+  Milliseconds elapsed_time(const EventRef& end) const {
+    Milliseconds time{};
+    if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)
+      fail_elapsed(result, end);
+    return time;
+  }
+  CUresult try_elapsed_time(Milliseconds& out, const EventRef& end) const noexcept {
+    const DriverTable& driver = table();
+    const bool refused =
+        &driver != &end.table() || ((checks() | end.checks()) & DriverEvent::unrecorded) != 0;
+    if (__builtin_expect(refused, false)) return CUDA_ERROR_INVALID_HANDLE;
+    float milliseconds = 0;
+    const CUresult result = driver.cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
+    if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
+    return result;
+  }
+
+  /// The handle, null if there is none. No driver call.
+  CUevent native_handle() const noexcept { return event_; }
+  /// The context of the event. Empty for a CUevent, because the driver does not tell it. No driver
+  /// call.
+  const Context& context() const noexcept { return owner_->context_; }
+  /// The driver of the event. No driver call.
+  const Driver& driver() const noexcept { return owner_->context_.driver(); }
+  /// The flags that the event was made with. Returns EventFlags::none for a CUevent, because the
+  /// driver does not tell them. No driver call.
+  EventFlags flags() const noexcept { return owner_->flags_; }
+  /// True for a reference to a lease, whose event returns to its pool. No driver call.
+  bool leased() const noexcept { return (checks() & DriverEvent::leased) != 0; }
+
+  explicit operator bool() const noexcept { return event_ != nullptr; }
+  /// True if both refer to the same event of the same driver, regardless of who owns it.
+  friend bool operator==(const EventRef& a, const EventRef& b) noexcept {
+    return a.event_ == b.event_ && &a.table() == &b.table();
+  }
+  friend bool operator!=(const EventRef& a, const EventRef& b) noexcept { return !(a == b); }
+
+private:
+  friend struct KeptTable;
+  friend class PooledEvent;
+  friend class SharedEvent;
+
+  const DriverTable& table() const noexcept { return owner_->table(); }
+
+  // A thread that sees the event recorded also sees what the recording thread did before.
+  unsigned checks() const noexcept { return __atomic_load_n(&owner_->checks_, __ATOMIC_ACQUIRE); }
+  void set_checks(unsigned checks) const noexcept {
+    __atomic_store_n(&owner_->checks_, static_cast<unsigned short>(checks), __ATOMIC_RELEASE);
+  }
+  bool unrecorded() const noexcept { return (checks() & DriverEvent::unrecorded) != 0; }
+  void note_record() const noexcept {
+    if (__builtin_expect(unrecorded(), false)) set_checks(checks() & ~unsigned{DriverEvent::unrecorded});
+  }
+
+  [[gnu::visibility("hidden")]] static DriverEvent owner_of_plain_events(const DriverTable& table) noexcept;
+  /// Whether only a CUevent is known, so that its owner is the one above.
+  bool plain() const noexcept { return event_ != owner_->event_; }
+  [[gnu::visibility("hidden")]] DriverEvent borrowed() const noexcept;
+
+  CUresult record_otherwise(CUstream stream, RecordFlags flags) const noexcept;
+  CUresult wait_otherwise(CUstream stream, WaitFlags flags) const noexcept;
+
+  // Called only after a failure, to find out why the call was refused.
+  [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags,
+                                           const Context* context = nullptr) const;
+  [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags,
+                                         const Context* context = nullptr) const;
+  [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
+  [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const EventRef& end) const;
+
+  static const DriverEvent none_;
+
+  CUevent event_;
+  DriverEvent* owner_; // says the driver, the context and the flags
+};
+
+} // namespace cuevent
+#pragma GCC visibility pop

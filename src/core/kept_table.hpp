@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// A driver's table as it is kept in memory. Internal to the library.
+#pragma once
+
+#include <cuevent/event_ref.hpp>
+
+namespace cuevent {
+
+/// Every Driver refers to one, except a Driver without a driver.
+struct KeptTable : DriverTable {
+  KeptTable() noexcept : of_plain_events(EventRef::owner_of_plain_events(*this)) {}
+
+  /// Stands for the owner of every CUevent of this driver that an EventRef got without an owner.
+  DriverEvent of_plain_events;
+};
+
+} // namespace cuevent

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include <cuevent/event_pools.hpp>
+
+#include "core/require_context.hpp"
+#include "core/result_of.hpp"
+#include "scheduling/event_pools_state.hpp"
+
+#include <utility>
+
+namespace cuevent {
+
+EventPools::State::~State() {
+  for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr;) {
+    end(*place);
+    delete std::exchange(place, place->next);
+  }
+}
+
+void EventPools::State::end(Place& place) noexcept {
+  if (place.id.load(std::memory_order_relaxed) == 0) return;
+  place.id.store(0, std::memory_order_relaxed);
+  place.pool.load(std::memory_order_relaxed)->close();
+}
+
+void EventPools::State::end_pools_of_lost_contexts() noexcept {
+  for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr; place = place->next) {
+    if (place->id.load(std::memory_order_relaxed) == 0) continue;
+    const Context& context = place->pool.load(std::memory_order_relaxed)->context;
+    if (kind_of(context.status()) == ErrorKind::context_lost) end(*place);
+  }
+}
+
+EventPools::State::Place& EventPools::State::free_place() {
+  for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr; place = place->next)
+    if (place->id.load(std::memory_order_relaxed) == 0) return *place;
+  auto* const place = new Place;
+  place->next = first_.load(std::memory_order_relaxed);
+  first_.store(place, std::memory_order_release);
+  return *place;
+}
+
+EventPoolState& EventPools::State::pool_of(CUcontext context, unsigned long long id) {
+  if (EventPoolState* const pool = find(id)) return *pool;
+  const std::lock_guard lock(changing_pools);
+  if (EventPoolState* const pool = find(id)) return *pool; // made by another thread
+  end_pools_of_lost_contexts();
+  // Borrowed, so that an owned context can end.
+  const Context borrowed = Context::borrow(context, driver_);
+  Place& place = free_place();
+  place.pool.store(new EventPoolState(borrowed, flags_, max_idle_), std::memory_order_relaxed);
+  place.id.store(borrowed.id(), std::memory_order_release);
+  return *place.pool.load(std::memory_order_relaxed);
+}
+
+void EventPools::State::trim() noexcept {
+  // The lock keeps other threads from ending a pool meanwhile.
+  const std::lock_guard lock(changing_pools);
+  end_pools_of_lost_contexts();
+  for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr; place = place->next)
+    if (place->id.load(std::memory_order_relaxed) != 0) place->pool.load(std::memory_order_relaxed)->trim();
+}
+
+std::size_t EventPools::State::size() const noexcept {
+  std::size_t size = 0;
+  for (const Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)
+    if (place->id.load(std::memory_order_relaxed) != 0) ++size;
+  return size;
+}
+
+namespace {
+
+[[noreturn]] void fail_empty_pools(const char* call) {
+  throw InvalidContext(
+      call,
+      "the EventPools is empty, because it was default-constructed or moved from: make it with a Driver");
+}
+
+} // namespace
+
+EventPools::EventPools(const Driver& driver, EventFlags flags, std::size_t max_idle)
+    : state_(new State(driver, flags, max_idle)) {}
+
+CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags,
+                                std::size_t max_idle) noexcept {
+  return result_of([&] {
+    out = EventPools(driver, flags, max_idle);
+    return CUDA_SUCCESS;
+  });
+}
+
+void EventPools::close() noexcept { delete state_; }
+
+PooledEvent EventPools::acquire(CUstream stream) {
+  if (state_ != nullptr) [[likely]] {
+    State::Found found;
+    if (state_->find_context(stream, found)) [[likely]]
+      if (EventPoolState* const pool = state_->find(found.id)) [[likely]]
+        if (LeasedEvent* const event = pool->take()) [[likely]]
+          return PooledEvent(*event);
+  }
+  return acquire_slow(stream);
+}
+
+PooledEvent EventPools::acquire_slow(CUstream stream) {
+  if (state_ == nullptr) fail_empty_pools("EventPools::acquire");
+  State::Found found;
+  if (const Status status = state_->find_context(stream, found); !status)
+    state_->driver().fail(status.result, status.call);
+  return PooledEvent(*state_->pool_of(found.handle, found.id).take_slow());
+}
+
+CUresult EventPools::try_acquire(PooledEvent& out, CUstream stream) noexcept {
+  return result_of([&] {
+    out = acquire(stream);
+    return CUDA_SUCCESS;
+  });
+}
+
+EventPoolState& EventPools::pool_for(const Context& context, const char* call) {
+  if (state_ == nullptr) fail_empty_pools(call);
+  require_context(context, call);
+  if (context.driver() != state_->driver())
+    throw ContextMismatch(call,
+                          "the context and the pools belong to different drivers: make one EventPools for "
+                          "each driver");
+  if (const CUresult lost = context.status(); lost != CUDA_SUCCESS) context.driver().fail(lost, "cuCtxGetId");
+  return state_->pool_of(context.native_handle(), context.id());
+}
+
+PooledEvent EventPools::acquire(const Context& context, CUstream stream) {
+  EventPoolState& pool = pool_for(context, "EventPools::acquire");
+  if (!is_default_stream(stream)) {
+    State::Found found;
+    if (const Status status = state_->find_context(stream, found); !status)
+      state_->driver().fail(status.result, status.call);
+    if (found.id != context.id())
+      throw ContextMismatch(
+          "EventPools::acquire",
+          "the stream does not belong to the context: pass the context of the stream, or none");
+  }
+  LeasedEvent* const event = pool.take();
+  return PooledEvent(event != nullptr ? *event : *pool.take_slow());
+}
+
+CUresult EventPools::try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept {
+  return result_of([&] {
+    out = acquire(context, stream);
+    return CUDA_SUCCESS;
+  });
+}
+
+void EventPools::wait_stream(CUstream later, CUstream earlier) {
+  if (later == earlier) return;
+  const PooledEvent event = acquire(earlier);
+  event.record(earlier);
+  // Without a context, a default stream would be one of the event's context.
+  if (is_default_stream(later))
+    event.wait(Context::current(state_->driver()), later);
+  else
+    event.wait(later);
+}
+
+CUresult EventPools::try_wait_stream(CUstream later, CUstream earlier) noexcept {
+  return result_of([&] {
+    wait_stream(later, earlier);
+    return CUDA_SUCCESS;
+  });
+}
+
+void EventPools::wait_stream(const Context& context_of_later, CUstream later,
+                             const Context& context_of_earlier, CUstream earlier) {
+  if (later == earlier && context_of_later == context_of_earlier) return;
+  require_context(context_of_later, "EventPools::wait_stream");
+  const PooledEvent event = acquire(context_of_earlier, earlier);
+  event.record(context_of_earlier, earlier);
+  event.wait(context_of_later, later);
+}
+
+CUresult EventPools::try_wait_stream(const Context& context_of_later, CUstream later,
+                                     const Context& context_of_earlier, CUstream earlier) noexcept {
+  return result_of([&] {
+    wait_stream(context_of_later, later, context_of_earlier, earlier);
+    return CUDA_SUCCESS;
+  });
+}
+
+void EventPools::reserve(const Context& context, std::size_t count) {
+  pool_for(context, "EventPools::reserve").reserve(count);
+}
+
+CUresult EventPools::try_reserve(const Context& context, std::size_t count) noexcept {
+  return result_of([&] {
+    reserve(context, count);
+    return CUDA_SUCCESS;
+  });
+}
+
+void EventPools::trim() noexcept {
+  if (state_ != nullptr) state_->trim();
+}
+
+EventPool::Counters EventPools::counters(const Context& context) const noexcept {
+  if (state_ == nullptr || context.driver() != state_->driver()) return {};
+  EventPoolState* const pool = context ? state_->find(context.id()) : nullptr;
+  return pool != nullptr ? pool->counters() : EventPool::Counters();
+}
+
+std::size_t EventPools::size() const noexcept { return state_ != nullptr ? state_->size() : 0; }
+
+} // namespace cuevent

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The pools of an EventPools, found by the id of their context. Internal to the library.
+#pragma once
+
+#include "core/status.hpp"
+#include "scheduling/event_pool_state.hpp"
+
+#include <cuevent/event_pools.hpp>
+
+#include <atomic>
+
+namespace cuevent {
+
+/// A list that only grows, so that a reader needs no lock. A place in the list is free if its id
+/// is 0, and is used again for another context. The driver never reuses an id.
+class EventPools::State {
+public:
+  State(const Driver& driver, EventFlags flags, std::size_t max_idle)
+      : driver_(driver), flags_(flags), max_idle_(max_idle) {
+    prepare_pools_for_fork();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+
+  const Driver& driver() const noexcept { return driver_; }
+
+  /// The context of a stream. It has an id that a Context of the same context also has.
+  struct Found {
+    CUcontext handle = nullptr;
+    unsigned long long id = 0;
+  };
+  Status find_context(CUstream stream, Found& found) const noexcept {
+    Status status{CUDA_SUCCESS, is_default_stream(stream) ? "cuCtxGetCurrent" : "cuStreamGetCtx"};
+    status.result = is_default_stream(stream) ? driver_.table().cuCtxGetCurrent_v4000(&found.handle)
+                                              : driver_.table().cuStreamGetCtx_v9020(stream, &found.handle);
+    if (!status) [[unlikely]]
+      return status;
+    if (found.handle == nullptr) [[unlikely]] // no context is current
+      return {CUDA_ERROR_INVALID_CONTEXT, status.call};
+    return {driver_.table().cuCtxGetId_v12000(found.handle, &found.id), "cuCtxGetId"};
+  }
+
+  /// Null if the context has no pool.
+  EventPoolState* find(unsigned long long id) const noexcept {
+    for (const Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)
+      if (place->id.load(std::memory_order_acquire) == id) [[likely]]
+        return place->pool.load(std::memory_order_relaxed);
+    return nullptr;
+  }
+  /// Finds the pool of a context, or makes one.
+  EventPoolState& pool_of(CUcontext context, unsigned long long id);
+
+  void trim() noexcept;
+  std::size_t size() const noexcept;
+
+private:
+  struct Place {
+    std::atomic<unsigned long long> id{0};
+    std::atomic<EventPoolState*> pool{nullptr};
+    Place* next = nullptr; // does not change once the place is in the list
+  };
+
+  Place& free_place();
+  /// Ends the pools whose contexts have ended. The caller must hold the mutex.
+  void end_pools_of_lost_contexts() noexcept;
+  static void end(Place& place) noexcept;
+
+  const Driver driver_;
+  const EventFlags flags_;
+  const std::size_t max_idle_;
+  std::atomic<Place*> first_{nullptr};
+};
+
+} // namespace cuevent

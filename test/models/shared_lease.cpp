@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// A lease that two threads share. Models SharedEvent in include/cuevent/event_pool.hpp, and
+// EventRef::note_record() and unrecorded().
+#include "variables.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace model;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
+               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel;
+
+struct Orders {
+  std::memory_order note = release, look = acquire, sole = acquire, drop = acq_rel;
+};
+
+/// One holder writes data, records and drops. The other holder looks whether the event was recorded,
+/// reads the data if so, and drops. The last one gives the event to the next user.
+struct TwoHolders {
+  Execution& execution;
+  const Orders orders;
+  Atomic recorded{execution, "checks_", 0}, holders{execution, "holders", 2};
+  Plain data{execution, "data", 0}, event{execution, "event", 0};
+  int returned = 0;
+
+  TwoHolders(Execution& its, const Orders& used) : execution(its), orders(used) {
+    its.spawn("records", record());
+    its.spawn("waits", wait());
+  }
+  Task<> record() {
+    data.write(1);
+    event.read();
+    co_await recorded.store(1, orders.note);
+    co_await drop();
+  }
+  Task<> wait() {
+    const std::int64_t seen = co_await recorded.load(orders.look);
+    if (seen == 1) data.read();
+    event.read();
+    co_await drop();
+  }
+  Task<> drop() {
+    std::int64_t before = co_await holders.load(orders.sole);
+    if (before != 1) before = co_await holders.fetch_add(-1, orders.drop);
+    if (before != 1) co_return;
+    event.write(2); // the next user of the event
+    ++returned;
+  }
+  void finish() { execution.check(returned == 1, "the event is not returned once"); }
+};
+
+} // namespace
+
+TEST_CASE("the last of two holders returns a shared lease, after the other's last use", "[models]") {
+  CHECK(explore<TwoHolders>(Orders{}).violation == "");
+}
+
+TEST_CASE("the checker finds each weak memory order of a shared lease", "[models]") {
+  CHECK_THAT(explore<TwoHolders>(Orders{.note = relaxed}).violation, StartsWith("data race on data"));
+  CHECK_THAT(explore<TwoHolders>(Orders{.look = relaxed}).violation, StartsWith("data race on data"));
+  CHECK_THAT(explore<TwoHolders>(Orders{.sole = relaxed}).violation, StartsWith("data race on event"));
+  CHECK_THAT(explore<TwoHolders>(Orders{.drop = relaxed}).violation, StartsWith("data race on event"));
+}

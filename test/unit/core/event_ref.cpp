@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+#include <cuevent/event_ref.hpp>
+
+#include <cuevent/event_pool.hpp>
+#include <cuevent/graph.hpp>
+#include <cuevent/launch_attribute.hpp>
+
+#include "overloads.hpp"
+#include "recording_fixture.hpp"
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <chrono>
+#include <type_traits>
+#include <utility>
+
+using namespace cuevent;
+using namespace test;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(sizeof(EventRef) == 2 * sizeof(void*));
+static_assert(std::is_trivially_copyable_v<EventRef> && std::is_nothrow_default_constructible_v<EventRef>);
+static_assert(std::is_convertible_v<const DriverEvent&, EventRef> &&
+              std::is_convertible_v<PooledEvent&, EventRef> && std::is_convertible_v<SharedEvent&, EventRef>);
+static_assert(std::is_constructible_v<EventRef, CUevent, const Driver&> &&
+              !std::is_convertible_v<CUevent, EventRef>);
+
+namespace {
+
+/// Every call through a reference, without flags.
+void use(EventRef event, EventRef end, CUstream stream) {
+  event.record(stream);
+  end.record(stream);
+  event.wait(stream);
+  CHECK(event.query());
+  CHECK(event.query_relaxed());
+  event.synchronize();
+  CHECK(event.synchronize_for(1ns));
+  CHECK(event.elapsed_time(end).count() == 2.5F);
+}
+
+std::vector<CUresult> results(EventRef event, EventRef end, CUstream stream) {
+  EventRef::Milliseconds time{};
+  return {event.try_wait(stream),
+          event.try_query(),
+          event.try_query_relaxed(),
+          event.try_synchronize(),
+          event.try_synchronize_for(1ns),
+          event.try_synchronize_until({}),
+          event.try_elapsed_time(time, end),
+          end.try_elapsed_time(time, event)};
+}
+
+} // namespace
+
+TEST_CASE_METHOD(RecordingFixture, "a reference makes the driver calls of the event", "[ref]") {
+  const DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
+  EventPool pool(context, EventFlags::timing);
+  PooledEvent lease = pool.acquire(), lease_end = pool.acquire();
+  const SharedEvent shared = pool.acquire().share(), shared_end = pool.acquire().share();
+  const EventRef plain(event.native_handle(), driver), plain_end(end.native_handle(), driver);
+  recording.calls();
+  const Names expected{"cuEventRecord",
+                       "cuEventRecord",
+                       "cuStreamWaitEvent",
+                       "cuEventQuery",
+                       "cuThreadExchangeStreamCaptureMode",
+                       "cuEventQuery",
+                       "cuThreadExchangeStreamCaptureMode",
+                       "cuEventSynchronize",
+                       "cuThreadExchangeStreamCaptureMode",
+                       "cuEventQuery",
+                       "cuThreadExchangeStreamCaptureMode",
+                       "cuEventElapsedTime"};
+  for (const auto& [first, last] : {std::pair<EventRef, EventRef>{event, end},
+                                    {lease, lease_end},
+                                    {shared, shared_end},
+                                    {plain, plain_end},
+                                    {plain, lease_end}}) {
+    use(first, last, stream);
+    CHECK(recording.calls() == expected);
+    CHECK(first.driver() == driver);
+    CHECK((first == EventRef(first.native_handle(), driver) && first != last));
+  }
+  CHECK((EventRef(lease).leased() && EventRef(shared).leased() && !EventRef(event).leased() &&
+         !plain.leased()));
+  CHECK((EventRef(event).flags() == EventFlags::timing && plain.flags() == EventFlags::none));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a reference to no event refuses every call", "[ref]") {
+  const DriverEvent empty;
+  const PooledEvent no_lease;
+  const SharedEvent no_share;
+  const DriverEvent event(context);
+  recording.calls();
+  for (const EventRef none : {EventRef(), EventRef(empty), EventRef(no_lease), EventRef(no_share),
+                              EventRef(nullptr, driver), EventRef(event.native_handle(), Driver())}) {
+    CHECK(!none);
+    CHECK(none.native_handle() == nullptr);
+    CHECK(none.try_record(stream) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(none.try_record(nullptr) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(none.try_record(context, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(none.try_wait(context, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(results(none, none, stream) == std::vector(8, CUDA_ERROR_INVALID_HANDLE));
+    refusal<EmptyEvent>([&] { none.record(stream); });
+    refusal<EmptyEvent>([&] { none.record(context, stream); });
+    refusal<EmptyEvent>([&] { none.wait(stream); });
+    refusal<EmptyEvent>([&] { none.wait(context, stream); });
+    refusal<EmptyEvent>([&] { none.query(); });
+    refusal<EmptyEvent>([&] { none.query_relaxed(); });
+    refusal<EmptyEvent>([&] { none.synchronize(); });
+    refusal<EmptyEvent>([&] { none.synchronize_for(1ns); });
+    refusal<EmptyEvent>([&] { static_cast<void>(none.elapsed_time(event)); });
+    refusal<EmptyEvent>([&] { programmatic_event(none); });
+  }
+  CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a lease says NeverRecorded through every reference until one records",
+                 "[ref][lease]") {
+  EventPool pool(context, EventFlags::timing);
+  PooledEvent lease = pool.acquire(), end = pool.acquire();
+  const EventRef first = lease, second = first;
+  end.record(stream);
+  recording.calls();
+  CHECK(results(first, end, stream) == std::vector(8, CUDA_ERROR_INVALID_HANDLE));
+  CHECK(first.try_wait(nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(first.try_wait(context, stream) == CUDA_ERROR_INVALID_HANDLE);
+  refusal<NeverRecorded>([&] { first.query(); });
+  refusal<NeverRecorded>([&] { first.wait(stream); });
+  refusal<NeverRecorded>([&] { first.synchronize_until({}); });
+  CHECK_THAT(refusal<NeverRecorded>([&] { static_cast<void>(end.elapsed_time(first)); }),
+             ContainsSubstring("the end event"));
+  CHECK(recording.calls().empty());
+
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  CHECK(first.try_record(stream) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_FALSE(lease.recorded());
+  const PooledEvent moved = std::move(lease); // the references stay valid
+  first.record(stream);
+  CHECK(moved.recorded());
+  CHECK(second.query());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a lease refuses external records and waits", "[ref][lease]") {
+  EventPool pool(context);
+  PooledEvent lease = pool.acquire();
+  const auto refuse = [&](RecordFlags record, WaitFlags wait) {
+    CHECK(lease.try_record(stream, record) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(lease.try_wait(stream, wait) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(lease.try_record(context, stream, record) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(lease.try_wait(context, stream, wait) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_THAT(refusal<NotSupported>([&] { lease.record(stream, record); }), ContainsSubstring("detach()"));
+    CHECK_THAT(refusal<NotSupported>([&] { lease.wait(stream, wait); }), ContainsSubstring("detach()"));
+  };
+  lease.record(stream);
+  refuse(RecordFlags::external, WaitFlags::external);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  refuse(RecordFlags::external_in_capture, WaitFlags::external_in_capture);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  recording.calls();
+  lease.record(stream, RecordFlags::external_in_capture);
+  lease.wait(stream, WaitFlags::external_in_capture);
+  CHECK(recording.calls() ==
+        Names{"cuStreamIsCapturing", "cuEventRecord", "cuStreamIsCapturing", "cuStreamWaitEvent"});
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a default stream is one of the event's context, or the current one's",
+                 "[ref]") {
+  const Context other = Context::borrow(context_handle(2), driver);
+  DriverEvent event(other);
+  EventPool pool(other);
+  PooledEvent lease = pool.acquire();
+  const EventRef plain(event.native_handle(), driver);
+  recording.calls();
+  const ContextGuard current(context);
+  const auto current_in = [&](std::string_view name) {
+    for (const Call& call : recording.calls_with_contexts())
+      if (call.name == name) return call.current;
+    return CUcontext{};
+  };
+  for (const EventRef owned : {EventRef(event), EventRef(lease)}) {
+    owned.record(nullptr);
+    CHECK(current_in("cuEventRecord") == context_handle(2));
+    owned.wait(CU_STREAM_PER_THREAD);
+    CHECK(current_in("cuStreamWaitEvent") == context_handle(2));
+    owned.wait(context, nullptr);
+    CHECK(current_in("cuStreamWaitEvent") == context_handle(1));
+    refusal<ContextMismatch>([&] { owned.record(context, nullptr); });
+    recording.calls();
+  }
+  plain.record(nullptr);
+  CHECK(current_in("cuEventRecord") == context_handle(1));
+  plain.record(other, nullptr);
+  CHECK(current_in("cuEventRecord") == context_handle(2));
+  plain.record(nullptr, RecordFlags::external_in_capture);
+  CHECK(current_in("cuEventRecord") == context_handle(1));
+  plain.wait(nullptr);
+  CHECK(current_in("cuStreamWaitEvent") == context_handle(1));
+  plain.wait(other, CU_STREAM_LEGACY);
+  CHECK(current_in("cuStreamWaitEvent") == context_handle(2));
+  CHECK(plain.try_record(Context(), nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(plain.try_wait(Context(), nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  refusal<InvalidContext>([&] { plain.record(Context(), nullptr); });
+  refusal<InvalidContext>([&] { plain.wait(Context(), nullptr); });
+  const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
+  CHECK(plain.try_record(foreign, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  refusal<ContextMismatch>([&] { plain.wait(foreign, nullptr); });
+}
+
+TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[ref]") {
+  const DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
+  EventPool pool(context, EventFlags::timing);
+  PooledEvent lease = pool.acquire(), lease_end = pool.acquire();
+  const EventRef plain(event.native_handle(), driver), plain_end(end.native_handle(), driver);
+  for (const auto& [ref, last] :
+       {std::pair<EventRef, EventRef>{event, end}, {lease, lease_end}, {plain, plain_end}}) {
+    last.record(stream);
+    EventRef::Milliseconds time{};
+    CHECK(check_overloads(
+              recording, [&] { ref.record(stream); }, [&] { return ref.try_record(stream); }) ==
+          CUDA_SUCCESS);
+    check_overloads(
+        recording, [&] { ref.record(context, nullptr); }, [&] { return ref.try_record(context, nullptr); });
+    check_overloads(
+        recording, [&] { ref.wait(stream); }, [&] { return ref.try_wait(stream); });
+    check_overloads(
+        recording, [&] { ref.wait(context, nullptr); }, [&] { return ref.try_wait(context, nullptr); });
+    check_overloads(
+        recording, [&] { ref.wait(stream, WaitFlags::external); },
+        [&] { return ref.try_wait(stream, WaitFlags::external); });
+    check_overloads(
+        recording, [&] { ref.query(); }, [&] { return ref.try_query(); });
+    check_overloads(
+        recording, [&] { ref.query_relaxed(); }, [&] { return ref.try_query_relaxed(); });
+    check_overloads(
+        recording, [&] { ref.synchronize(); }, [&] { return ref.try_synchronize(); });
+    check_overloads(
+        recording, [&] { static_cast<void>(ref.elapsed_time(last)); },
+        [&] { return ref.try_elapsed_time(time, last); });
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "errors of a CUevent do not guess what is unknown", "[ref]") {
+  const DriverEvent event(context);
+  const EventRef plain(event.native_handle(), driver);
+  recording.fail_always("cuEventElapsedTime", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<InvalidHandle>([&] { static_cast<void>(plain.elapsed_time(plain)); }),
+             ContainsSubstring("never recorded, or was made without timing"));
+  recording.fail_nothing();
+  recording.fail_next("cuEventElapsedTime", CUDA_ERROR_INVALID_HANDLE);
+  refusal<ContextMismatch>([&] { static_cast<void>(plain.elapsed_time(plain)); });
+  recording.stream_context(context_handle(2));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THAT(refusal<ContextMismatch>([&] { plain.record(stream); }), ContainsSubstring("another context"));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "graphs and launches take references", "[ref][graph]") {
+  const DriverEvent event(context);
+  const EventRef plain(event.native_handle(), driver);
+  Graph graph(context);
+  graph.add_record(plain);
+  graph.add_wait(event);
+  EventPool pool(context);
+  const PooledEvent lease = pool.acquire();
+  CHECK(programmatic_event(lease).value.programmaticEvent.event == lease.native_handle());
+  CHECK(programmatic_event(plain).value.programmaticEvent.event == event.native_handle());
+  CHECK_THAT(refusal<ContextMismatch>(
+                 [&] { graph.add_record(EventRef(event.native_handle(), RecordingDriver::driver(12000))); }),
+             ContainsSubstring("different drivers"));
+}

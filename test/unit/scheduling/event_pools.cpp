@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+#include <cuevent/event_pools.hpp>
+
+#include "overloads.hpp"
+#include "recording_fixture.hpp"
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <barrier>
+#include <sys/wait.h>
+#include <thread>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace cuevent;
+using namespace test;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(std::is_nothrow_move_constructible_v<EventPools> && !std::is_copy_constructible_v<EventPools>);
+
+namespace {
+
+struct PoolsFixture : RecordingFixture {
+  PoolsFixture() { recording.stream_context(context_handle(1)); }
+  EventPools pools{driver};
+  Context other = Context::borrow(context_handle(2), driver);
+
+  /// The context that the driver says `stream` belongs to.
+  void move_streams_to(std::uintptr_t n) { recording.stream_context(context_handle(n)); }
+};
+
+} // namespace
+
+TEST_CASE_METHOD(PoolsFixture, "a lease belongs to the context of its stream", "[pools]") {
+  recording.calls();
+  const PooledEvent first = pools.acquire(stream);
+  CHECK(recording.calls().front() == "cuStreamGetCtx");
+  move_streams_to(2);
+  const PooledEvent second = pools.acquire(stream);
+  CHECK(first.event().context() == context);
+  CHECK(second.event().context() == other);
+  CHECK(pools.size() == 2);
+  CHECK((pools.counters(context).created == 1 && pools.counters(other).created == 1));
+  CHECK(pools.counters(Context()).created == 0);
+}
+
+TEST_CASE_METHOD(PoolsFixture, "after the first use, acquiring asks for the context and nothing else",
+                 "[pools]") {
+  { const PooledEvent first = pools.acquire(stream); }
+  move_streams_to(2);
+  { const PooledEvent second = pools.acquire(stream); }
+  recording.calls();
+  for (std::uintptr_t n : {1, 2}) {
+    move_streams_to(n);
+    const PooledEvent lease = pools.acquire(stream);
+    CHECK(lease.event().context().native_handle() == context_handle(n));
+  }
+  CHECK(recording.calls() == Names{"cuStreamGetCtx", "cuCtxGetId", "cuStreamGetCtx", "cuCtxGetId"});
+}
+
+TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or the named one", "[pools]") {
+  refusal<InvalidContext>([&] { pools.acquire(nullptr); });
+  {
+    const ContextGuard current(other);
+    CHECK(pools.acquire(CU_STREAM_PER_THREAD).event().context() == other);
+  }
+  CHECK(pools.acquire(context, nullptr).event().context() == context);
+  CHECK(pools.acquire(context, stream).event().context() == context);
+  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(other, stream); }),
+             ContainsSubstring("does not belong"));
+  refusal<InvalidContext>([&] { pools.acquire(Context(), nullptr); });
+  const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
+  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(foreign, nullptr); }),
+             ContainsSubstring("different drivers"));
+  recording.calls();
+}
+
+TEST_CASE_METHOD(PoolsFixture, "pools end with their context, and a handle that comes again gets another",
+                 "[pools]") {
+  CUevent old = nullptr;
+  PooledEvent kept = pools.acquire(stream);
+  {
+    const PooledEvent lease = pools.acquire(stream);
+    old = lease.native_handle();
+  }
+  recording.reset_contexts(); // the same handle, another context
+  CHECK(pools.counters(Context::borrow(context_handle(1), driver)).created == 0);
+  recording.calls();
+  {
+    const PooledEvent lease = pools.acquire(stream);
+    CHECK(lease.native_handle() != old);
+    CHECK(lease.event().context() != context);
+  }
+  const Names calls = recording.calls();
+  CHECK(std::count(calls.begin(), calls.end(), "cuEventDestroy") == 0); // the old events are gone already
+  CHECK(pools.size() == 1);                                             // the place was used again
+  events_before += 1;   // the stub still counts the event that went with its context
+  kept = PooledEvent(); // to a pool that has ended
+  events_before += 1;
+}
+
+TEST_CASE_METHOD(PoolsFixture, "trim destroys idle events and ends pools without a context", "[pools]") {
+  { const PooledEvent lease = pools.acquire(stream); }
+  pools.trim();
+  CHECK(RecordingDriver::live_events() == events_before);
+  CHECK(pools.size() == 1);
+  { const PooledEvent lease = pools.acquire(stream); }
+  recording.reset_contexts();
+  pools.trim();
+  CHECK(pools.size() == 0);
+  events_before += 1; // as above
+}
+
+TEST_CASE_METHOD(PoolsFixture, "reserve is for one context, and no reserved event is created later",
+                 "[pools]") {
+  pools.reserve(other, 3);
+  CHECK(pools.counters(other).idle == 3);
+  CHECK(pools.size() == 1);
+  move_streams_to(2);
+  std::vector<PooledEvent> leases;
+  for (int i = 0; i < 3; ++i)
+    leases.push_back(pools.acquire(stream));
+  CHECK(pools.counters(other).created == 3);
+  refusal<InvalidContext>([&] { pools.reserve(Context(), 1); });
+}
+
+TEST_CASE_METHOD(PoolsFixture, "wait_stream records in the earlier stream's context", "[pools]") {
+  recording.calls();
+  pools.wait_stream(stream, stream);
+  CHECK(recording.calls().empty());
+  CUstream const later = stream_handle(2);
+  pools.wait_stream(later, stream);
+  recording.calls();
+  pools.wait_stream(later, stream);
+  CHECK(recording.calls() == Names{"cuStreamGetCtx", "cuCtxGetId", "cuEventRecord", "cuStreamWaitEvent"});
+  {
+    const ContextGuard current(other); // default streams are those of the current context
+    recording.calls();
+    pools.wait_stream(nullptr, stream);
+    bool waited = false;
+    for (const Call& call : recording.calls_with_contexts())
+      if (call.name == "cuStreamWaitEvent") waited = call.current == context_handle(2);
+    CHECK(waited);
+  }
+  recording.calls();
+  pools.wait_stream(other, nullptr, context, nullptr);
+  for (const Call& call : recording.calls_with_contexts()) {
+    if (call.name == "cuEventRecord") CHECK(call.current == context_handle(1));
+    if (call.name == "cuStreamWaitEvent") CHECK(call.current == context_handle(2));
+  }
+  pools.wait_stream(other, nullptr, other, nullptr);
+  CHECK(recording.calls().empty());
+  refusal<InvalidContext>([&] { pools.wait_stream(Context(), nullptr, context, nullptr); });
+}
+
+TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call", "[pools]") {
+  EventPools none, moved = std::move(none);
+  CHECK(!none); // NOLINT(bugprone-use-after-move)
+  refusal<InvalidContext>([&] { none.acquire(stream); });
+  refusal<InvalidContext>([&] { none.acquire(context, stream); });
+  refusal<InvalidContext>([&] { none.wait_stream(stream_handle(2), stream); });
+  refusal<InvalidContext>([&] { none.reserve(context, 1); });
+  CHECK(none.size() == 0);
+  CHECK(none.counters(context).created == 0);
+  none.trim();
+  PooledEvent lease;
+  CHECK(none.try_acquire(lease, stream) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(EventPools::try_create(none, driver, EventFlags::timing, 2) == CUDA_SUCCESS);
+  CHECK(none.try_acquire(lease, stream) == CUDA_SUCCESS);
+  CHECK(lease.flags() == EventFlags::timing);
+}
+
+TEST_CASE_METHOD(PoolsFixture, "the two overloads of the pools agree", "[pools]") {
+  PooledEvent lease;
+  CUstream const later = stream_handle(2);
+  CHECK(check_overloads(
+            recording, [&] { lease = pools.acquire(stream); },
+            [&] { return pools.try_acquire(lease, stream); }) == CUDA_SUCCESS);
+  check_overloads(
+      recording, [&] { lease = pools.acquire(context, nullptr); },
+      [&] { return pools.try_acquire(lease, context, nullptr); });
+  check_overloads(
+      recording, [&] { pools.wait_stream(later, stream); },
+      [&] { return pools.try_wait_stream(later, stream); });
+  check_overloads(
+      recording, [&] { pools.wait_stream(other, nullptr, context, stream); },
+      [&] { return pools.try_wait_stream(other, nullptr, context, stream); });
+  check_overloads(
+      recording, [&] { pools.reserve(context, 1); }, [&] { return pools.try_reserve(context, 1); });
+}
+
+TEST_CASE_METHOD(PoolsFixture, "leases outlive the pools, and threads may end before or after", "[pools]") {
+  PooledEvent lease;
+  std::thread([&] {
+    recording.stream_context(context_handle(1));
+    lease = pools.acquire(stream);
+    const PooledEvent cached = pools.acquire(stream);
+  }).join();
+  CHECK(pools.counters(context).idle == 1); // the cache of the thread went to the reserve
+  pools = EventPools();
+  lease.record(stream);
+  CHECK(lease.query());
+  lease = PooledEvent();
+  CHECK(retired_events() == 1);
+  destroy_retired();
+}
+
+TEST_CASE_METHOD(PoolsFixture, "sixteen threads use two contexts for the first time at once",
+                 "[pools][threads]") {
+  constexpr int threads = 16;
+  std::barrier<> begin(threads);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> running;
+  for (int t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      RecordingDriver mine;
+      mine.stream_context(context_handle(1));
+      begin.arrive_and_wait();
+      for (int i = 0; i < 200; ++i) {
+        const std::uintptr_t n = 1 + static_cast<std::uintptr_t>((i + t) % 2);
+        mine.stream_context(context_handle(n));
+        PooledEvent lease = pools.acquire(stream_handle(1));
+        lease.record(stream_handle(1));
+        if (lease.event().context().native_handle() != context_handle(n)) ++wrong;
+        if (i % 64 == 0) pools.trim();
+        mine.calls();
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(wrong == 0);
+  CHECK(pools.size() == 2);
+}
+
+TEST_CASE_METHOD(PoolsFixture, "a child of a fork can end the pools, whatever other threads did",
+                 "[pools][fork]") {
+#if defined(__SANITIZE_THREAD__)
+  SKIP("in a child that was forked while other threads ran, the thread sanitizer may wait forever to free "
+       "memory");
+#endif
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {
+    RecordingDriver mine;
+    mine.stream_context(context_handle(1));
+    while (!stop) {
+      EventPools some(driver);
+      const PooledEvent lease = some.acquire(stream);
+      mine.calls();
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      set_error_hook([](CUresult result, const char*) noexcept {
+        if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
+      });
+      { // NOLINT(bugprone-unused-local-non-trivial-variable)
+        EventPools end = std::move(pools);
+        PooledEvent lease;
+        static_cast<void>(end.try_acquire(lease, stream));
+        end.trim();
+      }
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  }
+  stop = true;
+  busy.join();
+  destroy_retired();
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/completion_queue.hpp>
 
+#include "allocations.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 #include "task.hpp"
@@ -464,6 +465,17 @@ TEST_CASE_METHOD(QueueFixture, "a reservation beyond the limit is refused before
                  "[queue]") {
   CHECK_THROWS_AS(queue.reserve(std::size_t{1} << 40), InvalidValue);
   CHECK(queue.try_reserve(std::size_t{1} << 40) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a reservation reports a lack of memory, and can be retried", "[queue]") {
+  const std::size_t failed = fail_each_allocation(
+      [&] {
+        const CUresult result = queue.try_reserve(200);
+        CHECK(result == (FailingAllocation::happened() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS));
+      },
+      [] {});
+  CHECK(failed > 3); // there are three blocks of storage for callbacks, and events
+  CHECK(RecordingDriver::live_events() == events_before + 200);
 }
 
 TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event", "[queue]") {

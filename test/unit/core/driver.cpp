@@ -163,6 +163,16 @@ TEST_CASE("a driver older than 12.0 is refused, and the error names both version
   CHECK_THAT(text, ContainsSubstring("12.0 or later") && ContainsSubstring("11.8"));
 }
 
+TEST_CASE("a driver library without cuGetProcAddress is refused as too old", "[driver]") {
+  REQUIRE(setenv("OLD_DRIVER_VERSION", "11020", 1) == 0);
+  const auto load = [] { return Driver(OLD_DRIVER); };
+  CHECK_THAT(refusal<CallRequiresNewerDriver>(load),
+             ContainsSubstring("12.0 or later, and this driver supports CUDA 11.2: "));
+  unsetenv("OLD_DRIVER_VERSION"); // it cannot tell its version
+  CHECK_THAT(refusal<CallRequiresNewerDriver>(load),
+             ContainsSubstring("12.0 or later, and this driver is older: "));
+}
+
 TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes", "[driver]") {
   RecordingDriver recording;
   recording.fail_next("cuInit", CUDA_ERROR_NO_DEVICE);

@@ -737,6 +737,22 @@ TEST_CASE_METHOD(QueueFixture,
     queue.poll();
 }
 
+TEST_CASE_METHOD(QueueFixture, "all callbacks of a new queue run in a forked child, in order",
+                 "[queue][fork]") {
+  std::vector<int> ran;
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream, [&ran, i](CUresult) { ran.push_back(i); });
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    const bool pending = queue.pending() == 3;
+    queue.poll();
+    _exit(pending && queue.pending() == 0 && ran == std::vector{0, 1, 2} ? 0 : 1);
+  }
+  CHECK(end_of(child) == 0);
+  CHECK(queue.poll() == 3); // and in the parent
+}
+
 TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll continues in the child", "[queue][fork]") {
   pid_t child = -1;
   std::size_t nested = 1;

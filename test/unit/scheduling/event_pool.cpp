@@ -565,6 +565,20 @@ TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cache
   CHECK(destroy_retired() == 3);
 }
 
+TEST_CASE_METHOD(RecordingFixture, "without a reservation, a thread takes a whole batch of idle events",
+                 "[pool][threads]") {
+  EventPool pool(context);
+  Worker worker;
+  std::vector<PooledEvent> leases =
+      acquire(pool, 1); // this thread and the worker have caches, without events
+  worker.run([&] { leases.push_back(pool.acquire()); });
+  elsewhere([&] { acquire(pool, 40); }); // which are in the reserve when the thread has ended
+  worker.run([&] { leases.push_back(pool.acquire()); });
+  CHECK(pool.counters().idle == 39);
+  pool.trim();                       // leaves the events that the worker caches
+  CHECK(pool.counters().idle == 32); // a batch
+}
+
 TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the others", "[pool][threads]") {
   EventPool pool(context);
   elsewhere([&] { const auto leases = acquire(pool, 50); });

@@ -43,7 +43,7 @@ thread_local Thread here;
 std::atomic<int> offered_version{13000};
 std::atomic<long> events{0}, streams{0}, contexts{0}, graphs{0}, execs{0};
 std::atomic<std::uintptr_t> next_handle{1};
-std::vector<std::string> requested;
+thread_local std::vector<std::string> requested;
 
 CUresult planned(std::string_view name) {
   if (here.failing_call > 0 && --here.failing_call == 0) return here.failing_call_result;

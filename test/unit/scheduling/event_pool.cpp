@@ -1044,6 +1044,25 @@ TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand over and return leases
   CHECK(counters.high_water <= counters.created);
 }
 
+TEST_CASE_METHOD(RecordingFixture, "threads make, use and end pools of their own concurrently",
+                 "[pool][threads][end]") {
+  std::atomic<std::size_t> wrong{0};
+  std::barrier together(4);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < 4; ++t)
+    running.emplace_back([&, t] {
+      for (std::size_t round = 0; round < 100; ++round) {
+        together.arrive_and_wait();
+        EventPool own(context);
+        { const auto leases = acquire(own, t + 1); }
+        if (own.counters().created != t + 1 || own.counters().idle != t + 1) ++wrong;
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(wrong == 0);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "a pool can end while threads return its leases and use other pools",
                  "[pool][threads][end]") {
   constexpr std::size_t threads = 8, rounds = 200;

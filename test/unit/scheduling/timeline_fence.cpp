@@ -590,6 +590,31 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
   CHECK(next.completed() == ticket);
 }
 
+TEST_CASE_METHOD(FenceFixture,
+                 "threads make fences of several contexts concurrently, with counters of their own",
+                 "[fence][threads]") {
+  const Context first = context;
+  borrow_next();
+  constexpr std::size_t threads = 4, fences = 100;
+  std::vector<CUdeviceptr> counters(threads * fences);
+  std::vector<std::vector<TimelineFence>> kept(threads);
+  std::barrier begin(threads);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      begin.arrive_and_wait();
+      for (std::size_t i = 0; i < fences; ++i) {
+        kept[t].emplace_back(i % 2 == 0 ? first : context, stream);
+        kept[t].back().signal();
+        counters[t * fences + i] = recording.memory_operation().address;
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  std::sort(counters.begin(), counters.end());
+  CHECK(std::adjacent_find(counters.begin(), counters.end()) == counters.end());
+}
+
 TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, with 64 bits and with 32",
                  "[fence][threads]") {
   const bool narrow = GENERATE(false, true);

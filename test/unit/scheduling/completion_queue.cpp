@@ -489,6 +489,24 @@ TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event
   CHECK(queue.poll() == 200);
 }
 
+TEST_CASE_METHOD(QueueFixture, "a submission that fails leaves the reservation as it was", "[queue]") {
+  constexpr std::size_t count = 64 + 128; // two blocks of storage
+  queue.reserve(count);
+  const auto submit = [&] { return queue.try_when_complete(stream, note()); };
+  recording.fail_always("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  for (int i = 0; i < 10; ++i)
+    CHECK(submit() == CUDA_ERROR_INVALID_HANDLE);
+  recording.fail_nothing();
+  std::size_t submitted = 0;
+  {
+    const FailingAllocation no_memory(0);
+    while (submitted < count && submit() == CUDA_SUCCESS)
+      ++submitted;
+  }
+  CHECK(submitted == count);
+  CHECK(queue.poll() == count);
+}
+
 TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback", "[queue]") {
   queue.reserve(4);
   events_before += 4; // the pool's events, which live as long as the queue

@@ -671,16 +671,28 @@ TEST_CASE_METHOD(StageFixture, "launches reuse the ring, and still run when the 
     const auto fill = [&](CUstream stream) { work(stream); };
     Graph graph = step.capture(fill);
     TimedGraph timed = timer.instantiate(std::move(graph));
-    DriverEvent done(context);
+    const cuevent::EventFlags timing = cuevent::EventFlags::timing;
+    DriverEvent before(context, timing), between(context, timing), done(context);
     {
       Gate gate(step.stream());
-      for (int launch = 0; launch < 4; ++launch)
-        timed.launch(step.stream()); // there is room for two
+      before.record(step.stream());
+      for (int launch = 0; launch < 2; ++launch)
+        timed.launch(step.stream());
+      between.record(step.stream());
+      for (int launch = 0; launch < 2; ++launch)
+        timed.launch(step.stream()); // there is no room
       done.record(step.stream());
       CHECK_FALSE(done.query());
     }
     CHECK(done.synchronize_for(1min));
     timer.collect();
+    // The launches without room leave the times of the others alone.
+    DeviceTime begin{1e18}, end{0};
+    for (const StageSpan& span : timer.report().spans) {
+      begin = std::min(begin, span.begin);
+      end = std::max(end, span.end);
+    }
+    CHECK(end - begin <= before.elapsed_time(between) + DeviceTime(1us));
     CHECK(of(timer.report(), step.first()).count == 2);
     CHECK(of(timer.report(), step.first()).dropped == 2);
     for (int launch = 0; launch < 5; ++launch) {

@@ -483,6 +483,25 @@ TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads retu
   CHECK(RecordingDriver::live_events() == events_before + long(pool.counters().idle));
 }
 
+TEST_CASE_METHOD(RecordingFixture, "creations that failed do not count as reserved",
+                 "[pool][reserve][threads]") {
+  EventPool pool(context);
+  Worker worker;
+  auto leases = acquire(pool, 3);
+  for (int i = 0; i < 5; ++i) {
+    PooledEvent none;
+    recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(pool.try_acquire(none) == CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  pool.reserve(2);
+  for (int i = 0; i < 2; ++i)
+    leases.push_back(pool.acquire());
+  CHECK(pool.counters().created == 5);
+  worker.run([&] { acquire(pool, 2); }); // and caches them
+  leases.push_back(pool.acquire());      // is not reserved, so it does not take from the worker
+  CHECK(pool.counters().created == 8);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never create an event",
                  "[pool][reserve][threads]") {
   constexpr std::size_t threads = 6, at_most = 16;

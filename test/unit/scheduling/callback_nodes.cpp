@@ -3,8 +3,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <atomic>
+#include <barrier>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 using cuevent::CallbackNode;
@@ -73,4 +76,40 @@ TEST_CASE("the node that was given back last is taken first", "[queue]") {
   for (std::size_t i = taken.size(); i-- > 0;)
     CHECK(nodes.take() == taken[i]);
   CHECK(count_of(nodes) == 64 + 128 + 256);
+}
+
+TEST_CASE("threads that take and give back nodes never share a node", "[queue][threads]") {
+  constexpr std::size_t threads = 4;
+  CallbackNodes nodes;
+  std::atomic<std::size_t> shared{0};
+  const auto take_own = [&] {
+    CallbackNode* const node = nodes.take();
+    if (node->submission.exchange(1) != 0) ++shared;
+    return node;
+  };
+  const auto give_back_own = [&](CallbackNode& node) {
+    node.submission = 0;
+    nodes.give_back(node);
+  };
+  std::barrier begin(threads);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&] {
+      begin.arrive_and_wait();
+      for (int i = 0; i < 300'000; ++i) {
+        CallbackNode *const first = take_own(), *const second = take_own();
+        // The first one is often the newest again, but the node below it is another one.
+        give_back_own(*first);
+        for (int again = 0; again < 4; ++again)
+          give_back_own(*take_own());
+        give_back_own(*second);
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(shared == 0);
+  CHECK(count_of(nodes) == 64); // no node was lost
+  const std::vector<CallbackNode*> taken = take(nodes, 64);
+  CHECK(std::set<CallbackNode*>(taken.begin(), taken.end()).size() == 64);
+  CHECK(count_of(nodes) == 64);
 }

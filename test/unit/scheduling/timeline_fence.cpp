@@ -590,12 +590,14 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
   CHECK(next.completed() == ticket);
 }
 
-TEST_CASE_METHOD(FenceFixture,
-                 "threads make fences of several contexts concurrently, with counters of their own",
+TEST_CASE_METHOD(FenceFixture, "threads make fences of new contexts concurrently, each with its counter",
                  "[fence][threads]") {
-  const Context first = context;
-  borrow_next();
   constexpr std::size_t threads = 4, fences = 100;
+  std::vector<Context> own; // every second fence is in a context that only one thread uses
+  for (std::size_t i = 0; i < threads * fences; ++i) {
+    borrow_next();
+    own.push_back(context);
+  }
   std::vector<CUdeviceptr> counters(threads * fences);
   std::vector<std::vector<TimelineFence>> kept(threads);
   std::barrier begin(threads);
@@ -603,10 +605,10 @@ TEST_CASE_METHOD(FenceFixture,
   for (std::size_t t = 0; t < threads; ++t)
     running.emplace_back([&, t] {
       begin.arrive_and_wait();
-      for (std::size_t i = 0; i < fences; ++i) {
-        kept[t].emplace_back(i % 2 == 0 ? first : context, stream);
+      for (std::size_t i = t * fences; i < (t + 1) * fences; ++i) {
+        kept[t].emplace_back(i % 2 == 0 ? own[i] : context, stream);
         kept[t].back().signal();
-        counters[t * fences + i] = recording.memory_operation().address;
+        counters[i] = recording.memory_operation().address;
       }
     });
   for (std::thread& thread : running)

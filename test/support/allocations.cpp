@@ -9,6 +9,7 @@ namespace {
 
 struct Allocations {
   std::size_t count = 0;
+  long live = 0;
   bool failing = false, happened = false;
   std::size_t seen = 0;  // while failing
   std::size_t fails = 0; // the allocation with this number; 0: every one
@@ -22,9 +23,14 @@ void* allocate(std::size_t size, std::align_val_t alignment) noexcept {
     here.happened = true;
     return nullptr;
   }
+  ++here.live;
   const auto align = static_cast<std::size_t>(alignment);
   return align <= alignof(std::max_align_t) ? std::malloc(size > 0 ? size : 1)
                                             : std::aligned_alloc(align, (size + align - 1) / align * align);
+}
+void release(void* memory) noexcept {
+  if (memory != nullptr) --here.live;
+  std::free(memory);
 }
 constexpr std::align_val_t usual{alignof(std::max_align_t)};
 
@@ -53,18 +59,19 @@ void* operator new(std::size_t size, std::align_val_t alignment, const std::noth
 void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate(size, alignment);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
 namespace test {
 
 std::size_t allocations_of_this_thread() noexcept { return here.count; }
+long live_allocations_of_this_thread() noexcept { return here.live; }
 
 FailingAllocation::FailingAllocation(std::size_t k) noexcept {
   here.failing = true;

@@ -10,6 +10,9 @@ namespace test {
 /// The number of calls of operator new on this thread so far.
 std::size_t allocations_of_this_thread() noexcept;
 
+/// The number of allocations of this thread, less the number that this thread has freed.
+long live_allocations_of_this_thread() noexcept;
+
 /// In its scope, one allocation of this thread fails, or all of them. The scopes do not nest.
 class FailingAllocation {
 public:

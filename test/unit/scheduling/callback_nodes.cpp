@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/callback_nodes.hpp"
 
+#include "allocations.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
@@ -44,6 +46,16 @@ TEST_CASE("nodes come in blocks, each twice as large as the one before", "[queue
   CHECK(nodes.reserve(64 + 128 + 256 + 1));
   CHECK(count_of(nodes) == 64 + 128 + 256 + 512);
   CHECK(CallbackNodes::most() == 0x7fff'ffc0); // 2^31 - 64, as CompletionQueue::reserve() says
+}
+
+TEST_CASE("a set of nodes frees all its blocks", "[queue]") {
+  const long live = test::live_allocations_of_this_thread();
+  {
+    CallbackNodes nodes;
+    CHECK(nodes.reserve(64 + 128 + 1));
+    CHECK(test::live_allocations_of_this_thread() == live + 3);
+  }
+  CHECK(test::live_allocations_of_this_thread() == live);
 }
 
 TEST_CASE("taking nodes makes a block only when no node is free", "[queue]") {

@@ -23,6 +23,7 @@
 #include <vector>
 
 using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
 using cuevent::DeviceTime;
@@ -320,6 +321,31 @@ TEST_CASE_METHOD(StageFixture, "a wait through the timer becomes an arrow betwee
   CHECK(report.untraced_waits == 1);
 }
 
+TEST_CASE_METHOD(StageFixture,
+                 "an event recorded within the first stage departs from the begin of the stage") {
+  const Stream copying(context), computing(context);
+  DriverEvent half(context);
+  StageTimer timer(context, small);
+  const StageId copy = timer.stage("copy"), forward = timer.stage("forward");
+  timer.open(copying, copy);
+  timer.record(half, copying);
+  timer.wait(half, computing);
+  work(copying);
+  timer.close(copying);
+  timer.open(computing, forward);
+  timer.close(computing);
+  timer.collect();
+
+  const StageReport report = timer.report();
+  const StageSpan from = span_of(report, copy), to = span_of(report, forward);
+  REQUIRE(report.waits.size() == 1);
+  CHECK(report.waits[0].from == from.number);
+  CHECK(report.waits[0].to == to.number);
+  CHECK(report.waits[0].departure == from.begin);
+  CHECK(report.waits[0].arrival == to.begin);
+  CHECK(report.untraced_waits == 0);
+}
+
 TEST_CASE_METHOD(StageFixture, "stages on default streams use the timer's context") {
   StageTimer timer(context, small);
   const StageId stage = timer.stage("stage");
@@ -432,12 +458,14 @@ TEST_CASE_METHOD(StageFixture, "stages that cannot be timed are refused") {
   CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState);
   CHECK_THROWS_AS(timer.open(elsewhere, stage), cuevent::ContextMismatch);
   CHECK_THROWS_AS(timer.close(elsewhere), cuevent::IllegalState); // it was not opened
-  CHECK_THROWS_AS(timer.open(stream, StageId{1}), cuevent::InvalidValue);
+  CHECK_THROWS_MATCHES(timer.open(stream, StageId{1}), cuevent::InvalidValue,
+                       MessageMatches(ContainsSubstring("the timer has no such stage")));
   CHECK_THROWS_AS(StageTimer(context, {.events_per_stream = 1}), cuevent::InvalidValue);
   StageTimer empty;
   CHECK(empty.try_open(stream, stage) == CUDA_ERROR_INVALID_HANDLE);
   CHECK_THROWS_AS(empty.open(stream, stage), cuevent::InvalidHandle);
   CHECK(StageTimer::try_create(empty, cuevent::Context()) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(StageTimer::try_create(empty, context, {.events_per_stream = 1}) == CUDA_ERROR_INVALID_VALUE);
   CHECK(StageTimer::try_create(empty, context) == CUDA_SUCCESS);
   CHECK(empty);
 }
@@ -643,16 +671,28 @@ TEST_CASE_METHOD(StageFixture, "launches reuse the ring, and still run when the 
     const auto fill = [&](CUstream stream) { work(stream); };
     Graph graph = step.capture(fill);
     TimedGraph timed = timer.instantiate(std::move(graph));
-    DriverEvent done(context);
+    const cuevent::EventFlags timing = cuevent::EventFlags::timing;
+    DriverEvent before(context, timing), between(context, timing), done(context);
     {
       Gate gate(step.stream());
-      for (int launch = 0; launch < 4; ++launch)
-        timed.launch(step.stream()); // there is room for two
+      before.record(step.stream());
+      for (int launch = 0; launch < 2; ++launch)
+        timed.launch(step.stream());
+      between.record(step.stream());
+      for (int launch = 0; launch < 2; ++launch)
+        timed.launch(step.stream()); // there is no room
       done.record(step.stream());
       CHECK_FALSE(done.query());
     }
     CHECK(done.synchronize_for(1min));
     timer.collect();
+    // The launches without room leave the times of the others alone.
+    DeviceTime begin{1e18}, end{0};
+    for (const StageSpan& span : timer.report().spans) {
+      begin = std::min(begin, span.begin);
+      end = std::max(end, span.end);
+    }
+    CHECK(end - begin <= before.elapsed_time(between) + DeviceTime(1us));
     CHECK(of(timer.report(), step.first()).count == 2);
     CHECK(of(timer.report(), step.first()).dropped == 2);
     for (int launch = 0; launch < 5; ++launch) {
@@ -791,6 +831,21 @@ TEST_CASE_METHOD(StageFixture, "abandoned captures leave nothing behind, however
   timer = StageTimer();
   outside.close();
   CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
+}
+
+TEST_CASE_METHOD(StageFixture, "in an invalidated capture, records and waits fail as without the timer") {
+  const Stream stream(context);
+  StageTimer timer(context, small);
+  DriverEvent outside(context), event(context);
+  outside.record(stream);
+  timer.add_stream(stream);
+  StreamCapture capture(context, stream, cuevent::CaptureMode::global);
+  CHECK(outside.try_query() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_THROWS_MATCHES(timer.record(event, stream), cuevent::StreamCaptureInvalidated,
+                       MessageMatches(StartsWith("cuEventRecord")));
+  CHECK_THROWS_MATCHES(timer.wait(event, stream), cuevent::StreamCaptureInvalidated,
+                       MessageMatches(StartsWith("cuStreamWaitEvent")));
+  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
 }
 
 TEST_CASE_METHOD(StageFixture, "instantiating a graph can be retried after a failure") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "recording_driver.hpp"
 
+#include "allocations.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -24,7 +26,7 @@ struct Thread {
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CUresult end_capture_result = CUDA_SUCCESS;
-  unsigned record_flags = ~0U, wait_flags = ~0U;
+  unsigned record_flags = ~0U, wait_flags = ~0U, host_memory_flags = ~0U;
   std::size_t nodes_before = 0;
   MemoryOperation memory_operation;
   bool memory_operations_64_bit = true;
@@ -41,7 +43,7 @@ thread_local Thread here;
 std::atomic<int> offered_version{13000};
 std::atomic<long> events{0}, streams{0}, contexts{0}, graphs{0}, execs{0};
 std::atomic<std::uintptr_t> next_handle{1};
-std::vector<std::string> requested;
+thread_local std::vector<std::string> requested;
 
 CUresult planned(std::string_view name) {
   if (here.failing_call > 0 && --here.failing_call == 0) return here.failing_call_result;
@@ -173,7 +175,8 @@ struct Pinned {
   Pinned* next;
 };
 std::atomic<Pinned*> pinned{nullptr};
-CUresult act(cuMemHostAlloc_v2020_tag, void** memory, std::size_t bytes, unsigned) {
+CUresult act(cuMemHostAlloc_v2020_tag, void** memory, std::size_t bytes, unsigned flags) {
+  here.host_memory_flags = flags;
   *memory = std::memset(::operator new (bytes, std::align_val_t{4096}), 0xa5, bytes);
   auto* const kept = new Pinned{*memory, pinned};
   while (!pinned.compare_exchange_weak(kept->next, kept)) {
@@ -271,6 +274,7 @@ template <class Tag, class... Arguments>
 struct Stub<Tag, CUresult (*)(Arguments...)> {
   static inline std::string_view name;
   static CUresult call(Arguments... arguments) {
+    const SafeAllocations own;
     here.calls.push_back({name, here.stack.empty() ? nullptr : here.stack.back()});
     const CUresult result = planned(name);
     return result == CUDA_SUCCESS ? act(Tag{}, arguments...) : result;
@@ -357,6 +361,7 @@ void RecordingDriver::memory_operations_64_bit(bool can) { here.memory_operation
 unsigned RecordingDriver::record_flags() { return here.record_flags; }
 std::size_t RecordingDriver::nodes_before() { return here.nodes_before; }
 unsigned RecordingDriver::wait_flags() { return here.wait_flags; }
+unsigned RecordingDriver::host_memory_flags() { return here.host_memory_flags; }
 void RecordingDriver::graph_nodes(std::vector<CUgraphNodeType> types) { here.graph_nodes = std::move(types); }
 void RecordingDriver::end_capture_result(CUresult result) { here.end_capture_result = result; }
 void RecordingDriver::end_user_objects() {

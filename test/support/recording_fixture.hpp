@@ -110,9 +110,12 @@ struct RecordingFixture {
   }
 };
 
-/// An error names the call that failed. Its text and its advice have spaces, and the name has none.
+/// An error names the call that failed, also at the beginning of its text. The text and the advice have
+/// spaces, and the name has none.
 inline void check_names_call(const cuevent::DriverError& error) {
-  INFO(error.what());
+  const std::string_view text = error.what();
+  INFO(text);
+  CHECK(text.substr(0, text.find(' ')).ends_with(':'));
   CHECK(std::string_view(error.call()).find(' ') == std::string_view::npos);
 }
 

@@ -10,15 +10,19 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
 #include <sys/wait.h>
+#include <thread>
 #include <type_traits>
 #include <unistd.h>
+#include <vector>
 
 using namespace cuevent;
 using Catch::Matchers::ContainsSubstring;
@@ -163,6 +167,16 @@ TEST_CASE("a driver older than 12.0 is refused, and the error names both version
   CHECK_THAT(text, ContainsSubstring("12.0 or later") && ContainsSubstring("11.8"));
 }
 
+TEST_CASE("a driver library without cuGetProcAddress is refused as too old", "[driver]") {
+  REQUIRE(setenv("OLD_DRIVER_VERSION", "11020", 1) == 0);
+  const auto load = [] { return Driver(OLD_DRIVER); };
+  CHECK_THAT(refusal<CallRequiresNewerDriver>(load),
+             ContainsSubstring("12.0 or later, and this driver supports CUDA 11.2: "));
+  unsetenv("OLD_DRIVER_VERSION"); // it cannot tell its version
+  CHECK_THAT(refusal<CallRequiresNewerDriver>(load),
+             ContainsSubstring("12.0 or later, and this driver is older: "));
+}
+
 TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes", "[driver]") {
   RecordingDriver recording;
   recording.fail_next("cuInit", CUDA_ERROR_NO_DEVICE);
@@ -195,6 +209,26 @@ TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is 
   Driver driver;
   CHECK(Driver::try_load(driver) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
   unsetenv("CUEVENT_DRIVER");
+}
+
+TEST_CASE("threads that load the same driver get the same table", "[driver][threads]") {
+  constexpr std::size_t threads = 4, versions = 16;
+  std::vector<Driver> loaded[threads];
+  std::barrier begin(threads);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      RecordingDriver recording;
+      begin.arrive_and_wait();
+      for (std::size_t i = 0; i < versions; ++i) // drivers of these versions have tables of their own
+        loaded[t].push_back(RecordingDriver::driver(12500 + static_cast<int>(i)));
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  std::map<int, Driver> by_version;
+  for (const std::vector<Driver>& drivers : loaded)
+    for (const Driver& driver : drivers)
+      CHECK(by_version.emplace(driver.version(), driver).first->second == driver);
 }
 
 namespace {

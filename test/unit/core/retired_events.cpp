@@ -3,13 +3,13 @@
 
 #include <cuevent/capture.hpp>
 
+#include "allocations.hpp"
 #include "recording_fixture.hpp"
 
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <memory>
-#include <new>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -21,20 +21,6 @@ static_assert(noexcept(retire(DriverEvent())) && noexcept(destroy_retired()) && 
 // Handing over an event needs std::move.
 static_assert(!std::is_invocable_v<decltype(retire), DriverEvent&>);
 static_assert(std::is_same_v<decltype(destroy_retired()), std::size_t>);
-
-namespace {
-thread_local bool no_memory = false;
-}
-
-// Replaces operator new in this program. It runs out of memory in places where the library expects that.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  if (no_memory) return nullptr;
-  try {
-    return ::operator new(size);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
 
 TEST_CASE_METHOD(RecordingFixture, "destroy_retired destroys retired events, and nothing else does",
                  "[retired]") {
@@ -227,9 +213,10 @@ TEST_CASE_METHOD(RecordingFixture, "the error hook reports if there is no memory
   HookedErrors hooked;
   DriverEvent event(context);
   recording.calls();
-  no_memory = true;
-  retire(std::move(event));
-  no_memory = false;
+  {
+    const FailingAllocation failing(0);
+    retire(std::move(event));
+  }
   CHECK(hooked.take() == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_FALSE(event);
   CHECK(destroy_retired() == 0);

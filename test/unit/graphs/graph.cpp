@@ -13,6 +13,7 @@
 using namespace cuevent;
 using namespace test;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 static_assert(!std::is_copy_constructible_v<Graph> && !std::is_copy_assignable_v<Graph>);
 static_assert(std::is_nothrow_move_constructible_v<Graph> && std::is_nothrow_move_assignable_v<Graph>);
@@ -266,26 +267,29 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
   const DriverEvent event = DriverEvent::borrow(context, event_handle(1), EventFlags::none);
   const EventRecordNode record(node_handle(0));
   const EventWaitNode wait(node_handle(0));
-  const std::vector<std::function<void()>> uses{[&] { graph.add_record(event); },
-                                                [&] { graph.add_wait(event); },
-                                                [&] { graph.event(record); },
-                                                [&] { graph.event(wait); },
-                                                [&] { graph.set_event(record, event); },
-                                                [&] { graph.set_event(wait, event); },
-                                                [&] { graph.event_nodes(); },
-                                                [&] { graph.record_node(event); },
-                                                [&] { graph.wait_node(event); },
-                                                [&] { graph.retain(DriverEvent()); },
-                                                [&] { graph.instantiate(); }};
-  for (const auto& use : uses)
-    CHECK_THAT(refusal<InvalidHandle>(use), ContainsSubstring("the graph is empty"));
+  const std::vector<std::pair<const char*, std::function<void()>>> uses{
+      {"cuGraphAddEventRecordNode", [&] { graph.add_record(event); }},
+      {"cuGraphAddEventWaitNode", [&] { graph.add_wait(event); }},
+      {"cuGraphEventRecordNodeGetEvent", [&] { graph.event(record); }},
+      {"cuGraphEventWaitNodeGetEvent", [&] { graph.event(wait); }},
+      {"cuGraphEventRecordNodeSetEvent", [&] { graph.set_event(record, event); }},
+      {"cuGraphEventWaitNodeSetEvent", [&] { graph.set_event(wait, event); }},
+      {"cuGraphGetNodes", [&] { graph.event_nodes(); }},
+      {"Graph::record_node", [&] { graph.record_node(event); }},
+      {"Graph::wait_node", [&] { graph.wait_node(event); }},
+      {"cuUserObjectCreate", [&] { graph.retain(DriverEvent()); }},
+      {"cuGraphInstantiateWithFlags", [&] { graph.instantiate(); }}};
+  for (const auto& [call, use] : uses)
+    CHECK_THAT(refusal<InvalidHandle>(use), StartsWith(call) && ContainsSubstring("the graph is empty"));
   GraphExec released = GraphExec::borrow(context, exec_handle(1));
   released.release();
-  const std::vector<std::function<void()>> launches{
-      [&] { released.launch(stream); }, [&] { released.launch(CU_STREAM_LEGACY); },
-      [&] { released.set_event(record, event); }, [&] { released.set_event(wait, event); }};
-  for (const auto& use : launches)
-    CHECK_THAT(refusal<InvalidHandle>(use), ContainsSubstring("the GraphExec is empty"));
+  const std::vector<std::pair<const char*, std::function<void()>>> launches{
+      {"cuGraphLaunch", [&] { released.launch(stream); }},
+      {"cuGraphLaunch", [&] { released.launch(CU_STREAM_LEGACY); }},
+      {"cuGraphExecEventRecordNodeSetEvent", [&] { released.set_event(record, event); }},
+      {"cuGraphExecEventWaitNodeSetEvent", [&] { released.set_event(wait, event); }}};
+  for (const auto& [call, use] : launches)
+    CHECK_THAT(refusal<InvalidHandle>(use), StartsWith(call) && ContainsSubstring("the GraphExec is empty"));
   CHECK(recording.calls().empty());
 
   CHECK(moved.release() == handle);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/callback_nodes.hpp"
 
+#include "allocations.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
+#include <atomic>
+#include <barrier>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 using cuevent::CallbackNode;
@@ -43,6 +48,16 @@ TEST_CASE("nodes come in blocks, each twice as large as the one before", "[queue
   CHECK(CallbackNodes::most() == 0x7fff'ffc0); // 2^31 - 64, as CompletionQueue::reserve() says
 }
 
+TEST_CASE("a set of nodes frees all its blocks", "[queue]") {
+  const long live = test::live_allocations_of_this_thread();
+  {
+    CallbackNodes nodes;
+    CHECK(nodes.reserve(64 + 128 + 1));
+    CHECK(test::live_allocations_of_this_thread() == live + 3);
+  }
+  CHECK(test::live_allocations_of_this_thread() == live);
+}
+
 TEST_CASE("taking nodes makes a block only when no node is free", "[queue]") {
   CallbackNodes nodes;
   std::vector<CallbackNode*> taken = take(nodes, 64);
@@ -73,4 +88,40 @@ TEST_CASE("the node that was given back last is taken first", "[queue]") {
   for (std::size_t i = taken.size(); i-- > 0;)
     CHECK(nodes.take() == taken[i]);
   CHECK(count_of(nodes) == 64 + 128 + 256);
+}
+
+TEST_CASE("threads that take and give back nodes never share a node", "[queue][threads]") {
+  constexpr std::size_t threads = 4;
+  CallbackNodes nodes;
+  std::atomic<std::size_t> shared{0};
+  const auto take_own = [&] {
+    CallbackNode* const node = nodes.take();
+    if (node->submission.exchange(1) != 0) ++shared;
+    return node;
+  };
+  const auto give_back_own = [&](CallbackNode& node) {
+    node.submission = 0;
+    nodes.give_back(node);
+  };
+  std::barrier begin(threads);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&] {
+      begin.arrive_and_wait();
+      for (int i = 0; i < 300'000; ++i) {
+        CallbackNode *const first = take_own(), *const second = take_own();
+        // The first one is often the newest again, but the node below it is another one.
+        give_back_own(*first);
+        for (int again = 0; again < 4; ++again)
+          give_back_own(*take_own());
+        give_back_own(*second);
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(shared == 0);
+  CHECK(count_of(nodes) == 64); // no node was lost
+  const std::vector<CallbackNode*> taken = take(nodes, 64);
+  CHECK(std::set<CallbackNode*>(taken.begin(), taken.end()).size() == 64);
+  CHECK(count_of(nodes) == 64);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/completion_queue.hpp>
 
+#include "allocations.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 #include "task.hpp"
@@ -466,6 +467,17 @@ TEST_CASE_METHOD(QueueFixture, "a reservation beyond the limit is refused before
   CHECK(queue.try_reserve(std::size_t{1} << 40) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE_METHOD(QueueFixture, "a reservation reports a lack of memory, and can be retried", "[queue]") {
+  const std::size_t failed = fail_each_allocation(
+      [&] {
+        const CUresult result = queue.try_reserve(200);
+        CHECK(result == (FailingAllocation::happened() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS));
+      },
+      [] {});
+  CHECK(failed > 3); // there are three blocks of storage for callbacks, and events
+  CHECK(RecordingDriver::live_events() == events_before + 200);
+}
+
 TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event", "[queue]") {
   queue.reserve(200);
   CHECK(RecordingDriver::live_events() == events_before + 200);
@@ -475,6 +487,24 @@ TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event
   const Names calls = recording.calls();
   CHECK(std::count(calls.begin(), calls.end(), "cuEventCreate") == 0);
   CHECK(queue.poll() == 200);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a submission that fails leaves the reservation as it was", "[queue]") {
+  constexpr std::size_t count = 64 + 128; // two blocks of storage
+  queue.reserve(count);
+  const auto submit = [&] { return queue.try_when_complete(stream, note()); };
+  recording.fail_always("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  for (int i = 0; i < 10; ++i)
+    CHECK(submit() == CUDA_ERROR_INVALID_HANDLE);
+  recording.fail_nothing();
+  std::size_t submitted = 0;
+  {
+    const FailingAllocation no_memory(0);
+    while (submitted < count && submit() == CUDA_SUCCESS)
+      ++submitted;
+  }
+  CHECK(submitted == count);
+  CHECK(queue.poll() == count);
 }
 
 TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback", "[queue]") {
@@ -723,6 +753,22 @@ TEST_CASE_METHOD(QueueFixture,
   CHECK(wrong == 0);
   while (queue.pending() != 0)
     queue.poll();
+}
+
+TEST_CASE_METHOD(QueueFixture, "all callbacks of a new queue run in a forked child, in order",
+                 "[queue][fork]") {
+  std::vector<int> ran;
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream, [&ran, i](CUresult) { ran.push_back(i); });
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    const bool pending = queue.pending() == 3;
+    queue.poll();
+    _exit(pending && queue.pending() == 0 && ran == std::vector{0, 1, 2} ? 0 : 1);
+  }
+  CHECK(end_of(child) == 0);
+  CHECK(queue.poll() == 3); // and in the parent
 }
 
 TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll continues in the child", "[queue][fork]") {

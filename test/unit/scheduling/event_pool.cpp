@@ -483,6 +483,25 @@ TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads retu
   CHECK(RecordingDriver::live_events() == events_before + long(pool.counters().idle));
 }
 
+TEST_CASE_METHOD(RecordingFixture, "creations that failed do not count as reserved",
+                 "[pool][reserve][threads]") {
+  EventPool pool(context);
+  Worker worker;
+  auto leases = acquire(pool, 3);
+  for (int i = 0; i < 5; ++i) {
+    PooledEvent none;
+    recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(pool.try_acquire(none) == CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  pool.reserve(2);
+  for (int i = 0; i < 2; ++i)
+    leases.push_back(pool.acquire());
+  CHECK(pool.counters().created == 5);
+  worker.run([&] { acquire(pool, 2); }); // and caches them
+  leases.push_back(pool.acquire());      // is not reserved, so it does not take from the worker
+  CHECK(pool.counters().created == 8);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never create an event",
                  "[pool][reserve][threads]") {
   constexpr std::size_t threads = 6, at_most = 16;
@@ -563,6 +582,20 @@ TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cache
       CHECK(call != "cuEventDestroy");
   }
   CHECK(destroy_retired() == 3);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "without a reservation, a thread takes a whole batch of idle events",
+                 "[pool][threads]") {
+  EventPool pool(context);
+  Worker worker;
+  std::vector<PooledEvent> leases =
+      acquire(pool, 1); // this thread and the worker have caches, without events
+  worker.run([&] { leases.push_back(pool.acquire()); });
+  elsewhere([&] { acquire(pool, 40); }); // which are in the reserve when the thread has ended
+  worker.run([&] { leases.push_back(pool.acquire()); });
+  CHECK(pool.counters().idle == 39);
+  pool.trim();                       // leaves the events that the worker caches
+  CHECK(pool.counters().idle == 32); // a batch
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the others", "[pool][threads]") {
@@ -1028,6 +1061,25 @@ TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand over and return leases
   destroy_retired();
   CHECK(RecordingDriver::live_events() == events_before + long(counters.idle));
   CHECK(counters.high_water <= counters.created);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "threads make, use and end pools of their own concurrently",
+                 "[pool][threads][end]") {
+  std::atomic<std::size_t> wrong{0};
+  std::barrier together(4);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < 4; ++t)
+    running.emplace_back([&, t] {
+      for (std::size_t round = 0; round < 100; ++round) {
+        together.arrive_and_wait();
+        EventPool own(context);
+        { const auto leases = acquire(own, t + 1); }
+        if (own.counters().created != t + 1 || own.counters().idle != t + 1) ++wrong;
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a pool can end while threads return its leases and use other pools",

@@ -84,6 +84,8 @@ TEST_CASE_METHOD(FenceFixture,
     names.push_back(call.name);
   CHECK(names == page_made);
   CHECK(calls[7] == Call{"cuMemHostAlloc", context.native_handle()});
+  // All contexts use the page, at the address that the host uses.
+  CHECK(recording.host_memory_flags() == (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
   const TimelineFence second(context, stream);
   CHECK(recording.calls() == Names{"cuCtxGetId"});
 }
@@ -100,10 +102,12 @@ TEST_CASE_METHOD(FenceFixture, "a signal checks the capture status and submits t
   CHECK(write.value == ticket);
   CHECK(write.address % 64 == 0);
   CHECK(write.flags == CU_STREAM_WRITE_VALUE_DEFAULT);
-  CHECK(fence.signal() == ticket + 1); // later signals do not query the stream's id
-  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWriteValue64"});
-  CHECK(recording.memory_operation().address == write.address);
-  CHECK(fence.signalled() == ticket + 1);
+  for (std::uint64_t later = 1; later < 4; ++later) {
+    CHECK(fence.signal() == ticket + later); // later signals do not query the stream's id
+    CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWriteValue64"});
+    CHECK(recording.memory_operation().address == write.address);
+    CHECK(fence.signalled() == ticket + later);
+  }
 }
 
 TEST_CASE_METHOD(FenceFixture, "reading the progress of a stream makes no driver call", "[fence]") {
@@ -584,6 +588,33 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
   fence = TimelineFence();
   TimelineFence next(context, stream); // has the counter and the numbers of the previous fence
   CHECK(next.completed() == ticket);
+}
+
+TEST_CASE_METHOD(FenceFixture, "threads make fences of new contexts concurrently, each with its counter",
+                 "[fence][threads]") {
+  constexpr std::size_t threads = 4, fences = 100;
+  std::vector<Context> own; // every second fence is in a context that only one thread uses
+  for (std::size_t i = 0; i < threads * fences; ++i) {
+    borrow_next();
+    own.push_back(context);
+  }
+  std::vector<CUdeviceptr> counters(threads * fences);
+  std::vector<std::vector<TimelineFence>> kept(threads);
+  std::barrier begin(threads);
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      begin.arrive_and_wait();
+      for (std::size_t i = t * fences; i < (t + 1) * fences; ++i) {
+        kept[t].emplace_back(i % 2 == 0 ? own[i] : context, stream);
+        kept[t].back().signal();
+        counters[i] = recording.memory_operation().address;
+      }
+    });
+  for (std::thread& thread : running)
+    thread.join();
+  std::sort(counters.begin(), counters.end());
+  CHECK(std::adjacent_find(counters.begin(), counters.end()) == counters.end());
 }
 
 TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, with 64 bits and with 32",

@@ -24,7 +24,9 @@ struct Clocks {
   long long ahead = 5'000;        // the device's clock is as much ahead of the host's
   long long tick = 1;             // the device's clock counts in steps of so many ns
   long long query_takes = 50;     // ns
-  int held_back = 0;              // so many queries say that the event is not ready
+  unsigned records = 0;
+  long long slow = 0; // ns by which three of eight records are late
+  int held_back = 0;  // so many queries say that the event is not ready
   bool elapsed_ready = true;
   std::map<CUevent, long long> recorded;
 
@@ -33,7 +35,7 @@ struct Clocks {
 Clocks clocks;
 
 CUresult record(CUevent event, CUstream) {
-  clocks.host += Clocks::call / 2;
+  clocks.host += Clocks::call / 2 + (clocks.records++ % 8 < 3 ? clocks.slow : 0);
   clocks.recorded[event] = clocks.device();
   clocks.host += Clocks::call / 2;
   return CUDA_SUCCESS;
@@ -220,6 +222,23 @@ TEST_CASE_METHOD(ClockFixture, "a calibration finds the resolution of the device
   clocks.tick = 32;
   create();
   CHECK_THAT(clock.reading().resolution.count(), WithinAbs(32, 0.001));
+}
+
+TEST_CASE_METHOD(ClockFixture, "the steps between adjacent records count for the resolution too") {
+  clocks.tick = 32;
+  clocks.query_takes = 72; // all other steps are multiples of 192
+  create();
+  CHECK_THAT(clock.reading().resolution.count(), WithinAbs(32, 0.001));
+}
+
+TEST_CASE_METHOD(ClockFixture, "a few slow records do not change the time of an empty stage") {
+  create();
+  clocks.slow = 7'000;
+  for (unsigned first = 0; first < 8; ++first) { // whichever of the records are slow
+    clocks.records = first;
+    REQUIRE(clock.calibrate());
+    CHECK_THAT(clock.reading().empty_stage.count(), WithinAbs(Clocks::call, 0.001));
+  }
 }
 
 TEST_CASE_METHOD(ClockFixture, "a later calibration follows clocks that have moved apart, and looks anew") {

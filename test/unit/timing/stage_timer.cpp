@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/stage_timer.hpp>
 
+#include "allocations.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
@@ -451,6 +452,29 @@ TEST_CASE_METHOD(TimerFixture, "the non-throwing overloads of a timer return wha
   CHECK(timer.try_calibrate() == CUDA_ERROR_ILLEGAL_ADDRESS);
   timer = StageTimer();
   check_all(CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE_METHOD(TimerFixture, "without memory, a captured stage stays as it was") {
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  const auto open_stages = [&] {
+    std::size_t count = 0;
+    while (timer.try_close(stream) == CUDA_SUCCESS)
+      ++count;
+    return count;
+  };
+  const std::size_t failed = fail_each_allocation([&] { timer.open(stream, first); },
+                                                  [&] {
+                                                    CHECK(open_stages() == 0);
+                                                    timer = StageTimer(context, {.events_per_stream = 16});
+                                                    first = timer.stage("first");
+                                                    timer.add_stream(stream);
+                                                  });
+  CHECK(failed > 4);
+  CHECK(open_stages() == 1);
+  timer.open(stream, first);
+  timer.open(stream, first);
+  CHECK(fail_each_allocation([&] { timer.close(stream); }, [] {}) != 0);
+  CHECK(open_stages() == 1); // only the last attempt closed a stage
 }
 
 TEST_CASE_METHOD(TimerFixture, "try_poll and try_collect set the number of spans that they read") {

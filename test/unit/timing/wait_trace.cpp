@@ -53,6 +53,24 @@ TEST_CASE("a trace follows the last record of a known event and ignores unknown 
   CHECK_FALSE(trace.waited(trace.event, {.stream = 0}, true));
 }
 
+TEST_CASE("a trace follows the last 64 recorded events") {
+  WaitTrace trace(4);
+  constexpr std::uintptr_t events = 64;
+  const auto known = [&](std::uintptr_t event) {
+    return trace.waited(event_handle(event), {.stream = 1}, true).has_value();
+  };
+  for (std::uintptr_t event = 1; event <= events; ++event)
+    trace.recorded(event_handle(event), {.stream = 0, .after = event});
+  for (std::uintptr_t event = 1; event <= events; ++event)
+    CHECK(known(event));
+  for (std::uintptr_t event = 1; event <= 3; ++event) { // the oldest make room
+    trace.recorded(event_handle(events + event), {.stream = 0, .after = 0});
+    CHECK_FALSE(known(event));
+    CHECK(known(event + 1));
+    CHECK(known(events + event));
+  }
+}
+
 TEST_CASE("a wait can make a stream join a capture, but cannot join two captures") {
   Trace trace;
   trace.recorded(trace.event, {.capture = 5, .stream = 0, .after = 1});

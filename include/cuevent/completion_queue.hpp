@@ -14,14 +14,34 @@
 #pragma once
 
 #include <cuevent/context.hpp>
+#include <cuevent/time_limit.hpp>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <type_traits>
 #include <utility>
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+
+/// How much one poll may do, for a thread that also has other work. The default has no limit.
+///
+///     CompletionQueue queue(context);
+///     queue.poll(PollLimit{8});                 // at most 8 callbacks
+///     queue.poll(PollLimit{8, Deadline(20us)}); // and none starts after 20 us
+///
+/// Thread-safety: a plain value.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
+struct PollLimit {
+  /// The largest number of callbacks that the poll runs.
+  std::size_t callbacks = SIZE_MAX;
+  /// From then on the poll makes no query and starts no callback. If the deadline has passed when
+  /// the poll starts, the poll does nothing. The default never comes.
+  Deadline deadline = Deadline(std::chrono::nanoseconds::max());
+};
 
 /// Runs a callback once the work submitted to a stream so far has completed. Use it for host code
 /// that follows device work. The queue has no thread: callbacks run inside poll(), on the thread
@@ -132,6 +152,10 @@ public:
   /// the capture mode of the polling thread. Driver functions: cuEventQuery,
   /// cuThreadExchangeStreamCaptureMode.
   std::size_t poll() noexcept;
+  /// As poll(), up to `limit`. The time is the driver's: steady_clock, or the clock of a simulated
+  /// driver. If a poll stops at its limit, the next one begins with other streams, so no stream
+  /// keeps the others waiting.
+  std::size_t poll(const PollLimit& limit) noexcept;
 
   /// The number of submitted callbacks that have not returned yet. No driver call.
   std::size_t pending() const noexcept;

@@ -51,7 +51,11 @@ CUresult CompletionQueue::submit(CUstream stream, const Source& source, const ch
   return status.result;
 }
 
-std::size_t CompletionQueue::poll() noexcept { return state_ != nullptr ? state_->poll() : 0; }
+std::size_t CompletionQueue::poll() noexcept { return poll(PollLimit()); }
+
+std::size_t CompletionQueue::poll(const PollLimit& limit) noexcept {
+  return state_ != nullptr ? state_->poll(limit) : 0;
+}
 
 std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr ? state_->pending() : 0; }
 

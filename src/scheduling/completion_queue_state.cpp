@@ -4,6 +4,7 @@
 #include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
 #include "core/relaxed_mode.hpp"
+#include "scheduling/poll_budget.hpp"
 
 #include <algorithm>
 #include <pthread.h>
@@ -56,7 +57,7 @@ void CompletionQueue::State::push(CallbackNode& node) noexcept {
   }
 }
 
-std::size_t CompletionQueue::State::poll() noexcept {
+std::size_t CompletionQueue::State::poll(const PollLimit& limit) noexcept {
   if (pending() == 0) return 0;
   Phase phase = Phase::idle;
   while (!phase_.compare_exchange_strong(phase, polling(), std::memory_order_acquire))
@@ -64,7 +65,7 @@ std::size_t CompletionQueue::State::poll() noexcept {
   std::size_t count = 0;
   {
     const Poll here(*this);
-    count = sweep();
+    count = sweep(limit);
   }
   phase = polling();
   if (!phase_.compare_exchange_strong(phase, Phase::idle, std::memory_order_acq_rel)) finish();
@@ -99,7 +100,7 @@ void CompletionQueue::State::recover() noexcept {
   returned_.store(submitted_.load(std::memory_order_relaxed) - left.size(), std::memory_order_release);
 }
 
-std::size_t CompletionQueue::State::sweep() noexcept {
+std::size_t CompletionQueue::State::sweep(const PollLimit& limit) noexcept {
   if (recovered_ != forks.load(std::memory_order_relaxed)) [[unlikely]] {
     recover();
     recovered_ = forks.load(std::memory_order_relaxed);
@@ -109,8 +110,14 @@ std::size_t CompletionQueue::State::sweep() noexcept {
   RelaxedMode relaxed(context_.driver().table());
   const bool usable = !forked();
   CUresult result = usable ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
-  for (CallbackNode*& bucket : streams_) {
-    for (CallbackNode** oldest = &bucket; *oldest != nullptr;) {
+  PollBudget budget(limit, context_.driver().table());
+  for (std::size_t left = CallbackStreams::buckets; left-- > 0; ++first_bucket_) {
+    for (CallbackNode** oldest = &streams_.bucket(first_bucket_); *oldest != nullptr;) {
+      if (budget.spent()) {
+        CallbackStreams::move_to_end(*oldest);
+        ++first_bucket_;
+        return returned_.load(std::memory_order_relaxed) - before;
+      }
       if (usable && (result == CUDA_SUCCESS || !is_sticky(result))) { // sticky errors apply to all
         result = relaxed.enter();
         if (result == CUDA_SUCCESS) result = (*oldest)->event.try_query();
@@ -120,6 +127,7 @@ std::size_t CompletionQueue::State::sweep() noexcept {
       } else {
         relaxed.leave();
         run(CallbackStreams::pop(*oldest), result);
+        budget.count();
       }
     }
   }
@@ -156,7 +164,7 @@ void CompletionQueue::State::run(CallbackNode& node, CUresult result) noexcept {
 }
 
 void CompletionQueue::State::finish() noexcept {
-  sweep();
+  sweep(PollLimit());
   for (CallbackNode*& oldest : streams_)
     while (oldest != nullptr)
       run(CallbackStreams::pop(oldest), CUDA_ERROR_NOT_READY);

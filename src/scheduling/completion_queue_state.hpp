@@ -41,7 +41,7 @@ public:
 
   Status submit(CUstream stream, const Source& source) noexcept;
 
-  std::size_t poll() noexcept;
+  std::size_t poll(const PollLimit& limit) noexcept;
 
   /// Destroys the state, or leaves its destruction to the running poll.
   void end() noexcept {
@@ -90,7 +90,7 @@ private:
   void push(CallbackNode& node) noexcept;
 
   // Only for the polling thread:
-  std::size_t sweep() noexcept;
+  std::size_t sweep(const PollLimit& limit) noexcept;
   void take_inbox() noexcept;
   void run(CallbackNode& node, CUresult result) noexcept;
   void finish() noexcept;
@@ -107,6 +107,7 @@ private:
   std::uint32_t recovered_ = process_;   // the process that last put the members below in order
   std::atomic<std::size_t> returned_{0}; // written by the polling thread
   CallbackStreams streams_;
+  std::size_t first_bucket_ = 0; // of the next sweep
 };
 
 } // namespace cuevent

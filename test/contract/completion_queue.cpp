@@ -25,6 +25,8 @@ using cuevent::CaptureMode;
 using cuevent::CompletionQueue;
 using cuevent::Context;
 using cuevent::ContextGuard;
+using cuevent::Deadline;
+using cuevent::PollLimit;
 using cuevent::StreamCapture;
 using test::call;
 using test::Fixture;
@@ -114,6 +116,23 @@ TEST_CASE_METHOD(QueueFixture, "callbacks run in stream order once their work is
   CHECK(drain(queue));
   CHECK(results == Results(10, CUDA_SUCCESS));
   CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a limited poll leaves the rest to later polls") {
+  const Stream first(context), second(context);
+  CompletionQueue queue(context);
+  for (int i = 0; i < 3; ++i)
+    for (CUstream each : {CUstream(first), CUstream(second)})
+      queue.when_complete(each, note());
+  CHECK(queue.poll(PollLimit{6, Deadline(now() - 1ms)}) == 0);
+  const auto deadline = std::chrono::steady_clock::now() + 1min;
+  std::size_t ran = 0;
+  while (ran < 6 && std::chrono::steady_clock::now() < deadline) {
+    const std::size_t count = queue.poll(PollLimit{2, Deadline(now() + 1h)});
+    CHECK(count <= 2);
+    ran += count;
+  }
+  CHECK(results == Results(6, CUDA_SUCCESS));
 }
 
 TEST_CASE_METHOD(QueueFixture, "a callback for a stream without work runs at once") {

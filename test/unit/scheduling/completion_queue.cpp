@@ -217,6 +217,80 @@ TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and a poll inside a 
   CHECK(RecordingDriver::live_events() == events_before + 1); // the same event each time
 }
 
+TEST_CASE_METHOD(QueueFixture, "a poll stops after its number of callbacks", "[queue][limit]") {
+  for (int i = 0; i < 5; ++i)
+    queue.when_complete(stream, note());
+  recording.calls();
+  CHECK(queue.poll(PollLimit{0}) == 0);
+  CHECK(recording.calls().empty());
+  CHECK(queue.poll(PollLimit{2}) == 2);
+  CHECK(queries() == 2);
+  CHECK(queue.poll(PollLimit{2}) == 2);
+  CHECK(queue.poll(PollLimit{2}) == 1);
+  CHECK(queue.poll(PollLimit{2}) == 0);
+  CHECK(results == Results(5, CUDA_SUCCESS));
+}
+
+namespace {
+
+/// A clock that only the test moves.
+long long test_time = 0;
+
+CUresult with_test_clock(const char* name, void** function, int version, cuuint64_t flags,
+                         CUdriverProcAddressQueryResult* status) {
+  const std::string_view asked = name;
+  if (asked == "cueventClockNow")
+    return *function = reinterpret_cast<void*>(+[] { return test_time; }), CUDA_SUCCESS;
+  if (asked == "cueventPause")
+    return *function = reinterpret_cast<void*>(+[](long long time) { test_time += time; }), CUDA_SUCCESS;
+  return RecordingDriver::get_proc_address(name, function, version, flags, status);
+}
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture, "a poll stops at its deadline", "[queue][limit]") {
+  using namespace std::chrono_literals;
+  const Context timed = Context::borrow(context_handle(1), Driver(with_test_clock));
+  CompletionQueue on_test_clock(timed);
+  for (int i = 0; i < 6; ++i)
+    on_test_clock.when_complete(stream_handle(std::size_t(i)), [this](CUresult result) {
+      results.push_back(result);
+      test_time += 10;
+    });
+  recording.calls();
+  PollLimit limit;
+  limit.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(test_time));
+  CHECK(on_test_clock.poll(limit) == 0); // it has passed
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline()}) == 0);
+  CHECK(recording.calls().empty());
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline(25ns)}) == 3);
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline(20ns)}) == 2);
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline(std::chrono::hours::max())}) == 1);
+  CHECK(results == Results(6, CUDA_SUCCESS));
+}
+
+TEST_CASE_METHOD(QueueFixture, "no stream starves while polls are limited", "[queue][limit]") {
+  const std::uintptr_t apart = GENERATE(1, 64); // with 64 the queue keeps all streams in one list
+  constexpr std::size_t streams = 5;
+  std::array<int, streams> ran{};
+  struct Again { // always has completed work
+    CompletionQueue& queue;
+    CUstream stream;
+    int& ran;
+    void operator()(CUresult) const {
+      ++ran;
+      static_cast<void>(queue.try_when_complete(stream, *this)); // refused at the end of the queue
+    }
+  };
+  for (std::size_t i = 0; i < streams; ++i)
+    for (int each = 0; each < 3; ++each)
+      queue.when_complete(stream_handle(i * apart), Again{queue, stream_handle(i * apart), ran[i]});
+  for (int i = 0; i < 100; ++i)
+    CHECK(queue.poll(PollLimit{1}) == 1);
+  for (const int each : ran)
+    CHECK(each == 100 / int(streams));
+}
+
 TEST_CASE_METHOD(QueueFixture, "a concurrent poll returns at once", "[queue][threads]") {
   std::size_t second = 1;
   queue.when_complete(stream, [&](CUresult) { std::thread([&] { second = queue.poll(); }).join(); });

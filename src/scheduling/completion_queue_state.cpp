@@ -6,42 +6,82 @@
 #include "core/relaxed_mode.hpp"
 #include "scheduling/poll_budget.hpp"
 
+#include <cuevent/driver_event.hpp>
+
 #include <algorithm>
 #include <pthread.h>
 #include <vector>
 
 namespace cuevent {
 
-Status CompletionQueue::State::submit(CUstream stream, const Source& source) noexcept {
-  if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
-  return on_stream(context_, stream, [&] { return submit_in_context(stream, source); });
+CUresult CompletionQueue::State::reserve(std::size_t callbacks) noexcept {
+  if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // a thread of the parent may hold the lock
+  if (callbacks > CallbackNodes::most()) return CUDA_ERROR_INVALID_VALUE;
+  while (events_.load(std::memory_order_relaxed) < callbacks) {
+    CallbackNode* node = nullptr;
+    if (const CUresult result = make_node(node); result != CUDA_SUCCESS) return result;
+    nodes_.give_back(*node);
+  }
+  return CUDA_SUCCESS;
 }
 
-Status CompletionQueue::State::submit_in_context(CUstream stream, const Source& source) noexcept {
-  const DriverTable& table = context_.driver().table();
-  // Checked first, because a query of a stream's id invalidates the stream's capture.
-  const CaptureState capture = capture_state(table, stream);
-  if (capture.result != CUDA_SUCCESS) return {capture.result, "cuStreamIsCapturing"};
-  if (capture.invalidated()) return {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamIsCapturing"};
-  if (capture.capturing()) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing"};
-
-  unsigned long long id = 0; // at poll time, the handle may belong to a later stream
-  CUresult result = table.cuStreamGetId_v12000(stream, &id);
-  if (result != CUDA_SUCCESS) return {result, "cuStreamGetId"};
-
-  PooledEvent event;
-  result = pool_.try_acquire(event);
-  if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
-
-  CallbackNode* const node = nodes_.take();
-  if (node == nullptr) return {CUDA_ERROR_OUT_OF_MEMORY, "CompletionQueue::when_complete"};
-  result = event.try_record(stream);
+CUresult CompletionQueue::State::make_node(CallbackNode*& out) noexcept {
+  CallbackNode* const node = nodes_.take_new();
+  if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  DriverEvent event;
+  const CUresult result = DriverEvent::try_create(event, context_);
   if (result != CUDA_SUCCESS) {
+    nodes_.give_back_new(*node);
+    return result;
+  }
+  node->event = event.release();
+  events_.fetch_add(1, std::memory_order_relaxed);
+  out = node;
+  return CUDA_SUCCESS;
+}
+
+Status CompletionQueue::State::id_of(CUstream stream, unsigned long long& id) const noexcept {
+  if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
+  return on_stream(context_, stream, [&] {
+    // Checked first, because a query of a stream's id invalidates the stream's capture.
+    const Status status = check_capture(stream);
+    return status ? query_id(stream, id) : status;
+  });
+}
+
+Status CompletionQueue::State::check_capture(CUstream stream) const noexcept {
+  const CaptureState capture = capture_state(context_.driver().table(), stream);
+  const char* const call = "cuStreamIsCapturing";
+  if (capture.result != CUDA_SUCCESS) return {capture.result, call};
+  if (capture.invalidated()) return {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, call};
+  if (capture.capturing()) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, call};
+  return {};
+}
+
+Status CompletionQueue::State::query_id(CUstream stream, unsigned long long& id) const noexcept {
+  return {context_.driver().table().cuStreamGetId_v12000(stream, &id), "cuStreamGetId"};
+}
+
+Status CompletionQueue::State::submit(const Target& target, const Source& source) noexcept {
+  if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
+  return on_stream(context_, target.stream, [&] { return submit_in_context(target, source); });
+}
+
+Status CompletionQueue::State::submit_in_context(const Target& target, const Source& source) noexcept {
+  if (const Status status = check_capture(target.stream); !status) return status;
+  unsigned long long id = target.id; // at poll time, the handle may belong to a later stream
+  if (id == 0)
+    if (const Status status = query_id(target.stream, id); !status) return status;
+
+  CallbackNode* node = nodes_.take();
+  if (node == nullptr) [[unlikely]]
+    if (const CUresult result = make_node(node); result != CUDA_SUCCESS) return {result, "cuEventCreate"};
+  const CUresult result = context_.driver().table().cuEventRecord_v2000(node->event, target.stream);
+  if (result != CUDA_SUCCESS) [[unlikely]] {
     nodes_.give_back(*node);
     return {result, "cuEventRecord"};
   }
   node->stream = id;
-  node->event = std::move(event);
   node->run = source.run;
   source.move(node->callback, source.from);
   push(*node);
@@ -49,12 +89,13 @@ Status CompletionQueue::State::submit_in_context(CUstream stream, const Source& 
 }
 
 void CompletionQueue::State::push(CallbackNode& node) noexcept {
-  const std::uint64_t submission = submitted_.fetch_add(1, std::memory_order_relaxed) + 1;
-  node.submission.store(submission, std::memory_order_release); // last, for recover()
-  node.next = inbox_.load(std::memory_order_relaxed);
-  while (
-      !inbox_.compare_exchange_weak(node.next, &node, std::memory_order_release, std::memory_order_relaxed)) {
-  }
+  node.phase.store(CallbackNode::Phase::pending, std::memory_order_release); // last, for recover()
+  std::uint64_t newest = inbox_.load(std::memory_order_relaxed);
+  do {
+    node.submission = count_of(newest) + 1;
+    node.below.store(index_of(newest), std::memory_order_relaxed);
+  } while (!inbox_.compare_exchange_weak(newest, changed(newest, node.index), std::memory_order_release,
+                                         std::memory_order_relaxed));
 }
 
 std::size_t CompletionQueue::State::poll(const PollLimit& limit) noexcept {
@@ -88,16 +129,16 @@ bool CompletionQueue::State::watch_forks() noexcept {
 void CompletionQueue::State::recover() noexcept {
   std::vector<CallbackNode*> left;
   nodes_.for_each([&](CallbackNode& node) {
-    if (node.submission.load(std::memory_order_relaxed) != 0) left.push_back(&node);
+    if (node.phase.load(std::memory_order_relaxed) == CallbackNode::Phase::pending) left.push_back(&node);
   });
   std::sort(left.begin(), left.end(), [](const CallbackNode* a, const CallbackNode* b) {
-    return a->submission.load(std::memory_order_relaxed) < b->submission.load(std::memory_order_relaxed);
+    return static_cast<std::int32_t>(a->submission - b->submission) < 0; // the numbers may wrap
   });
-  inbox_.store(nullptr, std::memory_order_relaxed);
+  const std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_relaxed); // empty, with its count
   streams_ = CallbackStreams();
   for (CallbackNode* const node : left)
     streams_.append(*node);
-  returned_.store(submitted_.load(std::memory_order_relaxed) - left.size(), std::memory_order_release);
+  returned_.store(count_of(inbox) - static_cast<std::uint32_t>(left.size()), std::memory_order_release);
 }
 
 std::size_t CompletionQueue::State::sweep(const PollLimit& limit) noexcept {
@@ -120,7 +161,7 @@ std::size_t CompletionQueue::State::sweep(const PollLimit& limit) noexcept {
       }
       if (usable && (result == CUDA_SUCCESS || !is_sticky(result))) { // sticky errors apply to all
         result = relaxed.enter();
-        if (result == CUDA_SUCCESS) result = (*oldest)->event.try_query();
+        if (result == CUDA_SUCCESS) result = context_.driver().table().cuEventQuery_v2000((*oldest)->event);
       }
       if (result == CUDA_ERROR_NOT_READY) {
         oldest = &(*oldest)->next_stream;
@@ -136,11 +177,12 @@ std::size_t CompletionQueue::State::sweep(const PollLimit& limit) noexcept {
 
 void CompletionQueue::State::take_inbox() noexcept {
   CallbackNode* oldest = nullptr;
-  for (CallbackNode* node = inbox_.exchange(nullptr, std::memory_order_acquire); node != nullptr;) {
-    CallbackNode* const older = node->next;
-    node->next = oldest;
-    oldest = node;
-    node = older;
+  std::uint32_t newest = index_of(inbox_.fetch_or(none, std::memory_order_acquire));
+  while (newest != none) {
+    CallbackNode& node = nodes_.at(newest);
+    newest = node.below.load(std::memory_order_relaxed);
+    node.next = oldest;
+    oldest = &node;
   }
   while (oldest != nullptr) {
     CallbackNode& node = *oldest;
@@ -150,16 +192,22 @@ void CompletionQueue::State::take_inbox() noexcept {
 }
 
 void CompletionQueue::State::run(CallbackNode& node, CUresult result) noexcept {
-  node.event = PooledEvent(); // back in the pool, for submissions by the callback
-  node.submission.store(0, std::memory_order_relaxed);
+  struct Storage {
+    CallbackNodes& nodes;
+    CallbackNode& node;
+  } storage{nodes_, node};
+  node.phase.store(CallbackNode::Phase::free, std::memory_order_relaxed);
+  const auto moved = [](void* by) { // from here on, submissions by the callback can use the node
+    auto& free = *static_cast<Storage*>(by);
+    free.nodes.give_back(free.node);
+  };
   try {
-    node.run(node.callback, result);
+    node.run(node.callback, result, moved, &storage);
   } catch (const DriverError& error) {
     report_error(error.result(), "CompletionQueue::poll");
   } catch (...) {
     report_error(CUDA_ERROR_UNKNOWN, "CompletionQueue::poll");
   }
-  nodes_.give_back(node);
   returned_.store(returned_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
@@ -168,7 +216,15 @@ void CompletionQueue::State::finish() noexcept {
   for (CallbackNode*& oldest : streams_)
     while (oldest != nullptr)
       run(CallbackStreams::pop(oldest), CUDA_ERROR_NOT_READY);
+  destroy_events();
   delete this;
+}
+
+void CompletionQueue::State::destroy_events() noexcept {
+  if (kind_of(context_.status()) == ErrorKind::context_lost) return; // they are gone: no error to report
+  nodes_.for_each([&](const CallbackNode& node) {
+    if (node.event != nullptr) DriverEvent::from_native_handle(context_, node.event, EventFlags::none);
+  });
 }
 
 } // namespace cuevent

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cuevent/completion_queue.hpp>
-#include <cuevent/event_pool.hpp>
 
 #include "core/cache_line.hpp"
 #include "core/status.hpp"
@@ -13,7 +12,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 namespace cuevent {
 
@@ -26,20 +24,17 @@ namespace cuevent {
 /// earlier node.
 ///
 /// This is one class because submitting, polling, ending and forking follow one protocol.
-class CompletionQueue::State {
+class CompletionQueue::State : CallbackStack {
 public:
-  State(const Context& context, EventPool&& pool) noexcept : context_(context), pool_(std::move(pool)) {}
+  explicit State(const Context& context) noexcept : context_(context) {}
 
   const Context& context() const noexcept { return context_; }
 
-  CUresult reserve(std::size_t callbacks) noexcept {
-    if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // a thread of the parent may hold the lock
-    if (callbacks > CallbackNodes::most()) return CUDA_ERROR_INVALID_VALUE;
-    if (!nodes_.reserve(callbacks)) return CUDA_ERROR_OUT_OF_MEMORY;
-    return pool_.try_reserve(callbacks);
-  }
+  CUresult reserve(std::size_t callbacks) noexcept;
 
-  Status submit(CUstream stream, const Source& source) noexcept;
+  /// The id of a stream that is not capturing.
+  Status id_of(CUstream stream, unsigned long long& id) const noexcept;
+  Status submit(const Target& target, const Source& source) noexcept;
 
   std::size_t poll(const PollLimit& limit) noexcept;
 
@@ -56,9 +51,9 @@ public:
   static bool watch_forks() noexcept;
 
   std::size_t pending() const noexcept {
-    // Load returned_ first, because it follows submitted_.
-    const std::size_t returned = returned_.load(std::memory_order_acquire);
-    return submitted_.load(std::memory_order_acquire) - returned;
+    // Load returned_ first, because it follows the number of submissions.
+    const std::uint32_t returned = returned_.load(std::memory_order_acquire);
+    return count_of(inbox_.load(std::memory_order_acquire)) - returned; // the numbers may wrap
   }
 
 private:
@@ -86,7 +81,10 @@ private:
   bool forked() const noexcept { return process_ != forks.load(std::memory_order_relaxed); }
   void recover() noexcept;
 
-  Status submit_in_context(CUstream stream, const Source& source) noexcept;
+  Status check_capture(CUstream stream) const noexcept;
+  Status query_id(CUstream stream, unsigned long long& id) const noexcept;
+  CUresult make_node(CallbackNode*& out) noexcept;
+  Status submit_in_context(const Target& target, const Source& source) noexcept;
   void push(CallbackNode& node) noexcept;
 
   // Only for the polling thread:
@@ -94,18 +92,19 @@ private:
   void take_inbox() noexcept;
   void run(CallbackNode& node, CUresult result) noexcept;
   void finish() noexcept;
+  void destroy_events() noexcept;
 
   Context context_;
-  EventPool pool_;
-  CallbackNodes nodes_;
   const std::uint32_t process_ = forks.load(std::memory_order_relaxed); // the driver's process
 
-  alignas(cache_line) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest node
-  std::atomic<std::size_t> submitted_{0};
+  std::atomic<std::size_t> events_{0}; // in nodes
+  CallbackNodes nodes_;
+
+  alignas(cache_line) std::atomic<std::uint64_t> inbox_{none}; // the newest node, and the submissions so far
 
   alignas(cache_line) std::atomic<Phase> phase_{Phase::idle};
-  std::uint32_t recovered_ = process_;   // the process that last put the members below in order
-  std::atomic<std::size_t> returned_{0}; // written by the polling thread
+  std::uint32_t recovered_ = process_;     // the process that last put the members below in order
+  std::atomic<std::uint32_t> returned_{0}; // written by the polling thread
   CallbackStreams streams_;
   std::size_t first_bucket_ = 0; // of the next sweep
 };

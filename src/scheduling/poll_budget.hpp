@@ -2,8 +2,8 @@
 // What is left of a PollLimit. Internal to the library.
 #pragma once
 
-#include <cuevent/completion_queue.hpp>
 #include <cuevent/driver.hpp>
+#include <cuevent/poll_limit.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -14,7 +14,8 @@ namespace cuevent {
 class PollBudget {
 public:
   PollBudget(const PollLimit& limit, const DriverTable& table) noexcept
-      : table_(table), callbacks_(limit.callbacks), end_(limit.deadline.at(std::chrono::nanoseconds(0)).count()) {
+      : table_(table), callbacks_(limit.callbacks),
+        end_(limit.deadline.at(std::chrono::nanoseconds(0)).count()) {
     if (end_ != never) end_ = limit.deadline.at(std::chrono::nanoseconds(table.clock_now())).count();
   }
 

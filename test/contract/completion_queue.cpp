@@ -228,6 +228,69 @@ TEST_CASE_METHOD(QueueFixture, "the callbacks of a destroyed stream run and dela
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
+TEST_CASE_METHOD(QueueFixture, "callbacks of lanes run in stream order, also with other submissions") {
+  const Stream held(context), free(context);
+  const Words words(context, 1);
+  std::vector<std::uint32_t> order;
+  CompletionQueue queue(context);
+  const CompletionQueue::Lane lane = queue.lane(held), other = queue.lane(free);
+  {
+    Gate gate(held);
+    for (std::uint32_t i = 1; i <= 10; ++i) {
+      REQUIRE(words.write(0, held, i) == CUDA_SUCCESS);
+      const auto look = [&, i](CUresult result) {
+        results.push_back(result);
+        if (words.read(0) >= i) order.push_back(i);
+      };
+      if (i % 2 == 0)
+        lane.when_complete(look);
+      else
+        queue.when_complete(held, look);
+    }
+    bool ran = false;
+    other.when_complete([&](CUresult result) { ran = result == CUDA_SUCCESS; });
+    const auto deadline = std::chrono::steady_clock::now() + 1min;
+    while (!ran && std::chrono::steady_clock::now() < deadline)
+      queue.poll();
+    CHECK(ran);
+    CHECK(results.empty());
+  }
+  CHECK(drain(queue));
+  CHECK(results == Results(10, CUDA_SUCCESS));
+  CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a lane refuses a capturing stream and a stream of another context") {
+  const Stream stream(context);
+  CompletionQueue queue(context);
+  const CompletionQueue::Lane lane = queue.lane(stream);
+  {
+    StreamCapture capture(context, stream);
+    CHECK_THROWS_AS(lane.when_complete(note()), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(queue.lane(stream), cuevent::StreamCaptureUnsupported);
+    capture.end();
+  }
+  const Context other = Context::create(0, driver);
+  const Stream foreign(other);
+  CHECK_THROWS_AS(queue.lane(foreign).when_complete(note()), cuevent::ContextMismatch);
+  CHECK(queue.pending() == 0);
+  lane.when_complete(note());
+  CHECK(drain(queue));
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a lane of a default stream works with any context current, on any thread") {
+  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  const Context other = Context::create(0, driver);
+  CompletionQueue queue(context);
+  const ContextGuard guard(other);
+  const CompletionQueue::Lane lane = queue.lane(context, stream);
+  lane.when_complete(note());
+  std::thread([&] { lane.when_complete(note()); }).join();
+  CHECK(drain(queue));
+  CHECK(results == Results(2, CUDA_SUCCESS));
+}
+
 TEST_CASE_METHOD(QueueFixture, "the destructor of a queue distinguishes completed work from pending work") {
   const Stream held(context), free(context);
   Gate gate(held);

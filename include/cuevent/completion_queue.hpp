@@ -133,11 +133,17 @@ public:
   /// when_complete(context, stream, callback).
   [[nodiscard]] Completion completion(const Context& context, CUstream stream) noexcept;
 
-  /// Runs the callbacks whose work has completed, and returns their number. Never waits. Returns 0
-  /// if another poll is running, including one that runs the caller. A poll makes one query for
-  /// each stream with pending callbacks, and one for each callback that it runs. Callbacks run in
-  /// the capture mode of the polling thread. Driver functions: cuEventQuery,
-  /// cuThreadExchangeStreamCaptureMode.
+  /// Runs the callbacks whose work has completed, and returns their number. Never waits. Driver
+  /// functions: cuEventQuery, cuThreadExchangeStreamCaptureMode.
+  /// - A poll makes one query for each stream with pending callbacks, and one for each callback
+  ///   that it runs. It runs no callback that is submitted during the poll.
+  /// - Several threads may poll. While one of them runs a callback, the others run callbacks of other
+  ///   streams, so callbacks of different streams run concurrently. Those of one stream do not.
+  /// - Only one thread at a time queries events. Meanwhile the polls of other threads return 0, and
+  ///   write no memory that threads share. So does a poll if all pending callbacks are running.
+  /// - At most 32 callbacks run at the same time.
+  /// - A poll inside a callback of the same queue returns 0.
+  /// - Callbacks run in the capture mode of the polling thread.
   std::size_t poll() noexcept;
   /// As poll(), up to `limit`. The time is the driver's: steady_clock, or the clock of a simulated
   /// driver. If a poll stops at its limit, the next one begins with other streams, so no stream

@@ -27,8 +27,9 @@ struct alignas(cache_line) CallbackNode {
   void (*run)(void* callback, CUresult result, void (*moved)(void* by), void* by) = nullptr;
   std::atomic<Phase> phase{Phase::free};
   std::uint32_t index = 0;
-  std::atomic<std::uint32_t> below{0}; // the index of the next free node, or of the previous submission
-  std::uint32_t submission = 0;        // the number of the submission
+  std::atomic<std::uint32_t> below{0};      // the index of the next free node, or of the previous submission
+  std::atomic<std::uint32_t> submission{0}; // the number of the submission
+  std::uint64_t pending_at = 0; // the visit to the lists in which a query last found the work pending
   alignas(std::max_align_t) std::byte callback[CompletionQueue::callback_size];
 };
 

@@ -291,6 +291,30 @@ TEST_CASE_METHOD(QueueFixture, "a lane of a default stream works with any contex
   CHECK(results == Results(2, CUDA_SUCCESS));
 }
 
+TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if another thread polls") {
+  const Stream slow(context), quick(context);
+  CompletionQueue queue(context);
+  Results of_quick;
+  std::size_t before = 1;
+  queue.when_complete(slow, [&](CUresult result) {
+    if (result != CUDA_SUCCESS) return;
+    std::thread([&] {
+      for (int left = 10'000; left > 0 && queue.pending() > 2; --left)
+        queue.poll();
+    }).join();
+    before = results.size();
+  });
+  queue.when_complete(slow, note());
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(quick, [&](CUresult result) { of_quick.push_back(result); });
+  while (before == 1 && queue.pending() > 0 && queue.poll(PollLimit{1}) <= 1) {
+  }
+  CHECK(before == 0);
+  CHECK(drain(queue));
+  CHECK(of_quick == Results(3, CUDA_SUCCESS));
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
 TEST_CASE_METHOD(QueueFixture, "the destructor of a queue distinguishes completed work from pending work") {
   const Stream held(context), free(context);
   Gate gate(held);
@@ -349,8 +373,8 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine moves from stream to stream as their
 }
 
 TEST_CASE_METHOD(QueueFixture,
-                 "eight threads submit and poll, and no callback runs before its work is done") {
-  constexpr std::size_t submitters = 6, pollers = 2, each = 500;
+                 "sixteen threads submit and poll, and no callback runs before its work is done") {
+  constexpr std::size_t submitters = 8, pollers = 8, each = 300;
   std::array<std::optional<Stream>, submitters> streams;
   for (auto& stream : streams)
     stream.emplace(context);

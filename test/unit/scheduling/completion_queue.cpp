@@ -395,12 +395,106 @@ TEST_CASE_METHOD(QueueFixture, "no stream starves while polls are limited", "[qu
   queue = CompletionQueue(); // while the callbacks can still count
 }
 
-TEST_CASE_METHOD(QueueFixture, "a concurrent poll returns at once", "[queue][threads]") {
-  std::size_t second = 1;
-  queue.when_complete(stream, [&](CUresult) { std::thread([&] { second = queue.poll(); }).join(); });
+TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if other threads poll",
+                 "[queue][threads]") {
+  std::size_t ran = 0, pending = 0;
+  Results before, of_others;
+  queue.when_complete(stream, [&](CUresult) {
+    std::thread([&] {
+      ran = queue.poll() + queue.poll();
+      pending = queue.pending();
+    }).join();
+    before = results;
+  });
   queue.when_complete(stream, note());
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream_handle(std::size_t(7 + 64 * i)),
+                        [&](CUresult result) { of_others.push_back(result); });
   CHECK(queue.poll() == 2);
-  CHECK(second == 0);
+  CHECK(ran == 3);
+  CHECK(of_others == Results(3, CUDA_SUCCESS));
+  CHECK(before.empty());
+  CHECK(pending == 2); // the callback that was running, and the one behind it
+  CHECK(results == Results{CUDA_SUCCESS});
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a poll makes no driver call while all pending callbacks run elsewhere",
+                 "[queue][threads]") {
+  Names calls{"none"};
+  queue.when_complete(stream, [&](CUresult) {
+    std::thread([&] {
+      RecordingDriver of_this_thread;
+      queue.poll();
+      calls = of_this_thread.calls();
+    }).join();
+  });
+  CHECK(queue.poll() == 1);
+  CHECK(calls.empty());
+}
+
+TEST_CASE_METHOD(QueueFixture, "a callback that throws while others poll leaves its stream usable",
+                 "[queue][threads]") {
+  HookedErrors hooked;
+  std::size_t ran = 0;
+  queue.when_complete(stream, [&](CUresult) {
+    std::thread([&] { ran = queue.poll(); }).join();
+    throw InvalidValue("cuLaunchKernel");
+  });
+  queue.when_complete(stream, note());
+  queue.when_complete(stream_handle(9), note());
+  CHECK(queue.poll() == 2);
+  CHECK(ran == 1);
+  CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
+  CHECK(results == Results(2, CUDA_SUCCESS));
+}
+
+TEST_CASE_METHOD(QueueFixture, "a queue that ends while two threads run callbacks is finished by the last",
+                 "[queue][threads]") {
+  std::optional<CompletionQueue> mine{context};
+  std::size_t inner = 0;
+  mine->when_complete(stream, [&](CUresult) {
+    std::thread([&] { inner = mine->poll(); }).join(); // runs the callback that ends the queue
+    CHECK(results.empty());
+    all_pending(); // from here on
+  });
+  mine->when_complete(stream, note());
+  mine->when_complete(stream_handle(9), [&](CUresult) { mine.reset(); });
+  mine->when_complete(stream_handle(9), note());
+  CompletionQueue& dying = *mine;
+  CHECK(dying.poll() == 1);
+  CHECK(inner == 1); // it has left the rest to this thread
+  CHECK(results == Results(2, CUDA_ERROR_NOT_READY));
+}
+
+TEST_CASE_METHOD(QueueFixture, "up to 32 callbacks run at the same time, and later ones are not lost",
+                 "[queue][threads]") {
+  constexpr std::size_t most = 32, streams = 40;
+  std::atomic<std::size_t> running{0}, ran{0};
+  std::atomic<bool> go_on{false};
+  for (std::size_t i = 0; i < streams; ++i)
+    queue.when_complete(stream_handle(i), [&](CUresult) {
+      ++running;
+      while (!go_on)
+        std::this_thread::yield();
+      ++ran;
+    });
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < most; ++i)
+    threads.emplace_back([&] {
+      while (queue.poll() == 0)
+        std::this_thread::yield();
+    });
+  while (running < most)
+    std::this_thread::yield();
+  CHECK(queue.poll() == 0);
+  CHECK(queue.pending() == streams);
+  go_on = true;
+  for (std::thread& thread : threads)
+    thread.join();
+  while (queue.pending() != 0)
+    queue.poll();
+  CHECK(ran == streams);
 }
 
 TEST_CASE_METHOD(QueueFixture, "callbacks run in the capture mode of the polling thread", "[queue]") {
@@ -786,7 +880,7 @@ TEST_CASE_METHOD(QueueFixture, "an exception of a coroutine goes to the error ho
 TEST_CASE_METHOD(RecordingFixture,
                  "each callback runs once and in order while threads submit and poll concurrently",
                  "[queue][threads]") {
-  static constexpr std::size_t submitters = 6, pollers = 2, streams = 3, each = 2000;
+  static constexpr std::size_t submitters = 8, pollers = 8, streams = 5, each = 2000;
   CompletionQueue queue(context);
   struct Line { // one submitter's callbacks for one stream; written only in polls
     std::size_t ran = 0;

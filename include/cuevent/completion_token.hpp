@@ -11,7 +11,7 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-class CallbackStorage;
+class [[gnu::visibility("hidden")]] CallbackStorage;
 
 /// Cancels a callback: the next poll runs it with CompletionToken::cancelled, without waiting for
 /// its work. The work itself goes on, and may still use its memory.

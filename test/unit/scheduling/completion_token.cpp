@@ -5,6 +5,8 @@
 #include "allocations.hpp"
 #include "recording_fixture.hpp"
 
+#include <catch2/generators/catch_generators.hpp>
+
 #include <array>
 #include <atomic>
 #include <memory>

@@ -18,7 +18,8 @@ class [[gnu::visibility("hidden")]] CallbackStorage;
 ///
 ///     CompletionQueue queue(context);
 ///     CompletionToken token;
-///     queue.when_complete(stream, [](CUresult result) { assert(result == CompletionToken::cancelled); }, &token);
+///     const auto done = [](CUresult result) { assert(result == CompletionToken::cancelled); };
+///     queue.when_complete(stream, done, &token);
 ///     if (token.cancel()) queue.poll();
 ///
 /// A token may outlive its callback and its queue. A kept token keeps some host memory of the queue,

@@ -47,7 +47,8 @@ using Ran = std::vector<std::pair<int, CUresult>>;
 
 } // namespace
 
-TEST_CASE_METHOD(TokenFixture, "a cancelled callback runs once, in the next poll, and its work is not awaited",
+TEST_CASE_METHOD(TokenFixture,
+                 "a cancelled callback runs once, in the next poll, without waiting for its work",
                  "[queue][token]") {
   all_pending();
   CompletionToken token;
@@ -156,7 +157,8 @@ TEST_CASE_METHOD(TokenFixture, "callbacks of lanes and of named default streams 
   CHECK(ran == Ran{{1, cancelled}, {2, cancelled}, {3, cancelled}, {4, cancelled}});
 }
 
-TEST_CASE_METHOD(TokenFixture, "cancelled callbacks count towards the limit of a poll", "[queue][token][limit]") {
+TEST_CASE_METHOD(TokenFixture, "cancelled callbacks count towards the limit of a poll",
+                 "[queue][token][limit]") {
   all_pending();
   std::array<CompletionToken, 5> tokens;
   for (int i = 0; i < 5; ++i)

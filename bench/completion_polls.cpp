@@ -108,7 +108,8 @@ void cancellation(benchmark::State& state) {
     queue.when_complete(stream, [&ran](CUresult) { ++ran; });
   for ([[maybe_unused]] auto each : state) {
     CompletionToken token;
-    queue.when_complete(stream, [&ran](CUresult) { ++ran; }, &token);
+    queue.when_complete(
+        stream, [&ran](CUresult) { ++ran; }, &token);
     const Clock::time_point start = Clock::now();
     token.cancel();
     queue.poll(PollLimit{1});

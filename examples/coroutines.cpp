@@ -87,7 +87,7 @@ struct Pipeline {
   cuevent::CompletionQueue& queue;
   gpu::Stream upload = gpu.stream(), compute = gpu.stream(), download = gpu.stream();
   gpu::BusyKernel kernel{gpu};
-  /// For all batches, because freeing memory can wait for the whole context.
+  /// For all batches, because cuMemFreeHost blocks while a stream of the context is busy.
   gpu::DeviceMemory device = gpu.device_memory(batches * count);
   gpu::PinnedMemory host = gpu.pinned_memory(batches * count);
   std::size_t in_flight = 0, most_in_flight = 0; // batches

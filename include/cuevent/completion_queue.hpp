@@ -66,6 +66,9 @@ public:
   /// Polls once more, then runs the callbacks that are still pending with CUDA_ERROR_NOT_READY.
   /// The call does not wait for their work, and callbacks can no longer submit to this queue.
   /// Driver functions: those of poll(), cuEventDestroy.
+  ///
+  /// Polls that are running a callback may still run, on this thread and on others. The last of them
+  /// then does all of this in place of the destructor. All other calls have returned.
   ~CompletionQueue() {
     if (state_ != nullptr) end();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a CompletionQueue and its running poll share. Internal to the library.
+// What a CompletionQueue and its running polls share. Internal to the library.
 #pragma once
 
 #include <cuevent/completion_queue.hpp>

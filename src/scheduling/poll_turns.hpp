@@ -41,10 +41,9 @@ public:
   /// Gives the lists back while a callback of `stream` runs. Returns the callback's bit. The caller
   /// has the lists, and not all bits are in use.
   Word begin_callback(unsigned long long stream) noexcept {
-    const auto number = static_cast<unsigned>(std::countr_one(static_cast<std::uint32_t>(
-        (word_.load(std::memory_order_relaxed) & callbacks) >> first_callback)));
-    streams_[number] = stream;
-    const Word callback = Word{1} << (first_callback + number);
+    const Word idle = ~word_.load(std::memory_order_relaxed) & callbacks;
+    const Word callback = idle & (~idle + 1); // the lowest bit
+    streams_[number_of(callback)] = stream;
     word_.fetch_add(callback - lists, std::memory_order_release);
     return callback;
   }
@@ -70,7 +69,7 @@ public:
   /// Whether a callback of `stream` runs. Only for the poll that has the lists.
   bool busy(unsigned long long stream) const noexcept {
     for (Word left = word_.load(std::memory_order_acquire) & callbacks; left != 0; left &= left - 1)
-      if (streams_[static_cast<std::size_t>(std::countr_zero(left)) - first_callback] == stream) return true;
+      if (streams_[number_of(left)] == stream) return true;
     return false;
   }
   bool all_in_use() const noexcept {
@@ -95,6 +94,10 @@ private:
   static constexpr Word of(std::uint32_t process) noexcept { return Word{process} << first_of_process; }
   static constexpr bool same(Word word, std::uint32_t process) noexcept {
     return word >> first_of_process == of(process) >> first_of_process;
+  }
+  /// Of the lowest callback.
+  static constexpr std::size_t number_of(Word word) noexcept {
+    return static_cast<std::size_t>(std::countr_zero(word)) - first_callback;
   }
   static constexpr bool last(Word word) noexcept { return (word & (lists | ended | callbacks)) == ended; }
 

@@ -2,8 +2,8 @@
 /// \file
 /// \brief CompletionQueue: runs callbacks for completed stream work, inside poll().
 ///
-/// Each callback runs exactly once, in order of submission per stream. It receives one of these
-/// results:
+/// Each callback runs exactly once, in order of submission per stream unless it is cancelled. It
+/// receives one of these results:
 /// - CUDA_SUCCESS: its work has completed.
 /// - A sticky code: the device has faulted or the context is lost. All pending callbacks receive
 ///   it.
@@ -67,8 +67,8 @@ public:
   /// The call does not wait for their work, and callbacks can no longer submit to this queue.
   /// Driver functions: those of poll(), cuEventDestroy.
   ///
-  /// Polls that are running a callback may still run, on this thread and on others. The last of them
-  /// then does all of this in place of the destructor. All other calls have returned.
+  /// Polls that are running a callback may still run, on this thread and on others. The last one
+  /// then does all of this in place of the destructor. All other calls must have returned.
   ~CompletionQueue() {
     if (state_ != nullptr) end();
   }
@@ -89,8 +89,8 @@ public:
   /// - It can be moved without throwing.
   /// - Its size is at most 48 bytes. A larger one can hold a pointer to its data.
   ///
-  /// `token`, if not null, can cancel the callback. It is assigned before the callback can run, so the
-  /// callback may destroy it. A token costs two atomic operations, and no memory.
+  /// `token`, if not null, can cancel the callback. It is assigned before the callback can run, so
+  /// the callback may destroy it. A token costs two atomic operations, and no memory.
   ///
   /// A callback may submit again, including to this queue. An exception from a callback goes to
   /// the error hook: with its result if it is a DriverError, else as CUDA_ERROR_UNKNOWN.
@@ -149,8 +149,9 @@ public:
   /// functions: cuEventQuery, cuThreadExchangeStreamCaptureMode.
   /// - A poll makes one query for each stream with pending callbacks, and one for each callback
   ///   that it runs. It runs no callback that is submitted during the poll.
-  /// - Several threads may poll. While one of them runs a callback, the others run callbacks of other
-  ///   streams, so callbacks of different streams run concurrently. Those of one stream do not.
+  /// - Several threads may poll. While one of them runs a callback, the others run callbacks of
+  ///   other streams. So callbacks of different streams run concurrently. Those of one stream do
+  ///   not.
   /// - Only one thread at a time queries events. Meanwhile the polls of other threads return 0, and
   ///   write no memory that threads share. So does a poll if all pending callbacks are running.
   /// - At most 32 callbacks run at the same time.

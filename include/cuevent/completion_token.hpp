@@ -22,9 +22,10 @@ class [[gnu::visibility("hidden")]] CallbackStorage;
 ///     queue.when_complete(stream, done, &token);
 ///     if (token.cancel()) queue.poll();
 ///
-/// A token may outlive its callback and its queue. A kept token keeps some host memory of the queue,
-/// but no event and no context.
-/// Thread-safety: cancel() from any thread, concurrently with everything except changes of this token.
+/// A token may outlive its callback and its queue. A kept token keeps some host memory of the
+/// queue, but no event and no context.
+/// Thread-safety: cancel() from any thread, concurrently with everything except the end of this
+/// token and its moves. A callback that destroys its token orders this with cancel() elsewhere.
 /// Context: needs none and changes none.
 /// During capture: harmless; no driver call.
 class CompletionToken {

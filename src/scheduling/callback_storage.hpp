@@ -14,8 +14,9 @@ namespace cuevent {
 /// The nodes of a queue, and a stack of those that were cancelled. The queue and each token hold a
 /// reference, so a token can cancel at any time.
 ///
-/// Only a poll runs a cancelled callback. It takes the node from the stack, and until then every
-/// poll passes over the node. The node is therefore never reused while a token is about to push it.
+/// A poll takes a cancelled node from the stack and runs its callback. Until then, every poll passes
+/// over the node. The node is therefore never reused while a token is about to push it. The end of
+/// the queue runs the callback without waiting for that, because it reuses no node.
 class CallbackStorage : protected CallbackStack {
 public:
   CallbackStorage(const CallbackStorage&) = delete;

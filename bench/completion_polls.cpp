@@ -68,31 +68,31 @@ BENCHMARK(pollers)->ArgName("threads")->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)-
 // Threads that poll while one long callback runs and nothing else is pending: they write nothing.
 
 void polls_during_a_long_callback(benchmark::State& state) {
-  static CompletionQueue* queue = nullptr;
+  static CompletionQueue queue;
   static std::atomic<bool> started, stop;
   static std::thread poller;
   if (state.thread_index() == 0) {
     started = stop = false;
-    queue = new CompletionQueue(device().context);
+    queue = CompletionQueue(device().context);
     const gpu::Stream stream = device().stream();
-    queue->when_complete(stream, [](CUresult) {
+    queue.when_complete(stream, [](CUresult) {
       started = true;
       while (!stop)
         std::this_thread::yield();
     });
     poller = std::thread([] {
       while (!started)
-        queue->poll();
+        queue.poll();
     });
     while (!started)
       std::this_thread::yield();
   }
   for ([[maybe_unused]] auto each : state)
-    benchmark::DoNotOptimize(queue->poll());
+    benchmark::DoNotOptimize(queue.poll());
   if (state.thread_index() != 0) return;
   stop = true;
   poller.join();
-  delete queue;
+  queue = CompletionQueue();
 }
 BENCHMARK(polls_during_a_long_callback)->Threads(1)->Threads(most_threads)->UseRealTime();
 

@@ -21,6 +21,7 @@ class CallbackStorage : protected CallbackStack {
 public:
   CallbackStorage(const CallbackStorage&) = delete;
   CallbackStorage& operator=(const CallbackStorage&) = delete;
+  virtual ~CallbackStorage() = default;
 
   /// A token for the life of a node that begins now.
   CompletionToken token(const CallbackNode& node) noexcept {
@@ -43,7 +44,6 @@ public:
 
 protected:
   CallbackStorage() = default;
-  virtual ~CallbackStorage() = default;
 
   void push_cancelled(CallbackNode& node) noexcept {
     std::uint32_t newest = cancelled_.load(std::memory_order_relaxed);

@@ -27,7 +27,7 @@ public:
 
   /// Tries to take the lists.
   bool take(std::uint32_t process) noexcept {
-    Word now = word_.load(std::memory_order_relaxed), mine = now;
+    Word now = word_.load(std::memory_order_relaxed), mine = 0;
     do {
       mine = same(now, process) ? now : of(process) | (now & ended);
       if ((mine & (lists | ended)) != 0) return false;
@@ -50,7 +50,7 @@ public:
   enum class After { has_lists, left, has_to_finish };
   /// Takes the lists back if they are free and the queue has not ended.
   After end_callback(Word callback) noexcept {
-    Word now = word_.load(std::memory_order_relaxed), after = now;
+    Word now = word_.load(std::memory_order_relaxed), after = 0;
     do {
       after = now & ~callback;
       if ((after & (lists | ended)) == 0) after |= lists;

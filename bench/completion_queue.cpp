@@ -161,6 +161,7 @@ BENCHMARK(end_of_kernel<ByHostFunction>)->Name("end_of_kernel/cuLaunchHostFunc")
 
 class RecordOnly {
 public:
+  CUstream target(CUstream stream) { return stream; }
   void submit(CUstream stream, DriverEvent& event) { event.record(stream); }
   void drain() {}
 };
@@ -168,6 +169,7 @@ public:
 template <class Queue>
 class ToQueue {
 public:
+  CUstream target(CUstream stream) { return stream; }
   void submit(CUstream stream, DriverEvent&) {
     queue_.when_complete(stream, [](CUresult) {});
   }
@@ -177,8 +179,37 @@ private:
   Queue queue_{device().context};
 };
 
+/// As ToQueue, with a lane for each stream.
+class ToLane {
+public:
+  CompletionQueue::Lane target(CUstream stream) { return queue_.lane(stream); }
+  void submit(const CompletionQueue::Lane& lane, DriverEvent&) {
+    lane.when_complete([](CUresult) {});
+  }
+  void drain() { queue_.poll(); }
+
+private:
+  CompletionQueue queue_{device().context};
+};
+
+/// As ToQueue, with a token for each callback.
+class WithToken {
+public:
+  CUstream target(CUstream stream) { return stream; }
+  void submit(CUstream stream, DriverEvent&) {
+    CompletionToken token;
+    queue_.when_complete(
+        stream, [](CUresult) {}, &token);
+  }
+  void drain() { queue_.poll(); }
+
+private:
+  CompletionQueue queue_{device().context};
+};
+
 class HostFunction {
 public:
+  CUstream target(CUstream stream) { return stream; }
   void submit(CUstream stream, DriverEvent&) {
     device().launch_host_function(
         stream, [](void*) {}, nullptr);
@@ -195,11 +226,12 @@ void submission(benchmark::State& state) {
   const ContextGuard guard(gpu.context);
   const gpu::Stream stream = gpu.stream();
   DriverEvent event(gpu.context);
+  auto target = shared<To>->target(stream);
   double total = 0; // ns
   for ([[maybe_unused]] auto each : state) {
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < batch; ++i)
-      shared<To>->submit(stream, event);
+      shared<To>->submit(target, event);
     const std::chrono::duration<double, std::nano> time = Clock::now() - start;
     state.SetIterationTime(time.count() / 1e9);
     total += time.count();
@@ -224,6 +256,8 @@ void measure_submission(const char* name) {
 const bool registered = [] {
   measure_submission<RecordOnly>("submission/cuEventRecord_only");
   measure_submission<ToQueue<CompletionQueue>>("submission/completion_queue");
+  measure_submission<ToLane>("submission/lane");
+  measure_submission<WithToken>("submission/completion_queue_with_token");
   measure_submission<ToQueue<MutexQueue>>("submission/mutex_queue");
   measure_submission<HostFunction>("submission/cuLaunchHostFunc");
   return true;

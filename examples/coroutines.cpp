@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT
 // Coroutines that wait for work on streams: `co_await queue.completion(stream)` resumes inside a poll() of
-// the queue when the stream has completed the work submitted so far. One thread runs all coroutines.
+// the queue when the stream has completed the work submitted so far. A pipeline with three streams takes
+// eight batches through three stages. One thread runs all coroutines.
 #include "gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <coroutine>
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <utility>
+#include <vector>
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -73,29 +78,62 @@ private:
   std::coroutine_handle<promise_type> coroutine_;
 };
 
-constexpr std::size_t count = 1 << 20; // ints: 4 MiB
+constexpr std::size_t count = 1 << 18, bytes = count * sizeof(int); // of each batch: 1 MiB
+constexpr std::size_t batches = 8;
 
-/// Fills device memory, and returns how many bytes come back correct.
-Task<int> filled(const gpu::Gpu& gpu, cuevent::CompletionQueue& queue, CUstream stream, unsigned char byte) {
-  const gpu::DeviceMemory device = gpu.device_memory(count);
-  const gpu::PinnedMemory host = gpu.pinned_memory(count);
-  gpu.fill(device, byte, count * sizeof(int), stream);
-  gpu.copy_to_host(host, device, count * sizeof(int), stream);
+/// Three stages, each on a stream of its own: while one batch computes, the next one is copied to the device.
+struct Pipeline {
+  const gpu::Gpu& gpu;
+  cuevent::CompletionQueue& queue;
+  gpu::Stream upload = gpu.stream(), compute = gpu.stream(), download = gpu.stream();
+  gpu::BusyKernel kernel{gpu};
+  /// For all batches, because cuMemFreeHost blocks while a stream of the context is busy.
+  gpu::DeviceMemory device = gpu.device_memory(batches * count);
+  gpu::PinnedMemory host = gpu.pinned_memory(batches * count);
+  std::size_t in_flight = 0, most_in_flight = 0; // batches
+};
 
-  const CUresult result = co_await queue.completion(stream); // other coroutines run meanwhile
-  if (result != CUDA_SUCCESS) cuevent::throw_error(result, "filled");
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(static_cast<const int*>(host));
-  const auto right = std::count(bytes, bytes + count * sizeof(int), byte);
-  co_return static_cast<int>(right);
+void check(CUresult result) {
+  if (result != CUDA_SUCCESS) cuevent::throw_error(result, "a stage of the pipeline");
 }
 
-/// Awaits other tasks, two of which run at the same time.
-Task<bool> all_are_right(const gpu::Gpu& gpu, cuevent::CompletionQueue& queue, CUstream one, CUstream other) {
-  Task<int> first = filled(gpu, queue, one, 0x11), second = filled(gpu, queue, other, 0x22);
-  const int bytes = co_await first + co_await second;
-  const int more = co_await filled(gpu, queue, one, 0x33);
-  std::printf("%d and %d bytes came back right\n", bytes, more);
-  co_return bytes == 2 * more&& more == static_cast<int>(count * sizeof(int));
+/// Takes one batch through the pipeline. Returns whether what comes back is right.
+Task<bool> batch(Pipeline& pipeline, std::size_t number) {
+  const gpu::Gpu& gpu = pipeline.gpu;
+  cuevent::CompletionQueue& queue = pipeline.queue;
+  const CUdeviceptr device = pipeline.device + number * bytes;
+  auto* const host = reinterpret_cast<unsigned char*>(pipeline.host + number * count);
+  const auto before = static_cast<unsigned char>(0x10 * number),
+             after = static_cast<unsigned char>(before + 1);
+  pipeline.most_in_flight = std::max(pipeline.most_in_flight, ++pipeline.in_flight);
+
+  std::fill_n(host, bytes, before);
+  gpu.copy_to_device(device, host, bytes, pipeline.upload);
+  check(co_await queue.completion(pipeline.upload)); // other batches go on meanwhile
+
+  pipeline.kernel.launch(100us, pipeline.compute);
+  gpu.fill(device, after, bytes / 2, pipeline.compute);
+  check(co_await queue.completion(pipeline.compute));
+
+  gpu.copy_to_host(host, device, bytes, pipeline.download);
+  check(co_await queue.completion(pipeline.download));
+  --pipeline.in_flight;
+  const auto changed = std::count(host, host + bytes / 2, after);
+  const auto kept = std::count(host + bytes / 2, host + bytes, before);
+  co_return static_cast<std::size_t>(changed + kept) == bytes;
+}
+
+/// Starts all batches, and awaits one after another.
+Task<std::size_t> all_batches(Pipeline& pipeline) {
+  std::vector<Task<bool>> started;
+  for (std::size_t i = 0; i < batches; ++i)
+    started.push_back(batch(pipeline, i));
+  std::size_t right = 0;
+  for (Task<bool>& each : started) {
+    const bool is_right = co_await each;
+    right += is_right ? 1 : 0;
+  }
+  co_return right;
 }
 
 /// Returns the result with which the queue resumes it.
@@ -108,21 +146,25 @@ Task<CUresult> awaited(cuevent::CompletionQueue& queue, CUstream stream) {
 int main() try {
   const gpu::Gpu gpu;
   std::printf("Running on %s\n", gpu.name().c_str());
-  const gpu::Stream one = gpu.stream(), other = gpu.stream();
   bool right = false;
   {
     cuevent::CompletionQueue queue(gpu.context);
-    Task<bool> task = all_are_right(gpu, queue, one, other);
+    Pipeline pipeline{gpu, queue};
+    Task<std::size_t> task = all_batches(pipeline);
     while (!task.done())
       queue.poll(); // in your event loop; it never blocks
-    right = task.get();
+    const std::size_t count_right = task.get();
+    std::printf("%zu of %zu batches came back right; up to %zu were in the pipeline at once\n", count_right,
+                batches, pipeline.most_in_flight);
+    right = count_right == batches && pipeline.most_in_flight == batches;
   }
 
   std::optional<Task<CUresult>> unfinished;
-  gpu::Gate gate(gpu, one); // holds the stream back
+  const gpu::Stream stream = gpu.stream();
+  gpu::Gate gate(gpu, stream); // holds the stream back
   {
     cuevent::CompletionQueue queue(gpu.context);
-    unfinished = awaited(queue, one);
+    unfinished = awaited(queue, stream);
   } // resumes waiting coroutines with CUDA_ERROR_NOT_READY: the work has not finished
   right &= unfinished->done() && unfinished->get() == CUDA_ERROR_NOT_READY;
   if (!right) std::puts("Something is WRONG.");

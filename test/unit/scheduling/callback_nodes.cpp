@@ -50,7 +50,8 @@ TEST_CASE("a set of nodes frees all its blocks", "[queue]") {
   const long live = test::live_allocations_of_this_thread();
   {
     CallbackNodes nodes;
-    CHECK(nodes.reserve(64 + 128 + 1));
+    for (int i = 0; i < 64 + 128 + 1; ++i)
+      nodes.take_new();
     CHECK(test::live_allocations_of_this_thread() == live + 3);
   }
   CHECK(test::live_allocations_of_this_thread() == live);
@@ -125,7 +126,11 @@ TEST_CASE("threads that take and give back nodes never share a node", "[queue][t
     thread.join();
   CHECK(shared == 0);
   CHECK(count_of(nodes) == 64); // no node was lost
-  const std::vector<CallbackNode*> taken = take(nodes, 64);
-  CHECK(std::set<CallbackNode*>(taken.begin(), taken.end()).size() == 64);
+  std::set<CallbackNode*> taken;
+  while (CallbackNode* const node = nodes.take())
+    taken.insert(node);
+  for (std::size_t left = 64 - taken.size(); left > 0; --left)
+    taken.insert(nodes.take_new());
+  CHECK(taken.size() == 64);
   CHECK(count_of(nodes) == 64);
 }

@@ -746,7 +746,7 @@ TEST_CASE_METHOD(QueueFixture, "a reservation reports a lack of memory, and can 
         CHECK(result == (FailingAllocation::happened() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS));
       },
       [] {});
-  CHECK(failed > 3); // there are three blocks of storage for callbacks, and events
+  CHECK(failed >= 2); // the blocks of storage for callbacks
   CHECK(RecordingDriver::live_events() == events_before + 200);
 }
 

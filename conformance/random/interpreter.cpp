@@ -38,6 +38,7 @@ void Interpreter::run(const Program& program, const std::function<void(const std
     prepare_wide_programs();
   std::fill(words_, words_ + word_count, 0u);
   held_.reset();
+  unwritten_.clear();
   timeouts_ = 0;
   std::fill(current_, current_ + thread_slots, no_object);
   for (int context = 0; context < context_slots; ++context) {

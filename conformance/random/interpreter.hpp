@@ -7,8 +7,8 @@
 // - it would destroy an event to which a graph refers, which is undefined;
 // - it would wait for an interprocess event of another context, which crashes a device.
 //
-// After each call the interpreter lets all work finish that is not behind a closed gate. So the
-// answers do not depend on how fast the device is.
+// After each call the interpreter lets all work finish that is not behind a closed gate, also if later
+// work of the same stream is behind one. So the answers do not depend on how fast the device is.
 #pragma once
 
 #include "actors.hpp"
@@ -58,6 +58,7 @@ private:
   };
   struct Node { ///< what matters of a graph's node
     std::shared_ptr<Event> records{}, waits{};
+    int writes = no_object; ///< the number of a word
     Gates gates = 0;
     std::vector<std::size_t> after{};
   };
@@ -104,10 +105,12 @@ private:
   bool capturing(int stream) const;
   void note_captured_node(int stream, Node);
   void submit(const Call&, int stream, Gates also);
+  void note_write(int word, Gates behind) { unwritten_.push_back({word, behind}); }
 
   void settle(int thread);
   void settle_all_threads();
   bool lane_pending(CUstream, Lane&);
+  bool write_pending();
   bool anything_pending(int thread);
   void clean_up();
   bool end_captures_of(int thread);
@@ -128,6 +131,11 @@ private:
   Graph graphs_[graph_slots];
   Exec execs_[exec_slots];
   std::map<CUgraphNode, Node> nodes_; ///< of all graphs and captures
+  struct Write {
+    int word;
+    Gates behind;
+  };
+  std::vector<Write> unwritten_; ///< submitted, and not yet seen in memory
   unsigned graph_numbers_ = 0;
   bool clean_ = true;
   unsigned timeouts_ = 0;

@@ -5,6 +5,7 @@
 #include "interpreter.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -24,9 +25,19 @@ bool Interpreter::lane_pending(CUstream stream, Lane& lane) {
   return lane.dirty;
 }
 
-/// Asks all streams and events that this thread can name.
+/// Whether a word has not been written yet although all gates before the write are open.
+bool Interpreter::write_pending() {
+  const auto written = [this](const Write& write) {
+    return std::atomic_ref<unsigned>(words_[gate_slots + write.word]).load() != 0;
+  };
+  std::erase_if(unwritten_, written);
+  return std::any_of(unwritten_.begin(), unwritten_.end(),
+                     [this](const Write& write) { return held_.closed(write.behind) == 0; });
+}
+
+/// Asks all streams, events and words that this thread can name.
 bool Interpreter::anything_pending(int thread) {
-  bool pending = false;
+  bool pending = write_pending();
   for (Stream& stream : streams_)
     if (stream.handle != nullptr && lane_pending(stream.handle, stream.lane)) pending = true;
   for (int context = 0; context < context_slots; ++context) {
@@ -57,10 +68,13 @@ void Interpreter::settle(int thread) {
         if (held_.unfinished(stream.lane) == 0) stream.lane.dirty = false;
       for (auto& event : events_)
         if (event && held_.closed(event->behind) == 0) event->dirty = false;
+      std::erase_if(unwritten_, [this](const Write& write) { return held_.closed(write.behind) == 0; });
       for (int context = 0; context < context_slots; ++context)
         legacy_[context].dirty = per_thread_[thread][context].dirty = false;
       break;
     }
+    CUcontext current = nullptr;
+    cu_.CtxGetCurrent(&current); // in the simulated driver, work progresses only inside calls
     std::this_thread::yield();
   }
   cu_.ThreadExchangeStreamCaptureMode(&mode);

@@ -175,11 +175,7 @@ std::string Interpreter::launch(const Call& call) {
       if (before < i) ends[i] |= ends[before];
     if (step.waits && !step.waits->captured) ends[i] |= step.waits->behind;
     if (step.writes != no_object) note_write(step.writes, ends[i]);
-    if (step.records) {
-      step.records->behind = ends[i];
-      step.records->captured = false;
-      step.records->dirty = true;
-    }
+    if (step.records) step.records->recorded(ends[i]);
     end |= ends[i];
   }
   exec.behind = end;

@@ -112,6 +112,7 @@ std::string Interpreter::memory_call(const Call& call) {
   case Op::open:
     std::atomic_ref<unsigned>(words_[first]).store(1);
     held_.open(first);
+    if (partner_) partner_("gate " + std::to_string(first));
     return short_form(CUDA_SUCCESS);
   default:
     return short_form(CUDA_SUCCESS, std::atomic_ref<unsigned>(words_[gate_slots + first]).load());

@@ -38,6 +38,7 @@ bool Interpreter::write_pending() {
 /// Asks all streams, events and words that this thread can name.
 bool Interpreter::anything_pending(int thread) {
   bool pending = write_pending();
+  if (partner_ && partner_pending()) pending = true;
   for (Stream& stream : streams_)
     if (stream.handle != nullptr && lane_pending(stream.handle, stream.lane)) pending = true;
   for (int context = 0; context < context_slots; ++context) {
@@ -66,8 +67,12 @@ void Interpreter::settle(int thread) {
       ++timeouts_;
       for (Stream& stream : streams_)
         if (held_.unfinished(stream.lane) == 0) stream.lane.dirty = false;
-      for (auto& event : events_)
-        if (event && held_.closed(event->behind) == 0) event->dirty = false;
+      for (const auto* const events : {events_, partner_events_})
+        for (int slot = 0; slot < event_slots; ++slot)
+          if (events[slot] && held_.closed(events[slot]->behind) == 0)
+            events[slot]->dirty = events[slot]->dirty_there = false;
+      for (Lane& lane : partner_lanes_)
+        lane.dirty = false;
       std::erase_if(unwritten_, [this](const Write& write) { return held_.closed(write.behind) == 0; });
       for (int context = 0; context < context_slots; ++context)
         legacy_[context].dirty = per_thread_[thread][context].dirty = false;
@@ -110,6 +115,7 @@ bool Interpreter::end_captures_of(int thread) {
 void Interpreter::clean_up() {
   for (int gate = 0; gate < gate_slots; ++gate)
     std::atomic_ref<unsigned>(words_[gate]).store(1);
+  if (partner_) partner_("gates");
   const auto end_default_streams = [this] {
     bool ended = true;
     for (int thread = 0; thread < thread_slots; ++thread)
@@ -131,7 +137,10 @@ void Interpreter::clean_up() {
     cu_.CtxSetCurrent(context);
     if (cu_.CtxSynchronize() != CUDA_SUCCESS) clean_ = false;
   }
-  cu_.CtxSetCurrent(nullptr);
+  disable_peer_access();
+  if (partner_) partner_("end");
+  for (auto& event : partner_events_)
+    event.reset();
   for (Exec& exec : execs_) {
     if (exec.handle != nullptr) cu_.GraphExecDestroy(exec.handle);
     exec = {};

@@ -226,6 +226,23 @@ CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   return CUDA_SUCCESS;
 }
 
+// Access to memory is never refused, so this is about the answers alone.
+CUresult Api::cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {
+  const auto home = current_context();
+  const auto peer = context(handle);
+  refuse_if(peer == home, CUDA_ERROR_INVALID_CONTEXT);
+  refuse_if(peer->device == home->device, CUDA_ERROR_INVALID_DEVICE);
+  refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!home->peers.insert(peer->handle).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxDisablePeerAccess(CUcontext handle) {
+  const auto home = current_context();
+  refuse_if(home->peers.erase(context(handle)->handle) == 0, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  return CUDA_SUCCESS;
+}
+
 CUresult Api::cuCtxSynchronize() { return synchronize_context(current_context()); }
 
 #if CUDA_VERSION >= 13000

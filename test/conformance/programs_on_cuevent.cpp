@@ -255,7 +255,7 @@ int main(int argc, char** argv) {
   driver.emplace(find);
   const Api api = through_cuevent();
   conformance::Watchdog watchdog;
-  conformance::Interpreter interpreter(api, watchdog);
+  conformance::Interpreter interpreter(api, argv[1], watchdog);
   std::ifstream recording(argv[2]), differences(argv[3]);
   std::set<std::uint64_t> known; // the simulated driver answers these in another way, with a reason
   for (std::string line; std::getline(differences, line);)

@@ -228,7 +228,9 @@ std::string Interpreter::context_call(const Call& call) {
 #else
   case Op::ctxRecordEvent: {
     const CUresult result = cu_.CtxRecordEvent(contexts_[context], event_handle(slot));
-    if (result == CUDA_SUCCESS) events_[slot]->recorded(held_.all(context));
+    if (result != CUDA_SUCCESS) return short_form(result);
+    const auto& event = events_[slot]; // its earlier record counts too, in two cases
+    event->recorded(held_.all(context) | (event->interprocess || event->by_launch ? event->behind : 0));
     return short_form(result);
   }
   default: {

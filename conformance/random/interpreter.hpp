@@ -56,10 +56,12 @@ private:
     bool captured = false;    ///< last recorded in a capture
     bool dirty = false;       ///< recorded, and not yet seen to be complete
     bool dirty_there = false; ///< the same, as the other process sees it
+    bool by_launch = false;   ///< last recorded by a launch of a graph
     Gates behind = 0;
 
-    void recorded(Gates gates) {
+    void recorded(Gates gates, bool by_a_launch = false) {
       behind = gates;
+      by_launch = by_a_launch;
       captured = false;
       dirty = dirty_there = true;
     }

@@ -175,7 +175,7 @@ std::string Interpreter::launch(const Call& call) {
       if (before < i) ends[i] |= ends[before];
     if (step.waits && !step.waits->captured) ends[i] |= step.waits->behind;
     if (step.writes != no_object) note_write(step.writes, ends[i]);
-    if (step.records) step.records->recorded(ends[i]);
+    if (step.records) step.records->recorded(ends[i], true);
     end |= ends[i];
   }
   exec.behind = end;

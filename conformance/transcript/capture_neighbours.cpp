@@ -21,7 +21,8 @@ void legacy_stream(Lab& lab) {
     int priority = 0;
     return s.cu.StreamGetPriority(CU_STREAM_LEGACY, &priority);
   });
-  ask("write_value", [](Scene& s) { return s.cu.StreamWriteValue32(CU_STREAM_LEGACY, Lab::address(s.word), 1, 0); });
+  ask("write_value",
+      [](Scene& s) { return s.cu.StreamWriteValue32(CU_STREAM_LEGACY, Lab::address(s.word), 1, 0); });
   ask("launch_graph", [](Scene& s) { return s.cu.GraphLaunch(s.exec, CU_STREAM_LEGACY); });
   ask("begin", [](Scene& s) { return s.cu.StreamBeginCapture(CU_STREAM_LEGACY, mode); });
   ask("begin.stream_0", [](Scene& s) { return s.cu.StreamBeginCapture(nullptr, mode); });

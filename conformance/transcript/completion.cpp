@@ -106,7 +106,8 @@ void wait_for_complete(Lab& lab) {
     Event event(lab, flags), later(lab);
     lab.must(cu.EventRecord(event, away), "record");
     lab.must(settled(lab, away), "synchronize");
-    Gate gate(lab, first); // a wait of the legacy stream would come after this, and before later work of `second`
+    Gate gate(lab,
+              first); // a wait of the legacy stream would come after this, and before later work of `second`
     lab.is(name + ".legacy_waits", cu.StreamWaitEvent(CU_STREAM_LEGACY, event, 0));
     lab.must(cu.EventRecord(later, second), "record");
     lab.is(name + ".blocking_stream", settled(lab, later));
@@ -142,9 +143,11 @@ void second_launch(Lab& lab) {
   };
   CUgraphNode node = nullptr;
   launch_twice("no_nodes", [](CUgraph) {});
-  launch_twice("empty_node", [&](CUgraph graph) { lab.must(cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "add"); });
-  launch_twice("event_node",
-               [&](CUgraph graph) { lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event), "add"); });
+  launch_twice("empty_node",
+               [&](CUgraph graph) { lab.must(cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "add"); });
+  launch_twice("event_node", [&](CUgraph graph) {
+    lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event), "add");
+  });
 }
 
 // Event nodes in a row are one step: the waits come before the records.

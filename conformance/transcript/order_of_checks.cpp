@@ -59,7 +59,8 @@ void record(Lab& lab) {
     lab.is("invalidated.null_event", record(nullptr, capture.stream, 0));
     lab.is("invalidated.unknown_flags", record(other, capture.stream, unknown));
   }
-  lab.is("next_to_capture.null_event", next_to_capture(lab, [&] { return record(nullptr, CU_STREAM_LEGACY, 0); }));
+  lab.is("next_to_capture.null_event",
+         next_to_capture(lab, [&] { return record(nullptr, CU_STREAM_LEGACY, 0); }));
   lab.is("next_to_capture.unknown_flags",
          next_to_capture(lab, [&] { return record(other, CU_STREAM_LEGACY, unknown); }));
   lab.is("null_event.unknown_flags", record(nullptr, stream, unknown));
@@ -82,7 +83,8 @@ void wait(Lab& lab) {
     lab.is("invalidated.null_event", wait(capture.stream, nullptr, 0));
     lab.is("invalidated.unknown_flags", wait(capture.stream, over, unknown));
   }
-  lab.is("next_to_capture.null_event", next_to_capture(lab, [&] { return wait(CU_STREAM_LEGACY, nullptr, 0); }));
+  lab.is("next_to_capture.null_event",
+         next_to_capture(lab, [&] { return wait(CU_STREAM_LEGACY, nullptr, 0); }));
   lab.is("next_to_capture.unknown_flags",
          next_to_capture(lab, [&] { return wait(CU_STREAM_LEGACY, over, unknown); }));
   lab.is("unknown_flags.null_event", wait(stream, nullptr, unknown));
@@ -143,7 +145,8 @@ void elapsed(Lab& lab) {
 void end_of_capture(Lab& lab) {
   const Api& cu = lab.cu;
   Event event(lab);
-  const auto with_fork = [&](bool joined_work, bool invalidated, const std::function<CUresult(CUstream, CUstream)>& end) {
+  const auto with_fork = [&](bool joined_work, bool invalidated,
+                             const std::function<CUresult(CUstream, CUstream)>& end) {
     Stream origin(lab), fork(lab);
     lab.must(cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin");
     lab.must(cu.EventRecord(event, origin), "record");
@@ -155,13 +158,18 @@ void end_of_capture(Lab& lab) {
     return result;
   };
   const auto here = [&](CUstream stream) { return end_capture(lab, stream); };
-  const auto there = [&](CUstream stream) { return on_other_thread(lab, [&] { return end_capture(lab, stream); }); };
+  const auto there = [&](CUstream stream) {
+    return on_other_thread(lab, [&] { return end_capture(lab, stream); });
+  };
   lab.is("fork.invalidated", with_fork(true, true, [&](CUstream, CUstream fork) { return here(fork); }));
   lab.is("fork.unjoined", with_fork(false, false, [&](CUstream, CUstream fork) { return here(fork); }));
   lab.is("fork.wrong_thread", with_fork(true, false, [&](CUstream, CUstream fork) { return there(fork); }));
-  lab.is("invalidated.unjoined", with_fork(false, true, [&](CUstream origin, CUstream) { return here(origin); }));
-  lab.is("invalidated.wrong_thread", with_fork(true, true, [&](CUstream origin, CUstream) { return there(origin); }));
-  lab.is("unjoined.wrong_thread", with_fork(false, false, [&](CUstream origin, CUstream) { return there(origin); }));
+  lab.is("invalidated.unjoined",
+         with_fork(false, true, [&](CUstream origin, CUstream) { return here(origin); }));
+  lab.is("invalidated.wrong_thread",
+         with_fork(true, true, [&](CUstream origin, CUstream) { return there(origin); }));
+  lab.is("unjoined.wrong_thread",
+         with_fork(false, false, [&](CUstream origin, CUstream) { return there(origin); }));
   lab.is("wrong_thread", with_fork(true, false, [&](CUstream origin, CUstream) { return there(origin); }));
   lab.is("next_to_capture.not_capturing", next_to_capture(lab, [&] { return here(CU_STREAM_LEGACY); }));
 }
@@ -170,7 +178,8 @@ void memory_operations(Lab& lab) {
   const Api& cu = lab.cu;
   const CUdeviceptr word = Lab::address(lab.word());
   Stream stream(lab);
-  lab.is("write.no_memory_barrier", cu.StreamWriteValue32(stream, word, 1, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+  lab.is("write.no_memory_barrier",
+         cu.StreamWriteValue32(stream, word, 1, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
   lab.is("write.unknown_flags", cu.StreamWriteValue32(stream, word, 1, unknown));
   lab.is("wait.unknown_flags", cu.StreamWaitValue32(stream, word, 1, unknown));
   {
@@ -197,8 +206,7 @@ void create_and_begin(Lab& lab) {
     lab.is("no_context.event_interprocess_timed", cu.EventCreate(&event, CU_EVENT_INTERPROCESS));
     lab.is("no_context.event_null", cu.EventCreate(nullptr, 0));
     lab.is("no_context.stream_flags", cu.StreamCreate(&stream, 0x10));
-    lab.is("no_context.begin_mode",
-           cu.StreamBeginCapture(nullptr, static_cast<CUstreamCaptureMode>(3)));
+    lab.is("no_context.begin_mode", cu.StreamBeginCapture(nullptr, static_cast<CUstreamCaptureMode>(3)));
     lab.is("no_context.begin", cu.StreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_RELAXED));
     lab.is("no_context.destroy_legacy", cu.StreamDestroy(CU_STREAM_LEGACY));
     lab.is("no_context.destroy_per_thread", cu.StreamDestroy(CU_STREAM_PER_THREAD));

@@ -21,7 +21,7 @@ struct Invalidated {
   Stream stream;
 };
 
-// A capture of a blocking stream, next to which the legacy stream is not usable. It is begun anew for each call.
+// Makes the call next to a new capture of a blocking stream. The legacy stream is not usable then.
 CUresult next_to_capture(Lab& lab, const std::function<CUresult()>& call) {
   Stream blocking(lab, CU_STREAM_DEFAULT);
   lab.must(lab.cu.StreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");

@@ -13,17 +13,12 @@
 
 namespace transcript {
 
-namespace {
-
-/// The command that starts this program.
 std::vector<std::string> this_program() {
   std::vector<std::string> words = emulator();
   if (words.empty()) return {"/proc/self/exe"};
   words.push_back(std::filesystem::read_symlink("/proc/self/exe")); // what the emulator says that it is
   return words;
 }
-
-} // namespace
 
 Started start_again(const std::vector<std::string>& arguments) {
   int to[2];

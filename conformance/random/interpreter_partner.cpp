@@ -54,7 +54,7 @@ std::string Interpreter::partner_call(const Call& call) {
   const std::string place = std::to_string(stream);
   if (call.op == Op::partnerStreamQuery) return partner_("stream " + place);
   if (call.op == Op::partnerWaitValue) {
-    const std::string answer = partner_("hold " + place + " " + std::to_string(second));
+    std::string answer = partner_("hold " + place + " " + std::to_string(second));
     held_.submit(lane, held_.next(lane) | held_.closed(HeldWork::bit(second)));
     return answer;
   }
@@ -63,14 +63,14 @@ std::string Interpreter::partner_call(const Call& call) {
   const std::string number = std::to_string(slot);
   switch (call.op) {
   case Op::partnerRecord: {
-    const std::string answer = partner_("record " + number + " " + place);
+    std::string answer = partner_("record " + number + " " + place);
     const Gates behind = held_.next(lane) | event->behind;
     event->recorded(behind);
     held_.submit(lane, held_.closed(behind));
     return answer;
   }
   case Op::partnerWait: {
-    const std::string answer = partner_("wait " + number + " " + place);
+    std::string answer = partner_("wait " + number + " " + place);
     held_.submit(lane, held_.next(lane) | held_.closed(event->behind));
     return answer;
   }

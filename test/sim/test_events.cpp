@@ -180,29 +180,6 @@ TEST_CASE("a record stays on its own device, and a wait can cross devices") {
   CHECK(f.cu.event_elapsed(&ms, e, g) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("peer access is from one context to a context of another device, and enabled once") {
-  Fixture f({.devices = 2});
-  CUcontext same_device = nullptr, far = nullptr;
-  OK(f.cu.context_create(&same_device, 0, 0));
-  OK(f.cu.context_create(&far, 0, 1));
-  OK(f.cu.context_set(f.context));
-  CHECK(f.cu.disable_peer(far) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
-  CHECK(f.cu.enable_peer(far, 1) == CUDA_ERROR_INVALID_VALUE);
-  OK(f.cu.enable_peer(far, 0));
-  CHECK(f.cu.enable_peer(far, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-  CHECK(f.cu.enable_peer(f.context, 0) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(f.cu.enable_peer(same_device, 0) == CUDA_ERROR_INVALID_DEVICE);
-  OK(f.cu.context_set(far));
-  OK(f.cu.enable_peer(f.context, 0)); // the other direction is enabled by itself
-  OK(f.cu.context_set(f.context));
-  OK(f.cu.disable_peer(far));
-  CHECK(f.cu.disable_peer(far) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
-  CUcontext popped = nullptr;
-  while (f.cu.context_pop(&popped) == CUDA_SUCCESS) {
-  }
-  CHECK(f.cu.enable_peer(far, 0) == CUDA_ERROR_INVALID_CONTEXT);
-}
-
 TEST_CASE("a fault is silent until one call returns it, and then every call does") {
   Fixture f;
   const CUevent before = f.event(), start = f.event(), after = f.event();

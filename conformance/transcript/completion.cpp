@@ -150,7 +150,7 @@ void second_launch(Lab& lab) {
   });
 }
 
-// Event nodes in a row are one step: the waits come before the records.
+// A record node before a wait node does not wait for the other node's event.
 void event_nodes_in_a_row(Lab& lab) {
   const Api& cu = lab.cu;
   Event recorded(lab), awaited(lab);

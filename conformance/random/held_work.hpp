@@ -35,7 +35,10 @@ public:
     if (lane.blocking) gates |= home.legacy;
     return gates & closed_;
   }
-  /// What the end of the work is behind that was submitted to the lane so far.
+  /// What the work is behind that was submitted to the lane so far. A wait of the whole context may hold
+  /// later work only.
+  Gates submitted(const Lane& lane) const { return lane.legacy ? next(lane) : closed(lane.behind); }
+  /// The same, and what a wait of the whole context may hold.
   Gates unfinished(const Lane& lane) const {
     return lane.legacy ? next(lane) : (lane.behind | barrier(lane.context)) & closed_;
   }

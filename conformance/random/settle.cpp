@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds patience{300};
 } // namespace
 
 bool Interpreter::lane_pending(CUstream stream, Lane& lane) {
-  if (!lane.dirty || held_.unfinished(lane) != 0) return false;
+  if (!lane.dirty || held_.submitted(lane) != 0) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cu_.StreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE)
     return false;
@@ -66,7 +66,7 @@ void Interpreter::settle(int thread) {
     if (std::chrono::steady_clock::now() > deadline) {
       ++timeouts_;
       for (Stream& stream : streams_)
-        if (held_.unfinished(stream.lane) == 0) stream.lane.dirty = false;
+        if (held_.submitted(stream.lane) == 0) stream.lane.dirty = false;
       for (const auto* const events : {events_, partner_events_})
         for (int slot = 0; slot < event_slots; ++slot)
           if (events[slot] && held_.closed(events[slot]->behind) == 0)

@@ -231,6 +231,7 @@ std::string Interpreter::context_call(const Call& call) {
     if (result != CUDA_SUCCESS) return short_form(result);
     const auto& event = events_[slot]; // its earlier record counts too, in two cases
     event->recorded(held_.all(context) | (event->interprocess || event->by_launch ? event->behind : 0));
+    held_.submit_whole(context, event->behind);
     return short_form(result);
   }
   default: {
@@ -239,7 +240,9 @@ std::string Interpreter::context_call(const Call& call) {
     const CUresult result = cu_.CtxWaitEvent(contexts_[context], event_handle(slot));
     if (result != CUDA_SUCCESS || event->captured) return short_form(result);
     // The wait for an interprocess event is one for all streams, and comes after the work of all of them.
-    held_.bar(context, held_.closed(event->behind) | (event->interprocess ? held_.all(context) : 0));
+    const Gates before = event->interprocess ? held_.all(context) : event->ever ? held_.whole(context) : 0;
+    held_.bar(context, held_.closed(event->behind) | before);
+    if (before != 0) held_.submit_whole(context, held_.closed(event->behind) | before);
     return short_form(result);
   }
   }

@@ -54,6 +54,7 @@ private:
     bool interprocess = false;
     bool in_a_graph = false;  ///< then it has to outlive the graph
     bool captured = false;    ///< last recorded in a capture
+    bool ever = false;        ///< recorded outside a capture, at least once
     bool dirty = false;       ///< recorded, and not yet seen to be complete
     bool dirty_there = false; ///< the same, as the other process sees it
     bool by_launch = false;   ///< last recorded by a launch of a graph
@@ -63,6 +64,7 @@ private:
       behind = gates;
       by_launch = by_a_launch;
       captured = false;
+      ever = true;
       dirty = dirty_there = true;
     }
   };

@@ -90,14 +90,16 @@ public:
       : options_(options), seeds_(seeds), library_(std::move(library)) {}
 
   ExitCode run_and_compare() {
+    answering_ = conformance::who_answers(library_);
     expect();
-    about_ = conformance::about(library_);
-    here_ = run(library_, seeds_to_run(), options_.jobs);
+    auto seeds = seeds_to_run();
+    left_out_ += answering_.leave_out(seeds);
+    here_ = run(library_, std::move(seeds), options_.jobs);
     if (!options_.record.empty()) record();
     for (const auto& [seed, answers] : expected_)
-      compare(seed, answers);
+      if (here_.count(seed) != 0) compare(seed, answers);
     options_.json ? print_json() : print();
-    if (compared_ == 0 && options_.record.empty()) {
+    if (compared_ == 0 && left_out_ == 0 && options_.record.empty()) {
       std::fprintf(
           stderr,
           "cuevent: no answers were recorded for these seeds; --reference compares with another driver\n");
@@ -113,8 +115,11 @@ private:
       expected_about_ = std::move(all.about);
       expected_ = std::move(all.answers);
     } else {
-      expected_about_ = conformance::about(options_.reference);
-      expected_ = run(options_.reference, seeds_.all(), options_.jobs);
+      const conformance::Answering reference = conformance::who_answers(options_.reference);
+      auto seeds = seeds_.all();
+      left_out_ = reference.leave_out(seeds) + answering_.leave_out(seeds);
+      expected_about_ = reference.about;
+      expected_ = run(options_.reference, std::move(seeds), options_.jobs);
     }
   }
 
@@ -129,7 +134,7 @@ private:
 
   void record() const {
     std::string text;
-    for (const std::string& line : about_)
+    for (const std::string& line : answering_.about)
       text += "# " + line + "\n";
     for (const auto& [seed, answers] : here_)
       text += conformance::recorded_line(seed, answers) + "\n";
@@ -146,7 +151,7 @@ private:
       ++unsteady_;
       return;
     }
-    const bool simulated = about_.front().starts_with("device: cuevent simulated device ");
+    const bool simulated = answering_.about.front().starts_with("device: cuevent simulated device ");
     if (simulated && options_.reference.empty() && known_to_differ(seed)) {
       ++explained_;
       return;
@@ -167,7 +172,7 @@ private:
     const char* const other = options_.reference.empty() ? "recorded" : "there";
     for (const std::string& line : expected_about_)
       std::printf("%-8s  %s\n", other, line.c_str());
-    for (const std::string& line : about_)
+    for (const std::string& line : answering_.about)
       std::printf("here      %s\n", line.c_str());
     std::puts("");
     for (const DifferentProgram& one : different_)
@@ -176,6 +181,7 @@ private:
     std::printf("%zu programs compared, %zu differ\n", compared_, different_.size());
     if (explained_ != 0)
       std::printf("%zu more differ for known reasons, because this is the simulated driver\n", explained_);
+    if (left_out_ != 0) std::printf("%zu more were not run, because they need a second device\n", left_out_);
     if (unsteady_ != 0)
       std::printf("%zu more differed at first, but not in a process of their own\n", unsteady_);
   }
@@ -194,10 +200,11 @@ private:
                       {"here", conformance::long_form(first.here)}});
     }
     const Json all = {{options_.reference.empty() ? "recorded" : "reference", expected_about_},
-                      {"here", about_},
+                      {"here", answering_.about},
                       {"compared", compared_},
                       {"explained", explained_},
                       {"unsteady", unsteady_},
+                      {"left_out", left_out_},
                       {"differences", std::move(list)}};
     std::puts(all.dump(2).c_str());
   }
@@ -205,10 +212,11 @@ private:
   const RandomOptions& options_;
   const Seeds seeds_;
   const std::string library_;
-  std::vector<std::string> about_, expected_about_;
+  std::vector<std::string> expected_about_;
+  conformance::Answering answering_;
   Answers here_, expected_;
   std::vector<DifferentProgram> different_;
-  std::size_t compared_ = 0, unsteady_ = 0, explained_ = 0;
+  std::size_t compared_ = 0, unsteady_ = 0, explained_ = 0, left_out_ = 0;
 };
 
 } // namespace

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Draws programs. What is drawn depends on the seed alone, never on an answer: a program may use an
 // object that the driver refused to create, and the interpreter then leaves that call out.
-#include "program_draft.hpp"
-
-#include <cuda.h>
+#include "profile_draws.hpp"
 
 namespace conformance {
 namespace {
 
 constexpr std::size_t program_length = 60;
 
-class Generator : ProgramDraft {
+class Generator : ProfileDraws {
 public:
-  explicit Generator(std::uint64_t seed) : ProgramDraft(seed), theme_(static_cast<Theme>(random_.below(3))) {}
+  explicit Generator(std::uint64_t seed) : ProfileDraws(seed), theme_(static_cast<Theme>(random_.below(3))) {}
 
   Program generate() {
     prepare();
@@ -40,71 +38,12 @@ private:
     create_event();
     create_stream();
     if (random_.percent(50)) create_stream();
-    if (wide_) {
-      thread_ = 2;
-      make_current(green_context);
-      create_stream();
-    }
+    prepare_profile();
     thread_ = any_of(threads());
     if (theme_ == Theme::work) {
       close_gate(stream());
       close_gate(stream());
     }
-  }
-
-  void record(Op op) {
-    const int where = stream();
-    const int chosen = event_to_record(where);
-    const unsigned flags = op == Op::eventRecordWithFlags ? record_flags() : 0;
-    add({op, {chosen, where}, flags});
-  }
-  void make_current(int context) {
-    add({Op::ctxSetCurrent, {context}});
-    current_[thread_] = context;
-  }
-  void create_event() {
-    const unsigned untimed = CU_EVENT_DISABLE_TIMING;
-    unsigned flags = random_.one_of({0u, 0u, untimed, untimed, untimed, untimed | CU_EVENT_INTERPROCESS});
-    if (random_.percent(8)) flags |= CU_EVENT_BLOCKING_SYNC;
-    const bool illegal = random_.percent(4);
-    if (illegal) flags = random_.one_of({unsigned{CU_EVENT_INTERPROCESS}, 0x8u, 0x100u});
-    const int chosen = random_.percent(2) ? no_object : empty_slot(events_, event_slots);
-    add({Op::eventCreate, {chosen}, flags});
-    if (chosen == no_object || illegal) return;
-    note(events_, chosen);
-    event_context_[chosen] = current_[thread_];
-    if ((flags & CU_EVENT_DISABLE_TIMING) == 0)
-      note(timed_, chosen);
-    else
-      forget(timed_, chosen);
-  }
-  void create_stream() {
-    const int chosen = empty_slot(streams_, stream_slots);
-    unsigned flags = random_.percent(45) ? unsigned{CU_STREAM_NON_BLOCKING} : 0u;
-    const bool illegal = random_.percent(4);
-    if (illegal) flags = 0x10;
-    if (random_.percent(20))
-      add({Op::streamCreateWithPriority, {chosen, any_of(8)}, flags});
-    else
-      add({Op::streamCreate, {chosen}, flags});
-    if (illegal) return;
-    note(streams_, chosen);
-    stream_context_[chosen] = current_[thread_];
-  }
-
-  unsigned record_flags() {
-    if (random_.percent(5)) return random_.one_of({0x2u, 0x100u});
-    return random_.percent(capturing_ != 0 ? 60 : 20) ? unsigned{CU_EVENT_RECORD_EXTERNAL} : 0u;
-  }
-  unsigned wait_flags() {
-    if (random_.percent(3)) return random_.one_of({0x2u, 0x100u});
-    return random_.percent(capturing_ != 0 ? 25 : 4) ? unsigned{CU_EVENT_WAIT_EXTERNAL} : 0u;
-  }
-  unsigned capture_mode() {
-    if (random_.percent(2)) return 3;
-    return random_.one_of(
-        {unsigned{CU_STREAM_CAPTURE_MODE_GLOBAL}, unsigned{CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
-         unsigned{CU_STREAM_CAPTURE_MODE_RELAXED}, unsigned{CU_STREAM_CAPTURE_MODE_RELAXED}});
   }
 
   void begin_capture() {
@@ -130,15 +69,8 @@ private:
     if (random_.percent(3)) flags = 0x10;
     add({Op::streamWaitValue, {where, gate()}, flags});
   }
-  void launch_kernel() {
-    if (random_.percent(40)) return add({Op::kernelLaunch, {stream()}});
-    const int where = stream();
-    const int chosen = event_to_record(where);
-    const unsigned flags = random_.percent(8) ? random_.one_of({0x1u, 0x100u}) : 0;
-    add({Op::kernelLaunchWithEvent, {where, chosen, any_of(2)}, flags});
-  }
   void memory_operation() {
-    if (wide_ && random_.percent(35)) return launch_kernel();
+    if (wide() && random_.percent(35)) return launch_kernel();
     if (random_.percent(50)) {
       close_gate(stream());
     } else {
@@ -163,7 +95,7 @@ private:
     }
   }
   void graph_call() {
-    if (wide_ && execs_ != 0 && random_.percent(20)) return add({Op::graphExecUpdate, {exec(), graph()}});
+    if (wide() && execs_ != 0 && random_.percent(20)) return add({Op::graphExecUpdate, {exec(), graph()}});
     const unsigned kind = random_.below(26);
     if (kind < 3 || graphs_ == 0) {
       const int chosen = empty_slot(graphs_, graph_slots);
@@ -288,6 +220,8 @@ private:
 
   void draw() {
     choose_thread();
+    if (profile_ == Profile::imported && random_.percent(25)) return partner_call();
+    if (profile_ == Profile::two_devices && random_.percent(1)) return peer_access();
     if (theme_ == Theme::work && random_.percent(15)) return ask();
     const unsigned kind = random_.below(116);
     // Most queries and synchronisations invalidate a capture. Its theme has fewer.
@@ -344,6 +278,13 @@ private:
 };
 
 } // namespace
+
+Profile profile_of(std::uint64_t seed) {
+  const std::uint64_t number = seed / seeds_of_a_profile;
+  return number <= 3 ? static_cast<Profile>(number) : Profile::imported;
+}
+
+int devices_needed(std::uint64_t seed) { return profile_of(seed) == Profile::two_devices ? 2 : 1; }
 
 Program program_of(std::uint64_t seed) { return Generator(seed).generate(); }
 

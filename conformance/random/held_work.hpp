@@ -35,7 +35,10 @@ public:
     if (lane.blocking) gates |= home.legacy;
     return gates & closed_;
   }
-  /// What the end of the work is behind that was submitted to the lane so far.
+  /// What the work is behind that was submitted to the lane so far. A wait of the whole context may hold
+  /// later work only.
+  Gates submitted(const Lane& lane) const { return lane.legacy ? next(lane) : closed(lane.behind); }
+  /// The same, and what a wait of the whole context may hold.
   Gates unfinished(const Lane& lane) const {
     return lane.legacy ? next(lane) : (lane.behind | barrier(lane.context)) & closed_;
   }
@@ -52,6 +55,12 @@ public:
     contexts_[context].barrier |= gates;
     contexts_[context].all |= gates;
   }
+  /// Records and waits of the whole context come one after another.
+  Gates whole(int context) const { return closed(contexts_[context].whole); }
+  void submit_whole(int context, Gates gates) {
+    contexts_[context].whole = gates;
+    contexts_[context].all |= gates;
+  }
   /// All work of the context. The streams of a green context count as those of the primary one, too.
   Gates all(int context) const {
     const Gates green = context == primary_context ? contexts_[green_context].all : 0;
@@ -60,7 +69,7 @@ public:
 
 private:
   struct Context {
-    Gates barrier = 0, legacy = 0, blocking = 0, all = 0;
+    Gates barrier = 0, legacy = 0, blocking = 0, whole = 0, all = 0;
   };
   Gates barrier(int context) const {
     const Gates primary = context == green_context ? contexts_[primary_context].barrier : 0;

@@ -18,7 +18,8 @@ void must(CUresult result, const char* what) {
 
 } // namespace
 
-Interpreter::Interpreter(const Api& api, Watchdog& watchdog) : cu_(api), watchdog_(watchdog) {
+Interpreter::Interpreter(const Api& api, std::string library, Watchdog& watchdog)
+    : cu_(api), library_(std::move(library)), watchdog_(watchdog) {
   CUdevice device = 0;
   void* memory = nullptr;
   must(cu_.Init(0), "cuInit");
@@ -33,11 +34,26 @@ Interpreter::Interpreter(const Api& api, Watchdog& watchdog) : cu_(api), watchdo
   watchdog_.guard(words_, gate_slots);
 }
 
+/// Creates what only some programs need.
+void Interpreter::prepare(const Program& program) {
+  const auto any = [&program](auto condition) {
+    return std::any_of(program.begin(), program.end(), condition);
+  };
+  if (any([](const Call& call) { return call.thread == 2; })) prepare_wide_programs();
+  if (any([](const Call& call) {
+        return call.op == Op::ctxSetCurrent && call.arguments[0] >= far_primary_context;
+      }))
+    prepare_two_devices();
+  if (!partner_ && any([](const Call& call) { return call.op >= Op::importEvent; }))
+    partner_ = start_partner(cu_, library_);
+  if (partner_) partner_("begin");
+}
+
 void Interpreter::run(const Program& program, const std::function<void(const std::string&)>& sink) {
-  if (std::any_of(program.begin(), program.end(), [](const Call& call) { return call.thread == 2; }))
-    prepare_wide_programs();
+  prepare(program);
   std::fill(words_, words_ + word_count, 0u);
   held_.reset();
+  unwritten_.clear();
   timeouts_ = 0;
   std::fill(current_, current_ + thread_slots, no_object);
   for (int context = 0; context < context_slots; ++context) {
@@ -45,6 +61,8 @@ void Interpreter::run(const Program& program, const std::function<void(const std
     for (auto& lanes : per_thread_)
       lanes[context] = {.context = context, .blocking = true};
   }
+  for (Lane& lane : partner_lanes_)
+    lane = {.context = partner_context};
   for (const Call& call : program) {
     std::string text = not_made;
     actors_.act(call.thread, [&] {
@@ -54,6 +72,7 @@ void Interpreter::run(const Program& program, const std::function<void(const std
       if (watchdog_.call_ends()) {
         text += after_opening;
         held_.open_all();
+        if (partner_) partner_("gates");
       }
       settle(call.thread);
     });
@@ -74,6 +93,7 @@ bool Interpreter::exists(const Call& call) const {
   case Op::eventDestroy:
   case Op::eventQuery:
   case Op::eventSynchronize:
+  case Op::exportEvent:
     return event(a);
   case Op::eventRecord:
   case Op::eventRecordWithFlags:
@@ -131,6 +151,15 @@ bool Interpreter::exists(const Call& call) const {
   case Op::graphCreate:
   case Op::open:
   case Op::read:
+  case Op::ctxEnablePeerAccess:
+  case Op::importEvent:
+  case Op::partnerRecord:
+  case Op::partnerWait:
+  case Op::partnerQuery:
+  case Op::partnerSynchronize:
+  case Op::partnerDestroy:
+  case Op::partnerWaitValue:
+  case Op::partnerStreamQuery:
     return true;
   }
   return false;
@@ -143,6 +172,8 @@ std::string Interpreter::answer(const Call& call) {
   if (call.op <= Op::exchangeMode) return capture_call(call);
   if (call.op <= Op::ctxWaitEvent) return context_call(call);
   if (call.op <= Op::graphEventWaitNodeSetEvent) return graph_call(call);
+  if (call.op >= Op::importEvent) return partner_call(call);
+  if (call.op == Op::ctxEnablePeerAccess) return enable_peer_access(call);
   if (call.op == Op::kernelLaunch || call.op == Op::kernelLaunchWithEvent) return launch_kernel(call);
   return exec_call(call);
 }
@@ -197,18 +228,21 @@ std::string Interpreter::context_call(const Call& call) {
 #else
   case Op::ctxRecordEvent: {
     const CUresult result = cu_.CtxRecordEvent(contexts_[context], event_handle(slot));
-    if (result == CUDA_SUCCESS) {
-      events_[slot]->behind = held_.all(context);
-      events_[slot]->captured = false;
-      events_[slot]->dirty = true;
-    }
+    if (result != CUDA_SUCCESS) return short_form(result);
+    const auto& event = events_[slot]; // its earlier record counts too, in two cases
+    event->recorded(held_.all(context) | (event->interprocess || event->by_launch ? event->behind : 0));
+    held_.submit_whole(context, event->behind);
     return short_form(result);
   }
   default: {
     const auto event = slot == no_object ? nullptr : events_[slot];
     if (event && event->interprocess && event->context != context) return not_made;
     const CUresult result = cu_.CtxWaitEvent(contexts_[context], event_handle(slot));
-    if (result == CUDA_SUCCESS && !event->captured) held_.bar(context, held_.closed(event->behind));
+    if (result != CUDA_SUCCESS || event->captured) return short_form(result);
+    // The wait for an interprocess event is one for all streams, and comes after the work of all of them.
+    const Gates before = event->interprocess ? held_.all(context) : event->ever ? held_.whole(context) : 0;
+    held_.bar(context, held_.closed(event->behind) | before);
+    if (before != 0) held_.submit_whole(context, held_.closed(event->behind) | before);
     return short_form(result);
   }
   }

@@ -4,22 +4,26 @@
 // A call is left out, and answered with `-`, if
 // - an object that it names does not exist;
 // - it would wait for work behind a closed gate;
+// - it would enable peer access while work is held;
 // - it would destroy an event to which a graph refers, which is undefined;
-// - it would wait for an interprocess event of another context, which crashes a device.
+// - it would wait for an interprocess event of another context, or export one while another context is
+//   current, which crashes a device.
 //
-// After each call the interpreter lets all work finish that is not behind a closed gate. So the
-// answers do not depend on how fast the device is.
+// After each call the interpreter lets all work finish that is not behind a closed gate, also if later
+// work of the same stream is behind one. So the answers do not depend on how fast the device is.
 #pragma once
 
 #include "actors.hpp"
 #include "answer.hpp"
 #include "held_work.hpp"
+#include "partner.hpp"
 #include "program.hpp"
 
 #include "../transcript/api.hpp"
 
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace conformance {
 
@@ -30,7 +34,8 @@ class Watchdog;
 class Interpreter {
 public:
   /// Creates the contexts and the memory. Throws LoadFailure if the driver or the device is not usable.
-  Interpreter(const Api&, Watchdog&);
+  /// The library is for the other process of programs with imported events.
+  Interpreter(const Api&, std::string library, Watchdog&);
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
@@ -47,10 +52,21 @@ private:
     CUevent handle = nullptr;
     int context = 0;
     bool interprocess = false;
-    bool in_a_graph = false; ///< then it has to outlive the graph
-    bool captured = false;   ///< last recorded in a capture
-    bool dirty = false;      ///< recorded, and not yet seen to be complete
+    bool in_a_graph = false;  ///< then it has to outlive the graph
+    bool captured = false;    ///< last recorded in a capture
+    bool ever = false;        ///< recorded outside a capture, at least once
+    bool dirty = false;       ///< recorded, and not yet seen to be complete
+    bool dirty_there = false; ///< the same, as the other process sees it
+    bool by_launch = false;   ///< last recorded by a launch of a graph
     Gates behind = 0;
+
+    void recorded(Gates gates, bool by_a_launch = false) {
+      behind = gates;
+      by_launch = by_a_launch;
+      captured = false;
+      ever = true;
+      dirty = dirty_there = true;
+    }
   };
   struct Stream {
     CUstream handle = nullptr;
@@ -58,6 +74,7 @@ private:
   };
   struct Node { ///< what matters of a graph's node
     std::shared_ptr<Event> records{}, waits{};
+    int writes = no_object; ///< the number of a word
     Gates gates = 0;
     std::vector<std::size_t> after{};
   };
@@ -94,7 +111,15 @@ private:
   std::string update(const Call&);
   std::vector<Node> steps_of(const std::vector<CUgraphNode>&) const;
   std::string launch_kernel(const Call&);
+  void prepare(const Program&);
   void prepare_wide_programs();
+  void prepare_two_devices();
+  std::string enable_peer_access(const Call&);
+  void disable_peer_access();
+  std::string partner_call(const Call&);
+  std::string import_event(const Call&);
+  std::string export_event(const Call&);
+  bool partner_pending();
 
   bool exists(const Call&) const;
   CUevent event_handle(int slot) const { return slot == no_object ? nullptr : events_[slot]->handle; }
@@ -104,30 +129,43 @@ private:
   bool capturing(int stream) const;
   void note_captured_node(int stream, Node);
   void submit(const Call&, int stream, Gates also);
+  void note_write(int word, Gates behind) { unwritten_.push_back({word, behind}); }
 
   void settle(int thread);
   void settle_all_threads();
   bool lane_pending(CUstream, Lane&);
+  bool write_pending();
   bool anything_pending(int thread);
   void clean_up();
   bool end_captures_of(int thread);
 
   const Api& cu_;
+  const std::string library_;
   Watchdog& watchdog_;
   Actors actors_;
   CUcontext contexts_[context_slots] = {};
   CUfunction kernels_[context_slots] = {}; ///< of wide programs; a kernel belongs to a context
   unsigned* words_ = nullptr;              ///< the gates, then the words that programs write
 
+  std::vector<std::pair<int, int>> peers_; ///< contexts with access, and to which
+  Ask partner_;                            ///< empty until a program needs it
+
   HeldWork held_;
   int current_[thread_slots];
   Lane legacy_[context_slots];
   Lane per_thread_[thread_slots][context_slots];
+  Lane partner_lanes_[partner_streams];
   std::shared_ptr<Event> events_[event_slots];
+  std::shared_ptr<Event> partner_events_[event_slots]; ///< those that the other process has open
   Stream streams_[stream_slots];
   Graph graphs_[graph_slots];
   Exec execs_[exec_slots];
   std::map<CUgraphNode, Node> nodes_; ///< of all graphs and captures
+  struct Write {
+    int word;
+    Gates behind;
+  };
+  std::vector<Write> unwritten_; ///< submitted, and not yet seen in memory
   unsigned graph_numbers_ = 0;
   bool clean_ = true;
   unsigned timeouts_ = 0;

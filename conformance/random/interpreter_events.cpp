@@ -29,9 +29,7 @@ std::string Interpreter::record(const Call& call) {
     const Lane* const lane = lane_of(call, stream);
     Gates behind = lane != nullptr ? held_.next(*lane) : 0;
     if (event->interprocess) behind |= event->behind; // records of one such event happen one after another
-    event->behind = behind;
-    event->captured = false;
-    event->dirty = true;
+    event->recorded(behind);
     submit(call, stream, behind);
   } else if (call.op == Op::eventRecordWithFlags && call.flags == CU_EVENT_RECORD_EXTERNAL) {
     event->in_a_graph = true;

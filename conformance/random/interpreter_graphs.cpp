@@ -174,11 +174,8 @@ std::string Interpreter::launch(const Call& call) {
     for (const std::size_t before : step.after)
       if (before < i) ends[i] |= ends[before];
     if (step.waits && !step.waits->captured) ends[i] |= step.waits->behind;
-    if (step.records) {
-      step.records->behind = ends[i];
-      step.records->captured = false;
-      step.records->dirty = true;
-    }
+    if (step.writes != no_object) note_write(step.writes, ends[i]);
+    if (step.records) step.records->recorded(ends[i], true);
     end |= ends[i];
   }
   exec.behind = end;

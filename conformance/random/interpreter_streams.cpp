@@ -92,7 +92,13 @@ std::string Interpreter::memory_call(const Call& call) {
   case Op::streamWriteValue: {
     const CUresult result =
         cu_.StreamWriteValue32(stream_handle(first), address(words_ + gate_slots + second), 1, call.flags);
-    if (result == CUDA_SUCCESS) capturing(first) ? note_captured_node(first, {}) : submit(call, first, 0);
+    if (result != CUDA_SUCCESS) return short_form(result);
+    if (capturing(first)) {
+      note_captured_node(first, {.writes = second});
+    } else {
+      submit(call, first, 0);
+      if (const Lane* const lane = lane_of(call, first); lane != nullptr) note_write(second, lane->behind);
+    }
     return short_form(result);
   }
   case Op::streamWaitValue: {
@@ -106,6 +112,7 @@ std::string Interpreter::memory_call(const Call& call) {
   case Op::open:
     std::atomic_ref<unsigned>(words_[first]).store(1);
     held_.open(first);
+    if (partner_) partner_("gate " + std::to_string(first));
     return short_form(CUDA_SUCCESS);
   default:
     return short_form(CUDA_SUCCESS, std::atomic_ref<unsigned>(words_[gate_slots + first]).load());

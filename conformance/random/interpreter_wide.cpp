@@ -70,11 +70,7 @@ std::string Interpreter::launch_kernel(const Call& call) {
     if (records) events_[slot]->captured = true;
     return short_form(result);
   }
-  if (records) {
-    events_[slot]->behind = lane != nullptr ? held_.next(*lane) : 0;
-    events_[slot]->captured = false;
-    events_[slot]->dirty = true;
-  }
+  if (records) events_[slot]->recorded(lane != nullptr ? held_.next(*lane) : 0);
   submit(call, stream, 0);
   return short_form(result);
 }

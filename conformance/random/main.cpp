@@ -48,16 +48,19 @@ int main(int argc, char** argv) {
   }
   options.seeds = seeds->all();
   try {
-    for (const std::string& line : about(options.library))
+    const Answering answering = who_answers(options.library);
+    for (const std::string& line : answering.about)
       std::printf("# %s\n", line.c_str());
     std::fflush(stdout);
+    if (const std::size_t left_out = answering.leave_out(options.seeds); left_out != 0)
+      std::fprintf(stderr, "random: %zu programs are not run: they need a second device\n", left_out);
     std::map<std::uint64_t, std::string> early; // those that came before an earlier seed
-    std::uint64_t next = seeds->first;
+    auto next = options.seeds.begin();
     run_seeds(options, [&](std::uint64_t seed, const std::string& answers) {
       early[seed] = answers;
-      for (auto first = early.find(next); first != early.end(); first = early.find(++next)) {
-        std::puts(recorded_line(next, first->second).c_str());
-        early.erase(first);
+      while (!early.empty() && early.begin()->first == *next) {
+        std::puts(recorded_line(*next++, early.begin()->second).c_str());
+        early.erase(early.begin());
       }
       std::fflush(stdout);
     });

@@ -9,15 +9,19 @@
 namespace conformance {
 
 inline constexpr int thread_slots = 3;
-inline constexpr int context_slots = 3;
-inline constexpr int primary_context = 0; // of device 0, as all of them
+inline constexpr int context_slots = 6;
+inline constexpr int primary_context = 0; // of device 0, as the next two
 inline constexpr int created_context = 1;
 inline constexpr int green_context = 2;
+inline constexpr int far_primary_context = 3; // of device 1
+inline constexpr int far_created_context = 4;
+inline constexpr int partner_context = 5; // of the other process
 inline constexpr int stream_slots = 6;
 inline constexpr int event_slots = 8;
 inline constexpr int graph_slots = 4;
 inline constexpr int exec_slots = 4;
 inline constexpr int gate_slots = 6;
+inline constexpr int partner_streams = 2;
 inline constexpr int no_object = -1; // a null handle, or no context
 
 /// A stream is a slot, or one of these.
@@ -45,10 +49,19 @@ std::string text_of(const Call&);
 std::string text_of(const Program&); ///< one call a line
 std::uint64_t fingerprint(const Program&);
 
+/// What a program draws from. The seed decides: each profile has a million seeds.
+enum class Profile {
+  narrow,
+  wide,        ///< also three threads, a green context, launches that record events, and updates of execs
+  two_devices, ///< also contexts of a second device, and peer access
+  imported,    ///< also events of another process, and calls that the other process makes
+};
+inline constexpr std::uint64_t seeds_of_a_profile = 1'000'000;
+Profile profile_of(std::uint64_t seed);
+int devices_needed(std::uint64_t seed);
+
 /// The program of a seed. A seed means the same program forever: whoever changes the generator
-/// records again. Seeds from `first_wide_seed` on draw from more: three threads, a green context,
-/// kernels whose launch records an event, and updates of an exec from a graph.
+/// records again.
 Program program_of(std::uint64_t seed);
-inline constexpr std::uint64_t first_wide_seed = 1'000'000;
 
 } // namespace conformance

@@ -9,7 +9,7 @@ namespace conformance {
 
 class ProgramDraft {
 protected:
-  explicit ProgramDraft(std::uint64_t seed) : wide_(seed >= first_wide_seed), random_(seed) {}
+  explicit ProgramDraft(std::uint64_t seed) : profile_(profile_of(seed)), random_(seed) {}
 
   /// The draws of a call stand in braces, which are evaluated in order; arguments of a function are not.
   void add(Call call) {
@@ -32,9 +32,11 @@ protected:
     return random_.percent(60) ? no_object : static_cast<int>(random_.below(static_cast<unsigned>(slots)));
   }
   int event() {
+    if (profile_ == Profile::imported && random_.percent(40)) return shared_event();
     if (events_ >> recorded_ & 1 && random_.percent(40)) return recorded_;
     return slot(events_, event_slots);
   }
+  int shared_event() { return slot(shared_, event_slots); }
   /// Mostly an event of the stream's context, because others cannot be recorded there.
   int event_to_record(int where) {
     const int context = where >= 0 ? stream_context_[where] : current_[thread_];
@@ -62,8 +64,13 @@ protected:
   int graph() { return slot(graphs_, graph_slots); }
   int exec() { return slot(execs_, exec_slots); }
   int gate() { return static_cast<int>(random_.below(gate_slots)); }
-  int threads() const { return wide_ ? 3 : 2; }
-  int any_context() { return any_of(wide_ ? 3 : 2); }
+  bool wide() const { return profile_ == Profile::wide; }
+  int threads() const { return wide() ? 3 : 2; }
+  int any_context() {
+    if (profile_ == Profile::two_devices)
+      return random_.one_of({primary_context, created_context, far_primary_context, far_created_context});
+    return any_of(wide() ? 3 : 2);
+  }
   int any_of(int slots) { return static_cast<int>(random_.below(static_cast<unsigned>(slots))); }
   static void note(unsigned& known, int slot) { known |= 1u << slot; }
   static void forget(unsigned& known, int slot) {
@@ -76,7 +83,7 @@ protected:
     return any_of(slots);
   }
 
-  bool wide_;
+  Profile profile_;
   RandomNumbers random_;
   Program program_;
   int thread_ = 0;
@@ -86,7 +93,8 @@ protected:
   int event_context_[event_slots] = {};
   int stream_context_[stream_slots] = {};
   int capture_thread_[stream_slots] = {};
-  unsigned timed_ = 0; ///< events
+  unsigned timed_ = 0;  ///< events
+  unsigned shared_ = 0; ///< events that the partner has open
   // By slot: what the program has created, if the driver agreed.
   unsigned events_ = 0, streams_ = 0, graphs_ = 0, execs_ = 0, capturing_ = 0, forks_ = 0;
 };

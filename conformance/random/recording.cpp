@@ -57,20 +57,28 @@ std::optional<RecordedProgram> parse_recorded_line(std::string_view line) {
                          std::string(line.substr(second + 1))};
 }
 
-std::vector<std::string> about(const std::string& library) try {
+std::size_t Answering::leave_out(std::vector<std::uint64_t>& seeds) const {
+  return std::erase_if(seeds, [this](std::uint64_t seed) { return devices_needed(seed) > devices; });
+}
+
+Answering who_answers(const std::string& library) try {
   const auto cu = transcript::Api::load(library);
   CUdevice device = 0;
   char name[128] = "";
   int version = 0;
-  if (cu.Init(0) != CUDA_SUCCESS || cu.DeviceGet(&device, 0) != CUDA_SUCCESS)
+  int devices = 0;
+  if (cu.Init(0) != CUDA_SUCCESS || cu.DeviceGetCount(&devices) != CUDA_SUCCESS ||
+      cu.DeviceGet(&device, 0) != CUDA_SUCCESS)
     throw NoDriver("no usable device");
   cu.DeviceGetName(name, sizeof name, device);
   cu.DriverGetVersion(&version);
   char day[16] = "";
   const std::time_t now = std::time(nullptr);
   std::strftime(day, sizeof day, "%Y-%m-%d", std::gmtime(&now));
-  return {"device: " + std::string(name), "CUDA version of the driver: " + std::to_string(version),
-          "date: " + std::string(day), "generator: 1"};
+  return {{"device: " + std::string(name), "devices: " + std::to_string(devices),
+           "CUDA version of the driver: " + std::to_string(version), "date: " + std::string(day),
+           "generator: 2"},
+          devices};
 } catch (const transcript::LoadFailure& failure) {
   throw NoDriver(failure.what());
 }

@@ -31,7 +31,11 @@ std::string recorded_line(std::uint64_t seed, const std::string& answers);
 std::optional<RecordedProgram>
     parse_recorded_line(std::string_view); ///< nothing for comments and damaged lines
 
-/// Which device and driver answer, and the day. Throws NoDriver.
-std::vector<std::string> about(const std::string& library);
+struct Answering {                ///< who answers
+  std::vector<std::string> about; ///< the device, the driver, the day
+  int devices = 0;
+  std::size_t leave_out(std::vector<std::uint64_t>& seeds) const; ///< those that need more devices; how many
+};
+Answering who_answers(const std::string& library); ///< throws NoDriver
 
 } // namespace conformance

@@ -5,6 +5,7 @@
 #include "interpreter.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -16,7 +17,7 @@ constexpr std::chrono::milliseconds patience{300};
 } // namespace
 
 bool Interpreter::lane_pending(CUstream stream, Lane& lane) {
-  if (!lane.dirty || held_.unfinished(lane) != 0) return false;
+  if (!lane.dirty || held_.submitted(lane) != 0) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cu_.StreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE)
     return false;
@@ -24,9 +25,20 @@ bool Interpreter::lane_pending(CUstream stream, Lane& lane) {
   return lane.dirty;
 }
 
-/// Asks all streams and events that this thread can name.
+/// Whether a word has not been written yet although all gates before the write are open.
+bool Interpreter::write_pending() {
+  const auto written = [this](const Write& write) {
+    return std::atomic_ref<unsigned>(words_[gate_slots + write.word]).load() != 0;
+  };
+  std::erase_if(unwritten_, written);
+  return std::any_of(unwritten_.begin(), unwritten_.end(),
+                     [this](const Write& write) { return held_.closed(write.behind) == 0; });
+}
+
+/// Asks all streams, events and words that this thread can name.
 bool Interpreter::anything_pending(int thread) {
-  bool pending = false;
+  bool pending = write_pending();
+  if (partner_ && partner_pending()) pending = true;
   for (Stream& stream : streams_)
     if (stream.handle != nullptr && lane_pending(stream.handle, stream.lane)) pending = true;
   for (int context = 0; context < context_slots; ++context) {
@@ -54,13 +66,20 @@ void Interpreter::settle(int thread) {
     if (std::chrono::steady_clock::now() > deadline) {
       ++timeouts_;
       for (Stream& stream : streams_)
-        if (held_.unfinished(stream.lane) == 0) stream.lane.dirty = false;
-      for (auto& event : events_)
-        if (event && held_.closed(event->behind) == 0) event->dirty = false;
+        if (held_.submitted(stream.lane) == 0) stream.lane.dirty = false;
+      for (const auto* const events : {events_, partner_events_})
+        for (int slot = 0; slot < event_slots; ++slot)
+          if (events[slot] && held_.closed(events[slot]->behind) == 0)
+            events[slot]->dirty = events[slot]->dirty_there = false;
+      for (Lane& lane : partner_lanes_)
+        lane.dirty = false;
+      std::erase_if(unwritten_, [this](const Write& write) { return held_.closed(write.behind) == 0; });
       for (int context = 0; context < context_slots; ++context)
         legacy_[context].dirty = per_thread_[thread][context].dirty = false;
       break;
     }
+    CUcontext current = nullptr;
+    cu_.CtxGetCurrent(&current); // in the simulated driver, work progresses only inside calls
     std::this_thread::yield();
   }
   cu_.ThreadExchangeStreamCaptureMode(&mode);
@@ -96,6 +115,7 @@ bool Interpreter::end_captures_of(int thread) {
 void Interpreter::clean_up() {
   for (int gate = 0; gate < gate_slots; ++gate)
     std::atomic_ref<unsigned>(words_[gate]).store(1);
+  if (partner_) partner_("gates");
   const auto end_default_streams = [this] {
     bool ended = true;
     for (int thread = 0; thread < thread_slots; ++thread)
@@ -117,7 +137,10 @@ void Interpreter::clean_up() {
     cu_.CtxSetCurrent(context);
     if (cu_.CtxSynchronize() != CUDA_SUCCESS) clean_ = false;
   }
-  cu_.CtxSetCurrent(nullptr);
+  disable_peer_access();
+  if (partner_) partner_("end");
+  for (auto& event : partner_events_)
+    event.reset();
   for (Exec& exec : execs_) {
     if (exec.handle != nullptr) cu_.GraphExecDestroy(exec.handle);
     exec = {};

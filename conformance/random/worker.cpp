@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "worker.hpp"
 
+#include "worker_lines.hpp"
+
+#include "../transcript/start_again.hpp"
+
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "worker_lines.hpp"
 
 namespace conformance {
 namespace {
@@ -21,22 +21,10 @@ constexpr std::chrono::seconds time_for_a_program{12}; // longer than the watchd
 } // namespace
 
 Worker::Worker(const std::string& library) {
-  int to[2];
-  int from[2];
-  if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
-  to_ = to[1];
-  from_ = from[0];
-  std::string words[] = {"cuevent", worker_argument, library};
-  char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
-  const int failed = posix_spawn(&process_, "/proc/self/exe", &actions, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(to[0]);
-  close(from[1]);
-  if (failed != 0) throw std::runtime_error("a worker process cannot be started");
+  const transcript::Started started = transcript::start_again({worker_argument, library});
+  process_ = started.process;
+  from_ = started.from;
+  to_ = started.to;
   std::signal(SIGPIPE, SIG_IGN); // a worker that has died is found out by reading
 }
 
@@ -82,9 +70,7 @@ std::string Worker::end(bool by_force) {
   if (by_force) kill(process_, SIGKILL);
   close(from_);
   close(to_);
-  int status = 0;
-  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = transcript::wait_for(process_);
   process_ = -1;
   if (WIFSIGNALED(status)) return "killed by signal " + std::to_string(WTERMSIG(status));
   if (WEXITSTATUS(status) == hung) return "hangs";

@@ -62,9 +62,9 @@ private:
 /// The answers of one program, in a process of its own.
 std::string run_alone(const std::string& library, const Request&);
 
-/// If these arguments are those of a worker process, does its work and does not return. A program
-/// that starts workers calls it first in main, because the workers are the running program, started
-/// again.
+/// If these arguments are those of a worker process, or of the other process of its programs, does its
+/// work and does not return. A program that starts workers calls it first in main, because the workers are
+/// the running program, started again.
 void worker_main(int argc, char** argv);
 
 } // namespace conformance

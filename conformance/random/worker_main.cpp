@@ -2,6 +2,7 @@
 #include "worker.hpp"
 
 #include "interpreter.hpp"
+#include "partner.hpp"
 #include "watchdog.hpp"
 #include "worker_lines.hpp"
 
@@ -32,7 +33,7 @@ Program part_of(Program program, const std::string& kept) {
 void serve(const std::string& library) {
   const Api api = Api::load(library);
   Watchdog watchdog;
-  Interpreter interpreter(api, watchdog);
+  Interpreter interpreter(api, library, watchdog);
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     Request request;
@@ -54,11 +55,14 @@ void serve(const std::string& library) {
 } // namespace
 
 void worker_main(int argc, char** argv) {
-  if (argc != 3 || std::strcmp(argv[1], worker_argument) != 0) return;
+  if (argc != 3) return;
+  const bool partner = std::strcmp(argv[1], partner_argument) == 0;
+  if (!partner && std::strcmp(argv[1], worker_argument) != 0) return;
   // Streams that share a hardware queue would wait for one another's gates.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   // A kernel that is loaded at its first launch may wait for all streams, those behind gates too.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  if (partner) serve_as_partner(argv[2]);
   try {
     serve(argv[2]);
   } catch (const transcript::LoadFailure& failure) {

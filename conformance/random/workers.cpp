@@ -24,6 +24,7 @@ void run_seeds(const RunOptions& options,
     std::erase(workers, nullptr);
     if (workers.empty()) return;
     std::vector<pollfd> ready;
+    ready.reserve(workers.size());
     for (const auto& worker : workers)
       ready.push_back({worker->pipe(), POLLIN, 0});
     poll(ready.data(), ready.size(), 200);

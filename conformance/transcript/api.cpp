@@ -11,11 +11,14 @@ Api Api::load(const std::string& library) {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw LoadFailure(dlerror());
 
-  Api api;
-  api.GetProcAddress = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(handle, "cuGetProcAddress_v2"));
-  if (api.GetProcAddress == nullptr)
-    throw LoadFailure(library + " has no cuGetProcAddress_v2: older than CUDA 12.0");
+  const auto get = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(handle, "cuGetProcAddress_v2"));
+  if (get == nullptr) throw LoadFailure(library + " has no cuGetProcAddress_v2: older than CUDA 12.0");
+  return resolved_by(get);
+}
 
+Api Api::resolved_by(PFN_cuGetProcAddress_v12000 get) {
+  Api api;
+  api.GetProcAddress = get;
   const auto resolve = [&api](const char* name, int version, auto& member) {
     void* address = nullptr;
     const CUresult result =

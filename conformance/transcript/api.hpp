@@ -19,6 +19,7 @@ struct Api {
 
   // The library is never unloaded. A function that the driver lacks is null.
   static Api load(const std::string& library);
+  static Api resolved_by(PFN_cuGetProcAddress_v12000);
 };
 
 struct LoadFailure : std::runtime_error {

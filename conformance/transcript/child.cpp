@@ -1,57 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "child.hpp"
 
-#include "emulator.hpp"
+#include "start_again.hpp"
 
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
-#include <filesystem>
 #include <iostream>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace transcript {
 
-namespace {
-
-/// The command that starts this program.
-std::vector<std::string> this_program() {
-  std::vector<std::string> words = emulator();
-  if (words.empty()) return {"/proc/self/exe"};
-  words.push_back(std::filesystem::read_symlink("/proc/self/exe")); // what the emulator says that it is
-  return words;
-}
-
-} // namespace
-
 Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments) {
-  int to[2];
-  int from[2];
-  if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) throw SetUpFailure("pipe2");
-  to_ = to[1];
-  from_ = from[0];
-
-  std::vector<std::string> words = this_program();
-  words.insert(words.end(),
-               {"--transcript-child", lab.library, scenario, std::to_string(lab.watchdog_s * 3 / 4)});
+  std::vector<std::string> words = {"--transcript-child", lab.library, scenario,
+                                    std::to_string(lab.watchdog_s * 3 / 4)};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words)
-    argv.push_back(word.data());
-  argv.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
-  const int failed = posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(to[0]);
-  close(from[1]);
-  if (failed != 0) throw SetUpFailure("posix_spawnp");
+  const Started started = start_again(words);
+  pid_ = started.process;
+  from_ = started.from;
+  to_ = started.to;
 }
 
 Child::~Child() {
@@ -85,9 +52,7 @@ void Child::say(const std::string& line) {
 std::string Child::finish() {
   close(to_);
   close(from_);
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for(pid_);
   pid_ = -1;
   if (WIFSIGNALED(status)) return "killed by signal " + std::to_string(WTERMSIG(status));
   return "exited " + std::to_string(WEXITSTATUS(status));

@@ -112,12 +112,65 @@ void events(Lab& lab) {
   lab.is("green_destroy.query", cu.EventQuery(event));
   lab.is("green_destroy.destroy_event", cu.EventDestroy(event));
 }
+
+// The streams of a green context, its default stream among them.
+void streams(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.GreenCtxCreate == nullptr || cu.CtxFromGreenCtx == nullptr) return;
+  CUcontext primary = nullptr;
+  CUdevResource resource{};
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  CUcontext context = nullptr;
+  lab.must(cu.DevicePrimaryCtxRetain(&primary, lab.device), "retain");
+  lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "resource");
+  lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "description");
+  lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM), "create");
+  lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
+  const Current guard(lab, context);
+  Stream stream(lab, CU_STREAM_DEFAULT);
+  unsigned flags = 99;
+  lab.is("get_flags", cu.StreamGetFlags(stream, &flags));
+  lab.shows("get_flags.value", flags);
+  const auto query = [&](CUevent event) { return eventually([&] { return cu.EventQuery(event); }); };
+  {
+    Event event(lab), of_default(lab), of_all(lab);
+    Gate gate(lab, stream);
+    lab.is("default_stream.record", cu.EventRecord(of_default, CU_STREAM_LEGACY));
+    lab.is("default_stream.record.while_a_stream_is_held", query(of_default));
+    gate.open();
+    lab.must(cu.StreamSynchronize(stream), "synchronize");
+    Gate second(lab, CU_STREAM_LEGACY);
+    lab.must(cu.EventRecord(event, stream), "record");
+    lab.is("record.while_the_default_stream_is_held", query(event));
+    lab.is("green_record", cu.GreenCtxRecordEvent(green, of_all));
+    lab.is("green_record.while_the_default_stream_is_held", query(of_all));
+    second.open();
+    lab.must(cu.StreamSynchronize(CU_STREAM_LEGACY), "synchronize");
+  }
+  {
+    const Current home(lab, primary);
+    Stream blocking(lab, CU_STREAM_DEFAULT);
+    const Current back(lab, context);
+    Event event(lab);
+    Gate gate(lab, blocking);
+    lab.must(cu.EventRecord(event, CU_STREAM_LEGACY), "record");
+    lab.is("default_stream.while_a_stream_of_the_primary_context_is_held", query(event));
+    gate.open();
+  }
+  lab.is("default_stream.begin", cu.StreamBeginCapture(CU_STREAM_LEGACY, CU_STREAM_CAPTURE_MODE_RELAXED));
+  lab.shows("default_stream.capture", capture_state(lab, CU_STREAM_LEGACY));
+  lab.is("default_stream.end", end_capture(lab, CU_STREAM_LEGACY));
+}
 #else
 void events(Lab&) {}
+void streams(Lab&) {}
 #endif
 
 } // namespace
 
-std::vector<Scenario> green_scenarios() { return {{"green.events", events, Place::child}}; }
+std::vector<Scenario> green_scenarios() {
+  return {{"green.events", events, Place::child}, {"green.streams", streams, Place::child}};
+}
 
 } // namespace transcript

@@ -48,6 +48,10 @@ std::vector<Scenario> lifetime_scenarios();
 std::vector<Scenario> fault_scenarios();
 std::vector<Scenario> green_scenarios();
 std::vector<Scenario> two_devices_scenarios();
+std::vector<Scenario> order_of_checks_scenarios();
+std::vector<Scenario> capture_neighbours_scenarios();
+std::vector<Scenario> completion_scenarios();
+std::vector<Scenario> exec_update_scenarios();
 
 struct SetUpFailure : std::runtime_error {
   using std::runtime_error::runtime_error;

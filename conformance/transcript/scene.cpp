@@ -46,7 +46,7 @@ Scene::Scene(Lab& laboratory, CUstreamCaptureMode mode, unsigned origin_flags)
 Scene::~Scene() {
   gate.open();
   if (capture_state(lab, origin) != "none") end_capture(lab, origin);
-  cu.GraphExecDestroy(exec);
+  if (exec != nullptr) cu.GraphExecDestroy(exec);
 }
 
 void Scene::branch(bool with_work) const {

@@ -135,12 +135,43 @@ void capture(Lab& lab) {
   }
 }
 
+void peer_access(Lab& lab) {
+  const Api& cu = lab.cu;
+  Far far(lab);
+  lab.is("enable", cu.CtxEnablePeerAccess(far.context, 0));
+  lab.is("enable.again", cu.CtxEnablePeerAccess(far.context, 0));
+  lab.is("enable.again.flags", cu.CtxEnablePeerAccess(far.context, 1));
+  lab.is("disable", cu.CtxDisablePeerAccess(far.context));
+  lab.is("disable.again", cu.CtxDisablePeerAccess(far.context));
+  lab.is("enable.flags", cu.CtxEnablePeerAccess(far.context, 1));
+  lab.is("enable.itself", cu.CtxEnablePeerAccess(lab.home, 0));
+  lab.is("enable.same_device", cu.CtxEnablePeerAccess(lab.second_context(), 0));
+  {
+    const Current none(lab, nullptr);
+    lab.is("enable.no_context", cu.CtxEnablePeerAccess(far.context, 0));
+  }
+  for (const Mode& mode : capture_modes) {
+    const std::string name = std::string("in_capture.") + mode.name;
+    probe(lab, name + ".enable", mode.value, [&](Scene&) { return cu.CtxEnablePeerAccess(far.context, 0); });
+    probe(lab, name + ".disable", mode.value, [&](Scene&) { return cu.CtxDisablePeerAccess(far.context); });
+    cu.CtxDisablePeerAccess(far.context);
+  }
+  Stream stream(lab);
+  Gate gate(lab, stream);
+  Background enable(lab, [&] { return cu.CtxEnablePeerAccess(far.context, 0); });
+  lab.shows("enable.returns_while_a_stream_is_held", enable.returns_within(std::chrono::seconds(1)));
+  gate.open();
+  lab.is("enable.while_a_stream_is_held", enable.join());
+  lab.is("enable.null", cu.CtxEnablePeerAccess(nullptr, 0));
+}
+
 } // namespace
 
 std::vector<Scenario> two_devices_scenarios() {
   return {{"two_devices.events", events, Place::child, 2},
           {"two_devices.primary", primary_context, Place::child, 2},
-          {"two_devices.capture", capture, Place::child, 2}};
+          {"two_devices.capture", capture, Place::child, 2},
+          {"two_devices.peer_access", peer_access, Place::child, 2}};
 }
 
 } // namespace transcript

@@ -90,6 +90,7 @@ private:
   bool idle(const Stream&) const;
   bool unseen(const Stream&, const Work&) const;
   std::vector<std::shared_ptr<Operation>> tails(const Context&, bool blocking_only) const;
+  bool holds_only_waits(const Stream&) const;
   void implicit_check(const Stream&);
   std::vector<Capture*> captures_beside(const Stream&) const;
   /// Puts the work on the stream. If the stream is capturing, puts the work into its graph and

@@ -226,6 +226,25 @@ CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   return CUDA_SUCCESS;
 }
 
+// Access to memory is never refused, so this is about the answers alone.
+CUresult Api::cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {
+  const auto home = current_context();
+  const auto peer = context(handle);
+  unsafe_call();
+  refuse_if(peer->device == home->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+  refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!home->peers.insert(peer->handle).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxDisablePeerAccess(CUcontext handle) {
+  const auto home = current_context();
+  const auto peer = context(handle);
+  unsafe_call();
+  refuse_if(home->peers.erase(peer->handle) == 0, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  return CUDA_SUCCESS;
+}
+
 CUresult Api::cuCtxSynchronize() { return synchronize_context(current_context()); }
 
 #if CUDA_VERSION >= 13000
@@ -242,12 +261,21 @@ void Api::invalidate_captures_of(const Context& context) {
   refuse_if(any, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
+bool Api::holds_only_waits(const Stream& stream) const {
+  const auto& unfinished = computer_.scheduler.unfinished();
+  return std::all_of(unfinished.begin(), unfinished.end(), [&](const auto& entry) {
+    const Operation& operation = *entry.second;
+    return operation.stream.get() != &stream || operation.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  });
+}
+
 CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent handle) {
   auto what = event(handle);
   refuse_if(what->home.context->family() != home->family(), CUDA_ERROR_INVALID_HANDLE);
   invalidate_captures_of(*home);
   auto after = tails(*home, false);
-  if (home->primary) // the default stream of a green context does not count
+  // The default stream of a green context does not count if it has nothing but waits for events.
+  if (home->primary && holds_only_waits(*home->legacy))
     std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });
   // A record of a stream replaces a pending one of a launch. A record of all streams comes after
   // it, and no record of an interprocess event overtakes another.
@@ -261,13 +289,16 @@ CUresult Api::wait_in_context(const std::shared_ptr<Context>& home, CUevent hand
   auto what = event(handle);
   refuse_captured(*what);
   crash_on_foreign_interprocess_event(*what, *home);
+  // One wait for all streams is put for an interprocess event, whose state a device cannot know, and comes
+  // after the work of all of them. It is also put for a recorded event, even a complete one, behind a pending
+  // record or wait of the whole context.
   auto operation = what->recording->operation;
-  if (what->interprocess()) // one wait for all streams, so that it comes after the work of all of them
-    operation = enqueue(home->all_streams, wait_work(*what), [&] {
-      auto before = tails(*home, false);
-      before.push_back(operation);
-      return before;
-    }());
+  const auto& earlier = home->all_streams->tail;
+  if (what->interprocess() || (operation && earlier && !earlier->done())) {
+    auto before = what->interprocess() ? tails(*home, false) : std::vector<std::shared_ptr<Operation>>{};
+    before.push_back(operation);
+    operation = enqueue(home->all_streams, wait_work(*what), std::move(before));
+  }
   if (!operation || operation->done()) return CUDA_SUCCESS;
   for (auto& context : process_.contexts) { // a primary context has the streams of its green contexts too
     if (context != home && context->primary != home) continue;

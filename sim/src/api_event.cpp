@@ -102,6 +102,7 @@ Work Api::record_work(const std::shared_ptr<Event>& event) const {
 
 Work Api::wait_work(const Event& event) {
   Work work;
+  work.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
   work.text = "wait for event #" + std::to_string(event.number);
   work.places = 0;
   return work;

@@ -201,29 +201,6 @@ std::size_t places_of(const Exec::Body& body) {
 
 } // namespace
 
-namespace {
-
-bool is_work(const Exec::Step& step) {
-  return step.work.type != CU_GRAPH_NODE_TYPE_EMPTY && step.work.type != CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
-         step.work.type != CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-}
-
-/// For each step, the events for which the event nodes behind it wait. Event nodes without work
-/// between them are one step for a device, whose records come after its waits.
-std::vector<std::set<const Event*>> waits_in_a_row(const Exec::Body& body) {
-  std::vector<std::set<const Event*>> waits(body.steps.size());
-  for (std::size_t i = body.steps.size(); i-- > 0;) {
-    const Exec::Step& step = body.steps[i];
-    if (is_work(step)) continue;
-    if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) waits[i].insert(step.work.event.get());
-    for (const std::size_t before : step.after)
-      if (!is_work(body.steps[before])) waits[before].insert(waits[i].begin(), waits[i].end());
-  }
-  return waits;
-}
-
-} // namespace
-
 /// The stream gets one submission. Inside it, each node runs after the nodes that it depends on.
 void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<Stream>& where) {
   Work done;
@@ -247,15 +224,15 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   });
   if (has_work) begin->after.push_back(body->last_launch);
 
-  const auto later_waits = waits_in_a_row(*body);
+  std::set<const Event*> awaited;
+  for (const Exec::Step& step : body->steps)
+    if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) awaited.insert(step.work.event.get());
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
   for (const Exec::Step& step : body->steps) {
     auto operation = new_operation(step.work);
     if (step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
     if (step.after.empty()) operation->after.push_back(begin);
-    for (const Event* event : later_waits[operations.size()])
-      operation->after.push_back(event->recording->operation);
     for (std::size_t before : step.after) {
       operation->after.push_back(operations[before]);
       last[before] = false;
@@ -263,8 +240,10 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
     if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
       operation->after.push_back(step.work.event->recording->operation);
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
-      // As on a stream, no record of an interprocess event overtakes the one before.
-      if (step.work.event->interprocess()) operation->after.push_back(step.work.event->recording->operation);
+      // As on a stream, no record of an interprocess event overtakes the one before. Nor does the record
+      // of an event for which the same graph waits.
+      if (step.work.event->interprocess() || awaited.contains(step.work.event.get()))
+        operation->after.push_back(step.work.event->recording->operation);
       recorded(*step.work.event, operation);
       step.work.event->recording->by_node = true;
     }

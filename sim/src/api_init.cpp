@@ -67,7 +67,10 @@ long long clock_now() { return cuevent::sim::now().count(); }
 
 void pause_for(long long nanoseconds) { cuevent::sim::advance(Nanoseconds(nanoseconds)); }
 
-void* virtual_clock_entry(std::string_view name) {
+/// What a test can look up in addition to the driver's functions.
+void* extra_entry(std::string_view name, const Process& process, bool running) {
+  if (name == "cueventOtherProcess") return reinterpret_cast<void*>(get_proc_address_of(1 - process.index));
+  if (running) return nullptr;
   if (name == "cueventClockNow") return reinterpret_cast<void*>(&clock_now);
   if (name == "cueventPause") return reinterpret_cast<void*>(&pause_for);
   return nullptr;
@@ -83,8 +86,8 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(version > computer_.options.driver_version, CUDA_ERROR_INVALID_VALUE);
   *function = nullptr;
-  if (void* clock = computer_.running() ? nullptr : virtual_clock_entry(symbol)) {
-    *function = clock;
+  if (void* const extra = extra_entry(symbol, process_, computer_.running())) {
+    *function = extra;
     if (status != nullptr) *status = CU_GET_PROC_ADDRESS_SUCCESS;
     return CUDA_SUCCESS;
   }

@@ -225,8 +225,9 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   // The order of the checks is a device's: the stream and its capture, the flags, the event.
   auto who = stream(stream_handle);
   const bool captured = capturing(*who);
-  if (!captures_beside(*who).empty()) {
-    if (event_handle != nullptr) // the capture of the event is harmed, too
+  if (const auto beside = captures_beside(*who); !beside.empty()) {
+    const bool harms = std::any_of(beside.begin(), beside.end(), [](auto* one) { return one->active(); });
+    if (event_handle != nullptr && harms) // the capture of the event is harmed, too
       if (auto& other = event(event_handle)->recording->capture) other->invalidated = true;
     implicit_check(*who);
   }

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace cuevent::sim {
@@ -29,6 +30,7 @@ struct Context : Object {
       barriers;                     ///< from cuCtxWaitEvent: later work of all streams must wait
   unsigned blocked_submitters = 0;  ///< threads blocked on a full launch queue
   std::shared_ptr<Context> primary; ///< for a green context
+  std::set<std::uintptr_t> peers;   ///< handles of contexts whose memory this one may access
 
   /// Events of one context may be recorded on streams of another context with the same family.
   /// Contexts of one family are the same context, or a green and the primary context of one

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A driver that is the library of CONTRARY_TO, but for cuStreamGetPriority: CONTRARY says what that does.
+// A driver that is the library of CONTRARY_TO, except for cuStreamGetPriority: CONTRARY says what that does.
+// With CONTRARY=strangers, events of other processes can be opened, but are events of their own.
 #include <cuda.h>
 
 #include <csignal>
@@ -21,6 +22,13 @@ CUresult get_priority(CUstream, int*) {
   return CUDA_ERROR_INVALID_DEVICE; // no driver says that
 }
 
+CUresult open_event(CUevent* event, CUipcEventHandle) {
+  constexpr unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  void* create = nullptr;
+  cuGetProcAddress_v2("cuEventCreate", &create, 2000, 0, nullptr);
+  return reinterpret_cast<decltype(&cuEventCreate)>(create)(event, flags);
+}
+
 } // namespace
 
 extern "C" CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** function, int version,
@@ -29,6 +37,12 @@ extern "C" CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** funct
   static const auto other = reinterpret_cast<Function>(
       dlsym(dlopen(std::getenv("CONTRARY_TO"), RTLD_NOW | RTLD_LOCAL), "cuGetProcAddress_v2"));
   const CUresult result = other(symbol, function, version, flags, status);
-  if (std::strcmp(symbol, "cuStreamGetPriority") == 0) *function = reinterpret_cast<void*>(&get_priority);
+  const auto is = [symbol](const char* name) { return std::strcmp(symbol, name) == 0; };
+  if (std::strcmp(std::getenv("CONTRARY"), "strangers") != 0) {
+    if (is("cuStreamGetPriority")) *function = reinterpret_cast<void*>(&get_priority);
+    return result;
+  }
+  if (is("cueventOtherProcess")) *function = nullptr;
+  if (is("cuIpcOpenEventHandle")) *function = reinterpret_cast<void*>(&open_event);
   return result;
 }

@@ -12,6 +12,8 @@
 #include "recording.hpp"
 #include "watchdog.hpp"
 
+#include "../transcript/start_again.hpp"
+
 #include <cuevent/driver_event.hpp>
 
 #include <algorithm>
@@ -255,7 +257,7 @@ int main(int argc, char** argv) {
   driver.emplace(find);
   const Api api = through_cuevent();
   conformance::Watchdog watchdog;
-  conformance::Interpreter interpreter(api, watchdog);
+  conformance::Interpreter interpreter(api, argv[1], watchdog);
   std::ifstream recording(argv[2]), differences(argv[3]);
   std::set<std::uint64_t> known; // the simulated driver answers these in another way, with a reason
   for (std::string line; std::getline(differences, line);)
@@ -282,8 +284,15 @@ int main(int argc, char** argv) {
     const std::string rest = std::to_string(recorded->seed + 1) + "-" + std::to_string(seeds->last);
     const std::string so_far = std::to_string(mistakes);
     std::fflush(stdout);
-    if (recorded->seed < seeds->last)
-      execl("/proc/self/exe", argv[0], argv[1], argv[2], argv[3], rest.c_str(), so_far.c_str(), nullptr);
+    if (recorded->seed == seeds->last) continue;
+    std::vector<std::string> words = transcript::this_program();
+    words.insert(words.end(), {argv[1], argv[2], argv[3], rest, so_far});
+    std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
+    for (std::string& word : words)
+      arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
   }
   std::printf("%d programs in the last process, %d mistakes in all\n", run, mistakes);
   std::fflush(stdout);

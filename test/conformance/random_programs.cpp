@@ -18,20 +18,44 @@ TEST_CASE("the pseudo-random numbers are those of SplitMix64") {
 }
 
 TEST_CASE("a seed means the same program on every platform, forever") {
-  std::uint64_t all = 0;
-  for (std::uint64_t seed = 1; seed <= 500; ++seed)
-    all = all * 31 + fingerprint(program_of(seed)) + fingerprint(program_of(first_wide_seed + seed));
-  CHECK(all == 5396008387138809364u); // if this fails, the recorded answers have to be recorded again
+  const auto all = [](std::uint64_t first, std::uint64_t second) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t seed = 1; seed <= 500; ++seed)
+      sum = sum * 31 + fingerprint(program_of(first + seed)) + fingerprint(program_of(second + seed));
+    return sum;
+  };
+  // If this fails, the recorded answers have to be recorded again.
+  CHECK(all(0, seeds_of_a_profile) == 5396008387138809364u);
+  CHECK(all(2 * seeds_of_a_profile, 3 * seeds_of_a_profile) == 14309861443282850452u);
 }
 
 TEST_CASE("a program has 60 calls, and uses no slot that does not exist") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed)
-    for (const std::uint64_t either : {seed, first_wide_seed + seed}) {
-      const Program program = program_of(either);
+    for (std::uint64_t profile = 0; profile <= 3; ++profile) {
+      const Program program = program_of(profile * seeds_of_a_profile + seed);
       CHECK(program.size() == 60);
       for (const Call& call : program)
         REQUIRE(text_of(call).find('%') == std::string::npos);
     }
+}
+
+TEST_CASE("a profile has draws of its own") {
+  const auto draws = [](std::uint64_t first, auto condition) {
+    for (std::uint64_t seed = first; seed <= first + 20; ++seed)
+      for (const Call& call : program_of(seed))
+        if (condition(call)) return true;
+    return false;
+  };
+  const auto far = [](const Call& call) {
+    return call.op == Op::ctxSetCurrent && call.arguments[0] >= far_primary_context;
+  };
+  const auto partner = [](const Call& call) { return call.op >= Op::importEvent; };
+  for (std::uint64_t profile = 0; profile <= 3; ++profile) {
+    const std::uint64_t first = profile * seeds_of_a_profile + 1;
+    CHECK(draws(first, far) == (profile_of(first) == Profile::two_devices));
+    CHECK(draws(first, partner) == (profile_of(first) == Profile::imported));
+    CHECK(devices_needed(first) == (profile_of(first) == Profile::two_devices ? 2 : 1));
+  }
 }
 
 TEST_CASE("only wide programs have a third thread") {
@@ -42,7 +66,7 @@ TEST_CASE("only wide programs have a third thread") {
     return seen;
   };
   CHECK(threads(1) == 3);
-  CHECK(threads(first_wide_seed) == 7);
+  CHECK(threads(seeds_of_a_profile) == 7);
 }
 
 TEST_CASE("answers in their short form can be split and spelled out") {

@@ -34,6 +34,8 @@ public:
   FUNCTION(context_set, cuCtxSetCurrent, 4000)
   FUNCTION(context_get, cuCtxGetCurrent, 4000)
   FUNCTION(context_synchronize, cuCtxSynchronize, 2000)
+  FUNCTION(enable_peer, cuCtxEnablePeerAccess, 4000)
+  FUNCTION(disable_peer, cuCtxDisablePeerAccess, 4000)
   FUNCTION(stream_create, cuStreamCreate, 2000)
   FUNCTION(stream_destroy, cuStreamDestroy, 4000)
   FUNCTION(stream_query, cuStreamQuery, 2000)

@@ -160,6 +160,34 @@ TEST_CASE("a stream is idle while all that it has is the held record of an untim
   CHECK(f.cu.event_query(event) == CUDA_SUCCESS);
   CHECK(f.cu.stream_query(f.stream) == CUDA_SUCCESS);
 }
+
+TEST_CASE("a wait of a whole context comes after a pending record of it, even for a complete event") {
+  RuleFixture f;
+  const auto record_context = f.call<PFN_cuCtxRecordEvent_v12050>("cuCtxRecordEvent", 12050);
+  const auto wait_in_context = f.call<PFN_cuCtxWaitEvent_v12050>("cuCtxWaitEvent", 12050);
+  const CUstream held = f.new_stream();
+  const CUevent complete = f.event(), of_context = f.event(), later = f.event();
+  OK(f.cu.event_record(complete, f.stream));
+  OK(f.cu.event_synchronize(complete));
+  sim::hold(held);
+  OK(f.cu.event_record(f.event(), held));
+  OK(wait_in_context(f.context, complete)); // no record of the context is pending yet
+  OK(f.cu.event_record(later, f.stream));
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(later) == CUDA_SUCCESS);
+
+  OK(record_context(f.context, of_context));
+  OK(wait_in_context(f.context, f.event())); // a wait for an event that was never recorded has no effect
+  OK(f.cu.event_record(later, f.stream));
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(later) == CUDA_SUCCESS);
+  OK(wait_in_context(f.context, complete));
+  OK(f.cu.event_record(later, f.stream));
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(later) == not_ready);
+  sim::release(held);
+  OK(f.cu.event_synchronize(later));
+}
 #endif
 
 TEST_CASE("a stream is idle while the legacy stream holds its only record") {

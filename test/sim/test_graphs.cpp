@@ -84,6 +84,29 @@ TEST_CASE("a wait node waits for the latest record before the launch") {
   CHECK(f.cu.event_query(done) == CUDA_SUCCESS);
 }
 
+TEST_CASE("a record node comes after the event's earlier record if the graph waits for the event too") {
+  Fixture f;
+  for (const bool same_event : {false, true}) {
+    const CUstream held = f.new_stream();
+    const CUevent recorded = f.event();
+    const CUevent awaited = same_event ? recorded : f.event();
+    CUgraph graph = nullptr;
+    CUgraphNode first = nullptr, second = nullptr;
+    OK(f.cu.graph_create(&graph, 0));
+    OK(f.cu.add_record_node(&first, graph, nullptr, 0, recorded));
+    OK(f.cu.add_wait_node(&second, graph, &first, 1, awaited));
+    const CUgraphExec exec = instantiate(f, graph);
+    sim::hold(held);
+    OK(f.cu.event_record(awaited, held));
+    OK(f.cu.graph_launch(exec, f.stream));
+    sim::run_until_idle();
+    CHECK(f.cu.event_query(recorded) == (same_event ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS));
+    sim::release(held);
+    OK(f.cu.stream_synchronize(f.stream));
+    CHECK(f.cu.event_query(recorded) == CUDA_SUCCESS);
+  }
+}
+
 TEST_CASE("branches of a graph run concurrently") {
   Fixture f;
   sim::set_kernel("work", {5ms});

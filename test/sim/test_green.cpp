@@ -49,6 +49,16 @@ TEST_CASE("events of a primary and a green context of one device work with the s
   sim::release(on_green);
   OK(f.cu.event_synchronize(of_primary));
 
+  // A record of the green context does not come after a mere wait of its default stream.
+  sim::hold(on_primary);
+  OK(f.cu.event_record(of_primary, on_primary));
+  OK(f.cu.stream_wait(CU_STREAM_LEGACY, of_primary, 0));
+  OK(record_context(green_context, of_green));
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(of_green) == CUDA_SUCCESS);
+  sim::release(on_primary);
+  OK(f.cu.event_synchronize(of_primary));
+
   OK(destroy_green(green));
   CHECK(f.cu.event_query(of_green) == CUDA_SUCCESS); // events outlive the green context
   CHECK(f.cu.stream_query(on_green) == CUDA_ERROR_CONTEXT_IS_DESTROYED);

@@ -107,6 +107,13 @@ TEST_CASE("a wait of the legacy stream for a captured event harms the capture of
   CHECK(f.cu.stream_wait(nullptr, captured, 0) == implicit);
   CHECK(f.broken(f.stream));
   CHECK(f.broken(blocking));
+
+  // Next to captures that are all invalidated, the capture of the event is unharmed.
+  const CUstream third = f.new_stream();
+  OK(f.cu.begin_capture(third, relaxed));
+  OK(f.cu.event_record(captured, third));
+  CHECK(f.cu.stream_wait(nullptr, captured, 0) == implicit);
+  CHECK(!f.broken(third));
 }
 
 TEST_CASE("memory operations check the capture before the flags, and no flag is known for a write") {

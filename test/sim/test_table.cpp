@@ -57,6 +57,15 @@ TEST_CASE("timed waits use the virtual clock in stepped mode only") {
   CHECK(found == nullptr);
 }
 
+TEST_CASE("each simulated process names the other one") {
+  sim::Machine machine;
+  void *other = nullptr, *back = nullptr;
+  OK(sim::get_proc_address("cueventOtherProcess", &other, 12000, 0, nullptr));
+  CHECK(other == reinterpret_cast<void*>(sim::get_proc_address_of(1)));
+  OK(sim::get_proc_address_of(1)("cueventOtherProcess", &back, 12000, 0, nullptr));
+  CHECK(back == reinterpret_cast<void*>(sim::get_proc_address_of(0)));
+}
+
 TEST_CASE("only functions that need no driver work before cuInit") {
   sim::Machine machine;
   const RawDriver cu;

@@ -77,10 +77,11 @@ public:
 using GetProcAddress = CUresult(CUDAAPI*)(const char* symbol, void** function, int version, cuuint64_t flags,
                                           CUdriverProcAddressQueryResult* status);
 
-/// The driver as simulated process 0 sees it. In addition to the driver's functions, it provides two
-/// functions in stepped mode, which cuevent's timed waits use:
-/// - `cueventClockNow`, of type `long long()`, returns the virtual time in ns.
-/// - `cueventPause`, of type `void(long long ns)`, advances the virtual time.
+/// The driver as simulated process 0 sees it. In addition to the driver's functions, it provides:
+/// - `cueventOtherProcess`: cuGetProcAddress as the other simulated process sees it.
+/// - `cueventClockNow`, of type `long long()`: returns the virtual time in ns. Only in stepped mode, for
+///   cuevent's timed waits.
+/// - `cueventPause`, of type `void(long long ns)`: advances the virtual time. Only in stepped mode, likewise.
 CUresult CUDAAPI get_proc_address(const char* symbol, void** function, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status);
 

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// When work counts as complete, in the less obvious cases.
+
+#include "lab.hpp"
+
+namespace transcript {
+namespace {
+
+constexpr unsigned untimed = CU_EVENT_DISABLE_TIMING;
+constexpr unsigned shared_flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+// The answer once work had the time to complete that nothing holds.
+CUresult in_time(const std::function<CUresult()>& poll) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  CUresult answer = poll();
+  while (answer == CUDA_ERROR_NOT_READY && std::chrono::steady_clock::now() < end)
+    answer = poll();
+  return answer;
+}
+CUresult settled(Lab& lab, CUevent event) {
+  return in_time([&] { return lab.cu.EventQuery(event); });
+}
+CUresult settled(Lab& lab, CUstream stream) {
+  return in_time([&] { return lab.cu.StreamQuery(stream); });
+}
+CUresult settled(Lab& lab, const Event& event) { return settled(lab, static_cast<CUevent>(event)); }
+CUresult settled(Lab& lab, const Stream& stream) { return settled(lab, static_cast<CUstream>(stream)); }
+
+#if CUDA_VERSION >= 12050
+// A stream that is held by cuCtxWaitEvent alone, and has one record.
+void only_a_record(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.CtxWaitEvent == nullptr) return;
+  for (const unsigned flags : {untimed, unsigned{CU_EVENT_DEFAULT}, shared_flags}) {
+    const std::string name = "flags_" + std::to_string(flags);
+    const Current second(lab, lab.second_context());
+    Stream stream(lab), held(lab);
+    Event awaited(lab), event(lab, flags);
+    Gate gate(lab, held);
+    lab.must(cu.EventRecord(awaited, held), "record");
+    lab.must(cu.CtxWaitEvent(lab.second_context(), awaited), "cuCtxWaitEvent");
+    lab.is(name + ".record", cu.EventRecord(event, stream));
+    lab.is(name + ".event", settled(lab, event));
+    lab.is(name + ".stream", settled(lab, stream));
+    lab.is(name + ".wait", cu.StreamWaitEvent(stream, awaited, 0));
+    lab.is(name + ".stream_with_a_wait", settled(lab, stream));
+    gate.open();
+    lab.is(name + ".event.afterwards", settled(lab, event));
+  }
+}
+
+// cuCtxWaitEvent for a complete interprocess event comes after the work of all streams.
+void whole_context_wait(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.CtxWaitEvent == nullptr) return;
+  for (const unsigned flags : {untimed, shared_flags}) {
+    const std::string name = "flags_" + std::to_string(flags);
+    Stream held(lab), other(lab);
+    Event event(lab, flags), later(lab);
+    lab.must(cu.EventRecord(event, other), "record");
+    lab.must(settled(lab, other), "synchronize");
+    Gate gate(lab, held);
+    lab.is(name + ".wait", cu.CtxWaitEvent(lab.home, event));
+    lab.must(cu.EventRecord(later, other), "record");
+    lab.is(name + ".another_stream", settled(lab, later));
+    gate.open();
+    lab.is(name + ".afterwards", settled(lab, other));
+  }
+}
+
+// cuCtxRecordEvent of an event whose record by a launch is pending, and of one whose record on a stream is.
+void whole_context_record(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.CtxRecordEvent == nullptr) return;
+  Stream held(lab);
+  CUstream far = nullptr;
+  {
+    const Current second(lab, lab.second_context());
+    far = Stream(lab).release();
+  }
+  Event event(lab);
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  lab.must(cu.GraphCreate(&graph, 0), "create");
+  lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event), "add");
+  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+  Gate gate(lab, far);
+  lab.is("launch", cu.GraphLaunch(exec, far)); // on a stream of another context
+  lab.is("launch.record", cu.CtxRecordEvent(lab.home, event));
+  lab.is("launch.query", settled(lab, event));
+  Stream idle(lab);
+  lab.is("stream.record", cu.EventRecord(event, idle));
+  lab.is("stream.query", settled(lab, event));
+  gate.open();
+  lab.is("afterwards", settled(lab, far));
+}
+#endif
+
+// A wait for a complete event puts nothing on a stream, except if the event is an interprocess one.
+void wait_for_complete(Lab& lab) {
+  const Api& cu = lab.cu;
+  for (const unsigned flags : {untimed, shared_flags}) {
+    const std::string name = "flags_" + std::to_string(flags);
+    Stream first(lab, CU_STREAM_DEFAULT), second(lab, CU_STREAM_DEFAULT), away(lab);
+    Event event(lab, flags), later(lab);
+    lab.must(cu.EventRecord(event, away), "record");
+    lab.must(settled(lab, away), "synchronize");
+    Gate gate(lab,
+              first); // a wait of the legacy stream would come after this, and before later work of `second`
+    lab.is(name + ".legacy_waits", cu.StreamWaitEvent(CU_STREAM_LEGACY, event, 0));
+    lab.must(cu.EventRecord(later, second), "record");
+    lab.is(name + ".blocking_stream", settled(lab, later));
+    gate.open();
+    lab.is(name + ".afterwards", settled(lab, later));
+  }
+}
+
+struct Exec {
+  Exec(Lab& lab, const std::function<void(CUgraph)>& fill) {
+    CUgraph graph = nullptr;
+    lab.must(lab.cu.GraphCreate(&graph, 0), "create");
+    fill(graph);
+    lab.must(lab.cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+  }
+  CUgraphExec exec = nullptr;
+};
+
+// A second launch of an exec while the first one is held on another stream.
+void second_launch(Lab& lab) {
+  const Api& cu = lab.cu;
+  Event event(lab);
+  const auto launch_twice = [&](const std::string& name, const std::function<void(CUgraph)>& fill) {
+    const Exec graph(lab, fill);
+    Stream held(lab), idle(lab);
+    Event later(lab);
+    Gate gate(lab, held);
+    lab.must(cu.GraphLaunch(graph.exec, held), "launch");
+    lab.is(name + ".launch", cu.GraphLaunch(graph.exec, idle));
+    lab.is(name + ".stream", settled(lab, idle));
+    gate.open();
+    lab.is(name + ".afterwards", settled(lab, idle));
+  };
+  CUgraphNode node = nullptr;
+  launch_twice("no_nodes", [](CUgraph) {});
+  launch_twice("empty_node",
+               [&](CUgraph graph) { lab.must(cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "add"); });
+  launch_twice("event_node", [&](CUgraph graph) {
+    lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event), "add");
+  });
+}
+
+// A record node before a wait node does not wait for the other node's event.
+void event_nodes_in_a_row(Lab& lab) {
+  const Api& cu = lab.cu;
+  Event recorded(lab), awaited(lab);
+  Stream held(lab), stream(lab);
+  const Exec graph(lab, [&](CUgraph into) {
+    CUgraphNode first = nullptr, second = nullptr;
+    lab.must(cu.GraphAddEventRecordNode(&first, into, nullptr, 0, recorded), "add");
+    lab.must(cu.GraphAddEventWaitNode(&second, into, &first, 1, awaited), "add");
+  });
+  Gate gate(lab, held);
+  lab.must(cu.EventRecord(awaited, held), "record");
+  lab.is("launch", cu.GraphLaunch(graph.exec, stream));
+  lab.is("event_before_the_wait", settled(lab, recorded));
+  gate.open();
+  lab.is("afterwards", settled(lab, stream));
+}
+
+} // namespace
+
+std::vector<Scenario> completion_scenarios() {
+  constexpr auto own = Place::child;
+  return {
+#if CUDA_VERSION >= 12050
+    {"completion.only_a_record", only_a_record, own},
+        {"completion.whole_context_wait", whole_context_wait, own},
+        {"completion.whole_context_record", whole_context_record, own},
+#endif
+        {"completion.wait_for_complete", wait_for_complete, own},
+        {"completion.second_launch", second_launch, own},
+        {"completion.event_nodes_in_a_row", event_nodes_in_a_row, own},
+  };
+}
+
+} // namespace transcript

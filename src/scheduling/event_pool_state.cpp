@@ -16,12 +16,21 @@ namespace cuevent {
 
 namespace {
 
-/// Makes each running thread of the process pass a memory barrier. Returns false if the system
-/// cannot do it.
-bool pass_barriers() noexcept {
-  static const bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0;
-  return registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0) == 0;
+/// 1 if this process may call pass_barriers(), -1 if the system cannot do it, 0 if not known yet. Not
+/// a local static: a child of a fork would wait forever for the thread that was initialising it.
+constinit std::atomic<int> barriers{0};
+
+bool can_pass_barriers() noexcept {
+  int can = barriers.load(std::memory_order_relaxed);
+  if (can == 0) {
+    can = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0) == 0 ? 1 : -1;
+    barriers.store(can, std::memory_order_relaxed);
+  }
+  return can == 1;
 }
+
+/// Makes each running thread of the process pass a memory barrier.
+void pass_barriers() noexcept { syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0); }
 
 /// Takes time only if the owner was interrupted between begin() and end().
 void wait_until_unused(const EventCache& cache) noexcept {
@@ -92,8 +101,7 @@ EventCache* ThreadEventCaches::make(EventPoolState& state) noexcept {
   static thread_local struct AtEnd {
     ~AtEnd() { here.end(); }
   } const at_end;
-  static const bool can_freeze = pass_barriers();
-  if (ended_ || !can_freeze) return nullptr;
+  if (ended_ || !can_pass_barriers()) return nullptr;
   if (state.index >= size_) {
     const std::uint32_t size = std::max(2 * size_, state.index + 1);
     auto** const caches = new (std::nothrow) EventCache*[size]();

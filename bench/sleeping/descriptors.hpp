@@ -52,7 +52,8 @@ public:
 
 class Timer : public Descriptor {
 public:
-  explicit Timer(int flags = TFD_CLOEXEC | TFD_NONBLOCK) : Descriptor(timerfd_create(CLOCK_MONOTONIC, flags)) {}
+  explicit Timer(int flags = TFD_CLOEXEC | TFD_NONBLOCK)
+      : Descriptor(timerfd_create(CLOCK_MONOTONIC, flags)) {}
   /// Readable at `time`.
   void set(Nanoseconds time) const {
     const itimerspec when{{0, 0}, {time / 1'000'000'000, time % 1'000'000'000}};

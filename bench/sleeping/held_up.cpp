@@ -1,61 +1,67 @@
 // SPDX-License-Identifier: MIT
-// Whether side streams that wait hold up the work of other streams.
+// Whether what a sleeping wait adds holds up the work of other streams.
 #include "sleeping.hpp"
 
-#include <optional>
-
 using cuevent::DriverEvent;
+using cuevent::EventFlags;
 
 namespace sleeping {
 
 namespace {
 
 struct OneStream {
-  explicit OneStream(const gpu::Gpu& gpu) : stream(gpu.stream()), event(gpu.context) {}
+  OneStream(const gpu::Gpu& gpu, EventFlags flags) : stream(gpu.stream()), event(gpu.context, flags) {}
   gpu::Stream stream;
   DriverEvent event;
 };
 
-void row(Testbed& testbed, std::size_t sides, bool host_functions, int rounds) {
-  constexpr std::size_t workers = 32;
+/// What is added for a stream that works.
+enum class Added { nothing, side_stream, side_stream_with_host_function, blocking_sync, host_function };
+
+void row(Testbed& testbed, const char* name, Added added, std::size_t marked, int rounds) {
+  constexpr std::size_t busy = 32, others = 32;
   constexpr Nanoseconds held = 20'000'000, step = 50'000;
   const gpu::Gpu& gpu = testbed.gpu();
-  std::vector<std::unique_ptr<OneStream>> work, side;
-  for (std::size_t i = 0; i <= workers; ++i)
-    work.push_back(std::make_unique<OneStream>(gpu));
-  for (std::size_t i = 0; i < sides; ++i)
-    side.push_back(std::make_unique<OneStream>(gpu));
+  const EventFlags flags = added == Added::blocking_sync ? EventFlags::blocking_sync : EventFlags::none;
+  std::vector<std::unique_ptr<OneStream>> all;
+  for (std::size_t i = 0; i < busy + others; ++i)
+    all.push_back(std::make_unique<OneStream>(gpu, flags));
+  OneStream side(gpu, EventFlags::none);
+  const auto nothing = [](void*) {};
+  const auto submit = [&](std::size_t i, Nanoseconds length) {
+    testbed.launch(i, all[i]->stream, length);
+    if (added != Added::blocking_sync) all[i]->event.record(all[i]->stream);
+  };
   Distribution delay;
   int held_up = 0, kernels = 0;
   for (int round = 0; round < rounds; ++round) {
-    OneStream& first = *work[0];
-    testbed.launch(0, first.stream, held);
-    first.event.record(first.stream);
-    for (const auto& each : side) {
-      first.event.wait(each->stream);
-      if (host_functions)
-        gpu.launch_host_function(
-            each->stream, [](void*) {}, nullptr);
+    for (std::size_t i = 0; i < busy; ++i) {
+      submit(i, held);
+      OneStream& it = *all[i];
+      if (i >= marked) continue;
+      if (added == Added::blocking_sync) it.event.record(it.stream);
+      if (added == Added::host_function) gpu.launch_host_function(it.stream, nothing, nullptr);
+      if (added == Added::side_stream || added == Added::side_stream_with_host_function)
+        it.event.wait(side.stream);
+      if (added == Added::side_stream_with_host_function)
+        gpu.launch_host_function(side.stream, nothing, nullptr);
     }
-    for (std::size_t i = 1; i <= workers; ++i) {
-      testbed.launch(i, work[i]->stream, step);
-      work[i]->event.record(work[i]->stream);
+    for (std::size_t i = busy; i < busy + others; ++i)
+      submit(i, step);
+    for (const auto& it : all) {
+      it->event.record(it->stream);
+      it->event.synchronize();
     }
-    for (std::size_t i = 0; i <= workers; ++i)
-      work[i]->event.synchronize();
-    for (std::size_t i = 1; i <= workers; ++i) {
+    for (std::size_t i = busy; i < busy + others; ++i) {
       const Nanoseconds late = testbed.start_delay(i);
       delay.add(late);
       ++kernels;
-      held_up += late > held / 2;
+      held_up += late > held / 4;
     }
-    for (const auto& each : side) {
-      each->event.record(each->stream);
-      each->event.synchronize();
-    }
+    side.event.record(side.stream);
+    side.event.synchronize();
   }
-  std::printf("  %2zu waiting side streams%-20s %8.1f %8.1f %8.1f %10.1f   %d of %d\n", sides,
-              sides == 0 ? "" : host_functions ? ", host functions" : "", delay.quantile(0.5),
+  std::printf("  %-40s %4zu %10.1f %8.1f %8.1f %10.1f   %d of %d\n", name, marked, delay.quantile(0.5),
               delay.quantile(0.9), delay.quantile(0.99), delay.quantile(1), held_up, kernels);
   std::fflush(stdout);
 }
@@ -63,14 +69,22 @@ void row(Testbed& testbed, std::size_t sides, bool host_functions, int rounds) {
 } // namespace
 
 void held_up(Testbed& testbed, int divisor) {
-  std::printf("\nA stream works for 20 ms, and side streams wait for it. Then 32 streams get a kernel each.\n"
-              "  %-44s %8s %8s %8s %10s   held up\n",
-              "", "starts p50", "p90 us", "p99 us", "max us");
-  const int rounds = std::max(2, 8 / divisor);
-  row(testbed, 0, false, rounds);
-  for (const bool host_functions : {false, true})
-    for (const std::size_t sides : {1UL, 2UL, 4UL, 8UL})
-      row(testbed, sides, host_functions, rounds);
+  std::printf(
+      "\n32 streams work for 20 ms, and something is added for some of them. Then 32 other streams get a "
+      "kernel each.\n  %-40s %4s %10s %8s %8s %10s   held up\n",
+      "added", "for", "starts p50", "p90 us", "p99 us", "max us");
+  const int rounds = std::max(2, 6 / divisor);
+  row(testbed, "nothing", Added::nothing, 0, rounds);
+  constexpr struct {
+    const char* name;
+    Added added;
+  } rows[] = {{"a wait of one side stream", Added::side_stream},
+              {"the same, and a host function there", Added::side_stream_with_host_function},
+              {"a record with blocking_sync", Added::blocking_sync},
+              {"a host function on the stream", Added::host_function}};
+  for (const auto& [name, added] : rows)
+    for (const std::size_t marked : {1UL, 2UL, 4UL, 8UL, 16UL, 32UL})
+      row(testbed, name, added, marked, rounds);
 }
 
 } // namespace sleeping

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // 64 streams whose ends come in any order: latency against CPU time for each mechanism.
 #include "descriptors.hpp"
-#include "learned.hpp"
+#include "poll_times.hpp"
 #include "sleeping.hpp"
 
 #include <bit>
@@ -24,7 +24,7 @@ struct OneStream {
   gpu::Stream stream;
   DriverEvent event;
   Nanoseconds submitted = 0;
-  Learned learned;
+  PollTimes times; // begins when the work is submitted
 };
 
 struct Load {
@@ -48,24 +48,22 @@ public:
   void sleep(Load&) override {}
 };
 
-/// A time to the next poll that grows with the time since the newest end.
-Nanoseconds adaptive(const Load& load, Nanoseconds divisor) {
-  return std::clamp((now() - load.newest_end) / divisor, 20'000LL, 1'000'000LL);
+Nanoseconds since_newest_end(const Load& load) { return now() - load.newest_end; }
+
+template <class Each>
+void for_each_pending(const Load& load, Each each) {
+  for (std::uint64_t left = load.pending; left != 0; left &= left - 1)
+    each(*load.all[static_cast<std::size_t>(std::countr_zero(left))]);
 }
 
-Nanoseconds expected_first(const Load& load) {
-  Nanoseconds first = now() + Learned::longest_sleep;
+/// The earliest next poll of all streams. The ends of streams that do not repeat are as late as the time
+/// since the newest end allows.
+Nanoseconds first_poll(const Load& load, Lateness lateness) {
   const Nanoseconds time = now();
-  for (std::uint64_t left = load.pending; left != 0; left &= left - 1) {
-    const OneStream& it = *load.all[static_cast<std::size_t>(std::countr_zero(left))];
-    const Nanoseconds expected = it.learned.expected(it.submitted);
-    Nanoseconds poll = expected - load.all[0]->learned.margin.value(); // one margin for all
-    if (expected == 0)
-      poll = time + std::clamp((time - it.submitted) / 10, 20'000LL, 1'000'000LL);
-    else if (time >= expected + Learned::spin)
-      poll = time + std::clamp((time - expected) / 10, 20'000LL, 1'000'000LL);
-    first = std::min(first, poll);
-  }
+  Nanoseconds first = time + lateness.after(time - load.newest_end);
+  for_each_pending(load, [&](OneStream& it) {
+    if (it.times.expected(time)) first = std::min(first, it.times.next(time, lateness));
+  });
   return first;
 }
 
@@ -80,6 +78,8 @@ public:
     timer_.set(next);
     epoll_.wait();
     timer_.clear();
+    const Nanoseconds time = now();
+    for_each_pending(load, [&](OneStream& it) { it.times.woke(time, next); });
   }
 
 private:
@@ -92,11 +92,11 @@ private:
 /// a timer finds those that end out of order.
 class SideStreams : public Mechanism {
 public:
-  SideStreams(const gpu::Gpu& gpu, std::size_t count, Nanoseconds divisor) : gpu_(gpu), divisor_(divisor) {
+  SideStreams(const gpu::Gpu& gpu, std::size_t count, Nanoseconds most) : gpu_(gpu), lateness_{most} {
     for (std::size_t i = 0; i < count; ++i)
       sides_.push_back(std::make_unique<OneStream>(gpu, EventFlags::none));
     epoll_.add(signal_);
-    if (divisor != 0) epoll_.add(timer_);
+    if (most != 0) epoll_.add(timer_);
   }
   void submitted(OneStream& it, std::size_t lane) override {
     CUstream const side = sides_[lane % sides_.size()]->stream;
@@ -104,10 +104,10 @@ public:
     gpu_.launch_host_function(side, Signal::set_signal, &signal_);
   }
   void sleep(Load& load) override {
-    if (divisor_ != 0) timer_.set(now() + adaptive(load, divisor_));
+    if (lateness_.most != 0) timer_.set(now() + lateness_.after(since_newest_end(load)));
     epoll_.wait();
     signal_.clear();
-    if (divisor_ != 0) timer_.clear();
+    if (lateness_.most != 0) timer_.clear();
   }
   void end(Load&) override {
     for (const auto& side : sides_) {
@@ -119,7 +119,7 @@ public:
 private:
   const gpu::Gpu& gpu_;
   std::vector<std::unique_ptr<OneStream>> sides_;
-  Nanoseconds divisor_;
+  Lateness lateness_;
   Signal signal_;
   Timer timer_;
   Epoll epoll_;
@@ -195,10 +195,9 @@ private:
 /// Blocks in the driver until the stream that was submitted first has ended.
 void block_on_oldest(const Load& load) {
   const OneStream* oldest = nullptr;
-  for (std::uint64_t left = load.pending; left != 0; left &= left - 1) {
-    const OneStream& it = *load.all[static_cast<std::size_t>(std::countr_zero(left))];
+  for_each_pending(load, [&](const OneStream& it) {
     if (oldest == nullptr || it.submitted < oldest->submitted) oldest = &it;
-  }
+  });
   if (oldest != nullptr) oldest->event.synchronize();
 }
 
@@ -213,14 +212,14 @@ NamedMechanism every(const char* name, Nanoseconds time) {
             return std::make_unique<ByTimer>([time](const Load&) { return now() + time; });
           }};
 }
-NamedMechanism backoff(const char* name, Nanoseconds divisor) {
-  return {name, [divisor](auto&, auto&) {
+NamedMechanism at_most(const char* name, Nanoseconds most) {
+  return {name, [most](auto&, auto&) {
             return std::make_unique<ByTimer>(
-                [divisor](const Load& load) { return now() + adaptive(load, divisor); });
+                [most](const Load& load) { return first_poll(load, Lateness{most}); });
           }};
 }
-NamedMechanism sides(const char* name, std::size_t count, Nanoseconds divisor = 0) {
-  return {name, [=](auto& gpu, auto&) { return std::make_unique<SideStreams>(gpu, count, divisor); }};
+NamedMechanism sides(const char* name, std::size_t count, Nanoseconds most = 0) {
+  return {name, [=](auto& gpu, auto&) { return std::make_unique<SideStreams>(gpu, count, most); }};
 }
 NamedMechanism helper(const char* name, Helper::Wait wait, EventFlags flags = EventFlags::none) {
   return {name, [wait](auto&, auto& load) { return std::make_unique<Helper>(load, wait); }, flags};
@@ -229,23 +228,21 @@ NamedMechanism helper(const char* name, Helper::Wait wait, EventFlags flags = Ev
 const std::vector<NamedMechanism>& mechanisms() {
   static const std::vector<NamedMechanism> all{
       {"spinning polls", [](auto&, auto&) { return std::make_unique<NoSleep>(); }},
-      every("timer, 35 us", 35'000),
-      every("timer, 100 us", 100'000),
-      every("timer, 300 us", 300'000),
-      backoff("timer, adaptive: 1/10", 10),
-      backoff("timer, adaptive: 1/3", 3),
-      {"timer, learned", [](auto&, auto&) { return std::make_unique<ByTimer>(expected_first); }},
-      helper("helper, 35 us", [](const Load&) { sleep_until(now() + 35'000); }),
-      helper("helper, 100 us", [](const Load&) { sleep_until(now() + 100'000); }),
-      helper("helper, adaptive: 1/10", [](const Load& load) { sleep_until(now() + adaptive(load, 10)); }),
+      every("timer, every 35 us", 35'000),
+      every("timer, every 100 us", 100'000),
+      every("timer, every 300 us", 300'000),
+      at_most("timer, at most 50 us late", 50'000),
+      at_most("timer, at most 100 us late", 100'000),
+      at_most("timer, at most 150 us late", 150'000),
+      at_most("timer, at most 300 us late", 300'000),
+      at_most("timer, at most 1 ms late", 1'000'000),
+      helper("helper, every 100 us", [](const Load&) { sleep_until(now() + 100'000); }),
       helper("helper, blocking_sync on the oldest", block_on_oldest, EventFlags::blocking_sync),
       sides("1 side stream", 1),
-      sides("2 side streams", 2),
-      sides("4 side streams", 4),
-      sides("1 side stream, timer 1/10", 1, 10),
-      sides("2 side streams, timer 1/3", 2, 3),
+      sides("1 side stream, timer 150 us", 1, 150'000),
       sides("64 side streams", streams),
-      {"host functions on the streams", [](auto& gpu, auto&) { return std::make_unique<HostFunctions>(gpu); }},
+      {"host functions on the streams",
+       [](auto& gpu, auto&) { return std::make_unique<HostFunctions>(gpu); }},
   };
   return all;
 }
@@ -278,6 +275,7 @@ void measure(Testbed& testbed, const Scenario& scenario, const NamedMechanism& n
     testbed.launch(lane, it.stream, scenario.repeating ? own[lane] : any_length(random));
     it.event.record(it.stream);
     it.submitted = now();
+    it.times.begin(it.submitted);
     mechanism->submitted(it, lane);
     load.pending |= std::uint64_t{1} << lane;
   };
@@ -292,7 +290,7 @@ void measure(Testbed& testbed, const Scenario& scenario, const NamedMechanism& n
       const Nanoseconds seen = now();
       load.newest_end = seen;
       load.pending &= ~(std::uint64_t{1} << lane);
-      it.learned.ended(it.submitted, seen, true);
+      it.times.ended(seen);
       if (measured) {
         late.add(seen - testbed.end_of(lane));
         delay.add(testbed.start_delay(lane));
@@ -305,8 +303,8 @@ void measure(Testbed& testbed, const Scenario& scenario, const NamedMechanism& n
   for (std::size_t i = 0; i < streams; ++i)
     submit(i);
   load.newest_end = now();
-  // A stream that repeats is known after three ends.
-  const Nanoseconds warm = now() + (scenario.repeating ? 4 * scenario.most : scenario.most);
+  // A stream that repeats is known after four ends.
+  const Nanoseconds warm = now() + (scenario.repeating ? 5 * scenario.most : scenario.most);
   CpuTime cpu = testbed.cpu_time();
   for (Nanoseconds time = now(); time < warm + duration; time = now()) {
     if (!measured && time >= warm) {
@@ -339,7 +337,7 @@ void many_streams(Testbed& testbed, int divisor) {
                 scenario.name, "", "late p50", "p90 us", "p99 us", "CPU %", "others %", "us an end",
                 "others us", "polls", "starts", "p99 us");
     for (const NamedMechanism& mechanism : mechanisms())
-      measure(testbed, scenario, mechanism, 600'000'000 / divisor);
+      measure(testbed, scenario, mechanism, 500'000'000 / divisor);
   }
 }
 

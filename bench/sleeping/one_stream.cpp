@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // One stream: how late each way to wait sees the end of the work, and the CPU time that it takes.
 #include "descriptors.hpp"
-#include "learned.hpp"
+#include "poll_times.hpp"
 #include "sleeping.hpp"
+
+#include <cuevent/timeline_fence.hpp>
 
 #include <functional>
 #include <random>
@@ -60,24 +62,16 @@ public:
   void wait() override { event_.synchronize_for(std::chrono::seconds(10)); }
 };
 
-class LearnedSleep : public Way {
+class FenceWaitFor : public Way {
 public:
-  LearnedSleep(const Testbed& testbed, bool by_timer) : Way(testbed), by_timer_(by_timer) {}
-  void wait() override {
-    wait_learned(
-        learned_, [this] { return ready(); },
-        [this](Nanoseconds until) {
-          if (!by_timer_) return sleep_until(until);
-          timer_.set(until);
-          timer_.clear();
-        });
-  }
-  Nanoseconds margin() const override { return learned_.margin.value(); }
+  FenceWaitFor(const Testbed& testbed, CUstream stream)
+      : Way(testbed), fence_(testbed.gpu().context, stream) {}
+  void submitted(CUstream) override { ticket_ = fence_.signal(); }
+  void wait() override { fence_.wait_for(ticket_, std::chrono::seconds(10)); }
 
 private:
-  bool by_timer_;
-  Timer timer_{TFD_CLOEXEC};
-  Learned learned_;
+  cuevent::TimelineFence fence_;
+  std::uint64_t ticket_ = 0;
 };
 
 /// The waiting thread sleeps in epoll.
@@ -122,32 +116,34 @@ protected:
   gpu::Stream side_;
 };
 
-/// A timer wakes the waiting thread, which then polls. Shortly before the expected end, the thread spins.
-template <class Base>
-class ByTimer : public Base {
+/// A timer wakes the waiting thread, which then polls. Near the expected end, the thread polls without a
+/// sleep.
+class ByTimer : public ByEpoll {
 public:
-  explicit ByTimer(const Testbed& testbed) : Base(testbed) { this->epoll_.add(timer_); }
-  void wait() override {
-    const auto look = [this] {
-      this->signal_.clear();
-      return this->ready();
-    };
-    wait_learned(learned_, look, [this](Nanoseconds until) {
-      timer_.set(until);
-      this->epoll_.wait();
-      timer_.clear();
-    });
+  ByTimer(const Testbed& testbed, Nanoseconds most) : ByEpoll(testbed), lateness_{most} {
+    epoll_.add(timer_);
   }
-  Nanoseconds margin() const override { return learned_.margin.value(); }
+  void wait() override {
+    Nanoseconds time = now();
+    times_.begin(time);
+    while (!ready()) {
+      const Nanoseconds next = times_.next(time, lateness_);
+      if (next > time) {
+        timer_.set(next);
+        epoll_.wait();
+        timer_.clear();
+        times_.woke(now(), next);
+      }
+      time = now();
+    }
+    times_.ended(now());
+  }
+  Nanoseconds margin() const override { return times_.margin(); }
 
 private:
+  Lateness lateness_;
   Timer timer_;
-  Learned learned_;
-};
-
-class SignalOnly : public ByEpoll {
-public:
-  explicit SignalOnly(const Testbed& testbed) : ByEpoll(testbed) {}
+  PollTimes times_;
 };
 
 /// A thread of the library waits, and wakes the sleeper.
@@ -182,35 +178,34 @@ private:
 
 struct NamedWay {
   const char* name;
-  std::function<std::unique_ptr<Way>(const Testbed&)> make;
+  std::function<std::unique_ptr<Way>(const Testbed&, CUstream)> make;
 };
+
+NamedWay timer(const char* name, Nanoseconds most) {
+  return {name, [most](auto& t, auto) { return std::make_unique<ByTimer>(t, most); }};
+}
 
 const std::vector<NamedWay>& ways() {
   static const std::vector<NamedWay> all{
-      {"cuEventQuery, spinning", [](auto& t) { return std::make_unique<SpinningQuery>(t); }},
-      {"cuEventSynchronize", [](auto& t) { return std::make_unique<Synchronize>(t, EventFlags::none); }},
+      {"cuEventQuery, spinning", [](auto& t, auto) { return std::make_unique<SpinningQuery>(t); }},
+      {"cuEventSynchronize",
+       [](auto& t, auto) { return std::make_unique<Synchronize>(t, EventFlags::none); }},
       {"cuEventSynchronize, blocking_sync",
-       [](auto& t) { return std::make_unique<Synchronize>(t, EventFlags::blocking_sync); }},
-      {"synchronize_for", [](auto& t) { return std::make_unique<SynchronizeFor>(t); }},
-      {"learned, clock_nanosleep", [](auto& t) { return std::make_unique<LearnedSleep>(t, false); }},
-      {"learned, timerfd", [](auto& t) { return std::make_unique<LearnedSleep>(t, true); }},
-      {"epoll: host function on the stream", [](auto& t) { return std::make_unique<HostFunction>(t); }},
-      {"epoll: side stream, host function", [](auto& t) { return std::make_unique<SideStream>(t); }},
-      {"epoll: timer, learned", [](auto& t) { return std::make_unique<ByTimer<SignalOnly>>(t); }},
-      {"epoll: side stream and learned timer", [](auto& t) { return std::make_unique<ByTimer<SideStream>>(t); }},
+       [](auto& t, auto) { return std::make_unique<Synchronize>(t, EventFlags::blocking_sync); }},
+      {"DriverEvent::synchronize_for", [](auto& t, auto) { return std::make_unique<SynchronizeFor>(t); }},
+      {"TimelineFence::wait_for",
+       [](auto& t, auto stream) { return std::make_unique<FenceWaitFor>(t, stream); }},
+      {"epoll: host function on the stream", [](auto& t, auto) { return std::make_unique<HostFunction>(t); }},
+      {"epoll: side stream, host function", [](auto& t, auto) { return std::make_unique<SideStream>(t); }},
       {"epoll: helper in blocking_sync",
-       [](auto& t) {
+       [](auto& t, auto) {
          return std::make_unique<Helper>(t, EventFlags::blocking_sync,
                                          [](const DriverEvent& event) { event.synchronize(); });
        }},
-      {"epoll: helper, learned",
-       [](auto& t) {
-         auto learned = std::make_shared<Learned>();
-         return std::make_unique<Helper>(t, EventFlags::none, [learned](const DriverEvent& event) {
-           wait_learned(
-               *learned, [&] { return event.query(); }, sleep_until);
-         });
-       }},
+      timer("epoll: timer, at most 50 us late", 50'000),
+      timer("epoll: timer, at most 100 us late", 100'000),
+      timer("epoll: timer, at most 150 us late", 150'000),
+      timer("epoll: timer, at most 300 us late", 300'000),
   };
   return all;
 }
@@ -233,8 +228,8 @@ constexpr Scenario scenarios[] = {
 };
 
 void measure(Testbed& testbed, const Scenario& scenario, const NamedWay& named, int count) {
-  const std::unique_ptr<Way> way = named.make(testbed);
   const gpu::Stream stream = testbed.gpu().stream();
+  const std::unique_ptr<Way> way = named.make(testbed, stream);
   std::mt19937 random(1);
   std::uniform_int_distribution<Nanoseconds> length(scenario.least, scenario.most);
   Distribution late, submission;

@@ -283,7 +283,8 @@ TEST_CASE("more keys than there are histories cost only predictions", "[learned_
   mine = {};
   for (int round = 0; round < 5; ++round)
     for (int key = 0; key < 2'000; ++key)
-      if (wait_for(reinterpret_cast<const void*>(static_cast<std::uintptr_t>(64 * key + 64)), 400 * us).late > us)
+      if (wait_for(reinterpret_cast<const void*>(static_cast<std::uintptr_t>(64 * key + 64)), 400 * us).late >
+          us)
         FAIL("round " << round << ", key " << key);
 }
 

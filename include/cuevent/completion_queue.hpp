@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cuevent/context.hpp>
+#include <cuevent/poll_limit.hpp>
 
 #include <cstddef>
 #include <new>
@@ -41,6 +42,7 @@ public:
   static constexpr std::size_t callback_size = 48;
 
   class Completion;
+  class Lane;
 
   /// An empty queue. A queue is also empty after a move. It refuses submissions with
   /// CUDA_ERROR_INVALID_HANDLE, and its poll() returns 0.
@@ -91,16 +93,12 @@ public:
   /// - ContextMismatch for a stream of another context.
   template <class Callback>
   void when_complete(CUstream stream, Callback&& callback) {
-    Erased<Callback> erased{static_cast<Callback&&>(callback)};
-    const char* call = nullptr;
-    if (const CUresult result = submit(stream, erased.source(), call); result != CUDA_SUCCESS)
-      fail(result, call, stream);
+    submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback));
   }
   template <class Callback>
   CUresult try_when_complete(CUstream stream, Callback&& callback) noexcept {
-    Erased<Callback> erased{static_cast<Callback&&>(callback)};
     const char* call = nullptr;
-    return submit(stream, erased.source(), call);
+    return try_submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback), call);
   }
 
   /// As when_complete(stream, callback). `context` says whose default stream is meant. It must be
@@ -117,6 +115,15 @@ public:
     return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback)) : result;
   }
 
+  /// Registers `stream`, so that later submissions take two driver calls instead of three. Driver
+  /// functions: cuStreamIsCapturing, cuStreamGetId. Throws as when_complete(stream, callback).
+  Lane lane(CUstream stream);
+  CUresult try_lane(Lane& out, CUstream stream) noexcept;
+  /// As lane(stream). `context` says whose default stream is meant, as for
+  /// when_complete(context, stream, callback).
+  Lane lane(const Context& context, CUstream stream);
+  CUresult try_lane(Lane& out, const Context& context, CUstream stream) noexcept;
+
   /// For coroutines: const CUresult result = co_await queue.completion(stream). The await waits
   /// for the work submitted to `stream` so far. The coroutine resumes inside poll() with the
   /// result that a callback would receive. If try_when_complete() fails, the coroutine resumes at
@@ -126,12 +133,22 @@ public:
   /// when_complete(context, stream, callback).
   [[nodiscard]] Completion completion(const Context& context, CUstream stream) noexcept;
 
-  /// Runs the callbacks whose work has completed, and returns their number. Never waits. Returns 0
-  /// if another poll is running, including one that runs the caller. A poll makes one query for
-  /// each stream with pending callbacks, and one for each callback that it runs. Callbacks run in
-  /// the capture mode of the polling thread. Driver functions: cuEventQuery,
-  /// cuThreadExchangeStreamCaptureMode.
+  /// Runs the callbacks whose work has completed, and returns their number. Never waits. Driver
+  /// functions: cuEventQuery, cuThreadExchangeStreamCaptureMode.
+  /// - A poll makes one query for each stream with pending callbacks, and one for each callback
+  ///   that it runs. It runs no callback that is submitted during the poll.
+  /// - Several threads may poll. While one of them runs a callback, the others run callbacks of other
+  ///   streams, so callbacks of different streams run concurrently. Those of one stream do not.
+  /// - Only one thread at a time queries events. Meanwhile the polls of other threads return 0, and
+  ///   write no memory that threads share. So does a poll if all pending callbacks are running.
+  /// - At most 32 callbacks run at the same time.
+  /// - A poll inside a callback of the same queue returns 0.
+  /// - Callbacks run in the capture mode of the polling thread.
   std::size_t poll() noexcept;
+  /// As poll(), up to `limit`. The time is the driver's: steady_clock, or the clock of a simulated
+  /// driver. If a poll stops at its limit, the next one begins with other streams, so no stream
+  /// keeps the others waiting.
+  std::size_t poll(const PollLimit& limit) noexcept;
 
   /// The number of submitted callbacks that have not returned yet. No driver call.
   std::size_t pending() const noexcept;
@@ -141,11 +158,22 @@ public:
 private:
   class [[gnu::visibility("hidden")]] State;
 
+  /// Where a callback is submitted. If the id is 0, each submission queries the stream's id.
+  struct Target {
+    State* state = nullptr;
+    CUstream stream = nullptr;
+    unsigned long long id = 0;
+  };
+
+  /// Runs a stored callback and destroys it. Calls moved(by) once the storage is free, and then
+  /// the callback.
+  using Run = void (*)(void* callback, CUresult result, void (*moved)(void* by), void* by);
+
   /// A callback on its way to its storage.
   struct Source {
     void* from;
     void (*move)(void* to, void* from) noexcept;
-    void (*run)(void* callback, CUresult result); // also destroys the callback
+    Run run;
   };
 
   /// The caller's callback without its type.
@@ -156,7 +184,8 @@ private:
     // NOLINTNEXTLINE(misc-redundant-expression): for some callbacks both sides are the same number
     static_assert(sizeof(Kept) <= callback_size && alignof(Kept) <= alignof(std::max_align_t),
                   "a callback has at most 48 bytes: let it hold a pointer to what it works on");
-    static_assert(std::is_nothrow_constructible_v<Kept, Callback>,
+    static_assert(std::is_nothrow_constructible_v<Kept, Callback> &&
+                      std::is_nothrow_move_constructible_v<Kept>,
                   "a callback must be taken over without throwing: give it by std::move");
 
     Source source() noexcept { return {this, move, run}; }
@@ -164,12 +193,12 @@ private:
     static void move(void* to, void* from) noexcept {
       ::new (to) Kept(static_cast<Callback&&>(static_cast<Erased*>(from)->given));
     }
-    static void run(void* callback, CUresult result) {
-      struct End {
-        Kept& kept;
-        ~End() { kept.~Kept(); }
-      } end{*static_cast<Kept*>(callback)};
-      static_cast<void>(end.kept(result));
+    static void run(void* callback, CUresult result, void (*moved)(void* by), void* by) {
+      Kept& stored = *static_cast<Kept*>(callback);
+      Kept kept(static_cast<Kept&&>(stored));
+      stored.~Kept();
+      moved(by);
+      static_cast<void>(kept(result));
     }
 
     Callback&& given;
@@ -177,31 +206,91 @@ private:
 
   explicit CompletionQueue(State* state) noexcept : state_(state) {}
 
+  template <class Callback>
+  static void submit(const Target& target, Callback&& callback) {
+    const char* call = nullptr;
+    if (const CUresult result = try_submit(target, static_cast<Callback&&>(callback), call);
+        result != CUDA_SUCCESS)
+      fail(result, call, target);
+  }
+  template <class Callback>
+  static CUresult try_submit(const Target& target, Callback&& callback, const char*& call) noexcept {
+    Erased<Callback> erased{static_cast<Callback&&>(callback)};
+    return submit(target, erased.source(), call);
+  }
+
   CUresult check(const Context& context) const noexcept;
-  CUresult submit(CUstream stream, const Source& source, const char*& call) noexcept;
+  static CUresult submit(const Target& target, const Source& source, const char*& call) noexcept;
+  CUresult make_lane(Lane& out, CUstream stream, const char*& call) noexcept;
   [[noreturn, gnu::cold]] void fail_context(CUresult result) const;
-  [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, CUstream stream) const;
+  [[noreturn, gnu::cold]] static void fail(CUresult result, const char* call, const Target& target);
   void end() noexcept;
 
   State* state_ = nullptr;
 };
 
-/// The awaitable that CompletionQueue::completion() returns. The queue must not move before the
-/// await, and may move afterwards.
+/// A stream that is registered with a queue: CompletionQueue::lane(). A submission then takes only
+/// the capture check and the record. An empty lane refuses submissions with
+/// CUDA_ERROR_INVALID_HANDLE.
+///
+///     CompletionQueue queue(context);
+///     CompletionQueue::Lane lane = queue.lane(stream);
+///     lane.when_complete([](CUresult result) { assert(result == CUDA_SUCCESS); });
+///     while (queue.pending() != 0) queue.poll();
+///
+/// A lane may outlive neither its queue nor its stream; the queue may move. docs/choosing.md says
+/// what happens if the handle of a destroyed stream comes back.
+/// Thread-safety: a plain value; copies may submit concurrently.
+/// Context: as CompletionQueue::when_complete.
+/// During capture: as CompletionQueue::when_complete.
+class CompletionQueue::Lane {
+public:
+  Lane() noexcept = default;
+
+  /// As CompletionQueue::when_complete, for this stream. Driver functions: cuStreamIsCapturing,
+  /// cuEventRecord, and cuEventCreate if no event is idle. For CU_STREAM_PER_THREAD, which is a
+  /// different stream on each thread, also cuStreamGetId.
+  template <class Callback>
+  void when_complete(Callback&& callback) const {
+    submit(target_, static_cast<Callback&&>(callback));
+  }
+  template <class Callback>
+  CUresult try_when_complete(Callback&& callback) const noexcept {
+    const char* call = nullptr;
+    return try_submit(target_, static_cast<Callback&&>(callback), call);
+  }
+
+  /// As CompletionQueue::completion(), for this stream.
+  [[nodiscard]] Completion completion() const noexcept;
+
+  /// The stream, or null for an empty lane. No driver call.
+  CUstream stream() const noexcept { return target_.stream; }
+  explicit operator bool() const noexcept { return target_.state != nullptr; }
+
+private:
+  friend class CompletionQueue;
+  explicit Lane(const Target& target) noexcept : target_(target) {}
+
+  Target target_;
+};
+
+/// The awaitable that CompletionQueue::completion() and Lane::completion() return. The queue may
+/// move at any time.
 /// Thread-safety: as CompletionQueue::when_complete.
 /// Context: as CompletionQueue::when_complete.
 /// During capture: as CompletionQueue::when_complete.
 class CompletionQueue::Completion {
 public:
-  Completion(CompletionQueue& queue, CUstream stream) noexcept : queue_(queue), stream_(stream) {}
+  Completion(CompletionQueue& queue, CUstream stream) noexcept : lane_(Target{queue.state_, stream, 0}) {}
   /// A completion that was refused. The coroutine does not wait and receives `refused`.
   Completion(CompletionQueue& queue, CUstream stream, CUresult refused) noexcept
-      : queue_(queue), stream_(stream), result_(refused), refused_(refused != CUDA_SUCCESS) {}
+      : lane_(Target{queue.state_, stream, 0}), result_(refused), refused_(refused != CUDA_SUCCESS) {}
+  explicit Completion(const Lane& lane) noexcept : lane_(lane) {}
 
   bool await_ready() const noexcept { return refused_; }
   template <class Handle> // std::coroutine_handle<...>, without including <coroutine>
   bool await_suspend(Handle coroutine) noexcept {
-    const CUresult refused = queue_.try_when_complete(stream_, [this, coroutine](CUresult result) {
+    const CUresult refused = lane_.try_when_complete([this, coroutine](CUresult result) {
       result_ = result;
       coroutine.resume();
     });
@@ -213,11 +302,37 @@ public:
   CUresult await_resume() const noexcept { return result_; }
 
 private:
-  CompletionQueue& queue_;
-  CUstream stream_;
+  Lane lane_;
   CUresult result_ = CUDA_ERROR_NOT_READY;
   bool refused_ = false;
 };
+
+inline CompletionQueue::Completion CompletionQueue::Lane::completion() const noexcept {
+  return Completion(*this);
+}
+
+inline CompletionQueue::Lane CompletionQueue::lane(CUstream stream) {
+  Lane made;
+  const char* call = nullptr;
+  if (const CUresult result = make_lane(made, stream, call); result != CUDA_SUCCESS)
+    fail(result, call, Target{state_, stream, 0});
+  return made;
+}
+
+inline CUresult CompletionQueue::try_lane(Lane& out, CUstream stream) noexcept {
+  const char* call = nullptr;
+  return make_lane(out, stream, call);
+}
+
+inline CompletionQueue::Lane CompletionQueue::lane(const Context& context, CUstream stream) {
+  if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
+  return lane(stream);
+}
+
+inline CUresult CompletionQueue::try_lane(Lane& out, const Context& context, CUstream stream) noexcept {
+  const CUresult result = check(context);
+  return result == CUDA_SUCCESS ? try_lane(out, stream) : result;
+}
 
 inline CompletionQueue::Completion CompletionQueue::completion(CUstream stream) noexcept {
   return {*this, stream};

@@ -5,6 +5,8 @@
 #include "scheduling/callback_nodes.hpp"
 
 #include <array>
+#include <cstddef>
+#include <utility>
 
 namespace cuevent {
 
@@ -38,11 +40,24 @@ public:
     return node;
   }
 
+  /// Moves a stream behind the other streams of its bucket. `oldest` is the link to it, and then
+  /// links to the bucket's next stream.
+  static void move_to_end(CallbackNode*& oldest) noexcept {
+    CallbackNode* const node = std::exchange(oldest, oldest->next_stream);
+    node->next_stream = nullptr;
+    CallbackNode** last = &oldest;
+    while (*last != nullptr)
+      last = &(*last)->next_stream;
+    *last = node;
+  }
+
+  static constexpr std::size_t buckets = 64;
+  CallbackNode*& bucket(std::size_t number) noexcept { return buckets_[number % buckets]; }
   CallbackNode** begin() noexcept { return buckets_.begin(); }
   CallbackNode** end() noexcept { return buckets_.end(); }
 
 private:
-  std::array<CallbackNode*, 64> buckets_{};
+  std::array<CallbackNode*, buckets> buckets_{};
 };
 
 } // namespace cuevent

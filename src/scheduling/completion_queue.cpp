@@ -20,10 +20,8 @@ CompletionQueue::CompletionQueue(const Context& context) {
 
 CUresult CompletionQueue::try_create(CompletionQueue& out, const Context& context) noexcept {
   if (!State::watch_forks()) return CUDA_ERROR_OUT_OF_MEMORY;
-  EventPool pool; // max_idle covers every node, because destroying an event can block forever
-  const CUresult result = EventPool::try_create(pool, context, EventFlags::none, CallbackNodes::most());
-  if (result != CUDA_SUCCESS) return result;
-  auto* const state = new (std::nothrow) State(context, std::move(pool));
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  auto* const state = new (std::nothrow) State(context);
   if (state == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   out = CompletionQueue(state);
   return CUDA_SUCCESS;
@@ -33,7 +31,7 @@ void CompletionQueue::end() noexcept { state_->end(); }
 
 void CompletionQueue::reserve(std::size_t callbacks) {
   const CUresult result = try_reserve(callbacks);
-  if (result != CUDA_SUCCESS) fail(result, "cuEventCreate", nullptr);
+  if (result != CUDA_SUCCESS) fail(result, "cuEventCreate", Target{state_});
 }
 
 CUresult CompletionQueue::try_reserve(std::size_t callbacks) noexcept {
@@ -44,41 +42,57 @@ CUresult CompletionQueue::check(const Context& context) const noexcept {
   return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->context(), context);
 }
 
-CUresult CompletionQueue::submit(CUstream stream, const Source& source, const char*& call) noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Status status = state_->submit(stream, source);
+CUresult CompletionQueue::submit(const Target& target, const Source& source, const char*& call) noexcept {
+  if (target.state == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Status status = target.state->submit(target, source);
   call = status.call;
   return status.result;
 }
 
-std::size_t CompletionQueue::poll() noexcept { return state_ != nullptr ? state_->poll() : 0; }
+CUresult CompletionQueue::make_lane(Lane& out, CUstream stream, const char*& call) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  Target target{state_, stream, 0};
+  const Status status = state_->id_of(stream, target.id);
+  call = status.call;
+  if (!status) return status.result;
+  if (stream == CU_STREAM_PER_THREAD) target.id = 0; // a different stream on each thread
+  out = Lane(target);
+  return CUDA_SUCCESS;
+}
+
+std::size_t CompletionQueue::poll() noexcept { return poll(PollLimit()); }
+
+std::size_t CompletionQueue::poll(const PollLimit& limit) noexcept {
+  return state_ != nullptr ? state_->poll(limit) : 0;
+}
 
 std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr ? state_->pending() : 0; }
 
 void CompletionQueue::fail_context(CUresult result) const {
   const char* const call = "CompletionQueue::when_complete";
-  if (state_ == nullptr) fail(result, call, nullptr);
+  if (state_ == nullptr) fail(result, call, Target());
   if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
   throw ContextMismatch(
       call, "the stream belongs to a different context than the queue: make a queue for each context");
 }
 
-void CompletionQueue::fail(CUresult result, const char* call, CUstream stream) const {
-  if (state_ == nullptr)
-    throw InvalidHandle(
-        "CompletionQueue",
-        "the queue is empty, because it was default-constructed or moved from: make it with a Context");
-  const Driver& driver = state_->context().driver();
+void CompletionQueue::fail(CUresult result, const char* call, const Target& target) {
+  if (target.state == nullptr)
+    throw InvalidHandle("CompletionQueue", "the queue or the lane is empty, because it was "
+                                           "default-constructed or moved from: make a queue with a Context, "
+                                           "and a lane with CompletionQueue::lane()");
+  const Context& own = target.state->context();
+  const Driver& driver = own.driver();
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     throw StreamCaptureUnsupported(
         call, "the stream is being captured, so its work completes with each launch of the graph; the "
               "capture is still valid: submit after each launch, for the stream of the launch");
-  if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
+  if (result == CUDA_ERROR_ILLEGAL_STATE && target.state->ended())
     throw IllegalState(call,
                        "the queue is being destroyed and accepts no more callbacks: submit before its end");
-  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
-    CUcontext const other = context_of(driver.table(), stream);
-    if (other != nullptr && other != state_->context().native_handle())
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(target.stream)) {
+    CUcontext const other = context_of(driver.table(), target.stream);
+    if (other != nullptr && other != own.native_handle())
       throw ContextMismatch(
           call, "the stream belongs to a different context than the queue: make a queue for each context");
   }

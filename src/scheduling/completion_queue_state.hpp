@@ -3,62 +3,54 @@
 #pragma once
 
 #include <cuevent/completion_queue.hpp>
-#include <cuevent/event_pool.hpp>
 
 #include "core/cache_line.hpp"
 #include "core/status.hpp"
 #include "scheduling/callback_nodes.hpp"
 #include "scheduling/callback_streams.hpp"
+#include "scheduling/poll_turns.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 namespace cuevent {
 
-/// Submitters push nodes onto the inbox, which is a stack. The running poll takes the inbox over,
-/// and no other thread then accesses those nodes. The poll sorts the nodes by stream and queries
-/// the first node of each stream.
+/// Submitters push nodes onto the inbox, which is a stack. The poll that has the lists takes the
+/// inbox over, sorts the nodes by stream and queries the first node of each stream. It gives the
+/// lists back while it runs a callback, and the callback's stream is then busy.
 ///
 /// Racing submissions to one stream may arrive in a different order from their records in the
 /// stream. Each node is therefore queried on its own. A completed later node says nothing about an
 /// earlier node.
 ///
 /// This is one class because submitting, polling, ending and forking follow one protocol.
-class CompletionQueue::State {
+class CompletionQueue::State : CallbackStack {
 public:
-  State(const Context& context, EventPool&& pool) noexcept : context_(context), pool_(std::move(pool)) {}
+  explicit State(const Context& context) noexcept : context_(context) {}
 
   const Context& context() const noexcept { return context_; }
 
-  CUresult reserve(std::size_t callbacks) noexcept {
-    if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // a thread of the parent may hold the lock
-    if (callbacks > CallbackNodes::most()) return CUDA_ERROR_INVALID_VALUE;
-    if (!nodes_.reserve(callbacks)) return CUDA_ERROR_OUT_OF_MEMORY;
-    return pool_.try_reserve(callbacks);
-  }
+  CUresult reserve(std::size_t callbacks) noexcept;
 
-  Status submit(CUstream stream, const Source& source) noexcept;
+  /// The id of a stream that is not capturing.
+  Status id_of(CUstream stream, unsigned long long& id) const noexcept;
+  Status submit(const Target& target, const Source& source) noexcept;
 
-  std::size_t poll() noexcept;
+  std::size_t poll(const PollLimit& limit) noexcept;
 
-  /// Destroys the state, or leaves its destruction to the running poll.
-  void end() noexcept {
-    const Phase before = phase_.exchange(Phase::ended, std::memory_order_acq_rel);
-    if (before != polling()) finish();
-  }
-
-  bool ended() const noexcept { return phase_.load(std::memory_order_relaxed) == Phase::ended; }
+  /// Runs the callbacks that are left and destroys the state, or leaves this to a running poll.
+  void end() noexcept;
+  bool ended() const noexcept { return ended_.load(std::memory_order_relaxed); }
 
   /// After this call, the child of a fork can distinguish the polls. Polls of the thread that
   /// forked continue. Polls of other threads do not. Returns false if there is no memory.
   static bool watch_forks() noexcept;
 
   std::size_t pending() const noexcept {
-    // Load returned_ first, because it follows submitted_.
-    const std::size_t returned = returned_.load(std::memory_order_acquire);
-    return submitted_.load(std::memory_order_acquire) - returned;
+    // Load returned_ first, because it follows the number of submissions.
+    const std::uint32_t returned = returned_.load(std::memory_order_acquire);
+    return count_of(inbox_.load(std::memory_order_acquire)) - returned; // the numbers may wrap
   }
 
 private:
@@ -66,47 +58,50 @@ private:
   /// children.
   static inline constinit std::atomic<std::uint32_t> forks{0};
 
-  /// After `ended`, the thread that was polling does the rest. If no thread was polling, the
-  /// thread that ended the queue does. All other values come from polling() and differ between
-  /// processes. A value of the parent refers to a thread that the child does not have.
-  enum class Phase : std::uint32_t { idle, ended };
-  static Phase polling() noexcept { return Phase{2 + forks.load(std::memory_order_relaxed)}; }
+  static std::uint32_t process() noexcept { return forks.load(std::memory_order_relaxed); }
 
+  struct Poll;
   /// The polls that this thread is in, innermost first.
-  struct Poll {
-    explicit Poll(State& its) noexcept : state(its), outer(polls) { polls = this; }
-    Poll(const Poll&) = delete;
-    Poll& operator=(const Poll&) = delete;
-    ~Poll() { polls = outer; }
-    State& state;
-    Poll* const outer;
-  };
   static thread_local constinit Poll* polls [[gnu::tls_model("initial-exec")]];
 
-  bool forked() const noexcept { return process_ != forks.load(std::memory_order_relaxed); }
+  bool forked() const noexcept { return process_ != process(); }
   void recover() noexcept;
 
-  Status submit_in_context(CUstream stream, const Source& source) noexcept;
+  Status check_capture(CUstream stream) const noexcept;
+  Status query_id(CUstream stream, unsigned long long& id) const noexcept;
+  CUresult make_node(CallbackNode*& out) noexcept;
+  Status submit_in_context(const Target& target, const Source& source) noexcept;
   void push(CallbackNode& node) noexcept;
 
-  // Only for the polling thread:
-  std::size_t sweep() noexcept;
-  void take_inbox() noexcept;
-  void run(CallbackNode& node, CUresult result) noexcept;
+  // Only for the poll that has the lists:
+  void visit() noexcept;
+  bool sweep(Poll& poll) noexcept;
+  std::uint32_t take_inbox() noexcept;
+  bool may_run(const CallbackNode& oldest, const Poll& poll) const noexcept;
+  bool is_done(CallbackNode& node, Poll& poll) const noexcept;
+  bool run(CallbackNode& node, Poll& poll) noexcept;
+
+  void call(CallbackNode& node, CUresult result) noexcept;
   void finish() noexcept;
+  void destroy_events() noexcept;
 
   Context context_;
-  EventPool pool_;
+  const std::uint32_t process_ = process(); // the driver's process
+  std::atomic<bool> ended_{false};          // also in turns_, which each poll writes
+
+  std::atomic<std::size_t> events_{0}; // in nodes
   CallbackNodes nodes_;
-  const std::uint32_t process_ = forks.load(std::memory_order_relaxed); // the driver's process
 
-  alignas(cache_line) std::atomic<CallbackNode*> inbox_{nullptr}; // the newest node
-  std::atomic<std::size_t> submitted_{0};
+  alignas(cache_line) std::atomic<std::uint64_t> inbox_{none}; // the newest node, and the submissions so far
 
-  alignas(cache_line) std::atomic<Phase> phase_{Phase::idle};
-  std::uint32_t recovered_ = process_;   // the process that last put the members below in order
-  std::atomic<std::size_t> returned_{0}; // written by the polling thread
-  CallbackStreams streams_;
+  alignas(cache_line) PollTurns turns_{process_};
+  std::atomic<std::uint32_t> returned_{0}; // the number of callbacks that have returned
+
+  // Only for the poll that has the lists:
+  alignas(cache_line) CallbackStreams streams_;
+  std::size_t first_bucket_ = 0;       // of the next sweep
+  std::uint64_t visits_ = 0;           // the number of times that a poll has taken the lists
+  std::uint32_t recovered_ = process_; // the process that last put the lists in order
 };
 
 } // namespace cuevent

@@ -16,6 +16,8 @@ const builds::Number layout[] = {
     SIZE(StreamCapture),
     SIZE(CompletionQueue),
     SIZE(CompletionQueue::Completion),
+    SIZE(CompletionQueue::Lane),
+    SIZE(PollLimit),
     SIZE(Context),
     SIZE(ContextGuard),
     SIZE(Driver),

@@ -243,6 +243,11 @@ void completions(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, queue.try_when_complete(context, nullptr, callback));
   while (called == 0)
     queue.poll();
+  CompletionQueue::Lane lane;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, lane.try_when_complete(callback));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_lane(lane, Context(), nullptr));
+  EXPECT(CUDA_SUCCESS, queue.try_lane(lane, context, nullptr));
+  EXPECT(CUDA_SUCCESS, queue.try_lane(lane, stream));
   EXPECT_TRUE(called == 1 && queue.poll() == 0 && queue.pending() == 1);
   sim::release(stream);
   while (queue.pending() != 0)

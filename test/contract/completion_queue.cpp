@@ -25,6 +25,8 @@ using cuevent::CaptureMode;
 using cuevent::CompletionQueue;
 using cuevent::Context;
 using cuevent::ContextGuard;
+using cuevent::Deadline;
+using cuevent::PollLimit;
 using cuevent::StreamCapture;
 using test::call;
 using test::Fixture;
@@ -114,6 +116,23 @@ TEST_CASE_METHOD(QueueFixture, "callbacks run in stream order once their work is
   CHECK(drain(queue));
   CHECK(results == Results(10, CUDA_SUCCESS));
   CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a limited poll leaves the rest to later polls") {
+  const Stream first(context), second(context);
+  CompletionQueue queue(context);
+  for (int i = 0; i < 3; ++i)
+    for (CUstream each : {CUstream(first), CUstream(second)})
+      queue.when_complete(each, note());
+  CHECK(queue.poll(PollLimit{6, Deadline(now() - 1ms)}) == 0);
+  const auto deadline = std::chrono::steady_clock::now() + 1min;
+  std::size_t ran = 0;
+  while (ran < 6 && std::chrono::steady_clock::now() < deadline) {
+    const std::size_t count = queue.poll(PollLimit{2, Deadline(now() + 1h)});
+    CHECK(count <= 2);
+    ran += count;
+  }
+  CHECK(results == Results(6, CUDA_SUCCESS));
 }
 
 TEST_CASE_METHOD(QueueFixture, "a callback for a stream without work runs at once") {
@@ -209,6 +228,93 @@ TEST_CASE_METHOD(QueueFixture, "the callbacks of a destroyed stream run and dela
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
+TEST_CASE_METHOD(QueueFixture, "callbacks of lanes run in stream order, also with other submissions") {
+  const Stream held(context), free(context);
+  const Words words(context, 1);
+  std::vector<std::uint32_t> order;
+  CompletionQueue queue(context);
+  const CompletionQueue::Lane lane = queue.lane(held), other = queue.lane(free);
+  {
+    Gate gate(held);
+    for (std::uint32_t i = 1; i <= 10; ++i) {
+      REQUIRE(words.write(0, held, i) == CUDA_SUCCESS);
+      const auto look = [&, i](CUresult result) {
+        results.push_back(result);
+        if (words.read(0) >= i) order.push_back(i);
+      };
+      if (i % 2 == 0)
+        lane.when_complete(look);
+      else
+        queue.when_complete(held, look);
+    }
+    bool ran = false;
+    other.when_complete([&](CUresult result) { ran = result == CUDA_SUCCESS; });
+    const auto deadline = std::chrono::steady_clock::now() + 1min;
+    while (!ran && std::chrono::steady_clock::now() < deadline)
+      queue.poll();
+    CHECK(ran);
+    CHECK(results.empty());
+  }
+  CHECK(drain(queue));
+  CHECK(results == Results(10, CUDA_SUCCESS));
+  CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a lane refuses a capturing stream and a stream of another context") {
+  const Stream stream(context);
+  CompletionQueue queue(context);
+  const CompletionQueue::Lane lane = queue.lane(stream);
+  {
+    StreamCapture capture(context, stream);
+    CHECK_THROWS_AS(lane.when_complete(note()), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(queue.lane(stream), cuevent::StreamCaptureUnsupported);
+    capture.end();
+  }
+  const Context other = Context::create(0, driver);
+  const Stream foreign(other);
+  CHECK_THROWS_AS(queue.lane(foreign).when_complete(note()), cuevent::ContextMismatch);
+  CHECK(queue.pending() == 0);
+  lane.when_complete(note());
+  CHECK(drain(queue));
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a lane of a default stream works with any context current, on any thread") {
+  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  const Context other = Context::create(0, driver);
+  CompletionQueue queue(context);
+  const ContextGuard guard(other);
+  const CompletionQueue::Lane lane = queue.lane(context, stream);
+  lane.when_complete(note());
+  std::thread([&] { lane.when_complete(note()); }).join();
+  CHECK(drain(queue));
+  CHECK(results == Results(2, CUDA_SUCCESS));
+}
+
+TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if another thread polls") {
+  const Stream slow(context), quick(context);
+  CompletionQueue queue(context);
+  Results of_quick;
+  std::size_t before = 1;
+  queue.when_complete(slow, [&](CUresult result) {
+    if (result != CUDA_SUCCESS) return;
+    std::thread([&] {
+      for (int left = 10'000; left > 0 && queue.pending() > 2; --left)
+        queue.poll();
+    }).join();
+    before = results.size();
+  });
+  queue.when_complete(slow, note());
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(quick, [&](CUresult result) { of_quick.push_back(result); });
+  while (before == 1 && queue.pending() > 0 && queue.poll(PollLimit{1}) <= 1) {
+  }
+  CHECK(before == 0);
+  CHECK(drain(queue));
+  CHECK(of_quick == Results(3, CUDA_SUCCESS));
+  CHECK(results == Results{CUDA_SUCCESS});
+}
+
 TEST_CASE_METHOD(QueueFixture, "the destructor of a queue distinguishes completed work from pending work") {
   const Stream held(context), free(context);
   Gate gate(held);
@@ -267,8 +373,8 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine moves from stream to stream as their
 }
 
 TEST_CASE_METHOD(QueueFixture,
-                 "eight threads submit and poll, and no callback runs before its work is done") {
-  constexpr std::size_t submitters = 6, pollers = 2, each = 500;
+                 "sixteen threads submit and poll, and no callback runs before its work is done") {
+  constexpr std::size_t submitters = 8, pollers = 8, each = 300;
   std::array<std::optional<Stream>, submitters> streams;
   for (auto& stream : streams)
     stream.emplace(context);

@@ -19,7 +19,7 @@ constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_
 /// As in the library. A test that breaks the stack changes one member.
 struct Protocol {
   bool counts_changes = true;
-  std::memory_order pop_load = acquire, pop = acq_rel, pop_again = acquire, give_back = acq_rel;
+  std::memory_order take_load = acquire, take = acq_rel, take_again = acquire, give_back = acq_rel;
 };
 
 /// One thread takes both nodes and gives one back, while another thread takes a node.
@@ -27,13 +27,13 @@ struct Nodes {
   Execution& execution;
   const Protocol protocol;
   Atomic free{execution, "free_", 1};
-  std::deque<Atomic> next_free;
+  std::deque<Atomic> below;
   std::deque<Plain> content;
 
   Nodes(Execution& its, const Protocol& used) : execution(its), protocol(used) {
-    next_free.emplace_back(its, "no node", 0);
-    next_free.emplace_back(its, "next_free of node 1", 2);
-    next_free.emplace_back(its, "next_free of node 2", 0);
+    below.emplace_back(its, "no node", 0);
+    below.emplace_back(its, "below of node 1", 2);
+    below.emplace_back(its, "below of node 2", 0);
     content.emplace_back(its, "no content", 0);
     content.emplace_back(its, "node 1", 0);
     content.emplace_back(its, "node 2", 0);
@@ -46,33 +46,33 @@ struct Nodes {
     const std::int64_t count = protocol.counts_changes ? (head >> 8) + 1 : 0;
     return count << 8 | static_cast<std::int64_t>(index);
   }
-  Task<std::size_t> pop() {
-    std::int64_t head = co_await free.load(protocol.pop_load);
+  Task<std::size_t> take() {
+    std::int64_t head = co_await free.load(protocol.take_load);
     while (index_of(head) != 0) {
       const std::size_t node = index_of(head);
-      const std::int64_t next = co_await next_free[node].load(relaxed);
+      const std::int64_t next = co_await below[node].load(relaxed);
       const std::int64_t after = changed(head, static_cast<std::size_t>(next));
-      const bool popped = co_await free.compare_exchange(head, after, protocol.pop, protocol.pop_again);
-      if (popped) co_return node;
+      const bool taken = co_await free.compare_exchange(head, after, protocol.take, protocol.take_again);
+      if (taken) co_return node;
     }
     co_return 0;
   }
   Task<> give_back(std::size_t node) {
     std::int64_t head = co_await free.load(relaxed);
     for (bool done = false; !done;) {
-      co_await next_free[node].store(static_cast<std::int64_t>(index_of(head)), relaxed);
+      co_await below[node].store(static_cast<std::int64_t>(index_of(head)), relaxed);
       done = co_await free.compare_exchange(head, changed(head, node), protocol.give_back, relaxed);
     }
   }
 
   Task<> takes_one() {
-    const std::size_t node = co_await pop();
+    const std::size_t node = co_await take();
     if (node != 0) content[node].write(1);
     if (node != 0) co_await give_back(node);
   }
   Task<> takes_two() {
-    const std::size_t first = co_await pop();
-    const std::size_t second = co_await pop();
+    const std::size_t first = co_await take();
+    const std::size_t second = co_await take();
     if (first != 0) content[first].write(2);
     if (first != 0) co_await give_back(first);
     if (second != 0) content[second].write(2); // still its own
@@ -80,7 +80,7 @@ struct Nodes {
   }
   void finish() {
     const std::size_t first = index_of(free.last());
-    execution.check(first != 0 && index_of(next_free[first].last()) != 0, "a node is lost");
+    execution.check(first != 0 && index_of(below[first].last()) != 0, "a node is lost");
   }
 };
 
@@ -96,7 +96,7 @@ TEST_CASE("a node of the queue has one owner at a time, and none is lost", "[mod
 
 TEST_CASE("the checker finds each weakness of the stack of nodes", "[models]") {
   CHECK_THAT(violation_with({.counts_changes = false}), StartsWith("a node is lost"));
-  CHECK_THAT(violation_with({.pop_load = relaxed}), StartsWith("a node is lost"));
-  CHECK_THAT(violation_with({.pop_again = relaxed}), StartsWith("a node is lost"));
+  CHECK_THAT(violation_with({.take_load = relaxed}), StartsWith("a node is lost"));
+  CHECK_THAT(violation_with({.take_again = relaxed}), StartsWith("a node is lost"));
   CHECK_THAT(violation_with({.give_back = relaxed}), StartsWith("data race on node"));
 }

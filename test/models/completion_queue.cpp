@@ -20,48 +20,76 @@ constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_
 
 /// The memory orders of the library. A test that breaks the protocol changes one member.
 struct Orders {
-  std::memory_order push = release, take_inbox = acquire, start_poll = acquire, end_poll = acq_rel,
-                    end = acq_rel, returned_store = release, returned_load = acquire;
+  std::memory_order push = release, take_inbox = acquire, take = acquire, leave = acq_rel,
+                    begin_callback = release, end_callback = acq_rel, busy = acquire, end = acq_rel,
+                    returned_add = release, returned_load = acquire;
+  bool checks_busy = true;
 };
 
-constexpr std::int64_t idle = 0, polling = 1, ended = 2; // Phase
+/// The word of PollTurns: a poll has the lists, the queue has ended, and a bit for each running callback.
+constexpr std::int64_t lists = 1, ended = 2, first_callback = 4, callbacks = 4 | 8;
+bool last(std::int64_t word) { return (word & (lists | ended | callbacks)) == ended; }
 
 struct Queue {
   Execution& execution;
   const Orders orders;
+  const std::int64_t streams; // 1: both nodes are of one stream
 
   Memory state{execution, "State"};
-  Atomic inbox{execution, "inbox_", 0, &state}, submitted{execution, "submitted_", 0, &state},
-      phase{execution, "phase_", idle, &state}, returned{execution, "returned_", 0, &state};
-  /// Nodes 1 and 2. A callback runs at the second query of its event.
+  Atomic inbox{execution, "inbox_", 0, &state}, turns{execution, "turns_", 0, &state},
+      returned{execution, "returned_", 0, &state};
+  /// Nodes 1 and 2. A callback runs at this query of its event.
+  std::int64_t complete_at = 2;
   struct Node {
-    Plain next, callback, queries;
+    Plain callback, queries, next;
+    Atomic below;
   };
   std::vector<Node> nodes;
   Node& node_of(std::int64_t number) { return nodes[static_cast<std::size_t>(number)]; }
-  /// streams_: the nodes of one stream, oldest first.
-  Plain oldest{execution, "streams_[0]", 0, &state}, second{execution, "streams_[1]", 0, &state};
-  std::vector<std::int64_t> ran;
+  /// Each stream: its list, oldest node first; and what only its callbacks use.
+  struct Stream {
+    Plain oldest, used;
+  };
+  std::vector<Stream> all_streams;
+  std::int64_t stream_of(std::int64_t node) const { return streams == 1 ? 0 : node - 1; }
+  Stream& at(std::int64_t stream) { return all_streams[static_cast<std::size_t>(stream)]; }
+  std::vector<Plain> streams_; // of the running callbacks
+  /// Not seen by the threads: the nodes in order of submission, and in the order in which they ran.
+  std::vector<std::int64_t> submitted, ran;
 
-  Queue(Execution& its, const Orders& used) : execution(its), orders(used) {
+  Queue(Execution& its, const Orders& used, std::int64_t number_of_streams)
+      : execution(its), orders(used), streams(number_of_streams) {
     for (const std::string node : {"no node", "node 1", "node 2"})
-      nodes.push_back({{its, node + "->next", 0, &state},
-                       {its, node + "->callback", 0, &state},
-                       {its, node + "->queries", 0, &state}});
+      nodes.push_back({{its, node + "->callback", 0, &state},
+                       {its, node + "->queries", 0, &state},
+                       {its, node + "->next", 0, &state},
+                       {its, node + "->below", 0, &state}});
+    for (const std::string stream : {"0", "1"}) {
+      all_streams.push_back(
+          {{its, "oldest of stream " + stream, 0, &state}, {its, "use of stream " + stream, 0}});
+      streams_.push_back({its, "streams_[" + stream + "]", 0, &state});
+    }
+  }
+
+  /// The inbox: the number of submissions so far, and the newest node.
+  static std::int64_t index_of(std::int64_t word) { return word & 0xff; }
+  static std::int64_t count_of(std::int64_t word) { return word >> 8; }
+  static std::int64_t changed(std::int64_t word, std::int64_t node) {
+    return (count_of(word) + 1) << 8 | node;
   }
 
   Task<> push(std::int64_t node) {
     node_of(node).callback.write(node);
-    co_await submitted.fetch_add(1, relaxed);
-    std::int64_t next = co_await inbox.load(relaxed);
+    std::int64_t newest = co_await inbox.load(relaxed);
     for (bool pushed = false; !pushed;) {
-      node_of(node).next.write(next);
-      pushed = co_await inbox.compare_exchange(next, node, orders.push, relaxed);
+      co_await node_of(node).below.store(index_of(newest), relaxed);
+      pushed = co_await inbox.compare_exchange(newest, changed(newest, node), orders.push, relaxed);
     }
+    submitted.push_back(node);
   }
   Task<std::int64_t> pending() {
     const std::int64_t before = co_await returned.load(orders.returned_load);
-    const std::int64_t count = co_await submitted.load(acquire) - before;
+    const std::int64_t count = count_of(co_await inbox.load(acquire)) - before;
     execution.check(count >= 0, "more callbacks have returned than were submitted");
     co_return count;
   }
@@ -69,61 +97,116 @@ struct Queue {
   Task<> poll() {
     const std::int64_t count = co_await pending();
     if (count == 0) co_return;
-    std::int64_t now = idle;
-    const bool starts = co_await phase.compare_exchange(now, polling, orders.start_poll, acquire);
-    if (!starts) co_return; // `now` is polling or ended
-    co_await sweep();
-    now = polling;
-    const bool idle_again = co_await phase.compare_exchange(now, idle, orders.end_poll, acquire);
-    if (!idle_again) co_await finish_queue();
+    const bool has_lists = co_await take();
+    if (!has_lists) co_return;
+    const bool still_has_lists = co_await sweep();
+    if (!still_has_lists) co_return;
+    const std::int64_t before = co_await turns.fetch_add(-lists, orders.leave);
+    if (last(before - lists)) co_await finish_queue();
   }
   Task<> end() {
-    const std::int64_t before = co_await phase.exchange(ended, orders.end);
-    if (before != polling) co_await finish_queue();
+    const std::int64_t before = co_await turns.fetch_or(ended, orders.end);
+    if (last(before | ended)) co_await finish_queue();
   }
 
-  Task<> sweep() {
-    co_await take_inbox();
-    while (oldest.read() != 0) {
-      Plain& queries = node_of(oldest.read()).queries;
-      queries.write(queries.read() + 1);
-      if (queries.read() < 2) co_return;
-      co_await run(pop());
+  Task<bool> take() {
+    std::int64_t now = co_await turns.load(relaxed);
+    for (bool taken = false; !taken;) {
+      if ((now & (lists | ended)) != 0) co_return false;
+      taken = co_await turns.compare_exchange(now, now | lists, orders.take, relaxed);
     }
+    co_return true;
+  }
+  Task<std::int64_t> begin_callback(std::int64_t stream) {
+    const std::int64_t now = co_await turns.load(relaxed);
+    const std::int64_t callback = (now & first_callback) == 0 ? first_callback : 2 * first_callback;
+    streams_[callback == first_callback ? 0 : 1].write(stream);
+    co_await turns.fetch_add(callback - lists, orders.begin_callback);
+    co_return callback;
+  }
+  /// Returns the word after it.
+  Task<std::int64_t> end_callback(std::int64_t callback) {
+    std::int64_t now = co_await turns.load(relaxed), after = 0;
+    for (bool done = false; !done;) {
+      after = now & ~callback;
+      if ((after & (lists | ended)) == 0)
+        after |= lists;
+      else
+        after |= 0x100; // says that the lists are another poll's; not part of the word
+      done = co_await turns.compare_exchange(now, after & 0xff, orders.end_callback, relaxed);
+    }
+    co_return after;
+  }
+  Task<bool> busy(std::int64_t stream) {
+    const std::int64_t now = co_await turns.load(orders.busy);
+    bool found = false;
+    if ((now & first_callback) != 0) found = streams_[0].read() == stream;
+    if ((now & 2 * first_callback) != 0) found = found || streams_[1].read() == stream;
+    co_return found&& orders.checks_busy;
+  }
+
+  Task<bool> sweep() {
+    co_await take_inbox();
+    for (std::int64_t stream = 0; stream < streams; ++stream) {
+      while (at(stream).oldest.read() != 0) {
+        const bool is_busy = co_await busy(stream);
+        if (is_busy) break;
+        Plain& queries = node_of(at(stream).oldest.read()).queries;
+        queries.write(queries.read() + 1);
+        if (queries.read() < complete_at) break;
+        const bool still_has_lists = co_await run(pop(stream));
+        if (!still_has_lists) co_return false;
+      }
+    }
+    co_return true;
   }
   Task<> take_inbox() {
-    std::int64_t node = co_await inbox.exchange(0, orders.take_inbox);
+    const std::int64_t word = co_await inbox.fetch_and(~std::int64_t{0xff}, orders.take_inbox);
     std::vector<std::int64_t> newest_first;
-    for (; node != 0; node = node_of(node).next.read())
+    for (std::int64_t node = index_of(word); node != 0;) {
       newest_first.push_back(node);
+      node = co_await node_of(node).below.load(relaxed);
+    }
     for (; !newest_first.empty(); newest_first.pop_back())
-      (oldest.read() == 0 ? oldest : second).write(newest_first.back());
+      append(newest_first.back());
   }
-  std::int64_t pop() {
-    const std::int64_t node = oldest.read();
-    oldest.write(second.read());
-    second.write(0);
+  void append(std::int64_t node) {
+    Plain& oldest = at(stream_of(node)).oldest;
+    (oldest.read() == 0 ? oldest : node_of(oldest.read()).next).write(node);
+  }
+  std::int64_t pop(std::int64_t stream) {
+    const std::int64_t node = at(stream).oldest.read();
+    at(stream).oldest.write(node_of(node).next.read());
     return node;
   }
-  Task<> run(std::int64_t node) {
+  Task<bool> run(std::int64_t node) {
+    const std::int64_t callback = co_await begin_callback(stream_of(node));
+    co_await call(node);
+    const std::int64_t after = co_await end_callback(callback);
+    if (last(after & 0xff)) co_await finish_queue();
+    co_return (after & 0x100) == 0;
+  }
+  Task<> call(std::int64_t node) {
     execution.check(node_of(node).callback.read() == node, "a callback runs twice, or before its submission");
     node_of(node).callback.write(0);
+    at(stream_of(node)).used.write(node);
     ran.push_back(node);
     co_await called(node);
-    const std::int64_t before = co_await returned.load(relaxed);
-    co_await returned.store(before + 1, orders.returned_store);
+    co_await returned.fetch_add(1, orders.returned_add);
   }
   virtual Task<> called(std::int64_t) { co_return; }
   /// finish() in the library.
   Task<> finish_queue() {
-    co_await sweep();
-    while (oldest.read() != 0)
-      co_await run(pop());
+    co_await take_inbox();
+    for (std::int64_t stream = 0; stream < streams; ++stream)
+      while (at(stream).oldest.read() != 0)
+        co_await call(pop(stream));
     state.end();
   }
 
   void finish() {
     execution.check(ran.size() == 2 && ran[0] + ran[1] == 3, "a callback has not run once");
+    execution.check(streams == 2 || ran == submitted, "callbacks of a stream have not run in order");
     execution.check(state.ended(), "nobody has deleted the state");
   }
   Queue(const Queue&) = delete;
@@ -134,7 +217,7 @@ struct Queue {
 struct SubmitAndPoll : Queue {
   Atomic done{execution, "done", 0};
 
-  SubmitAndPoll(Execution& its, const Orders& used) : Queue(its, used) {
+  SubmitAndPoll(Execution& its, const Orders& used, std::int64_t of_streams) : Queue(its, used, of_streams) {
     its.spawn("submits 1", submit(1));
     its.spawn("submits 2", submit(2));
     its.spawn("polls", polls());
@@ -155,33 +238,64 @@ struct SubmitAndPoll : Queue {
   }
 };
 
-/// The callback tells another thread to end the queue, while the poll is still running.
-struct EndDuringPoll : Queue {
-  Atomic told{execution, "told", 0};
+/// The work of both nodes is complete, and two threads poll. A third one ends the queue.
+struct ParallelPolls : Queue {
+  Atomic done{execution, "done", 0};
 
-  EndDuringPoll(Execution& its, const Orders& used) : Queue(its, used) {
-    its.spawn("submits 1 and polls", polls());
+  ParallelPolls(Execution& its, const Orders& used, std::int64_t of_streams) : Queue(its, used, of_streams) {
+    complete_at = 1;
+    its.spawn("submits and polls", submits_and_polls());
+    its.spawn("polls", polls());
+    its.spawn("ends", ends());
+  }
+  Task<> submits_and_polls() {
+    co_await push(1);
+    co_await push(2);
+    co_await polls();
+  }
+  Task<> polls() {
+    co_await poll();
+    co_await done.fetch_add(1, release);
+  }
+  Task<> ends() {
+    co_await done.await(acquire, [](std::int64_t value) { return value == 2; });
+    co_await end();
+  }
+};
+
+/// Two callbacks of different streams run at the same time, in two polls. Meanwhile a third thread ends the
+/// queue.
+struct EndDuringPolls : Queue {
+  Atomic first_runs{execution, "first runs", 0}, second_runs{execution, "second runs", 0};
+
+  EndDuringPolls(Execution& its, const Orders& used) : Queue(its, used, 2) {
+    its.spawn("submits and polls", polls());
+    its.spawn("polls", polls_too());
     its.spawn("ends", ends());
   }
   Task<> polls() {
     co_await push(1);
+    co_await push(2);
     for (int i = 0; i < 2; ++i)
-      co_await poll(); // the second one calls the callback
+      co_await poll(); // the second one calls the first callback
   }
-  Task<> called(std::int64_t) override { co_await told.store(1, release); }
+  Task<> polls_too() {
+    co_await first_runs.await(acquire, [](std::int64_t value) { return value == 1; });
+    co_await poll(); // calls the second callback
+  }
+  Task<> called(std::int64_t node) override {
+    co_await (node == 1 ? first_runs : second_runs).store(1, release);
+    if (node == 1) co_await second_runs.await(acquire, [](std::int64_t value) { return value == 1; });
+  }
   Task<> ends() {
-    co_await told.await(acquire, [](std::int64_t value) { return value == 1; });
+    co_await second_runs.await(acquire, [](std::int64_t value) { return value == 1; });
     co_await end();
-  }
-  void finish() {
-    execution.check(ran == std::vector<std::int64_t>{1}, "the callback has not run once");
-    execution.check(state.ended(), "nobody has deleted the state");
   }
 };
 
 /// Counts what is pending while callbacks run.
 struct PendingDuringPoll : Queue {
-  PendingDuringPoll(Execution& its, const Orders& used) : Queue(its, used) {
+  PendingDuringPoll(Execution& its, const Orders& used) : Queue(its, used, 1) {
     its.spawn("submits", push(1));
     its.spawn("polls", polls());
     its.spawn("counts", counts());
@@ -194,37 +308,54 @@ struct PendingDuringPoll : Queue {
   void finish() const {}
 };
 
-template <class Program>
-std::string violation_with(const Orders& orders) {
-  return explore<Program>(orders).violation;
+template <class Program, class... Options>
+std::string violation_with(const Orders& orders, const Options&... options) {
+  return explore<Program>(orders, options...).violation;
 }
 
 } // namespace
 
-TEST_CASE("each submitted callback runs once, whichever thread polls", "[models]") {
-  const Result result = explore<SubmitAndPoll>(Orders{});
-  CHECK(result.violation == "");
-  CHECK(result.states > 40'000);
+TEST_CASE("each submitted callback runs once and in stream order, whichever threads poll", "[models]") {
+  for (const std::int64_t streams : {1, 2}) {
+    const Result submitting = explore<SubmitAndPoll>(Orders{}, streams);
+    CHECK(submitting.violation == "");
+    CHECK(submitting.states > 15'000);
+    const Result parallel = explore<ParallelPolls>(Orders{}, streams);
+    CHECK(parallel.violation == "");
+    CHECK(parallel.states > 1'000);
+  }
 }
 
-TEST_CASE("a queue that ends during a poll is deleted once, by the thread that comes last", "[models]") {
-  CHECK(violation_with<EndDuringPoll>({}) == "");
+TEST_CASE("a queue that ends during polls is deleted once, by the thread that comes last", "[models]") {
+  const Result result = explore<EndDuringPolls>(Orders{});
+  CHECK(result.violation == "");
+  CHECK(result.states > 300);
 }
 
 TEST_CASE("the number of pending callbacks is never negative", "[models]") {
   CHECK(violation_with<PendingDuringPoll>({}) == "");
 }
 
-TEST_CASE("the checker finds each weak memory order of the queue", "[models]") {
-  const std::string handed_over = "data race on node 2->next", sorted = "data race on streams_[0]",
-                    deleted = "data race on State", negative = "more callbacks have returned";
-  CHECK_THAT(violation_with<SubmitAndPoll>({.push = relaxed}), StartsWith(handed_over));
-  CHECK_THAT(violation_with<SubmitAndPoll>({.take_inbox = relaxed}), StartsWith(handed_over));
-  CHECK_THAT(violation_with<SubmitAndPoll>({.start_poll = relaxed}), StartsWith(sorted));
-  CHECK_THAT(violation_with<SubmitAndPoll>({.end_poll = relaxed}), StartsWith(sorted));
-  CHECK_THAT(violation_with<EndDuringPoll>({.end_poll = acquire}), StartsWith(deleted));
-  CHECK_THAT(violation_with<EndDuringPoll>({.end = acquire}), StartsWith(deleted));
-  CHECK_THAT(violation_with<EndDuringPoll>({.end = release}), StartsWith(deleted));
-  CHECK_THAT(violation_with<PendingDuringPoll>({.returned_store = relaxed}), StartsWith(negative));
+TEST_CASE("the checker finds each weakness of the queue", "[models]") {
+  const std::int64_t one = 1, two = 2;
+  const std::string lost = "a callback has not run once", sorted = "data race on oldest of stream",
+                    together = "data race on use of stream 0", deleted = "data race on State",
+                    negative = "more callbacks have returned";
+  CHECK_THAT(violation_with<SubmitAndPoll>({.push = relaxed}, one), StartsWith(lost));
+  CHECK_THAT(violation_with<SubmitAndPoll>({.take_inbox = relaxed}, one), StartsWith(lost));
+  CHECK_THAT(violation_with<SubmitAndPoll>({.take = relaxed}, one), StartsWith(sorted));
+  CHECK_THAT(violation_with<SubmitAndPoll>({.leave = relaxed}, one), StartsWith(sorted));
+  CHECK_THAT(violation_with<ParallelPolls>({.begin_callback = relaxed}, two), StartsWith(sorted));
+  CHECK_THAT(violation_with<ParallelPolls>({.end_callback = acquire}, one), StartsWith(together));
+  CHECK_THAT(violation_with<ParallelPolls>({.end_callback = release}, one), StartsWith(sorted));
+  CHECK_THAT(violation_with<ParallelPolls>({.busy = relaxed}, one), StartsWith(together));
+  CHECK_THAT(violation_with<ParallelPolls>({.checks_busy = false}, one), StartsWith(together));
+  CHECK_THAT(violation_with<EndDuringPolls>({.leave = acquire}), StartsWith(deleted));
+  CHECK_THAT(violation_with<EndDuringPolls>({.leave = release}), StartsWith(deleted));
+  CHECK_THAT(violation_with<EndDuringPolls>({.end_callback = acquire}), StartsWith(deleted));
+  CHECK_THAT(violation_with<EndDuringPolls>({.end_callback = release}), StartsWith(deleted));
+  CHECK_THAT(violation_with<EndDuringPolls>({.end = acquire}), StartsWith(deleted));
+  CHECK_THAT(violation_with<EndDuringPolls>({.end = release}), StartsWith(deleted));
+  CHECK_THAT(violation_with<PendingDuringPoll>({.returned_add = relaxed}), StartsWith(negative));
   CHECK_THAT(violation_with<PendingDuringPoll>({.returned_load = relaxed}), StartsWith(negative));
 }

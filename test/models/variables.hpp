@@ -84,6 +84,12 @@ public:
   Operation fetch_add(std::int64_t by, std::memory_order order) {
     return update(order, [by](std::int64_t old) { return old + by; });
   }
+  Operation fetch_or(std::int64_t bits, std::memory_order order) {
+    return update(order, [bits](std::int64_t old) { return old | bits; });
+  }
+  Operation fetch_and(std::int64_t bits, std::memory_order order) {
+    return update(order, [bits](std::int64_t old) { return old & bits; });
+  }
   CompareExchange compare_exchange(std::int64_t& expected, std::int64_t desired, std::memory_order success,
                                    std::memory_order failure) {
     const Operation operation = update(success, [from = expected, desired](std::int64_t old) {

@@ -138,8 +138,10 @@ CUresult act(cuStreamGetCtx_v9020_tag, CUstream, CUcontext* context) {
 }
 CUresult act(cuStreamGetId_v12000_tag, CUstream stream, unsigned long long* id) {
   // The per-thread stream is a different stream on each thread.
-  *id = stream == CU_STREAM_PER_THREAD ? reinterpret_cast<std::uintptr_t>(&here)
-                                       : reinterpret_cast<std::uintptr_t>(stream) + here.reused_streams;
+  constexpr std::uintptr_t offset = 64; // no id is 0
+  *id = stream == CU_STREAM_PER_THREAD
+            ? reinterpret_cast<std::uintptr_t>(&here)
+            : reinterpret_cast<std::uintptr_t>(stream) + here.reused_streams + offset;
   return CUDA_SUCCESS;
 }
 CUresult act(cuStreamCreate_v2000_tag, CUstream* stream, unsigned) {

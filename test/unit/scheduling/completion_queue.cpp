@@ -104,6 +104,109 @@ TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a pol
   CHECK(recording.calls().empty());
 }
 
+TEST_CASE_METHOD(QueueFixture, "a submission to a lane makes two driver calls", "[queue][lane]") {
+  const CompletionQueue::Lane lane = queue.lane(stream);
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId"});
+  CHECK(lane);
+  CHECK(lane.stream() == stream);
+  lane.when_complete(note()); // creates the event
+  queue.poll();
+  recording.calls();
+  lane.when_complete(note());
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuEventRecord"});
+  CHECK(queue.pending() == 1);
+  const CompletionQueue moved = std::move(queue);
+  CHECK(lane.try_when_complete(note()) == CUDA_SUCCESS);
+  CHECK(moved.pending() == 2);
+  queue = CompletionQueue(context);
+  CHECK(results == Results(1, CUDA_SUCCESS)); // `moved` still has the others
+}
+
+TEST_CASE_METHOD(QueueFixture, "callbacks of a lane and of its stream run in one order", "[queue][lane]") {
+  std::vector<int> order;
+  CompletionQueue::Lane lane, copy;
+  REQUIRE(queue.try_lane(lane, stream) == CUDA_SUCCESS);
+  copy = lane;
+  for (int i = 0; i < 30; ++i) {
+    const auto note_order = [&order, i](CUresult) { order.push_back(i); };
+    if (i % 3 == 0) queue.when_complete(stream, note_order);
+    if (i % 3 == 1) lane.when_complete(note_order);
+    if (i % 3 == 2) copy.when_complete(note_order);
+  }
+  all_pending();
+  CHECK(queue.poll() == 0);
+  CHECK(queries() == 1); // it is one stream
+  all_complete();
+  CHECK(queue.poll() == 30);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST_CASE_METHOD(QueueFixture, "a lane for a default stream means the one of the queue's context",
+                 "[queue][lane]") {
+  queue.reserve(1);
+  CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  recording.context_stack().push_back(context_handle(2));
+  recording.calls();
+  const CompletionQueue::Lane lane = queue.lane(context, any);
+  lane.when_complete(note());
+  std::size_t in_context = 0;
+  for (const Call& call : recording.calls_with_contexts())
+    if (call.name == "cuStreamIsCapturing" || call.name == "cuStreamGetId" || call.name == "cuEventRecord")
+      in_context += call.current == context_handle(1) ? 1 : 100;
+  // CU_STREAM_PER_THREAD is another stream on each thread, so its id is queried again.
+  CHECK(in_context == (any == CU_STREAM_PER_THREAD ? 5 : 4));
+  CHECK(recording.context_stack() == std::vector{context_handle(2)});
+  recording.context_stack().clear();
+  queue.poll();
+  CHECK(results == Results{CUDA_SUCCESS});
+  const Context other = Context::borrow(context_handle(2), driver);
+  CHECK_THROWS_AS(queue.lane(other, any), ContextMismatch);
+  CompletionQueue::Lane out;
+  CHECK(queue.try_lane(out, other, any) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(queue.try_lane(out, Context(), any) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_FALSE(out);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a lane whose stream handle names a new stream mixes up no results",
+                 "[queue][lane]") {
+  const CompletionQueue::Lane lane = queue.lane(stream);
+  lane.when_complete(note());
+  recording.reuse_streams(); // the stream is destroyed, and its handle comes back
+  lane.when_complete(note());
+  queue.when_complete(stream, note());
+  recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE); // for the first callback of a stream
+  CHECK(queue.poll() == 3);
+  std::sort(results.begin(), results.end());
+  CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a lane refuses what its queue refuses", "[queue][lane][capture]") {
+  const CompletionQueue::Lane empty;
+  CHECK_FALSE(empty);
+  CHECK(empty.stream() == nullptr);
+  CHECK(empty.try_when_complete(note()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(empty.when_complete(note()), InvalidHandle);
+  CompletionQueue none;
+  CHECK_THROWS_AS(none.lane(stream), InvalidHandle);
+  CompletionQueue::Lane lane = queue.lane(stream);
+  CHECK(none.try_lane(lane, stream) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(lane); // unchanged
+  recording.calls();
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK_THROWS_AS(lane.when_complete(note()), StreamCaptureUnsupported);
+  CHECK_THROWS_AS(queue.lane(stream), StreamCaptureUnsupported);
+  CHECK(queue.try_lane(lane, stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK(recording.calls() == Names(3, "cuStreamIsCapturing"));
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  CHECK(lane.try_when_complete(note()) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  CHECK_THROWS_AS(queue.lane(stream), StreamCaptureInvalidated);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  recording.stream_context(context_handle(2));
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(lane.when_complete(note()), ContextMismatch);
+  CHECK(queue.pending() == 0);
+}
+
 TEST_CASE_METHOD(QueueFixture, "callbacks of a stream run in the order of submission", "[queue]") {
   std::vector<int> order[3];
   all_pending();
@@ -217,12 +320,181 @@ TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and a poll inside a 
   CHECK(RecordingDriver::live_events() == events_before + 1); // the same event each time
 }
 
-TEST_CASE_METHOD(QueueFixture, "a concurrent poll returns at once", "[queue][threads]") {
-  std::size_t second = 1;
-  queue.when_complete(stream, [&](CUresult) { std::thread([&] { second = queue.poll(); }).join(); });
+TEST_CASE_METHOD(QueueFixture, "a poll stops after its number of callbacks", "[queue][limit]") {
+  for (int i = 0; i < 5; ++i)
+    queue.when_complete(stream, note());
+  recording.calls();
+  CHECK(queue.poll(PollLimit{0}) == 0);
+  CHECK(recording.calls().empty());
+  CHECK(queue.poll(PollLimit{2}) == 2);
+  CHECK(queries() == 2);
+  CHECK(queue.poll(PollLimit{2}) == 2);
+  CHECK(queue.poll(PollLimit{2}) == 1);
+  CHECK(queue.poll(PollLimit{2}) == 0);
+  CHECK(results == Results(5, CUDA_SUCCESS));
+}
+
+namespace {
+
+/// A clock that only the test moves.
+long long test_time = 0;
+
+CUresult with_test_clock(const char* name, void** function, int version, cuuint64_t flags,
+                         CUdriverProcAddressQueryResult* status) {
+  const std::string_view asked = name;
+  if (asked == "cueventClockNow")
+    return *function = reinterpret_cast<void*>(+[] { return test_time; }), CUDA_SUCCESS;
+  if (asked == "cueventPause")
+    return *function = reinterpret_cast<void*>(+[](long long time) { test_time += time; }), CUDA_SUCCESS;
+  return RecordingDriver::get_proc_address(name, function, version, flags, status);
+}
+
+} // namespace
+
+TEST_CASE_METHOD(QueueFixture, "a poll stops at its deadline", "[queue][limit]") {
+  using namespace std::chrono_literals;
+  const Context timed = Context::borrow(context_handle(1), Driver(with_test_clock));
+  CompletionQueue on_test_clock(timed);
+  for (int i = 0; i < 6; ++i)
+    on_test_clock.when_complete(stream_handle(std::size_t(i)), [this](CUresult result) {
+      results.push_back(result);
+      test_time += 10;
+    });
+  recording.calls();
+  PollLimit limit;
+  limit.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(test_time));
+  CHECK(on_test_clock.poll(limit) == 0); // it has passed
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline()}) == 0);
+  CHECK(recording.calls().empty());
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline(25ns)}) == 3);
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline(20ns)}) == 2);
+  CHECK(on_test_clock.poll(PollLimit{3, Deadline(std::chrono::hours::max())}) == 1);
+  CHECK(results == Results(6, CUDA_SUCCESS));
+}
+
+TEST_CASE_METHOD(QueueFixture, "no stream starves while polls are limited", "[queue][limit]") {
+  const std::uintptr_t apart = GENERATE(1, 64); // with 64 the queue keeps all streams in one list
+  constexpr std::size_t streams = 5;
+  std::array<int, streams> ran{};
+  struct Again { // always has completed work
+    CompletionQueue& queue;
+    CUstream stream;
+    int& ran;
+    void operator()(CUresult) const {
+      ++ran;
+      static_cast<void>(queue.try_when_complete(stream, *this)); // refused at the end of the queue
+    }
+  };
+  for (std::size_t i = 0; i < streams; ++i)
+    for (int each = 0; each < 3; ++each)
+      queue.when_complete(stream_handle(i * apart), Again{queue, stream_handle(i * apart), ran[i]});
+  for (int i = 0; i < 100; ++i)
+    CHECK(queue.poll(PollLimit{1}) == 1);
+  for (const int each : ran)
+    CHECK(each == 100 / int(streams));
+  queue = CompletionQueue(); // while the callbacks can still count
+}
+
+TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if other threads poll",
+                 "[queue][threads]") {
+  std::size_t ran = 0, pending = 0;
+  Results before, of_others;
+  queue.when_complete(stream, [&](CUresult) {
+    std::thread([&] {
+      ran = queue.poll() + queue.poll();
+      pending = queue.pending();
+    }).join();
+    before = results;
+  });
   queue.when_complete(stream, note());
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream_handle(std::size_t(7 + 64 * i)),
+                        [&](CUresult result) { of_others.push_back(result); });
   CHECK(queue.poll() == 2);
-  CHECK(second == 0);
+  CHECK(ran == 3);
+  CHECK(of_others == Results(3, CUDA_SUCCESS));
+  CHECK(before.empty());
+  CHECK(pending == 2); // the callback that was running, and the one behind it
+  CHECK(results == Results{CUDA_SUCCESS});
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a poll makes no driver call while all pending callbacks run elsewhere",
+                 "[queue][threads]") {
+  Names calls{"none"};
+  queue.when_complete(stream, [&](CUresult) {
+    std::thread([&] {
+      RecordingDriver of_this_thread;
+      queue.poll();
+      calls = of_this_thread.calls();
+    }).join();
+  });
+  CHECK(queue.poll() == 1);
+  CHECK(calls.empty());
+}
+
+TEST_CASE_METHOD(QueueFixture, "a callback that throws while others poll leaves its stream usable",
+                 "[queue][threads]") {
+  HookedErrors hooked;
+  std::size_t ran = 0;
+  queue.when_complete(stream, [&](CUresult) {
+    std::thread([&] { ran = queue.poll(); }).join();
+    throw InvalidValue("cuLaunchKernel");
+  });
+  queue.when_complete(stream, note());
+  queue.when_complete(stream_handle(9), note());
+  CHECK(queue.poll() == 2);
+  CHECK(ran == 1);
+  CHECK(hooked.take() == CUDA_ERROR_INVALID_VALUE);
+  CHECK(results == Results(2, CUDA_SUCCESS));
+}
+
+TEST_CASE_METHOD(QueueFixture, "a queue that ends while two threads run callbacks is finished by the last",
+                 "[queue][threads]") {
+  std::optional<CompletionQueue> mine{context};
+  std::size_t inner = 0;
+  mine->when_complete(stream, [&](CUresult) {
+    std::thread([&] { inner = mine->poll(); }).join(); // runs the callback that ends the queue
+    CHECK(results.empty());
+    all_pending(); // from here on
+  });
+  mine->when_complete(stream, note());
+  mine->when_complete(stream_handle(9), [&](CUresult) { mine.reset(); });
+  mine->when_complete(stream_handle(9), note());
+  CompletionQueue& dying = *mine;
+  CHECK(dying.poll() == 1);
+  CHECK(inner == 1); // it has left the rest to this thread
+  CHECK(results == Results(2, CUDA_ERROR_NOT_READY));
+}
+
+TEST_CASE_METHOD(QueueFixture, "up to 32 callbacks run at the same time, and later ones are not lost",
+                 "[queue][threads]") {
+  constexpr std::size_t most = 32, streams = 40;
+  std::atomic<std::size_t> running{0}, ran{0};
+  std::atomic<bool> go_on{false};
+  for (std::size_t i = 0; i < streams; ++i)
+    queue.when_complete(stream_handle(i), [&](CUresult) {
+      ++running;
+      while (!go_on)
+        std::this_thread::yield();
+      ++ran;
+    });
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < most; ++i)
+    threads.emplace_back([&] {
+      while (queue.poll() == 0)
+        std::this_thread::yield();
+    });
+  while (running < most)
+    std::this_thread::yield();
+  CHECK(queue.poll() == 0);
+  CHECK(queue.pending() == streams);
+  go_on = true;
+  for (std::thread& thread : threads)
+    thread.join();
+  while (queue.pending() != 0)
+    queue.poll();
+  CHECK(ran == streams);
 }
 
 TEST_CASE_METHOD(QueueFixture, "callbacks run in the capture mode of the polling thread", "[queue]") {
@@ -608,7 +880,7 @@ TEST_CASE_METHOD(QueueFixture, "an exception of a coroutine goes to the error ho
 TEST_CASE_METHOD(RecordingFixture,
                  "each callback runs once and in order while threads submit and poll concurrently",
                  "[queue][threads]") {
-  static constexpr std::size_t submitters = 6, pollers = 2, streams = 3, each = 2000;
+  static constexpr std::size_t submitters = 8, pollers = 8, streams = 5, each = 2000;
   CompletionQueue queue(context);
   struct Line { // one submitter's callbacks for one stream; written only in polls
     std::size_t ran = 0;

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// The polls of a CompletionQueue, its end, and its child processes.
+#include "core/relaxed_mode.hpp"
+#include "scheduling/completion_queue_state.hpp"
+#include "scheduling/poll_budget.hpp"
+
+#include <algorithm>
+#include <pthread.h>
+#include <vector>
+
+namespace cuevent {
+
+namespace {
+
+/// Whether a node was submitted after that submission. The numbers may wrap.
+bool follows(const CallbackNode& node, std::uint32_t submission) noexcept {
+  return static_cast<std::int32_t>(node.submission.load(std::memory_order_relaxed) - submission) > 0;
+}
+
+} // namespace
+
+/// A poll of this thread, in a list with the polls that it runs inside of.
+struct CompletionQueue::State::Poll {
+  Poll(State& its, const PollLimit& limit) noexcept
+      : state(its), outer(polls), relaxed(its.context_.driver().table()),
+        budget(limit, its.context_.driver().table()) {
+    polls = this;
+  }
+  Poll(const Poll&) = delete;
+  Poll& operator=(const Poll&) = delete;
+  ~Poll() { polls = outer; }
+
+  State& state;
+  Poll* const outer;
+  /// The lists, a running callback, or nothing. A child of a fork keeps this. A poll that finishes
+  /// the queue needs nothing.
+  PollTurns::Word own = 0;
+  RelaxedMode relaxed;
+  PollBudget budget;
+  CUresult result = CUDA_SUCCESS; // of the last query
+  std::size_t ran = 0;
+  /// The poll runs callbacks up to this number, so it ends even if callbacks submit more.
+  std::uint32_t last_submission = 0;
+  std::uint64_t first_visit = 0; // a node that was found pending in a later visit is not queried again
+};
+
+thread_local constinit CompletionQueue::State::Poll* CompletionQueue::State::polls = nullptr;
+
+std::size_t CompletionQueue::State::poll(const PollLimit& limit) noexcept {
+  const std::size_t left = pending();
+  if (left == 0 || left <= turns_.running(process())) return 0;
+  for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
+    if (&poll->state == this) return 0; // the caller is a callback of this queue
+  Poll poll(*this, limit);
+  if (!turns_.take(process())) return 0;
+  poll.own = PollTurns::lists;
+  visit();
+  if (sweep(poll)) {
+    poll.own = 0;
+    if (turns_.leave()) finish();
+  }
+  return poll.ran;
+}
+
+/// Called by the thread that has just taken the lists.
+void CompletionQueue::State::visit() noexcept {
+  ++visits_;
+  if (recovered_ == process()) [[likely]]
+    return;
+  recover();
+  recovered_ = process();
+}
+
+/// Returns false if the poll has left. The queue may then be gone.
+bool CompletionQueue::State::sweep(Poll& poll) noexcept {
+  poll.last_submission = take_inbox();
+  poll.first_visit = visits_;
+  for (std::size_t left = CallbackStreams::buckets; left-- > 0; ++first_bucket_) {
+    CallbackNode** oldest = &streams_.bucket(first_bucket_);
+    while (*oldest != nullptr) {
+      if (!may_run(**oldest, poll)) {
+        oldest = &(*oldest)->next_stream;
+        continue;
+      }
+      if (poll.budget.spent() || turns_.all_in_use()) {
+        CallbackStreams::move_to_end(*oldest);
+        ++first_bucket_;
+        poll.relaxed.leave();
+        return true;
+      }
+      if (!is_done(**oldest, poll)) {
+        oldest = &(*oldest)->next_stream;
+        continue;
+      }
+      const std::uint64_t visit = visits_;
+      if (!run(CallbackStreams::pop(*oldest), poll)) return false;
+      if (visits_ != visit + 1 && poll.own != 0) // other polls have changed the lists
+        oldest = &streams_.bucket(first_bucket_);
+    }
+  }
+  poll.relaxed.leave();
+  return true;
+}
+
+/// Whether the poll has to query the oldest callback of a stream.
+bool CompletionQueue::State::may_run(const CallbackNode& oldest, const Poll& poll) const noexcept {
+  return oldest.pending_at < poll.first_visit && !turns_.busy(oldest.stream) &&
+         !follows(oldest, poll.last_submission);
+}
+
+bool CompletionQueue::State::is_done(CallbackNode& node, Poll& poll) const noexcept {
+  if (forked()) {
+    poll.result = CUDA_ERROR_NOT_INITIALIZED;
+  } else if (poll.result == CUDA_SUCCESS || !is_sticky(poll.result)) { // sticky errors apply to all
+    poll.result = poll.relaxed.enter();
+    if (poll.result == CUDA_SUCCESS)
+      poll.result = context_.driver().table().cuEventQuery_v2000(node.event);
+  }
+  if (poll.result == CUDA_ERROR_NOT_READY) node.pending_at = visits_;
+  return poll.result != CUDA_ERROR_NOT_READY;
+}
+
+std::uint32_t CompletionQueue::State::take_inbox() noexcept {
+  CallbackNode* oldest = nullptr;
+  const std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_acquire); // empty, with its count
+  for (std::uint32_t newest = index_of(inbox); newest != none;) {
+    CallbackNode& node = nodes_.at(newest);
+    newest = node.below.load(std::memory_order_relaxed);
+    node.next = oldest;
+    oldest = &node;
+  }
+  while (oldest != nullptr) {
+    CallbackNode& node = *oldest;
+    oldest = node.next;
+    node.pending_at = 0;
+    streams_.append(node);
+  }
+  return count_of(inbox);
+}
+
+/// Runs the callback while other polls may have the lists. Returns false if the poll has left.
+bool CompletionQueue::State::run(CallbackNode& node, Poll& poll) noexcept {
+  poll.relaxed.leave();
+  poll.budget.count();
+  ++poll.ran;
+  if (poll.own == 0) { // this thread finishes the queue
+    call(node, poll.result);
+    return true;
+  }
+  poll.own = turns_.begin_callback(node.stream);
+  call(node, poll.result);
+  const PollTurns::After after = turns_.end_callback(poll.own);
+  poll.own = after == PollTurns::After::has_lists ? PollTurns::lists : 0;
+  if (after == PollTurns::After::has_lists) visit();
+  if (after == PollTurns::After::has_to_finish) finish();
+  return after == PollTurns::After::has_lists;
+}
+
+void CompletionQueue::State::call(CallbackNode& node, CUresult result) noexcept {
+  struct Storage {
+    CallbackNodes& nodes;
+    CallbackNode& node;
+  } storage{nodes_, node};
+  node.phase.store(CallbackNode::Phase::free, std::memory_order_relaxed);
+  const auto moved = [](void* by) { // from here on, submissions by the callback can use the node
+    auto& free = *static_cast<Storage*>(by);
+    free.nodes.give_back(free.node);
+  };
+  try {
+    node.run(node.callback, result, moved, &storage);
+  } catch (const DriverError& error) {
+    report_error(error.result(), "CompletionQueue::poll");
+  } catch (...) {
+    report_error(CUDA_ERROR_UNKNOWN, "CompletionQueue::poll");
+  }
+  returned_.fetch_add(1, std::memory_order_release);
+}
+
+/// Only one thread is left.
+void CompletionQueue::State::finish() noexcept {
+  {
+    Poll poll(*this, PollLimit());
+    visit();
+    sweep(poll);
+  }
+  for (CallbackNode*& oldest : streams_)
+    while (oldest != nullptr)
+      call(CallbackStreams::pop(oldest), CUDA_ERROR_NOT_READY);
+  destroy_events();
+  delete this;
+}
+
+bool CompletionQueue::State::watch_forks() noexcept {
+  static const bool watched = pthread_atfork(nullptr, nullptr, [] {
+                                forks.fetch_add(1, std::memory_order_relaxed);
+                                for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
+                                  poll->state.turns_.continue_in_child(process(), poll->own);
+                              }) == 0;
+  return watched;
+}
+
+/// Runs in the child of a fork, where threads in the middle of a submission or a poll do not
+/// continue. Looks at all nodes to find the callbacks that have not run.
+void CompletionQueue::State::recover() noexcept {
+  std::vector<CallbackNode*> left;
+  nodes_.for_each([&](CallbackNode& node) {
+    if (node.phase.load(std::memory_order_relaxed) == CallbackNode::Phase::pending) left.push_back(&node);
+  });
+  std::sort(left.begin(), left.end(), [](const CallbackNode* a, const CallbackNode* b) {
+    return follows(*b, a->submission.load(std::memory_order_relaxed));
+  });
+  const std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_relaxed); // empty, with its count
+  streams_ = CallbackStreams();
+  for (CallbackNode* const node : left) {
+    node->pending_at = 0;
+    streams_.append(*node);
+  }
+  const auto not_returned = static_cast<std::uint32_t>(left.size()) + turns_.running(process());
+  returned_.store(count_of(inbox) - not_returned, std::memory_order_release);
+}
+
+} // namespace cuevent

@@ -41,16 +41,24 @@ LearnedWait::LearnedWait(const DriverTable& table, const void* key, long long st
   history_.lower_margin();
 }
 
-void LearnedWait::pass(long long now, long long left) noexcept {
+long long LearnedWait::time_to_sleep(long long now) noexcept {
   overslept_ = false;
+  pending_ = now;
   slept_ = now < wake_;
-  if (!slept_) return between_polls(table_, now - expected_, left);
-  const long long sleep = std::min({wake_ - now, longest_sleep, left});
-  table_.pause(sleep);
-  if (now + sleep != wake_) return;
-  const long long woke = table_.clock_now();
-  history_.woke(woke - wake_);
-  overslept_ = woke > expected_;
+  return slept_ ? std::min(wake_ - now, longest_sleep) : 0;
+}
+
+void LearnedWait::woke(long long now) noexcept {
+  if (!slept_ || now < wake_) return;
+  history_.woke(now - wake_);
+  overslept_ = now > expected_;
+}
+
+void LearnedWait::pass(long long now, long long left) noexcept {
+  const long long sleep = time_to_sleep(now);
+  if (sleep == 0) return between_polls(table_, since_expected(now), left);
+  table_.pause(std::min(sleep, left));
+  if (wake_ - now <= std::min(sleep, left)) woke(table_.clock_now());
 }
 
 void LearnedWait::ended(long long now) noexcept {
@@ -59,7 +67,7 @@ void LearnedWait::ended(long long now) noexcept {
   else if (slept_)
     history_.ended_early(start_, now);
   else
-    history_.ended(start_, now);
+    history_.ended(start_, pending_); // `now` may be late by a sleep of the backoff
 }
 
 } // namespace cuevent

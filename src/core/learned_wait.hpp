@@ -27,6 +27,15 @@ public:
   /// Sleeps, yields or spins between two polls. `left` is the time until the wait gives up.
   void pass(long long now, long long left) noexcept;
 
+  /// For a caller that sleeps by itself, after a poll that did not find the end: how long to sleep
+  /// before the next poll. 0 if no end is expected, or if the expected end is near or past.
+  long long time_to_sleep(long long now) noexcept;
+  /// The sleep has ended.
+  void woke(long long now) noexcept;
+  /// The time from the expected end, or from the start if no end is expected.
+  long long since_expected(long long now) const noexcept { return now - expected_; }
+  bool expects_end() const noexcept { return expected_ != start_; }
+
   /// Remembers that the last poll found the end. Waits that give up have nothing to remember.
   void ended(long long now) noexcept;
 
@@ -34,10 +43,11 @@ private:
   const DriverTable& table_;
   WaitHistory& history_;
   const long long start_;
-  const long long expected_; // start_ if no end is expected
-  long long wake_;           // when the sleep ends
-  bool slept_ = false;       // the last pass slept
-  bool overslept_ = false;   // the last pass slept past the expected end
+  const long long expected_;   // start_ if no end is expected
+  long long wake_;             // when the sleep ends
+  long long pending_ = start_; // the last time at which the work was pending
+  bool slept_ = false;         // the last pass slept
+  bool overslept_ = false;     // the last pass slept past the expected end
 };
 
 } // namespace cuevent

@@ -64,7 +64,7 @@ private:
 ///
 /// A time counts only if it was regular.
 ///
-/// The margin is the time that a sleep ends before the expected end. Of all sleeps, about one in 400
+/// The margin is the time that a sleep ends before the expected end. Of all sleeps, about one in 240
 /// wakes later than its margin allows.
 class alignas(cache_line) WaitHistory {
 public:
@@ -80,11 +80,11 @@ public:
   long long margin() const noexcept { return margin_; }
 
   /// A sleep ended this much late. If that is more than the margin, the margin rises, but by at most
-  /// a quarter, so that one very late wake-up changes little.
+  /// an eighth, so that one very late wake-up changes little.
   void woke(long long late) noexcept {
     const long long margin = margin_;
     if (late > margin)
-      margin_ = std::min({late + late / 8, margin + margin / 4, most_margin});
+      margin_ = std::min({late + late / 8, margin + margin / 8, most_margin});
     else
       lower_margin();
   }
@@ -93,7 +93,8 @@ public:
     margin_ = std::max(margin - margin / 2048, least_margin);
   }
 
-  /// A wait ended while the thread polled.
+  /// A wait ended while the thread polled. `end` is when the work was last pending. A later time would
+  /// make the next sleep end after the work, and its end would then be unknown again.
   void ended(long long start, long long end) noexcept {
     early_ = 0;
     remember(start, end);

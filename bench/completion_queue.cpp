@@ -16,7 +16,6 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -193,6 +192,21 @@ private:
   CompletionQueue queue_{device().context};
 };
 
+/// As ToQueue, with a token for each callback.
+class WithToken {
+public:
+  CUstream target(CUstream stream) { return stream; }
+  void submit(CUstream stream, DriverEvent&) {
+    CompletionToken token;
+    queue_.when_complete(
+        stream, [](CUresult) {}, &token);
+  }
+  void drain() { queue_.poll(); }
+
+private:
+  CompletionQueue queue_{device().context};
+};
+
 class HostFunction {
 public:
   CUstream target(CUstream stream) { return stream; }
@@ -243,6 +257,7 @@ const bool registered = [] {
   measure_submission<RecordOnly>("submission/cuEventRecord_only");
   measure_submission<ToQueue<CompletionQueue>>("submission/completion_queue");
   measure_submission<ToLane>("submission/lane");
+  measure_submission<WithToken>("submission/completion_queue_with_token");
   measure_submission<ToQueue<MutexQueue>>("submission/mutex_queue");
   measure_submission<HostFunction>("submission/cuLaunchHostFunc");
   return true;
@@ -301,75 +316,6 @@ std::size_t query_each(MutexQueue& queue) { return queue.query_each(); }
 
 BENCHMARK_CAPTURE(idle_sweep, completion_queue, poll_once);
 BENCHMARK_CAPTURE(idle_sweep, query_each, query_each)->Iterations(3);
-
-// Threads that poll one queue. The work of all streams is complete, and each callback takes 10 us.
-
-void pollers(benchmark::State& state) {
-  constexpr std::size_t many = 16;
-  constexpr int of_each = 16;
-  struct OneStream {
-    gpu::Stream stream = device().stream();
-  };
-  const std::vector<OneStream> streams(many);
-  CompletionQueue queue(device().context);
-  for ([[maybe_unused]] auto each : state) {
-    for (int i = 0; i < of_each; ++i)
-      for (const OneStream& one : streams)
-        queue.when_complete(one.stream, [](CUresult) {
-          const Clock::time_point end = Clock::now() + 10us;
-          while (Clock::now() < end) {
-          }
-        });
-    DriverEvent last(device().context);
-    for (const OneStream& one : streams) {
-      last.record(one.stream);
-      last.synchronize();
-    }
-    const Clock::time_point start = Clock::now();
-    std::vector<std::thread> threads;
-    for (auto left = state.range(0); left > 0; --left)
-      threads.emplace_back([&queue] {
-        while (queue.pending() != 0)
-          queue.poll();
-      });
-    for (std::thread& thread : threads)
-      thread.join();
-    state.SetIterationTime(std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  state.counters["callbacks"] = static_cast<double>(many * of_each);
-}
-BENCHMARK(pollers)->ArgName("threads")->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)->UseManualTime();
-
-// Threads that poll while one long callback runs and nothing else is pending: they write nothing.
-
-void polls_during_a_long_callback(benchmark::State& state) {
-  static CompletionQueue* queue = nullptr;
-  static std::atomic<bool> started, stop;
-  static std::thread poller;
-  if (state.thread_index() == 0) {
-    started = stop = false;
-    queue = new CompletionQueue(device().context);
-    const gpu::Stream stream = device().stream();
-    queue->when_complete(stream, [](CUresult) {
-      started = true;
-      while (!stop)
-        std::this_thread::yield();
-    });
-    poller = std::thread([] {
-      while (!started)
-        queue->poll();
-    });
-    while (!started)
-      std::this_thread::yield();
-  }
-  for ([[maybe_unused]] auto each : state)
-    benchmark::DoNotOptimize(queue->poll());
-  if (state.thread_index() != 0) return;
-  stop = true;
-  poller.join();
-  delete queue;
-}
-BENCHMARK(polls_during_a_long_callback)->Threads(1)->Threads(most_threads)->UseRealTime();
 
 void poll_of_an_empty_queue(benchmark::State& state) {
   CompletionQueue queue(device().context);

@@ -9,10 +9,12 @@
 ///   it.
 /// - CUDA_ERROR_NOT_INITIALIZED: the process is a forked child. Every callback that was pending at
 ///   the fork receives it, except one that another thread was running.
+/// - CompletionToken::cancelled: its token has cancelled it.
 /// - CUDA_ERROR_NOT_READY: the queue was destroyed, and the work may still be pending.
 /// - Any other result of cuEventQuery.
 #pragma once
 
+#include <cuevent/completion_token.hpp>
 #include <cuevent/context.hpp>
 #include <cuevent/poll_limit.hpp>
 
@@ -84,6 +86,9 @@ public:
   /// - It can be moved without throwing.
   /// - Its size is at most 48 bytes. A larger one can hold a pointer to its data.
   ///
+  /// `token`, if not null, can cancel the callback. It is assigned before the callback can run, so the
+  /// callback may destroy it. A token costs two atomic operations, and no memory.
+  ///
   /// A callback may submit again, including to this queue. An exception from a callback goes to
   /// the error hook: with its result if it is a DriverError, else as CUDA_ERROR_UNKNOWN.
   ///
@@ -92,27 +97,31 @@ public:
   /// - StreamCaptureInvalidated for a stream whose capture is invalidated.
   /// - ContextMismatch for a stream of another context.
   template <class Callback>
-  void when_complete(CUstream stream, Callback&& callback) {
-    submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback));
+  void when_complete(CUstream stream, Callback&& callback, CompletionToken* token = nullptr) {
+    submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback), token);
   }
   template <class Callback>
-  CUresult try_when_complete(CUstream stream, Callback&& callback) noexcept {
+  CUresult try_when_complete(CUstream stream, Callback&& callback,
+                             CompletionToken* token = nullptr) noexcept {
     const char* call = nullptr;
-    return try_submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback), call);
+    return try_submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback), token, call);
   }
 
   /// As when_complete(stream, callback). `context` says whose default stream is meant. It must be
   /// the queue's context, even if `stream` is not a default stream. Throws ContextMismatch for
   /// another context, InvalidContext for an empty one.
   template <class Callback>
-  void when_complete(const Context& context, CUstream stream, Callback&& callback) {
+  void when_complete(const Context& context, CUstream stream, Callback&& callback,
+                     CompletionToken* token = nullptr) {
     if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
-    when_complete(stream, static_cast<Callback&&>(callback));
+    when_complete(stream, static_cast<Callback&&>(callback), token);
   }
   template <class Callback>
-  CUresult try_when_complete(const Context& context, CUstream stream, Callback&& callback) noexcept {
+  CUresult try_when_complete(const Context& context, CUstream stream, Callback&& callback,
+                             CompletionToken* token = nullptr) noexcept {
     const CUresult result = check(context);
-    return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback)) : result;
+    return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback), token)
+                                  : result;
   }
 
   /// Registers `stream`, so that later submissions take two driver calls instead of three. Driver
@@ -207,21 +216,23 @@ private:
   explicit CompletionQueue(State* state) noexcept : state_(state) {}
 
   template <class Callback>
-  static void submit(const Target& target, Callback&& callback) {
+  static void submit(const Target& target, Callback&& callback, CompletionToken* token) {
     const char* call = nullptr;
-    if (const CUresult result = try_submit(target, static_cast<Callback&&>(callback), call);
+    if (const CUresult result = try_submit(target, static_cast<Callback&&>(callback), token, call);
         result != CUDA_SUCCESS)
       fail(result, call, target);
   }
   template <class Callback>
-  static CUresult try_submit(const Target& target, Callback&& callback, const char*& call) noexcept {
+  static CUresult try_submit(const Target& target, Callback&& callback, CompletionToken* token,
+                             const char*& call) noexcept {
     Erased<Callback> erased{static_cast<Callback&&>(callback)};
-    return submit(target, erased.source(), call);
+    return submit(target, erased.source(), token, call);
   }
 
   CUresult check(const Context& context) const noexcept;
-  static CUresult submit(const Target& target, const Source& source, const char*& call) noexcept;
-  CUresult make_lane(Lane& out, CUstream stream, const char*& call) noexcept;
+  static CUresult submit(const Target& target, const Source& source, CompletionToken* token,
+                         const char*& call) noexcept;
+  CUresult make_lane(Target& target, const char*& call) noexcept;
   [[noreturn, gnu::cold]] void fail_context(CUresult result) const;
   [[noreturn, gnu::cold]] static void fail(CUresult result, const char* call, const Target& target);
   void end() noexcept;
@@ -251,13 +262,13 @@ public:
   /// cuEventRecord, and cuEventCreate if no event is idle. For CU_STREAM_PER_THREAD, which is a
   /// different stream on each thread, also cuStreamGetId.
   template <class Callback>
-  void when_complete(Callback&& callback) const {
-    submit(target_, static_cast<Callback&&>(callback));
+  void when_complete(Callback&& callback, CompletionToken* token = nullptr) const {
+    submit(target_, static_cast<Callback&&>(callback), token);
   }
   template <class Callback>
-  CUresult try_when_complete(Callback&& callback) const noexcept {
+  CUresult try_when_complete(Callback&& callback, CompletionToken* token = nullptr) const noexcept {
     const char* call = nullptr;
-    return try_submit(target_, static_cast<Callback&&>(callback), call);
+    return try_submit(target_, static_cast<Callback&&>(callback), token, call);
   }
 
   /// As CompletionQueue::completion(), for this stream.
@@ -309,29 +320,6 @@ private:
 
 inline CompletionQueue::Completion CompletionQueue::Lane::completion() const noexcept {
   return Completion(*this);
-}
-
-inline CompletionQueue::Lane CompletionQueue::lane(CUstream stream) {
-  Lane made;
-  const char* call = nullptr;
-  if (const CUresult result = make_lane(made, stream, call); result != CUDA_SUCCESS)
-    fail(result, call, Target{state_, stream, 0});
-  return made;
-}
-
-inline CUresult CompletionQueue::try_lane(Lane& out, CUstream stream) noexcept {
-  const char* call = nullptr;
-  return make_lane(out, stream, call);
-}
-
-inline CompletionQueue::Lane CompletionQueue::lane(const Context& context, CUstream stream) {
-  if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
-  return lane(stream);
-}
-
-inline CUresult CompletionQueue::try_lane(Lane& out, const Context& context, CUstream stream) noexcept {
-  const CUresult result = check(context);
-  return result == CUDA_SUCCESS ? try_lane(out, stream) : result;
 }
 
 inline CompletionQueue::Completion CompletionQueue::completion(CUstream stream) noexcept {

@@ -17,20 +17,46 @@ namespace cuevent {
 
 /// A callback that waits for its event. A node keeps its event when it is free.
 struct alignas(cache_line) CallbackNode {
-  enum class Phase : std::uint32_t { free, pending, running };
+  enum class Phase : std::uint32_t { free, pending, cancelled };
 
-  CallbackNode* next = nullptr;        // in the list of a stream: the next node
-  CallbackNode* newest = nullptr;      // in the oldest node of a stream: the stream's newest node
+  CallbackNode* next = nullptr; // in the list of a stream: the next node
+  union {
+    CallbackNode* newest = nullptr; // in the oldest node of a stream: the stream's newest node
+    CallbackNode* previous;         // in the other nodes of a stream
+  };
   CallbackNode* next_stream = nullptr; // in the oldest node of a stream: another stream's oldest
   unsigned long long stream = 0;       // cuStreamGetId
   CUevent event = nullptr;
   void (*run)(void* callback, CUresult result, void (*moved)(void* by), void* by) = nullptr;
-  std::atomic<Phase> phase{Phase::free};
+  std::uint64_t pending_at = 0;       // the visit to the lists in which a query last found the work pending
+  std::atomic<std::uint64_t> life{0}; // the number of submissions with this node, and the phase
   std::uint32_t index = 0;
-  std::atomic<std::uint32_t> below{0};      // the index of the next free node, or of the previous submission
-  std::atomic<std::uint32_t> submission{0}; // the number of the submission
-  std::uint64_t pending_at = 0; // the visit to the lists in which a query last found the work pending
+  std::atomic<std::uint32_t> below{0}; // the index of the next free node, or of the previous submission
+  std::atomic<std::uint32_t> cancelled_before{0}; // the index of the next cancelled node
+  std::atomic<std::uint32_t> submission{0};       // the number of the submission
   alignas(std::max_align_t) std::byte callback[CompletionQueue::callback_size];
+
+  static constexpr Phase phase_of(std::uint64_t life) noexcept { return static_cast<Phase>(life & 3); }
+  static constexpr std::uint64_t in(std::uint64_t life, Phase phase) noexcept {
+    return (life & ~std::uint64_t{3}) | static_cast<std::uint64_t>(phase);
+  }
+  Phase phase() const noexcept { return phase_of(life.load(std::memory_order_acquire)); }
+
+  /// The owner of a free node submits it.
+  void begin() noexcept {
+    const std::uint64_t next_life = life.load(std::memory_order_relaxed) + 4;
+    life.store(in(next_life, Phase::pending), std::memory_order_release); // last, for the child of a fork
+  }
+  /// A poll is about to run the callback. Returns false if the callback has been cancelled.
+  bool claim() noexcept {
+    std::uint64_t now = life.load(std::memory_order_relaxed);
+    return phase_of(now) == Phase::pending &&
+           life.compare_exchange_strong(now, in(now, Phase::free), std::memory_order_relaxed);
+  }
+  /// A poll is about to run the cancelled callback.
+  void claim_cancelled() noexcept {
+    life.store(in(life.load(std::memory_order_acquire), Phase::free), std::memory_order_relaxed);
+  }
 };
 
 /// The head of a lock-free stack of nodes: the index of the first node, and a count of changes. The

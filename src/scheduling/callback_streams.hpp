@@ -20,7 +20,8 @@ public:
       oldest = &(*oldest)->next_stream;
     node.next = nullptr;
     if (*oldest != nullptr) {
-      (*oldest)->newest = (*oldest)->newest->next = &node;
+      node.previous = (*oldest)->newest;
+      (*oldest)->newest = node.previous->next = &node;
     } else {
       node.newest = &node;
       node.next_stream = nullptr;
@@ -38,6 +39,20 @@ public:
       node.next->next_stream = node.next_stream;
     }
     return node;
+  }
+
+  /// Removes a node from anywhere in the list of its stream.
+  void remove(CallbackNode& node) noexcept {
+    CallbackNode** oldest = &bucket(node.stream);
+    while ((*oldest)->stream != node.stream)
+      oldest = &(*oldest)->next_stream;
+    if (*oldest == &node) {
+      pop(*oldest);
+      return;
+    }
+    CallbackNode* const previous = node.previous;
+    previous->next = node.next;
+    (node.next != nullptr ? node.next->previous : (*oldest)->newest) = previous;
   }
 
   /// Moves a stream behind the other streams of its bucket. `oldest` is the link to it, and then

@@ -42,22 +42,45 @@ CUresult CompletionQueue::check(const Context& context) const noexcept {
   return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->context(), context);
 }
 
-CUresult CompletionQueue::submit(const Target& target, const Source& source, const char*& call) noexcept {
+CUresult CompletionQueue::submit(const Target& target, const Source& source, CompletionToken* token,
+                                 const char*& call) noexcept {
   if (target.state == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Status status = target.state->submit(target, source);
+  const Status status = target.state->submit(target, source, token);
   call = status.call;
   return status.result;
 }
 
-CUresult CompletionQueue::make_lane(Lane& out, CUstream stream, const char*& call) noexcept {
+CUresult CompletionQueue::make_lane(Target& target, const char*& call) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  Target target{state_, stream, 0};
-  const Status status = state_->id_of(stream, target.id);
+  const Status status = state_->id_of(target.stream, target.id);
   call = status.call;
-  if (!status) return status.result;
-  if (stream == CU_STREAM_PER_THREAD) target.id = 0; // a different stream on each thread
-  out = Lane(target);
-  return CUDA_SUCCESS;
+  if (target.stream == CU_STREAM_PER_THREAD) target.id = 0; // a different stream on each thread
+  return status.result;
+}
+
+CompletionQueue::Lane CompletionQueue::lane(CUstream stream) {
+  Target target{state_, stream, 0};
+  const char* call = nullptr;
+  if (const CUresult result = make_lane(target, call); result != CUDA_SUCCESS) fail(result, call, target);
+  return Lane(target);
+}
+
+CUresult CompletionQueue::try_lane(Lane& out, CUstream stream) noexcept {
+  Target target{state_, stream, 0};
+  const char* call = nullptr;
+  const CUresult result = make_lane(target, call);
+  if (result == CUDA_SUCCESS) out = Lane(target);
+  return result;
+}
+
+CompletionQueue::Lane CompletionQueue::lane(const Context& context, CUstream stream) {
+  if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
+  return lane(stream);
+}
+
+CUresult CompletionQueue::try_lane(Lane& out, const Context& context, CUstream stream) noexcept {
+  const CUresult result = check(context);
+  return result == CUDA_SUCCESS ? try_lane(out, stream) : result;
 }
 
 std::size_t CompletionQueue::poll() noexcept { return poll(PollLimit()); }
@@ -67,6 +90,12 @@ std::size_t CompletionQueue::poll(const PollLimit& limit) noexcept {
 }
 
 std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr ? state_->pending() : 0; }
+
+bool CompletionToken::cancel() const noexcept {
+  return storage_ != nullptr && storage_->cancel(node_, life_);
+}
+
+void CompletionToken::drop() noexcept { storage_->drop(); }
 
 void CompletionQueue::fail_context(CUresult result) const {
   const char* const call = "CompletionQueue::when_complete";

@@ -73,12 +73,15 @@ void CompletionQueue::State::visit() noexcept {
 
 /// Returns false if the poll has left. The queue may then be gone.
 bool CompletionQueue::State::sweep(Poll& poll) noexcept {
+  take_cancelled();
   poll.last_submission = take_inbox();
   poll.first_visit = visits_;
+  if (!sweep_cancelled(poll)) return false;
   for (std::size_t left = CallbackStreams::buckets; left-- > 0; ++first_bucket_) {
     CallbackNode** oldest = &streams_.bucket(first_bucket_);
     while (*oldest != nullptr) {
-      if (!may_run(**oldest, poll)) {
+      CallbackNode* const node = first_to_run(**oldest, poll);
+      if (node == nullptr) {
         oldest = &(*oldest)->next_stream;
         continue;
       }
@@ -88,12 +91,10 @@ bool CompletionQueue::State::sweep(Poll& poll) noexcept {
         poll.relaxed.leave();
         return true;
       }
-      if (!is_done(**oldest, poll)) {
-        oldest = &(*oldest)->next_stream;
-        continue;
-      }
+      if (!is_done(*node, poll) || !node->claim()) continue;
       const std::uint64_t visit = visits_;
-      if (!run(CallbackStreams::pop(*oldest), poll)) return false;
+      streams_.remove(*node);
+      if (!run(*node, poll.result, poll)) return false;
       if (visits_ != visit + 1 && poll.own != 0) // other polls have changed the lists
         oldest = &streams_.bucket(first_bucket_);
     }
@@ -102,10 +103,43 @@ bool CompletionQueue::State::sweep(Poll& poll) noexcept {
   return true;
 }
 
-/// Whether the poll has to query the oldest callback of a stream.
-bool CompletionQueue::State::may_run(const CallbackNode& oldest, const Poll& poll) const noexcept {
-  return oldest.pending_at < poll.first_visit && !turns_.busy(oldest.stream) &&
-         !follows(oldest, poll.last_submission);
+/// The callback of a stream that the poll has to query, or null.
+CallbackNode* CompletionQueue::State::first_to_run(CallbackNode& oldest, const Poll& poll) const noexcept {
+  CallbackNode* node = &oldest;
+  while (node != nullptr && node->phase() == CallbackNode::Phase::cancelled)
+    node = node->next; // a token is about to push it, or it waits in to_cancel_
+  const bool may_run = node != nullptr && node->pending_at < poll.first_visit &&
+                       !follows(*node, poll.last_submission) && !turns_.busy(node->stream);
+  return may_run ? node : nullptr;
+}
+
+/// Called before take_inbox(), so that all cancelled nodes are in the lists afterwards.
+void CompletionQueue::State::take_cancelled() noexcept {
+  std::uint32_t newest = none;
+  if (cancelled_.load(std::memory_order_relaxed) != none)
+    newest = cancelled_.exchange(none, std::memory_order_acquire);
+  while (newest != none) {
+    CallbackNode& node = nodes_.at(newest);
+    newest = node.cancelled_before.load(std::memory_order_relaxed);
+    node.cancelled_before.store(to_cancel_, std::memory_order_relaxed);
+    to_cancel_ = node.index;
+  }
+}
+
+/// Runs the cancelled callbacks whose streams are not busy. Returns false if the poll has left.
+bool CompletionQueue::State::sweep_cancelled(Poll& poll) noexcept {
+  while (to_cancel_ != none && !poll.budget.spent() && !turns_.all_in_use()) {
+    CallbackNode& node = nodes_.at(to_cancel_);
+    to_cancel_ = node.cancelled_before.load(std::memory_order_relaxed);
+    if (turns_.busy(node.stream)) {
+      push_cancelled(node); // for a later poll
+      continue;
+    }
+    node.claim_cancelled();
+    streams_.remove(node);
+    if (!run(node, CompletionToken::cancelled, poll)) return false;
+  }
+  return true;
 }
 
 bool CompletionQueue::State::is_done(CallbackNode& node, Poll& poll) const noexcept {
@@ -113,8 +147,7 @@ bool CompletionQueue::State::is_done(CallbackNode& node, Poll& poll) const noexc
     poll.result = CUDA_ERROR_NOT_INITIALIZED;
   } else if (poll.result == CUDA_SUCCESS || !is_sticky(poll.result)) { // sticky errors apply to all
     poll.result = poll.relaxed.enter();
-    if (poll.result == CUDA_SUCCESS)
-      poll.result = context_.driver().table().cuEventQuery_v2000(node.event);
+    if (poll.result == CUDA_SUCCESS) poll.result = context_.driver().table().cuEventQuery_v2000(node.event);
   }
   if (poll.result == CUDA_ERROR_NOT_READY) node.pending_at = visits_;
   return poll.result != CUDA_ERROR_NOT_READY;
@@ -139,16 +172,16 @@ std::uint32_t CompletionQueue::State::take_inbox() noexcept {
 }
 
 /// Runs the callback while other polls may have the lists. Returns false if the poll has left.
-bool CompletionQueue::State::run(CallbackNode& node, Poll& poll) noexcept {
+bool CompletionQueue::State::run(CallbackNode& node, CUresult result, Poll& poll) noexcept {
   poll.relaxed.leave();
   poll.budget.count();
   ++poll.ran;
   if (poll.own == 0) { // this thread finishes the queue
-    call(node, poll.result);
+    call(node, result);
     return true;
   }
   poll.own = turns_.begin_callback(node.stream);
-  call(node, poll.result);
+  call(node, result);
   const PollTurns::After after = turns_.end_callback(poll.own);
   poll.own = after == PollTurns::After::has_lists ? PollTurns::lists : 0;
   if (after == PollTurns::After::has_lists) visit();
@@ -161,7 +194,6 @@ void CompletionQueue::State::call(CallbackNode& node, CUresult result) noexcept 
     CallbackNodes& nodes;
     CallbackNode& node;
   } storage{nodes_, node};
-  node.phase.store(CallbackNode::Phase::free, std::memory_order_relaxed);
   const auto moved = [](void* by) { // from here on, submissions by the callback can use the node
     auto& free = *static_cast<Storage*>(by);
     free.nodes.give_back(free.node);
@@ -184,10 +216,15 @@ void CompletionQueue::State::finish() noexcept {
     sweep(poll);
   }
   for (CallbackNode*& oldest : streams_)
-    while (oldest != nullptr)
-      call(CallbackStreams::pop(oldest), CUDA_ERROR_NOT_READY);
+    while (oldest != nullptr) {
+      CallbackNode& node = CallbackStreams::pop(oldest);
+      const bool pending = node.claim();
+      if (!pending) node.claim_cancelled(); // the token may not have pushed it yet
+      call(node, pending ? CUDA_ERROR_NOT_READY : CompletionToken::cancelled);
+    }
   destroy_events();
-  delete this;
+  context_ = Context();
+  drop();
 }
 
 bool CompletionQueue::State::watch_forks() noexcept {
@@ -204,16 +241,21 @@ bool CompletionQueue::State::watch_forks() noexcept {
 void CompletionQueue::State::recover() noexcept {
   std::vector<CallbackNode*> left;
   nodes_.for_each([&](CallbackNode& node) {
-    if (node.phase.load(std::memory_order_relaxed) == CallbackNode::Phase::pending) left.push_back(&node);
+    if (node.phase() != CallbackNode::Phase::free) left.push_back(&node);
   });
   std::sort(left.begin(), left.end(), [](const CallbackNode* a, const CallbackNode* b) {
     return follows(*b, a->submission.load(std::memory_order_relaxed));
   });
   const std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_relaxed); // empty, with its count
+  cancelled_.store(none, std::memory_order_relaxed);
   streams_ = CallbackStreams();
+  to_cancel_ = none;
   for (CallbackNode* const node : left) {
     node->pending_at = 0;
     streams_.append(*node);
+    if (node->phase() != CallbackNode::Phase::cancelled) continue;
+    node->cancelled_before.store(to_cancel_, std::memory_order_relaxed);
+    to_cancel_ = node->index;
   }
   const auto not_returned = static_cast<std::uint32_t>(left.size()) + turns_.running(process());
   returned_.store(count_of(inbox) - not_returned, std::memory_order_release);

@@ -56,12 +56,14 @@ Status CompletionQueue::State::query_id(CUstream stream, unsigned long long& id)
   return {context_.driver().table().cuStreamGetId_v12000(stream, &id), "cuStreamGetId"};
 }
 
-Status CompletionQueue::State::submit(const Target& target, const Source& source) noexcept {
+Status CompletionQueue::State::submit(const Target& target, const Source& source,
+                                      CompletionToken* token) noexcept {
   if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
-  return on_stream(context_, target.stream, [&] { return submit_in_context(target, source); });
+  return on_stream(context_, target.stream, [&] { return submit_in_context(target, source, token); });
 }
 
-Status CompletionQueue::State::submit_in_context(const Target& target, const Source& source) noexcept {
+Status CompletionQueue::State::submit_in_context(const Target& target, const Source& source,
+                                                 CompletionToken* token) noexcept {
   if (const Status status = check_capture(target.stream); !status) return status;
   unsigned long long id = target.id; // at poll time, the handle may belong to a later stream
   if (id == 0)
@@ -78,14 +80,15 @@ Status CompletionQueue::State::submit_in_context(const Target& target, const Sou
   node->stream = id;
   node->run = source.run;
   source.move(node->callback, source.from);
+  node->submission.store(count_of(inbox_.load(std::memory_order_relaxed)) + 1, std::memory_order_relaxed);
+  node->begin();
+  if (token != nullptr) *token = this->token(*node); // after the push, the callback may destroy `token`
   push(*node);
   return {};
 }
 
 void CompletionQueue::State::push(CallbackNode& node) noexcept {
   std::uint64_t newest = inbox_.load(std::memory_order_relaxed);
-  node.submission.store(count_of(newest) + 1, std::memory_order_relaxed);
-  node.phase.store(CallbackNode::Phase::pending, std::memory_order_release); // last, for recover()
   do {
     node.submission.store(count_of(newest) + 1, std::memory_order_relaxed);
     node.below.store(index_of(newest), std::memory_order_relaxed);

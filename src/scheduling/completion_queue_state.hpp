@@ -6,7 +6,7 @@
 
 #include "core/cache_line.hpp"
 #include "core/status.hpp"
-#include "scheduling/callback_nodes.hpp"
+#include "scheduling/callback_storage.hpp"
 #include "scheduling/callback_streams.hpp"
 #include "scheduling/poll_turns.hpp"
 
@@ -25,7 +25,7 @@ namespace cuevent {
 /// earlier node.
 ///
 /// This is one class because submitting, polling, ending and forking follow one protocol.
-class CompletionQueue::State : CallbackStack {
+class CompletionQueue::State final : public CallbackStorage {
 public:
   explicit State(const Context& context) noexcept : context_(context) {}
 
@@ -35,11 +35,11 @@ public:
 
   /// The id of a stream that is not capturing.
   Status id_of(CUstream stream, unsigned long long& id) const noexcept;
-  Status submit(const Target& target, const Source& source) noexcept;
+  Status submit(const Target& target, const Source& source, CompletionToken* token) noexcept;
 
   std::size_t poll(const PollLimit& limit) noexcept;
 
-  /// Runs the callbacks that are left and destroys the state, or leaves this to a running poll.
+  /// Runs the callbacks that are left and drops the state, or leaves this to a running poll.
   void end() noexcept;
   bool ended() const noexcept { return ended_.load(std::memory_order_relaxed); }
 
@@ -70,16 +70,18 @@ private:
   Status check_capture(CUstream stream) const noexcept;
   Status query_id(CUstream stream, unsigned long long& id) const noexcept;
   CUresult make_node(CallbackNode*& out) noexcept;
-  Status submit_in_context(const Target& target, const Source& source) noexcept;
+  Status submit_in_context(const Target& target, const Source& source, CompletionToken* token) noexcept;
   void push(CallbackNode& node) noexcept;
 
   // Only for the poll that has the lists:
   void visit() noexcept;
   bool sweep(Poll& poll) noexcept;
   std::uint32_t take_inbox() noexcept;
-  bool may_run(const CallbackNode& oldest, const Poll& poll) const noexcept;
+  CallbackNode* first_to_run(CallbackNode& oldest, const Poll& poll) const noexcept;
   bool is_done(CallbackNode& node, Poll& poll) const noexcept;
-  bool run(CallbackNode& node, Poll& poll) noexcept;
+  void take_cancelled() noexcept;
+  bool sweep_cancelled(Poll& poll) noexcept;
+  bool run(CallbackNode& node, CUresult result, Poll& poll) noexcept;
 
   void call(CallbackNode& node, CUresult result) noexcept;
   void finish() noexcept;
@@ -90,7 +92,6 @@ private:
   std::atomic<bool> ended_{false};          // also in turns_, which each poll writes
 
   std::atomic<std::size_t> events_{0}; // in nodes
-  CallbackNodes nodes_;
 
   alignas(cache_line) std::atomic<std::uint64_t> inbox_{none}; // the newest node, and the submissions so far
 
@@ -99,6 +100,7 @@ private:
 
   // Only for the poll that has the lists:
   alignas(cache_line) CallbackStreams streams_;
+  std::uint32_t to_cancel_ = none;     // cancelled nodes, which are still in the lists
   std::size_t first_bucket_ = 0;       // of the next sweep
   std::uint64_t visits_ = 0;           // the number of times that a poll has taken the lists
   std::uint32_t recovered_ = process_; // the process that last put the lists in order

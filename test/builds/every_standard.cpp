@@ -17,6 +17,7 @@ const builds::Number layout[] = {
     SIZE(CompletionQueue),
     SIZE(CompletionQueue::Completion),
     SIZE(CompletionQueue::Lane),
+    SIZE(CompletionToken),
     SIZE(PollLimit),
     SIZE(Context),
     SIZE(ContextGuard),

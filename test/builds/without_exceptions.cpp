@@ -248,6 +248,9 @@ void completions(const Context& context, CUstream stream) {
   EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_lane(lane, Context(), nullptr));
   EXPECT(CUDA_SUCCESS, queue.try_lane(lane, context, nullptr));
   EXPECT(CUDA_SUCCESS, queue.try_lane(lane, stream));
+  CompletionToken token;
+  EXPECT(CUDA_SUCCESS, lane.try_when_complete([](CUresult) {}, &token));
+  EXPECT_TRUE(token.cancel() && !token.cancel() && queue.poll(PollLimit{1}) == 1);
   EXPECT_TRUE(called == 1 && queue.poll() == 0 && queue.pending() == 1);
   sim::release(stream);
   while (queue.pending() != 0)

@@ -23,6 +23,7 @@
 using namespace std::chrono_literals;
 using cuevent::CaptureMode;
 using cuevent::CompletionQueue;
+using cuevent::CompletionToken;
 using cuevent::Context;
 using cuevent::ContextGuard;
 using cuevent::Deadline;
@@ -313,6 +314,38 @@ TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if an
   CHECK(drain(queue));
   CHECK(of_quick == Results(3, CUDA_SUCCESS));
   CHECK(results == Results{CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(QueueFixture, "a cancelled callback runs at the next poll, and its work goes on") {
+  const Stream stream(context);
+  const Words words(context, 1);
+  CompletionQueue queue(context);
+  CompletionToken first, second, outlives;
+  {
+    Gate gate(stream);
+    REQUIRE(words.write(0, stream, 7) == CUDA_SUCCESS);
+    queue.when_complete(stream, note(), &first);
+    queue.when_complete(stream, note());
+    queue.when_complete(stream, note(), &second);
+    CHECK(queue.poll() == 0);
+    CHECK(second.cancel());
+    CHECK_FALSE(second.cancel());
+    CHECK(queue.poll() == 1);
+    CHECK(results == Results{CompletionToken::cancelled});
+    CHECK(words.read(0) == 0);
+  }
+  CHECK(drain(queue));
+  CHECK(words.read(0) == 7);
+  CHECK(results == Results{CompletionToken::cancelled, CUDA_SUCCESS, CUDA_SUCCESS});
+  CHECK_FALSE(first.cancel());
+  Gate gate(stream);
+  queue.when_complete(stream, note(), &outlives);
+  queue.when_complete(stream, note(), &first);
+  CHECK(first.cancel());
+  queue = CompletionQueue();
+  CHECK_FALSE(outlives.cancel());
+  CHECK(results == Results{CompletionToken::cancelled, CUDA_SUCCESS, CUDA_SUCCESS, CompletionToken::cancelled,
+                           CUDA_ERROR_NOT_READY});
 }
 
 TEST_CASE_METHOD(QueueFixture, "the destructor of a queue distinguishes completed work from pending work") {

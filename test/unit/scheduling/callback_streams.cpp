@@ -46,6 +46,28 @@ using Numbers = std::vector<std::size_t>;
 
 } // namespace
 
+TEST_CASE("a node can be removed from any place in the list of its stream", "[queue]") {
+  for (std::size_t removed = 0; removed < 4; ++removed)
+    for (const unsigned long long stream : {7, 71, 135}) { // three streams of one bucket
+      Nodes nodes;
+      nodes.append(6, 71);
+      for (std::size_t node = 0; node < 4; ++node)
+        nodes.append(node, stream);
+      nodes.append(7, 135);
+      nodes.streams.remove(nodes.all[removed]);
+      nodes.append(4, stream); // behind the newest
+      nodes.streams.remove(nodes.all[(removed + 1) % 4]);
+      nodes.append(5, stream);
+      std::vector<std::size_t> left;
+      while (!nodes.oldest().empty())
+        if (const std::size_t node = nodes.pop(0); node < 6) left.push_back(node);
+      std::vector<std::size_t> expected;
+      for (std::size_t node = 0; node < 6; ++node)
+        if (node != removed && node != (removed + 1) % 4) expected.push_back(node);
+      CHECK(left == expected);
+    }
+}
+
 TEST_CASE("callbacks of one stream leave in the order in which they came", "[queue]") {
   Nodes nodes;
   CHECK(nodes.oldest().empty());

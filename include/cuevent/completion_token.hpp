@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/// \file
+/// \brief CompletionToken: cancels a callback of a CompletionQueue.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <utility>
+
+#pragma GCC visibility push(default)
+namespace cuevent {
+
+class [[gnu::visibility("hidden")]] CallbackStorage;
+
+/// Cancels a callback: the next poll runs it with CompletionToken::cancelled, without waiting for
+/// its work. The work itself goes on, and may still use its memory.
+///
+///     CompletionQueue queue(context);
+///     CompletionToken token;
+///     queue.when_complete(stream, [](CUresult result) { assert(result == CompletionToken::cancelled); }, &token);
+///     if (token.cancel()) queue.poll();
+///
+/// A token may outlive its callback and its queue. A kept token keeps some host memory of the queue,
+/// but no event and no context.
+/// Thread-safety: cancel() from any thread, concurrently with everything except changes of this token.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
+class CompletionToken {
+public:
+  /// The result with which a cancelled callback runs. The driver gives this code to no query of an
+  /// event.
+  static constexpr CUresult cancelled = CUDA_ERROR_TIMEOUT;
+
+  /// A token for no callback.
+  CompletionToken() noexcept = default;
+  CompletionToken(CompletionToken&& other) noexcept
+      : storage_(std::exchange(other.storage_, nullptr)), life_(other.life_), node_(other.node_) {}
+  CompletionToken& operator=(CompletionToken&& other) noexcept {
+    CompletionToken taken(std::move(other));
+    std::swap(storage_, taken.storage_);
+    std::swap(life_, taken.life_);
+    std::swap(node_, taken.node_);
+    return *this;
+  }
+  /// Does not cancel.
+  ~CompletionToken() {
+    if (storage_ != nullptr) drop();
+  }
+
+  /// Returns true if this call has cancelled the callback. Returns false in these cases:
+  /// - The callback has begun or returned.
+  /// - It was cancelled before.
+  /// - The token is for no callback.
+  /// Of a cancellation and a poll that finds the work complete, exactly one wins. A cancelled
+  /// callback runs once, in the next poll, but not while another callback of its stream runs, and
+  /// before callbacks that were submitted earlier. Locks nothing.
+  bool cancel() const noexcept;
+
+  /// Whether the token was given to a submission that succeeded.
+  explicit operator bool() const noexcept { return storage_ != nullptr; }
+
+private:
+  friend class CallbackStorage;
+  CompletionToken(CallbackStorage& storage, std::uint64_t life, std::uint32_t node) noexcept
+      : storage_(&storage), life_(life), node_(node) {}
+  void drop() noexcept;
+
+  CallbackStorage* storage_ = nullptr;
+  std::uint64_t life_ = 0;
+  std::uint32_t node_ = 0;
+};
+
+} // namespace cuevent
+#pragma GCC visibility pop

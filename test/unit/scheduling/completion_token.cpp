@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+#include <cuevent/completion_queue.hpp>
+#include <cuevent/completion_token.hpp>
+
+#include "allocations.hpp"
+#include "recording_fixture.hpp"
+
+#include <catch2/generators/catch_generators.hpp>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <sys/wait.h>
+#include <thread>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace cuevent;
+using namespace test;
+
+static_assert(!std::is_copy_constructible_v<CompletionToken>);
+static_assert(std::is_nothrow_move_constructible_v<CompletionToken>);
+static_assert(std::is_nothrow_move_assignable_v<CompletionToken>);
+static_assert(noexcept(std::declval<const CompletionToken&>().cancel()));
+static_assert(sizeof(CompletionToken) == 24);
+
+namespace {
+
+constexpr CUresult cancelled = CompletionToken::cancelled;
+
+struct TokenFixture : RecordingFixture {
+  /// Each callback and its result, in the order in which they ran.
+  std::vector<std::pair<int, CUresult>> ran;
+  CompletionQueue queue{context}; // its end may run callbacks
+
+  auto note(int number) {
+    return [this, number](CUresult result) { ran.emplace_back(number, result); };
+  }
+  void all_pending() { recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY); }
+  void all_complete() { recording.fail_nothing(); }
+};
+
+using Ran = std::vector<std::pair<int, CUresult>>;
+
+} // namespace
+
+TEST_CASE_METHOD(TokenFixture, "a cancelled callback runs once, in the next poll, and its work is not awaited",
+                 "[queue][token]") {
+  all_pending();
+  CompletionToken token;
+  queue.when_complete(stream, note(1));
+  queue.when_complete(stream, note(2), &token);
+  const bool polled_before = GENERATE(false, true); // if not, the callback is still in the inbox
+  if (polled_before) queue.poll();
+  CHECK(token);
+  CHECK(token.cancel());
+  CHECK_FALSE(token.cancel());
+  CHECK(ran.empty());
+  CHECK(queue.pending() == 2);
+  CHECK(queue.poll() == 1);
+  CHECK(ran == Ran{{2, cancelled}});
+  CHECK(queue.pending() == 1);
+  CHECK(queue.poll() == 0);
+  all_complete();
+  CHECK(queue.poll() == 1);
+  CHECK(ran == Ran{{2, cancelled}, {1, CUDA_SUCCESS}});
+  CHECK_FALSE(token.cancel());
+}
+
+TEST_CASE_METHOD(TokenFixture, "callbacks that are not cancelled stay in order", "[queue][token]") {
+  all_pending();
+  const int first = GENERATE(0, 1, 2, 3), second = GENERATE(0, 2, 3);
+  std::array<CompletionToken, 4> tokens;
+  for (int i = 0; i < 4; ++i)
+    queue.when_complete(stream, note(i), &tokens[std::size_t(i)]);
+  queue.poll();
+  CHECK(tokens[std::size_t(first)].cancel());
+  CHECK(tokens[std::size_t(second)].cancel() == (first != second));
+  const std::size_t count = first == second ? 1 : 2;
+  CHECK(queue.poll() == count);
+  all_complete();
+  CHECK(queue.poll() == 4 - count);
+  REQUIRE(ran.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(ran[i].second == (i < count ? cancelled : CUDA_SUCCESS));
+  for (std::size_t i = count + 1; i < 4; ++i)
+    CHECK(ran[i - 1].first < ran[i].first);
+}
+
+TEST_CASE_METHOD(TokenFixture, "a token of a callback that has run cancels nothing", "[queue][token]") {
+  CompletionToken none, token, later;
+  CHECK_FALSE(none);
+  CHECK_FALSE(none.cancel());
+  queue.when_complete(stream, note(1), &token);
+  CHECK(queue.poll() == 1);
+  CHECK_FALSE(token.cancel());
+  all_pending();
+  queue.when_complete(stream, note(2), &later); // with the same event and memory
+  CHECK_FALSE(token.cancel());
+  CHECK(queue.poll() == 0);
+  CHECK(later.cancel());
+  CHECK(queue.poll() == 1);
+  CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
+}
+
+TEST_CASE_METHOD(TokenFixture, "a token may outlive its queue", "[queue][token]") {
+  all_pending();
+  std::array<CompletionToken, 3> tokens;
+  {
+    CompletionQueue ending(context);
+    for (int i = 0; i < 3; ++i)
+      ending.when_complete(stream, note(i), &tokens[std::size_t(i)]);
+    ending.poll();
+    CHECK(tokens[1].cancel());
+  }
+  CHECK(RecordingDriver::live_events() == events_before); // a token keeps no event
+  CHECK(ran == Ran{{1, cancelled}, {0, CUDA_ERROR_NOT_READY}, {2, CUDA_ERROR_NOT_READY}});
+  for (const CompletionToken& token : tokens)
+    CHECK_FALSE(token.cancel());
+  tokens[0] = std::move(tokens[2]);
+  CHECK(tokens[0]);
+  CHECK_FALSE(tokens[2]); // NOLINT(bugprone-use-after-move)
+}
+
+TEST_CASE_METHOD(TokenFixture, "a refused submission leaves its token unchanged", "[queue][token]") {
+  CompletionToken token;
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(queue.try_when_complete(stream, note(1), &token) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_FALSE(token);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+  all_pending();
+  queue.when_complete(stream, note(2), &token);
+  recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(queue.when_complete(context, stream, note(3), &token), InvalidHandle);
+  CHECK(token.cancel()); // still the second
+  CHECK(queue.poll() == 1);
+  CHECK(ran == Ran{{2, cancelled}});
+}
+
+TEST_CASE_METHOD(TokenFixture, "callbacks of lanes and of named default streams can be cancelled",
+                 "[queue][token][lane]") {
+  all_pending();
+  const CompletionQueue::Lane lane = queue.lane(stream);
+  CompletionToken of_lane, tried, named, tried_named;
+  lane.when_complete(note(1), &of_lane);
+  CHECK(lane.try_when_complete(note(2), &tried) == CUDA_SUCCESS);
+  queue.when_complete(context, nullptr, note(3), &named);
+  CHECK(queue.try_when_complete(context, nullptr, note(4), &tried_named) == CUDA_SUCCESS);
+  for (const CompletionToken* token : {&of_lane, &tried, &named, &tried_named}) {
+    CHECK(token->cancel());
+    CHECK(queue.poll() == 1);
+  }
+  CHECK(ran == Ran{{1, cancelled}, {2, cancelled}, {3, cancelled}, {4, cancelled}});
+}
+
+TEST_CASE_METHOD(TokenFixture, "cancelled callbacks count towards the limit of a poll", "[queue][token][limit]") {
+  all_pending();
+  std::array<CompletionToken, 5> tokens;
+  for (int i = 0; i < 5; ++i)
+    queue.when_complete(stream_handle(std::size_t(i)), note(i), &tokens[std::size_t(i)]);
+  for (const CompletionToken& token : tokens)
+    CHECK(token.cancel());
+  CHECK(queue.poll(PollLimit{2}) == 2);
+  CHECK(queue.poll(PollLimit{2}) == 2);
+  CHECK(queue.poll(PollLimit{2}) == 1);
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(TokenFixture, "a token allocates nothing", "[queue][token]") {
+  queue.reserve(2);
+  const auto allocations_of = [&](CompletionToken* token) {
+    recording.calls(); // the recording of calls allocates each time
+    const std::size_t before = allocations_of_this_thread();
+    queue.when_complete(stream, note(1), token);
+    return allocations_of_this_thread() - before;
+  };
+  CompletionToken token;
+  CHECK(allocations_of(nullptr) == allocations_of(&token));
+  const std::size_t before = allocations_of_this_thread();
+  const bool won = token.cancel();
+  CHECK(allocations_of_this_thread() == before);
+  CHECK(won);
+}
+
+TEST_CASE_METHOD(TokenFixture, "cancelled callbacks give their places back", "[queue][token][reserve]") {
+  all_pending();
+  queue.reserve(4);
+  queue.when_complete(stream_handle(9), note(0)); // stays
+  const long events = RecordingDriver::live_events();
+  for (int round = 0; round < 100; ++round) {
+    std::array<CompletionToken, 3> tokens;
+    for (CompletionToken& token : tokens)
+      if (queue.try_when_complete(stream, note(round), &token) != CUDA_SUCCESS) FAIL();
+    for (const CompletionToken& token : tokens)
+      if (!token.cancel()) FAIL();
+    if (queue.poll() != 3) FAIL();
+    recording.calls();
+  }
+  CHECK(RecordingDriver::live_events() == events);
+}
+
+TEST_CASE_METHOD(TokenFixture, "a callback may cancel others, and destroy its own token", "[queue][token]") {
+  auto own = std::make_unique<CompletionToken>();
+  CompletionToken other;
+  bool own_cancelled = true, other_cancelled = false;
+  CompletionToken* const assigned = own.get();
+  queue.when_complete(
+      stream,
+      [&](CUresult result) {
+        own_cancelled = own->cancel();
+        own.reset();
+        other_cancelled = other.cancel();
+        ran.emplace_back(1, result);
+      },
+      assigned);
+  queue.when_complete(stream, note(2), &other);
+  CHECK(queue.poll() == 1); // the second one is cancelled, and runs in the next poll
+  CHECK(queue.poll() == 1);
+  CHECK_FALSE(own_cancelled);
+  CHECK(other_cancelled);
+  CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
+}
+
+TEST_CASE_METHOD(TokenFixture, "a cancelled callback does not run during another callback of its stream",
+                 "[queue][token][threads]") {
+  CompletionToken token;
+  std::size_t meanwhile = 1;
+  queue.when_complete(stream, [&](CUresult result) {
+    CHECK(token.cancel());
+    std::thread([&] { meanwhile = queue.poll(); }).join();
+    ran.emplace_back(1, result);
+  });
+  queue.when_complete(stream, note(2), &token);
+  queue.poll();
+  queue.poll();
+  CHECK(meanwhile == 0);
+  CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
+}
+
+TEST_CASE_METHOD(TokenFixture, "a fault does not reach a cancelled callback", "[queue][token]") {
+  CompletionToken token;
+  queue.when_complete(stream, note(1));
+  queue.when_complete(stream, note(2), &token);
+  CHECK(token.cancel());
+  recording.fail_next("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(queue.poll() == 2);
+  CHECK(ran == Ran{{2, cancelled}, {1, CUDA_ERROR_ILLEGAL_ADDRESS}});
+}
+
+TEST_CASE_METHOD(TokenFixture, "a callback that was cancelled before a fork runs once in the child",
+                 "[queue][token][fork]") {
+  all_pending();
+  std::array<CompletionToken, 3> tokens;
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream, note(i), &tokens[std::size_t(i)]);
+  queue.poll();
+  CHECK(tokens[1].cancel());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    const bool wins = tokens[2].cancel() && !tokens[1].cancel();
+    while (queue.pending() != 0)
+      queue.poll();
+    const bool right = ran.size() == 3 && ran[2] == std::pair(0, CUDA_ERROR_NOT_INITIALIZED) &&
+                       ran[0].second == cancelled && ran[1].second == cancelled;
+    _exit(wins && right ? 0 : 1);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  CHECK(queue.poll() == 1);
+  CHECK(ran == Ran{{1, cancelled}});
+}
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "16 threads submit, poll, cancel and end: each callback runs once, and knows who has won",
+                 "[queue][token][threads]") {
+  static constexpr std::size_t submitters = 6, pollers = 6, cancellers = 4, each = 400, rounds = 10;
+  struct Callback {
+    CompletionToken token;
+    std::atomic<bool> submitted{false};
+    std::atomic<int> times{0}, cancelled{0};
+    CUresult result = CUDA_SUCCESS;
+  };
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<Callback> callbacks(submitters * each);
+    std::atomic<std::size_t> submitting{submitters}, ran{0}, most_ran{round % 2 == 0 ? 0 : callbacks.size()};
+    std::atomic<int> wrong{0};
+    std::optional<CompletionQueue> queue{context};
+    std::vector<std::thread> threads, of_cancellers;
+    for (std::size_t t = 0; t < submitters; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = t * each; i < (t + 1) * each; ++i) {
+          Callback& callback = callbacks[i];
+          queue->when_complete(
+              stream_handle(i % 5),
+              [&callback, &ran](CUresult result) {
+                callback.result = result;
+                ++callback.times;
+                ++ran;
+              },
+              &callback.token);
+          callback.submitted = true;
+        }
+        --submitting;
+        recording.calls();
+      });
+    for (std::size_t t = 0; t < pollers; ++t)
+      threads.emplace_back([&] {
+        // In every second round, the queue ends with callbacks that are pending.
+        while (submitting != 0 || ran < most_ran) {
+          recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+          queue->poll(PollLimit{2}); // runs what is cancelled
+          recording.fail_nothing();
+          queue->poll(PollLimit{1});
+          recording.calls();
+        }
+      });
+    for (std::size_t t = 0; t < cancellers; ++t)
+      of_cancellers.emplace_back([&, t] {
+        for (std::size_t i = t; i < callbacks.size(); i += 3) { // two of them cancel the same callbacks
+          while (!callbacks[i].submitted)
+            std::this_thread::yield();
+          if (i % 2 == 0 && callbacks[i].token.cancel()) ++callbacks[i].cancelled;
+        }
+      });
+    for (std::thread& thread : threads)
+      thread.join();
+    queue.reset(); // while tokens are still cancelling
+    for (std::thread& thread : of_cancellers)
+      thread.join();
+    for (const Callback& callback : callbacks) {
+      const bool was_cancelled = callback.result == CompletionToken::cancelled;
+      if (callback.times != 1 || callback.cancelled != (was_cancelled ? 1 : 0)) ++wrong;
+    }
+    CHECK(wrong == 0);
+  }
+}

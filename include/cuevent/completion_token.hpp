@@ -22,7 +22,7 @@ class [[gnu::visibility("hidden")]] CallbackStorage;
 ///     if (token.cancel()) queue.poll();
 ///
 /// A token may outlive its callback and its queue. A kept token keeps some host memory of the queue,
-/// but no event and no context.
+/// and the queue's descriptor if it has one, but no event and no context.
 /// Thread-safety: cancel() from any thread, concurrently with everything except changes of this token.
 /// Context: needs none and changes none.
 /// During capture: harmless; no driver call.

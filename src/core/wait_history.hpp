@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <limits>
 
 namespace cuevent {
 
@@ -43,10 +44,11 @@ public:
   long long shortest_if_regular() const noexcept {
     const std::size_t known = std::min(static_cast<std::size_t>(count_), times_.size());
     if (known < 4) return 0;
-    std::array<long long, 8> sorted{};
-    const auto end = std::copy_n(times_.begin(), known, sorted.begin());
-    std::sort(sorted.begin(), end);
-    const bool regular = end[-2] - sorted[1] <= std::max(sorted[1] / 8, 20'000LL);
+    std::array<long long, 8> sorted; // the unknown times at its end
+    sorted.fill(std::numeric_limits<long long>::max());
+    std::copy_n(times_.begin(), known, sorted.begin());
+    std::sort(sorted.begin(), sorted.end());
+    const bool regular = sorted[known - 2] - sorted[1] <= std::max(sorted[1] / 8, 20'000LL);
     return regular ? sorted[0] : 0;
   }
 

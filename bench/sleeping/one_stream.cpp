@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One stream: how late each way to wait sees the end of the work, and the CPU time that it takes.
 #include "descriptors.hpp"
-#include "poll_times.hpp"
 #include "sleeping.hpp"
 
+#include <cuevent/completion_queue.hpp>
 #include <cuevent/timeline_fence.hpp>
 
 #include <functional>
@@ -30,7 +30,6 @@ public:
     event_.record(stream);
     event_.synchronize();
   }
-  virtual Nanoseconds margin() const { return 0; }
 
 protected:
   explicit Way(const Testbed& testbed, EventFlags flags = EventFlags::none)
@@ -116,34 +115,37 @@ protected:
   gpu::Stream side_;
 };
 
-/// A timer wakes the waiting thread, which then polls. Near the expected end, the thread polls without a
-/// sleep.
-class ByTimer : public ByEpoll {
+/// A CompletionQueue, whose callback says that the work has ended.
+class ByQueue : public Way {
 public:
-  ByTimer(const Testbed& testbed, Nanoseconds most) : ByEpoll(testbed), lateness_{most} {
-    epoll_.add(timer_);
+  explicit ByQueue(const Testbed& testbed) : Way(testbed), queue_(testbed.gpu().context) {}
+  void submitted(CUstream stream) override {
+    queue_.when_complete(stream, [](CUresult) {});
+  }
+
+protected:
+  cuevent::CompletionQueue queue_;
+};
+
+class QueueWaitFor : public ByQueue {
+public:
+  using ByQueue::ByQueue;
+  void wait() override { queue_.wait_for(std::chrono::seconds(10)); }
+};
+
+class QueueInEpoll : public ByQueue {
+public:
+  QueueInEpoll(const Testbed& testbed, Nanoseconds most) : ByQueue(testbed), most_late_(most) {
+    epoll_.add(queue_.native_handle());
   }
   void wait() override {
-    Nanoseconds time = now();
-    times_.begin(time);
-    while (!ready()) {
-      const Nanoseconds next = times_.next(time, lateness_);
-      if (next > time) {
-        timer_.set(next);
-        epoll_.wait();
-        timer_.clear();
-        times_.woke(now(), next);
-      }
-      time = now();
-    }
-    times_.ended(now());
+    while (queue_.poll() == 0)
+      if (queue_.arm(std::chrono::nanoseconds(most_late_))) epoll_.wait();
   }
-  Nanoseconds margin() const override { return times_.margin(); }
 
 private:
-  Lateness lateness_;
-  Timer timer_;
-  PollTimes times_;
+  const Nanoseconds most_late_;
+  Epoll epoll_;
 };
 
 /// A thread of the library waits, and wakes the sleeper.
@@ -181,8 +183,8 @@ struct NamedWay {
   std::function<std::unique_ptr<Way>(const Testbed&, CUstream)> make;
 };
 
-NamedWay timer(const char* name, Nanoseconds most) {
-  return {name, [most](auto& t, auto) { return std::make_unique<ByTimer>(t, most); }};
+NamedWay queue(const char* name, Nanoseconds most) {
+  return {name, [most](auto& t, auto) { return std::make_unique<QueueInEpoll>(t, most); }};
 }
 
 const std::vector<NamedWay>& ways() {
@@ -195,6 +197,7 @@ const std::vector<NamedWay>& ways() {
       {"DriverEvent::synchronize_for", [](auto& t, auto) { return std::make_unique<SynchronizeFor>(t); }},
       {"TimelineFence::wait_for",
        [](auto& t, auto stream) { return std::make_unique<FenceWaitFor>(t, stream); }},
+      {"CompletionQueue::wait_for", [](auto& t, auto) { return std::make_unique<QueueWaitFor>(t); }},
       {"epoll: host function on the stream", [](auto& t, auto) { return std::make_unique<HostFunction>(t); }},
       {"epoll: side stream, host function", [](auto& t, auto) { return std::make_unique<SideStream>(t); }},
       {"epoll: helper in blocking_sync",
@@ -202,10 +205,10 @@ const std::vector<NamedWay>& ways() {
          return std::make_unique<Helper>(t, EventFlags::blocking_sync,
                                          [](const DriverEvent& event) { event.synchronize(); });
        }},
-      timer("epoll: timer, at most 50 us late", 50'000),
-      timer("epoll: timer, at most 100 us late", 100'000),
-      timer("epoll: timer, at most 150 us late", 150'000),
-      timer("epoll: timer, at most 300 us late", 300'000),
+      queue("CompletionQueue::arm, 50 us", 50'000),
+      queue("CompletionQueue::arm, 100 us", 100'000),
+      queue("CompletionQueue::arm, 150 us", 150'000),
+      queue("CompletionQueue::arm, 300 us", 300'000),
   };
   return all;
 }
@@ -251,10 +254,10 @@ void measure(Testbed& testbed, const Scenario& scenario, const NamedWay& named, 
   way->finish(stream);
   const Nanoseconds wall = cpu.wall(), mine = cpu.of_this_thread(), others = cpu.of_others();
   const double most = static_cast<double>(wall) / 100, each = 1000.0 * count;
-  std::printf("  %-38s %8.1f %8.1f %8.1f %9.1f %9.1f %8.1f %8.1f %8.1f\n", named.name, late.quantile(0.5),
+  std::printf("  %-38s %8.1f %8.1f %8.1f %9.1f %9.1f %8.1f %8.1f\n", named.name, late.quantile(0.5),
               late.quantile(0.9), late.quantile(0.99), static_cast<double>(mine) / each,
               static_cast<double>(others) / each, 100 - static_cast<double>(mine) / most,
-              submission.quantile(0.5), static_cast<double>(way->margin()) / 1000);
+              submission.quantile(0.5));
   std::fflush(stdout);
 }
 
@@ -264,9 +267,9 @@ void one_stream(Testbed& testbed, int divisor) {
   for (const Scenario& scenario : scenarios) {
     const int count = std::max(10, scenario.count / divisor);
     std::printf("\nOne stream, %s, %d times. Late: after the kernel's last store was seen by a spinning "
-                "thread.\n  %-38s %8s %8s %8s %9s %9s %8s %8s %8s\n",
+                "thread.\n  %-38s %8s %8s %8s %9s %9s %8s %8s\n",
                 scenario.name, count, "", "late p50", "p90 us", "p99 us", "CPU us", "others us", "asleep %",
-                "submit", "margin");
+                "submit");
     for (const NamedWay& way : ways())
       measure(testbed, scenario, way, count);
   }

@@ -161,12 +161,13 @@ public:
   std::size_t poll(const PollLimit& limit) noexcept;
 
   /// Polls until this thread has run a callback, and returns the number of callbacks that it ran.
-  /// Returns 0 after `timeout`, and at once inside a callback of the same queue.
+  /// Returns 0 after `timeout`. Returns 0 at once inside a callback of the same queue, and for an empty
+  /// queue.
   /// - If the work repeats, the thread sleeps until shortly before the expected end of the work, and
   ///   then spins. Otherwise it backs off: it spins for 50 us, yields up to 1 ms, and then sleeps for
   ///   a tenth of the time waited so far.
   /// - A sleep lasts at most 1 ms. Submissions and cancellations by other threads do not end it.
-  /// - An empty queue waits too, because another thread may submit. It looks every 1 ms.
+  /// - While no callback is pending, the thread looks every 1 ms whether another thread has submitted.
   ///
   /// Driver functions: those of poll(). A thread that should sleep without looking uses arm().
   std::size_t wait_for(TimeLimit timeout) noexcept;

@@ -91,8 +91,8 @@ struct Sleeping {
     std::int64_t newest = co_await inbox.load(relaxed);
     for (bool pushed = false; !pushed;) {
       co_await node_of(node).below.store(is_empty(newest) ? none : index_of(newest), relaxed);
-      pushed = co_await inbox.compare_exchange(newest, (count_of(newest) + 1) << 8 | node, protocol.push,
-                                               relaxed);
+      pushed =
+          co_await inbox.compare_exchange(newest, (count_of(newest) + 1) << 8 | node, protocol.push, relaxed);
     }
     if (!is_asleep(newest) || !protocol.rings) co_return;
     co_await timer.exchange(1, relaxed);

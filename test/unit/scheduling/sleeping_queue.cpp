@@ -55,7 +55,8 @@ constexpr long long us = 1'000, ms = 1'000'000;
 
 } // namespace
 
-TEST_CASE_METHOD(SleepFixture, "an armed queue without work stays unreadable until a submission", "[queue][arm]") {
+TEST_CASE_METHOD(SleepFixture, "an armed queue without work stays unreadable until a submission",
+                 "[queue][arm]") {
   const int descriptor = queue.native_handle();
   CHECK(queue.native_handle() == descriptor);
   CHECK_FALSE(readable(descriptor));
@@ -83,7 +84,8 @@ TEST_CASE_METHOD(SleepFixture, "a poll that finds an empty inbox does not disarm
   CHECK(readable(queue.native_handle(), 1s));
 }
 
-TEST_CASE_METHOD(SleepFixture, "a queue with a submission that no poll has seen is not armed", "[queue][arm]") {
+TEST_CASE_METHOD(SleepFixture, "a queue with a submission that no poll has seen is not armed",
+                 "[queue][arm]") {
   all_pending();
   queue.when_complete(stream, note());
   CHECK_FALSE(queue.arm());
@@ -260,7 +262,8 @@ TEST_CASE_METHOD(SleepFixture, "a wait of an empty queue sees a submission by an
   submitter.join();
 }
 
-TEST_CASE_METHOD(SleepFixture, "a callback may destroy the queue that its thread waits for", "[queue][wait]") {
+TEST_CASE_METHOD(SleepFixture, "a callback may destroy the queue that its thread waits for",
+                 "[queue][wait]") {
   auto mine = std::make_unique<CompletionQueue>(context);
   mine->when_complete(stream, [&](CUresult) { mine.reset(); });
   CHECK(mine->wait_for(1h) == 1);
@@ -317,7 +320,8 @@ TEST_CASE_METHOD(RecordingFixture, "threads that submit, poll, arm, sleep, cance
       threads.emplace_back([&, t] {
         for (std::size_t i = 0; i < each; ++i) {
           CompletionToken token;
-          queue->when_complete(stream_handle(t % 3 + 1), [&](CUresult) { ++ran; }, &token);
+          queue->when_complete(
+              stream_handle(t % 3 + 1), [&](CUresult) { ++ran; }, &token);
           if (i % 7 == 0) token.cancel();
           if (i % 16 == 0) std::this_thread::sleep_for(100us);
         }

@@ -18,6 +18,7 @@
 #include <cuevent/context.hpp>
 #include <cuevent/poll_limit.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <new>
 #include <type_traits>
@@ -28,7 +29,7 @@ namespace cuevent {
 
 /// Runs a callback once the work submitted to a stream so far has completed. Use it for host code
 /// that follows device work. The queue has no thread: callbacks run inside poll(), on the thread
-/// that polls.
+/// that polls. A thread can also sleep: wait_for(), and arm() for event loops.
 ///
 ///     CompletionQueue queue(context);
 ///     queue.when_complete(stream, [](CUresult result) { assert(result == CUDA_SUCCESS); });
@@ -163,6 +164,55 @@ public:
   /// keeps the others waiting.
   std::size_t poll(const PollLimit& limit) noexcept;
 
+  /// Polls until this thread has run a callback, and returns the number of callbacks that it ran.
+  /// Returns 0 after `timeout`. Returns 0 at once inside a callback of the same queue, and for an empty
+  /// queue.
+  /// - If the work repeats, the thread sleeps until shortly before the expected end of the work, and
+  ///   then spins. Otherwise it backs off: it spins for 50 us, yields up to 1 ms, and then sleeps for
+  ///   a tenth of the time waited so far.
+  /// - A sleep lasts at most 1 ms. Submissions and cancellations by other threads do not end it.
+  /// - While no callback is pending, the thread looks every 1 ms whether another thread has submitted.
+  ///
+  /// Driver functions: those of poll(). A thread that should sleep without looking uses arm().
+  std::size_t wait_for(TimeLimit timeout) noexcept;
+
+  /// A file descriptor for epoll, poll, libuv or Asio. It is readable when the queue should be polled,
+  /// and always the same one. The first call makes it. The queue owns the descriptor: only wait for it,
+  /// and neither read nor close it. No driver call.
+  ///
+  /// The end of the queue makes the descriptor readable and closes it. epoll forgets a closed
+  /// descriptor. A thread that may sleep in epoll while another one destroys the queue adds a
+  /// duplicate, dup(queue.native_handle()), which stays readable.
+  ///
+  /// Throws:
+  /// - OperatingSystem if the kernel makes no timer, for example because the process has too many
+  ///   descriptors.
+  /// - NotInitialized in a forked child.
+  int native_handle();
+  CUresult try_native_handle(int& out) noexcept;
+
+  /// Prepares for a sleep. Call poll() until it returns 0, then arm(), then sleep until native_handle()
+  /// is readable, then poll() again.
+  ///
+  ///     while (!queue.arm()) queue.poll();
+  ///
+  /// Returns false if the thread should poll again: another thread has submitted or polls now, the last
+  /// poll stopped at its limit, or work should end within the next microseconds. Otherwise the
+  /// descriptor becomes readable, at the latest:
+  /// - for a submission: at once. A cancellation usually rings at once too.
+  /// - for work that completes, faults, or loses its context: `most_late` after that, or 0.1 % of the
+  ///   time since the last submission or callback, whichever is longer, but at most 50 ms. If earlier
+  ///   work repeated and this work ends before its expected end, 1 ms after that.
+  /// - at the end of the queue.
+  ///
+  /// It may also become readable for no reason. To these times, add the time in which the system wakes
+  /// a thread. An armed queue adds nothing to any stream, and has no thread: a timer wakes the caller,
+  /// which then polls. If no callback waits for work, the timer is off, and the queue uses no processor
+  /// time. Several threads may arm a queue and sleep. No driver call. Throws as native_handle().
+  bool arm(TimeLimit most_late = std::chrono::microseconds(100));
+  /// CUDA_ERROR_NOT_READY where arm() returns false.
+  CUresult try_arm(TimeLimit most_late = std::chrono::microseconds(100)) noexcept;
+
   /// The number of submitted callbacks that have not returned yet. No driver call.
   std::size_t pending() const noexcept;
 
@@ -238,6 +288,7 @@ private:
                          const char*& call) noexcept;
   CUresult make_lane(Target& target, const char*& call) noexcept;
   [[noreturn, gnu::cold]] void fail_context(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_timer(CUresult result) const;
   [[noreturn, gnu::cold]] static void fail(CUresult result, const char* call, const Target& target);
   void end() noexcept;
 

@@ -23,7 +23,7 @@ class [[gnu::visibility("hidden")]] CallbackStorage;
 ///     if (token.cancel()) queue.poll();
 ///
 /// A token may outlive its callback and its queue. A kept token keeps some host memory of the
-/// queue, but no event and no context.
+/// queue, and the queue's descriptor if it has one, but no event and no context.
 /// Thread-safety: cancel() from any thread, concurrently with everything except the end of this
 /// token and its moves. A callback that destroys its token orders this with cancel() elsewhere.
 /// Context: needs none and changes none.

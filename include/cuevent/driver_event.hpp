@@ -255,9 +255,13 @@ public:
 
   /// As synchronize(), up to the timeout or deadline. Returns false if the time ran out. Takes any
   /// std::chrono::duration, or a time_point of any clock: time_limit.hpp. The call never waits in
-  /// the driver: it polls with query_relaxed(), at least once. Its backoff spins, then yields,
-  /// then sleeps for up to 1 ms between polls. The non-throwing overloads return
+  /// the driver: it polls with query_relaxed(), at least once. The non-throwing overloads return
   /// CUDA_ERROR_NOT_READY if the time ran out.
+  ///
+  /// Waits for the same event that take regular times are learned. After four of them, the call
+  /// sleeps until shortly before the expected end, and then spins. Other waits spin for 50 us,
+  /// yield until 1 ms has passed, and then sleep for a tenth of the time waited so far. No sleep
+  /// between two polls is longer than 1 ms.
   bool synchronize_for(TimeLimit timeout) const;
   bool synchronize_until(Deadline deadline) const;
   CUresult try_synchronize_for(TimeLimit timeout) const noexcept;

@@ -96,10 +96,11 @@ public:
   CUresult try_wait(CUstream stream, std::uint64_t ticket) const noexcept;
 
   /// Waits on the host until `ticket` is reached or the timeout is over. Returns false on timeout.
-  /// `ticket` may be one that is not signalled yet. The call spins for 50 us. Its backoff then
-  /// yields and sleeps. It checks status() every 1 ms and before it gives up, so a fault ends the
-  /// wait. Throws the error of status(). The non-throwing overload returns CUDA_ERROR_NOT_READY on
-  /// timeout.
+  /// `ticket` may be one that is not signalled yet. Regular waits for the fence are learned, as
+  /// for DriverEvent::synchronize_for(): the call then sleeps until shortly before the expected
+  /// end, and other waits spin, yield and sleep. The call checks status() every 1 ms and before it
+  /// gives up, so a fault ends the wait. Throws the error of status(). The non-throwing overload
+  /// returns CUDA_ERROR_NOT_READY on timeout.
   bool wait_for(std::uint64_t ticket, TimeLimit timeout) const;
   CUresult try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept;
 

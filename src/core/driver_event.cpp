@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
 
-#include "core/between_polls.hpp"
 #include "core/capture_state.hpp"
 #include "core/event_errors.hpp"
+#include "core/learned_wait.hpp"
 #include "core/on_stream.hpp"
 #include "core/relaxed_mode.hpp"
 #include "core/retired_events.hpp"
@@ -236,13 +236,16 @@ CUresult DriverEvent::try_synchronize_for(TimeLimit timeout) const noexcept {
 CUresult DriverEvent::try_synchronize_until(Deadline deadline) const noexcept {
   const long long start = table().clock_now();
   const long long end = deadline.at(std::chrono::nanoseconds(start)).count();
-  while (true) {
-    const CUresult result = try_query_relaxed();
+  CUresult result = try_query_relaxed();
+  if (result != CUDA_ERROR_NOT_READY) return result;
+  LearnedWait wait(table(), event_, start);
+  for (long long now = table().clock_now(); now < end; now = table().clock_now()) {
+    wait.pass(now, end - now);
+    result = try_query_relaxed();
+    if (result == CUDA_SUCCESS) wait.ended(table().clock_now());
     if (result != CUDA_ERROR_NOT_READY) return result;
-    const long long now = table().clock_now();
-    if (now >= end) return result;
-    between_polls(table(), now - start, end - now);
   }
+  return result;
 }
 
 void DriverEvent::close() {

@@ -64,11 +64,18 @@ struct alignas(cache_line) CallbackNode {
 /// another node below it.
 struct CallbackStack {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+  /// No node, and whoever pushes one has to wake a thread. Only for the inbox of a CompletionQueue.
+  static constexpr std::uint32_t none_asleep = none - 1;
   static constexpr std::uint32_t index_of(std::uint64_t head) noexcept {
     return static_cast<std::uint32_t>(head);
   }
   static constexpr std::uint32_t count_of(std::uint64_t head) noexcept {
     return static_cast<std::uint32_t>(head >> 32);
+  }
+  static constexpr bool is_empty(std::uint64_t head) noexcept { return index_of(head) >= none_asleep; }
+  static constexpr bool is_asleep(std::uint64_t head) noexcept { return index_of(head) == none_asleep; }
+  static constexpr std::uint64_t asleep(std::uint64_t head) noexcept {
+    return (head >> 32) << 32 | none_asleep;
   }
   static constexpr std::uint64_t changed(std::uint64_t head, std::uint32_t index) noexcept {
     return ((head >> 32) + 1) << 32 | index;

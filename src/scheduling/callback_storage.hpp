@@ -3,6 +3,7 @@
 #pragma once
 
 #include "scheduling/callback_nodes.hpp"
+#include "scheduling/wake_timer.hpp"
 
 #include <cuevent/completion_token.hpp>
 
@@ -25,7 +26,7 @@ public:
 
   /// A token for the life of a node that begins now.
   CompletionToken token(const CallbackNode& node) noexcept {
-    references_.fetch_add(1, std::memory_order_relaxed);
+    hold();
     return {*this, node.life.load(std::memory_order_relaxed), node.index};
   }
 
@@ -35,6 +36,7 @@ public:
                                            std::memory_order_release, std::memory_order_relaxed))
       return false;
     push_cancelled(node);
+    timer_.ring();
     return true;
   }
 
@@ -53,7 +55,11 @@ protected:
                                                std::memory_order_relaxed));
   }
 
+  /// Keeps the storage, and with it the timer, until drop().
+  void hold() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+
   CallbackNodes nodes_;
+  WakeTimer timer_;
   std::atomic<std::uint32_t> cancelled_{none}; // the node that was cancelled last
 
 private:

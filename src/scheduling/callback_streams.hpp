@@ -4,6 +4,7 @@
 
 #include "scheduling/callback_nodes.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -68,6 +69,9 @@ public:
 
   static constexpr std::size_t buckets = 64;
   CallbackNode*& bucket(std::size_t number) noexcept { return buckets_[number % buckets]; }
+  bool empty() const noexcept {
+    return std::all_of(buckets_.begin(), buckets_.end(), [](const CallbackNode* each) { return !each; });
+  }
   CallbackNode** begin() noexcept { return buckets_.begin(); }
   CallbackNode** end() noexcept { return buckets_.end(); }
 

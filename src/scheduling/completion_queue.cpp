@@ -89,6 +89,30 @@ std::size_t CompletionQueue::poll(const PollLimit& limit) noexcept {
   return state_ != nullptr ? state_->poll(limit) : 0;
 }
 
+std::size_t CompletionQueue::wait_for(TimeLimit timeout) noexcept {
+  return state_ != nullptr ? state_->wait_for(timeout) : 0;
+}
+
+int CompletionQueue::native_handle() {
+  int descriptor = -1;
+  if (const CUresult result = try_native_handle(descriptor); result != CUDA_SUCCESS) fail_timer(result);
+  return descriptor;
+}
+
+CUresult CompletionQueue::try_native_handle(int& out) noexcept {
+  return state_ != nullptr ? state_->native_handle(out) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+bool CompletionQueue::arm(TimeLimit most_late) {
+  const CUresult result = try_arm(most_late);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) fail_timer(result);
+  return result == CUDA_SUCCESS;
+}
+
+CUresult CompletionQueue::try_arm(TimeLimit most_late) noexcept {
+  return state_ != nullptr ? state_->arm(most_late) : CUDA_ERROR_INVALID_HANDLE;
+}
+
 std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr ? state_->pending() : 0; }
 
 bool CompletionToken::cancel() const noexcept {
@@ -103,6 +127,18 @@ void CompletionQueue::fail_context(CUresult result) const {
   if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
   throw ContextMismatch(
       call, "the stream belongs to a different context than the queue: make a queue for each context");
+}
+
+void CompletionQueue::fail_timer(CUresult result) const {
+  const char* const call = "timerfd_create";
+  if (state_ == nullptr) fail(result, call, Target());
+  if (result == CUDA_ERROR_NOT_INITIALIZED)
+    throw NotInitialized("CompletionQueue::native_handle",
+                         "the process is a forked child, and the timer belongs to its parent: poll until no "
+                         "callback is pending, and make a queue in a child that was started with exec");
+  throw OperatingSystem(call,
+                        "the kernel made no timer, usually because the process has too many open files: "
+                        "close some, or raise the limit (ulimit -n)");
 }
 
 void CompletionQueue::fail(CUresult result, const char* call, const Target& target) {

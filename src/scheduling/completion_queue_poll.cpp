@@ -49,17 +49,25 @@ thread_local constinit CompletionQueue::State::Poll* CompletionQueue::State::pol
 std::size_t CompletionQueue::State::poll(const PollLimit& limit) noexcept {
   const std::size_t left = pending();
   if (left == 0 || left <= turns_.running(process())) return 0;
-  for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
-    if (&poll->state == this) return 0; // the caller is a callback of this queue
+  if (runs_callback()) return 0;
   Poll poll(*this, limit);
   if (!turns_.take(process())) return 0;
   poll.own = PollTurns::lists;
   visit();
+  const long long began = timer_.is_open() ? WakeTimer::now() : 0;
   if (sweep(poll)) {
+    if (began != 0) schedule_.polled(began, poll.ran != 0);
     poll.own = 0;
     if (turns_.leave()) finish();
   }
   return poll.ran;
+}
+
+/// Whether the caller is a callback of this queue.
+bool CompletionQueue::State::runs_callback() const noexcept {
+  for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
+    if (&poll->state == this) return true;
+  return false;
 }
 
 /// Called by the thread that has just taken the lists.
@@ -73,6 +81,7 @@ void CompletionQueue::State::visit() noexcept {
 
 /// Returns false if the poll has left. The queue may then be gone.
 bool CompletionQueue::State::sweep(Poll& poll) noexcept {
+  stopped_ = false;
   take_cancelled();
   poll.last_submission = take_inbox();
   poll.first_visit = visits_;
@@ -85,7 +94,9 @@ bool CompletionQueue::State::sweep(Poll& poll) noexcept {
         oldest = &(*oldest)->next_stream;
         continue;
       }
-      if (poll.budget.spent() || turns_.all_in_use()) {
+      const bool spent = poll.budget.spent();
+      if (spent || turns_.all_in_use()) {
+        stopped_ = spent;
         CallbackStreams::move_to_end(*oldest);
         ++first_bucket_;
         poll.relaxed.leave();
@@ -154,8 +165,10 @@ bool CompletionQueue::State::is_done(CallbackNode& node, Poll& poll) const noexc
 }
 
 std::uint32_t CompletionQueue::State::take_inbox() noexcept {
+  std::uint64_t inbox = inbox_.load(std::memory_order_relaxed);
+  if (is_empty(inbox)) return count_of(inbox); // and it may stay asleep, because another thread does
   CallbackNode* oldest = nullptr;
-  const std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_acquire); // empty, with its count
+  inbox = inbox_.fetch_or(none, std::memory_order_acquire); // empty, with its count
   for (std::uint32_t newest = index_of(inbox); newest != none;) {
     CallbackNode& node = nodes_.at(newest);
     newest = node.below.load(std::memory_order_relaxed);
@@ -246,7 +259,11 @@ void CompletionQueue::State::recover() noexcept {
   std::sort(left.begin(), left.end(), [](const CallbackNode* a, const CallbackNode* b) {
     return follows(*b, a->submission.load(std::memory_order_relaxed));
   });
-  const std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_relaxed); // empty, with its count
+  std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_relaxed); // empty, with its count
+  if (!left.empty() && follows(*left.back(), count_of(inbox))) {          // it was about to be pushed
+    inbox = changed(inbox, none);
+    inbox_.store(inbox, std::memory_order_relaxed);
+  }
   cancelled_.store(none, std::memory_order_relaxed);
   streams_ = CallbackStreams();
   to_cancel_ = none;

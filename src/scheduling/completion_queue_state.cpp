@@ -89,15 +89,25 @@ Status CompletionQueue::State::submit_in_context(const Target& target, const Sou
 
 void CompletionQueue::State::push(CallbackNode& node) noexcept {
   std::uint64_t newest = inbox_.load(std::memory_order_relaxed);
+  bool held = false;
   do {
+    if (is_asleep(newest) && !held) [[unlikely]] { // the callback may destroy the queue before the ring
+      hold();
+      held = true;
+    }
     node.submission.store(count_of(newest) + 1, std::memory_order_relaxed);
-    node.below.store(index_of(newest), std::memory_order_relaxed);
+    node.below.store(is_empty(newest) ? none : index_of(newest), std::memory_order_relaxed);
   } while (!inbox_.compare_exchange_weak(newest, changed(newest, node.index), std::memory_order_release,
                                          std::memory_order_relaxed));
+  if (is_asleep(newest)) [[unlikely]]
+    timer_.ring();
+  if (held) [[unlikely]]
+    drop();
 }
 
 void CompletionQueue::State::end() noexcept {
   ended_.store(true, std::memory_order_relaxed);
+  if (!forked()) timer_.ring();
   if (turns_.end(process())) finish();
 }
 

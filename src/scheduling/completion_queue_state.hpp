@@ -8,6 +8,7 @@
 #include "core/status.hpp"
 #include "scheduling/callback_storage.hpp"
 #include "scheduling/callback_streams.hpp"
+#include "scheduling/poll_schedule.hpp"
 #include "scheduling/poll_turns.hpp"
 
 #include <atomic>
@@ -38,6 +39,11 @@ public:
   Status submit(const Target& target, const Source& source, CompletionToken* token) noexcept;
 
   std::size_t poll(const PollLimit& limit) noexcept;
+
+  std::size_t wait_for(TimeLimit timeout) noexcept;
+  CUresult native_handle(int& out) noexcept;
+  /// CUDA_ERROR_NOT_READY if the thread has to poll again.
+  CUresult arm(TimeLimit most_late) noexcept;
 
   /// Runs the callbacks that are left and drops the state, or leaves this to a running poll.
   void end() noexcept;
@@ -83,6 +89,9 @@ private:
   bool sweep_cancelled(Poll& poll) noexcept;
   bool run(CallbackNode& node, CUresult result, Poll& poll) noexcept;
 
+  bool sleep_begins(long long most_late) noexcept;
+
+  bool runs_callback() const noexcept;
   void call(CallbackNode& node, CUresult result) noexcept;
   void finish() noexcept;
   void destroy_events() noexcept;
@@ -100,7 +109,9 @@ private:
 
   // Only for the poll that has the lists:
   alignas(cache_line) CallbackStreams streams_;
-  std::uint32_t to_cancel_ = none;     // cancelled nodes, which are still in the lists
+  std::uint32_t to_cancel_ = none; // cancelled nodes, which are still in the lists
+  PollSchedule schedule_;
+  bool stopped_ = false;               // the last poll stopped at its limit
   std::size_t first_bucket_ = 0;       // of the next sweep
   std::uint64_t visits_ = 0;           // the number of times that a poll has taken the lists
   std::uint32_t recovered_ = process_; // the process that last put the lists in order

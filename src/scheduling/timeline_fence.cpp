@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/timeline_fence.hpp>
 
-#include "core/between_polls.hpp"
 #include "core/capture_state.hpp"
+#include "core/learned_wait.hpp"
 #include "core/on_stream.hpp"
 #include "core/require_context.hpp"
 #include "scheduling/fence_slots.hpp"
@@ -163,6 +163,7 @@ CUresult TimelineFence::try_wait_for(std::uint64_t ticket, TimeLimit timeout) co
   if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const long long start = table().clock_now();
   const long long end = Deadline(timeout).at(std::chrono::nanoseconds(start)).count();
+  LearnedWait wait(table(), slot_, start);
   for (long long now = start, asked = start;;) {
     if (now >= end || now - asked >= between_questions) {
       const CUresult result = status();
@@ -172,9 +173,13 @@ CUresult TimelineFence::try_wait_for(std::uint64_t ticket, TimeLimit timeout) co
       asked = now;
     }
     const long long before = now;
-    between_polls(table(), now - start, end - now);
-    if (reached(ticket)) return CUDA_SUCCESS;
+    wait.pass(now, end - now);
+    const bool done = reached(ticket);
     now = table().clock_now();
+    if (done) {
+      wait.ended(now);
+      return CUDA_SUCCESS;
+    }
     if (now == before) table().pause(1'000); // nothing else here advances a simulated clock
   }
 }

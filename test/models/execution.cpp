@@ -98,7 +98,8 @@ void Execution::add_steps(std::size_t thread, std::vector<Step>& to) const {
         if (gap) to.push_back({thread, at + 1});
       } else if (request.kind == Request::Kind::load) {
         if (!request.accepts || request.accepts(messages[at].value)) to.push_back({thread, at});
-      } else if (gap || !request.updated(messages[at].value)) {
+      } else if ((gap || !request.updated(messages[at].value)) &&
+                 (!request.accepts || request.accepts(messages[at].value))) {
         to.push_back({thread, at});
       }
     }

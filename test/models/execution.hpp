@@ -113,7 +113,7 @@ private:
     std::size_t memory = none; // the cell of the Memory that it lies in
     std::memory_order order = std::memory_order_relaxed, failure = std::memory_order_relaxed;
     std::int64_t value = 0;                                                // of a store
-    std::function<bool(std::int64_t)> accepts = {};                        // of a load that waits
+    std::function<bool(std::int64_t)> accepts = {};                        // of an operation that waits
     std::function<std::optional<std::int64_t>(std::int64_t)> updated = {}; // no value: the update fails
   };
   struct Thread {

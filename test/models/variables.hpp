@@ -74,6 +74,13 @@ public:
     request(Operation::Request::Kind::load, order).accepts = std::move(accepts);
     return {execution_};
   }
+  /// Waits until the newest value is accepted, if all other writes are updates too. For what the kernel
+  /// does: await() may read an older value.
+  Operation await_newest(std::memory_order order, std::function<bool(std::int64_t)> accepts) {
+    const Operation operation = update(order, [](std::int64_t old) { return old; });
+    execution_.current().request.accepts = std::move(accepts);
+    return operation;
+  }
   Operation store(std::int64_t value, std::memory_order order) {
     request(Operation::Request::Kind::store, order).value = value;
     return {execution_};

@@ -9,6 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -26,13 +27,16 @@ struct Clock {
   std::vector<long long> asked;  // when the driver was asked
   std::vector<long long> pauses; // how long
   CUresult answer = CUDA_SUCCESS;
-  long long ready_at = std::numeric_limits<long long>::max(); // when all events have completed
+  CUresult at_ready = CUDA_SUCCESS;                           // what a query returns then
+  long long ready_at = std::numeric_limits<long long>::max(); // when all work has completed
+  std::uint64_t* counter = nullptr;                           // of the fence that then reaches `ticket`
+  std::uint64_t ticket = 0;
 };
 Clock clock;
 
 CUresult query(CUevent) {
   clock.asked.push_back(clock.now);
-  return clock.now < clock.ready_at ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  return clock.now < clock.ready_at ? CUDA_ERROR_NOT_READY : clock.at_ready;
 }
 CUresult elapsed(float* milliseconds, CUevent, CUevent) {
   *milliseconds = 1;
@@ -43,10 +47,16 @@ CUresult is_capturing(CUstream, CUstreamCaptureStatus* status) {
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
   return clock.answer;
 }
-long long look() { return clock.now += clock.look; }
+long long pass(long long nanoseconds) {
+  clock.now += nanoseconds;
+  if (clock.counter != nullptr && clock.now >= clock.ready_at)
+    __atomic_store_n(clock.counter, clock.ticket, __ATOMIC_RELEASE);
+  return clock.now;
+}
+long long look() { return pass(clock.look); }
 void pause(long long nanoseconds) {
   clock.pauses.push_back(nanoseconds);
-  clock.now += nanoseconds;
+  pass(nanoseconds);
 }
 
 CUresult get_proc_address(const char* name, void** function, int version, cuuint64_t flags,
@@ -150,6 +160,55 @@ TEST_CASE_METHOD(WaitFixture, "a wait for a ticket notices a fault within a mill
   clock.answer = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   CHECK(fence.try_wait_for(ticket, 2ms) == CUDA_ERROR_NOT_READY);
   CHECK(waited() == 2 * ms);
+  recording.calls();
+}
+
+TEST_CASE_METHOD(WaitFixture, "repeating waits for one event sleep until shortly before its end",
+                 "[event][time_limit]") {
+  const DriverEvent event(waiting);
+  begin(1);
+  for (int i = 0; i < 10; ++i) {
+    clock.pauses.clear();
+    clock.ready_at = clock.now + 3 * ms;
+    CHECK(event.try_synchronize_for(1s) == CUDA_SUCCESS);
+    if (i >= 4) CHECK(clock.now - clock.ready_at < us);
+  }
+  REQUIRE(clock.pauses.size() == 3);
+  CHECK(clock.pauses[0] == ms);
+  CHECK(clock.pauses[1] == ms);
+  CHECK(clock.pauses[2] > 800 * us);
+  CHECK(clock.pauses[2] < 900 * us);
+}
+
+TEST_CASE_METHOD(WaitFixture, "a repeating wait for an event that faults ends with the fault",
+                 "[event][time_limit]") {
+  const DriverEvent event(waiting);
+  begin(1);
+  for (int i = 0; i < 10; ++i) {
+    clock.ready_at = clock.now + 3 * ms;
+    CHECK(event.try_synchronize_for(1s) == CUDA_SUCCESS);
+  }
+  clock.ready_at = clock.now + ms / 2;
+  clock.at_ready = CUDA_ERROR_ILLEGAL_ADDRESS;
+  CHECK(event.try_synchronize_for(1s) == CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK(clock.now - clock.ready_at <= ms);
+}
+
+TEST_CASE_METHOD(WaitFixture, "repeating waits for a fence sleep until shortly before its end",
+                 "[fence][time_limit]") {
+  TimelineFence fence(waiting, stream);
+  begin(1);
+  for (int i = 0; i < 10; ++i) {
+    clock.pauses.clear();
+    clock.asked.clear();
+    clock.ready_at = clock.now + 3 * ms;
+    clock.ticket = fence.signal();
+    clock.counter = reinterpret_cast<std::uint64_t*>(recording.memory_operation().address);
+    CHECK(fence.try_wait_for(clock.ticket, 1s) == CUDA_SUCCESS);
+    if (i >= 4) CHECK(clock.now - clock.ready_at < us);
+  }
+  CHECK(clock.pauses.size() == 3);
+  CHECK(clock.asked.size() >= 3); // a fault would be noticed after each pause
   recording.calls();
 }
 

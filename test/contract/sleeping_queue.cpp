@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// Threads that sleep until work is complete: in epoll with CompletionQueue::arm(), or in wait_for().
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/completion_queue.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <sys/epoll.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::CompletionQueue;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// Sleeps in epoll until the queue should be polled.
+class Sleeper {
+public:
+  explicit Sleeper(CompletionQueue& queue) : queue_(queue), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    REQUIRE(epoll_ctl(epoll_, EPOLL_CTL_ADD, queue.native_handle(), &event) == 0);
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  ~Sleeper() { close(epoll_); }
+
+  /// Returns false if the queue is not readable within the time.
+  bool sleep(std::chrono::milliseconds most) const {
+    epoll_event event{};
+    return epoll_wait(epoll_, &event, 1, static_cast<int>(most.count())) == 1;
+  }
+  /// Polls and sleeps until `callbacks` have run. Returns false if a wake-up takes ten seconds.
+  bool run(std::size_t callbacks) {
+    for (std::size_t ran = 0; ran < callbacks;) {
+      ran += queue_.poll();
+      if (ran >= callbacks || !queue_.arm()) continue;
+      ++sleeps;
+      if (!sleep(10s)) return false;
+    }
+    return true;
+  }
+  std::size_t sleeps = 0;
+
+private:
+  CompletionQueue& queue_;
+  int epoll_;
+};
+
+/// Another thread submits while this one arms the queue and sleeps. Returns false if a wake-up gets lost.
+bool sleep_and_count(const cuevent::Context& context, std::size_t sleeps) {
+  const std::array streams{std::make_unique<Stream>(context), std::make_unique<Stream>(context)};
+  CompletionQueue queue(context);
+  queue.reserve(64);
+  Sleeper sleeper(queue);
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> submitted{0};
+  std::thread submitter([&] {
+    for (std::size_t i = 0; !stop; ++i) {
+      queue.when_complete(*streams[i % 2], [](CUresult) {});
+      ++submitted;
+      while (queue.pending() > i % 3 && !stop)
+        std::this_thread::yield();
+    }
+  });
+  std::size_t ran = 0;
+  bool woken = true;
+  for (std::size_t slept = 0; slept < sleeps && woken;) {
+    ran += queue.poll();
+    if (!queue.arm()) continue;
+    ++slept;
+    woken = sleeper.sleep(10s);
+  }
+  stop = true;
+  submitter.join();
+  return woken && sleeper.run(submitted - ran);
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "a thread sleeps in epoll until the work of a stream is complete") {
+  const Stream held(context), other(context);
+  std::vector<int> order;
+  CompletionQueue queue(context);
+  Sleeper sleeper(queue);
+  std::optional<Gate> gate(held);
+  queue.when_complete(held, [&](CUresult result) { order.push_back(result == CUDA_SUCCESS ? 1 : -1); });
+  queue.when_complete(other, [&](CUresult result) { order.push_back(result == CUDA_SUCCESS ? 2 : -2); });
+  CHECK(sleeper.run(1));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(20ms);
+    gate->open();
+  });
+  CHECK(sleeper.run(1));
+  opener.join();
+  CHECK(order == std::vector{2, 1});
+  CHECK(sleeper.sleeps > 10);
+  CHECK(sleeper.sleeps < 2000); // 20 ms at 100 us take 200
+}
+
+TEST_CASE_METHOD(Fixture, "an armed queue whose work never ends is woken by its end") {
+  const Stream held(context);
+  const Gate gate(held);
+  CUresult received = CUDA_SUCCESS;
+  int copy = -1;
+  {
+    CompletionQueue queue(context);
+    copy = dup(queue.native_handle());
+    queue.when_complete(held, [&](CUresult result) { received = result; });
+    CHECK(queue.poll() == 0);
+    CHECK(queue.arm());
+  }
+  CHECK(received == CUDA_ERROR_NOT_READY);
+  std::uint64_t expirations = 0;
+  CHECK(read(copy, &expirations, sizeof expirations) == sizeof expirations);
+  close(copy);
+}
+
+TEST_CASE_METHOD(Fixture, "a wait sees the end of work that another thread lets go on") {
+  const Stream held(context);
+  int ran = 0;
+  CompletionQueue queue(context);
+  Gate gate(held);
+  queue.when_complete(held, [&](CUresult) { ++ran; });
+  CHECK(queue.wait_for(2ms) == 0);
+  std::thread opener([&] { gate.open(); });
+  while (queue.wait_for(1s) == 0) {
+  }
+  opener.join();
+  CHECK(ran == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "ten thousand armed sleeps lose no wake-up") {
+  CHECK(sleep_and_count(context, 10'000));
+}
+
+// Not by default: meson test --suite slow.
+TEST_CASE_METHOD(Fixture, "ten million armed sleeps lose no wake-up", "[.][slow]") {
+  CHECK(sleep_and_count(context, 10'000'000));
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT
+// Threads that sleep until a CompletionQueue has something to run.
+#include "scheduling/poll_schedule.hpp"
+
+#include "recording_fixture.hpp"
+
+#include <cuevent/completion_queue.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <fcntl.h>
+#include <limits>
+#include <memory>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace cuevent;
+using namespace test;
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+static_assert(noexcept(std::declval<CompletionQueue&>().wait_for(TimeLimit())));
+static_assert(noexcept(std::declval<CompletionQueue&>().try_arm(TimeLimit())));
+
+namespace {
+
+struct SleepFixture : RecordingFixture {
+  CompletionQueue queue{context};
+  std::vector<CUresult> results;
+
+  auto note() {
+    return [this](CUresult result) { results.push_back(result); };
+  }
+  void all_pending() { recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY); }
+};
+
+/// Whether the descriptor becomes readable within the time.
+bool readable(int descriptor, std::chrono::milliseconds within = 0ms) {
+  pollfd one{descriptor, POLLIN, 0};
+  return ::poll(&one, 1, static_cast<int>(within.count())) == 1 && one.revents == POLLIN;
+}
+
+int exit_code_of(pid_t child) {
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+constexpr long long us = 1'000, ms = 1'000'000;
+
+} // namespace
+
+TEST_CASE_METHOD(SleepFixture, "an armed queue without work stays unreadable until a submission",
+                 "[queue][arm]") {
+  const int descriptor = queue.native_handle();
+  CHECK(queue.native_handle() == descriptor);
+  CHECK_FALSE(readable(descriptor));
+  CHECK(queue.arm());
+  CHECK(queue.arm());
+  CHECK_FALSE(readable(descriptor, 20ms));
+  std::thread([&] { queue.when_complete(stream, note()); }).join();
+  CHECK(readable(descriptor, 1s));
+  CHECK(queue.poll() == 1);
+  CHECK(queue.arm());
+  CHECK_FALSE(readable(descriptor, 20ms));
+}
+
+TEST_CASE_METHOD(SleepFixture, "a poll that finds an empty inbox does not disarm the queue", "[queue][arm]") {
+  all_pending();
+  queue.when_complete(stream, note());
+  CHECK(queue.poll() == 0);
+  CHECK(queue.arm(1h));
+  CHECK(queue.poll() == 0);
+  recording.fail_nothing();
+  CHECK(queue.poll() == 1);
+  CHECK(queue.arm());
+  CHECK_FALSE(readable(queue.native_handle(), 5ms));
+  queue.when_complete(stream, note());
+  CHECK(readable(queue.native_handle(), 1s));
+}
+
+TEST_CASE_METHOD(SleepFixture, "a queue with a submission that no poll has seen is not armed",
+                 "[queue][arm]") {
+  all_pending();
+  queue.when_complete(stream, note());
+  CHECK_FALSE(queue.arm());
+  CHECK(queue.poll() == 0);
+  CHECK(queue.arm());
+}
+
+TEST_CASE_METHOD(SleepFixture, "a queue whose last poll stopped at its limit is not armed", "[queue][arm]") {
+  queue.when_complete(stream, note());
+  queue.when_complete(stream, note());
+  CHECK(queue.poll(PollLimit{1}) == 1);
+  CHECK_FALSE(queue.arm());
+  CHECK(queue.poll() == 1);
+  CHECK(queue.arm());
+}
+
+TEST_CASE_METHOD(SleepFixture, "while work is pending the timer wakes the thread to poll", "[queue][arm]") {
+  all_pending();
+  queue.when_complete(stream, note());
+  CHECK(queue.poll() == 0);
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(queue.arm());
+    REQUIRE(readable(queue.native_handle(), 1s));
+    CHECK(queue.poll() == 0);
+  }
+  recording.fail_nothing();
+  while (!queue.arm()) {
+  }
+  CHECK(readable(queue.native_handle(), 1s));
+  CHECK(queue.poll() == 1);
+}
+
+TEST_CASE_METHOD(SleepFixture, "a running callback may arm its queue, and needs no timer", "[queue][arm]") {
+  bool armed = false, woken = true;
+  queue.when_complete(stream, [&](CUresult) {
+    armed = queue.arm();
+    woken = readable(queue.native_handle(), 5ms);
+  });
+  CHECK(queue.poll() == 1);
+  CHECK(armed);
+  CHECK_FALSE(woken);
+}
+
+TEST_CASE_METHOD(SleepFixture, "a cancellation wakes a sleeping thread", "[queue][arm][cancel]") {
+  all_pending();
+  CompletionToken token;
+  queue.when_complete(stream, note(), &token);
+  CHECK(queue.poll() == 0);
+  REQUIRE(queue.arm(1h));
+  CHECK(token.cancel());
+  CHECK(readable(queue.native_handle(), 1s));
+  CHECK(queue.poll() == 1);
+  CHECK(results == std::vector<CUresult>{CompletionToken::cancelled});
+  CHECK(token.cancel() == false);
+}
+
+TEST_CASE_METHOD(SleepFixture, "the end of a queue wakes a thread that sleeps in epoll, by a duplicate",
+                 "[queue][arm]") {
+  auto mine = std::make_unique<CompletionQueue>(context);
+  const int copy = fcntl(mine->native_handle(), F_DUPFD_CLOEXEC, 0), epoll = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  REQUIRE(epoll_ctl(epoll, EPOLL_CTL_ADD, copy, &event) == 0);
+  REQUIRE(mine->arm());
+  int woken = 0;
+  std::chrono::nanoseconds took{};
+  std::thread sleeper([&] {
+    woken = epoll_wait(epoll, &event, 1, 10'000);
+    took -= steady_clock::now().time_since_epoch();
+  });
+  std::this_thread::sleep_for(5ms);
+  const auto before = steady_clock::now();
+  mine.reset();
+  sleeper.join();
+  CHECK(woken == 1);
+  CHECK(-took - before.time_since_epoch() < 100ms);
+  CHECK(readable(copy));
+  close(copy);
+  close(epoll);
+}
+
+TEST_CASE_METHOD(SleepFixture, "a device fault and a lost context wake the thread", "[queue][arm]") {
+  for (const CUresult fault : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
+    all_pending();
+    queue.when_complete(stream, note());
+    CHECK(queue.poll() == 0);
+    REQUIRE(queue.arm());
+    recording.fail_always("cuEventQuery", fault);
+    const auto before = steady_clock::now();
+    CHECK(readable(queue.native_handle(), 1s));
+    CHECK(steady_clock::now() - before < 100ms);
+    CHECK(queue.poll() == 1);
+    CHECK(results.back() == fault);
+    recording.fail_nothing();
+  }
+}
+
+TEST_CASE_METHOD(SleepFixture, "a timer that the kernel refuses is a typed error", "[queue][arm]") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  int descriptor = -7;
+  const CUresult handle = queue.try_native_handle(descriptor), armed = queue.try_arm();
+  bool thrown = false;
+  try {
+    queue.arm();
+  } catch (const OperatingSystem& error) {
+    thrown = std::string_view(error.what()).find("ulimit -n") != std::string_view::npos;
+  }
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(handle == CUDA_ERROR_OPERATING_SYSTEM);
+  CHECK(armed == CUDA_ERROR_OPERATING_SYSTEM);
+  CHECK(descriptor == -7);
+  CHECK(thrown);
+  CHECK(queue.arm()); // later
+}
+
+TEST_CASE_METHOD(SleepFixture, "an empty queue refuses to be armed and waits for nothing", "[queue][arm]") {
+  CompletionQueue empty;
+  int descriptor = -7;
+  CHECK(empty.try_arm() == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(empty.try_native_handle(descriptor) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(empty.arm(), InvalidHandle);
+  CHECK_THROWS_AS(empty.native_handle(), InvalidHandle);
+  CHECK(empty.wait_for(1h) == 0);
+}
+
+TEST_CASE_METHOD(SleepFixture, "a forked child leaves the timer to its parent", "[queue][arm][fork]") {
+  const int descriptor = queue.native_handle();
+  all_pending();
+  queue.when_complete(stream, note());
+  CHECK(queue.poll() == 0);
+  recording.fail_nothing();
+  CHECK(queue.poll() == 1);
+  REQUIRE(queue.arm());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    const bool refused = queue.try_arm() == CUDA_ERROR_NOT_INITIALIZED;
+    queue = CompletionQueue();
+    _exit(refused ? 0 : 1);
+  }
+  CHECK(exit_code_of(child) == 0);
+  CHECK_FALSE(readable(descriptor));
+  queue.when_complete(stream, note());
+  CHECK(readable(descriptor, 1s));
+}
+
+TEST_CASE_METHOD(SleepFixture, "a wait ends when a callback has run, or with its limit", "[queue][wait]") {
+  queue.when_complete(stream, note());
+  CHECK(queue.wait_for(1h) == 1);
+  all_pending();
+  queue.when_complete(stream, note());
+  const auto before = steady_clock::now();
+  CHECK(queue.wait_for(3ms) == 0);
+  CHECK(steady_clock::now() - before >= 3ms);
+  recording.fail_nothing();
+  CHECK(queue.wait_for(0ms) == 1);
+  CHECK(queue.wait_for(0ms) == 0);
+  std::size_t inside = 1;
+  queue.when_complete(stream, [&](CUresult) { inside = queue.wait_for(1h); });
+  CHECK(queue.wait_for(1h) == 1);
+  CHECK(inside == 0);
+}
+
+TEST_CASE_METHOD(SleepFixture, "a wait of an empty queue sees a submission by another thread",
+                 "[queue][wait][threads]") {
+  std::thread submitter([&] {
+    std::this_thread::sleep_for(5ms);
+    queue.when_complete(stream, note());
+  });
+  CHECK(queue.wait_for(1min) == 1);
+  submitter.join();
+}
+
+TEST_CASE_METHOD(SleepFixture, "a callback may destroy the queue that its thread waits for",
+                 "[queue][wait]") {
+  auto mine = std::make_unique<CompletionQueue>(context);
+  mine->when_complete(stream, [&](CUresult) { mine.reset(); });
+  CHECK(mine->wait_for(1h) == 1);
+}
+
+TEST_CASE("polls of unknown work come after an eighth of the wait, within the bounds", "[schedule]") {
+  const DriverTable table{};
+  for (const long long most_late : {20 * us, 100 * us, 300 * us, 3'600'000 * ms}) {
+    PollSchedule schedule;
+    long long now = 5 * ms;
+    const long long start = now;
+    while (now < start + 200'000 * ms) {
+      const long long next = schedule.next(table, now, 1, most_late), waited = now - start;
+      REQUIRE(next >= 1);
+      REQUIRE(next <= 50 * ms);
+      if (waited < 100 * us) REQUIRE(next <= 35 * us);
+      REQUIRE(next <= std::max(most_late, waited / 1000));
+      now += next;
+      schedule.polled(now, false);
+    }
+  }
+}
+
+TEST_CASE("polls of repeating work come shortly before its end, and then without a sleep", "[schedule]") {
+  const DriverTable table{};
+  const auto schedule = std::make_unique<PollSchedule>();
+  long long now = 1'000'000 * ms, slept = 0, late = 0, begin = 0;
+  for (std::uint32_t step = 1; step <= 400; ++step) {
+    if (step == 101) begin = now, slept = late = 0;
+    const long long end = now + ms;
+    while (true) {
+      now += us; // a poll
+      schedule->polled(now, now >= end);
+      if (now >= end) break;
+      const long long sleep = schedule->next(table, now, step, 100 * us);
+      if (sleep != 0) slept += sleep + 15 * us; // the timer is late
+      if (sleep != 0) now += sleep + 15 * us;
+    }
+    late = std::max(late, now - end);
+  }
+  CHECK(late <= 2 * us);
+  CHECK(slept > (now - begin) * 8 / 10);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "threads that submit, poll, arm, sleep, cancel and end lose no wake-up",
+                 "[queue][arm][threads]") {
+  static constexpr std::size_t submitters = 8, sleepers = 8, each = 300;
+  for (int round = 0; round < 3; ++round) {
+    auto queue = std::make_unique<CompletionQueue>(context);
+    std::atomic<std::size_t> ran{0};
+    std::atomic<bool> lost{false};
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < submitters; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = 0; i < each; ++i) {
+          CompletionToken token;
+          queue->when_complete(
+              stream_handle(t % 3 + 1), [&](CUresult) { ++ran; }, &token);
+          if (i % 7 == 0) token.cancel();
+          if (i % 16 == 0) std::this_thread::sleep_for(100us);
+        }
+      });
+    const int descriptor = queue->native_handle();
+    for (std::size_t t = 0; t < sleepers; ++t)
+      threads.emplace_back([&, t] {
+        for (int i = 0; ran < submitters * each; ++i) {
+          if (t % 2 == 0) recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY);
+          queue->poll();
+          recording.calls();
+          if (!queue->arm()) continue;
+          if (ran == submitters * each) break;
+          if (t == 7) continue; // this thread does not sleep
+          const bool woken = readable(descriptor, 10'000ms);
+          if (!woken && ran < submitters * each) lost = true;
+        }
+        CompletionQueue& its = *queue;
+        its.when_complete(stream_handle(1), [](CUresult) {}); // wakes the others
+      });
+    for (std::thread& thread : threads)
+      thread.join();
+    CHECK_FALSE(lost);
+    CHECK(ran == submitters * each);
+    queue.reset();
+  }
+}

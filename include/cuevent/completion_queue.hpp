@@ -194,6 +194,7 @@ public:
   /// Prepares for a sleep. Call poll() until it returns 0, then arm(), then sleep until native_handle()
   /// is readable, then poll() again.
   ///
+  ///     CompletionQueue queue(context);
   ///     while (!queue.arm()) queue.poll();
   ///
   /// Returns false if the thread should poll again: another thread has submitted or polls now, the last

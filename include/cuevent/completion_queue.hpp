@@ -108,7 +108,7 @@ public:
   CUresult try_when_complete(CUstream stream, Callback&& callback,
                              CompletionToken* token = nullptr) noexcept {
     const char* call = nullptr;
-    return try_submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback), token, call);
+    return submit_callback(Target{state_, stream, 0}, static_cast<Callback&&>(callback), token, call);
   }
 
   /// As when_complete(stream, callback). `context` says whose default stream is meant. It must be
@@ -273,13 +273,13 @@ private:
   template <class Callback>
   static void submit(const Target& target, Callback&& callback, CompletionToken* token) {
     const char* call = nullptr;
-    if (const CUresult result = try_submit(target, static_cast<Callback&&>(callback), token, call);
+    if (const CUresult result = submit_callback(target, static_cast<Callback&&>(callback), token, call);
         result != CUDA_SUCCESS)
       fail(result, call, target);
   }
   template <class Callback>
-  static CUresult try_submit(const Target& target, Callback&& callback, CompletionToken* token,
-                             const char*& call) noexcept {
+  static CUresult submit_callback(const Target& target, Callback&& callback, CompletionToken* token,
+                                  const char*& call) noexcept {
     Erased<Callback> erased{static_cast<Callback&&>(callback)};
     return submit(target, erased.source(), token, call);
   }
@@ -324,7 +324,7 @@ public:
   template <class Callback>
   CUresult try_when_complete(Callback&& callback, CompletionToken* token = nullptr) const noexcept {
     const char* call = nullptr;
-    return try_submit(target_, static_cast<Callback&&>(callback), token, call);
+    return submit_callback(target_, static_cast<Callback&&>(callback), token, call);
   }
 
   /// As CompletionQueue::completion(), for this stream.

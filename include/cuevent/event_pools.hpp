@@ -22,9 +22,9 @@ namespace cuevent {
 /// nothing, as for EventPool.
 ///
 /// The pools do not keep a context alive. A context must not end while a call here uses one of its
-/// streams. Leases that outlive their context behave as leases of an EventPool whose context is
-/// lost. The memory of a pool whose context has ended is freed by the next first use of a context,
-/// by trim() or by the destructor.
+/// streams. A lease whose context has ended may only be destroyed: once another context has been
+/// created, the driver can crash in every other call. The memory of a pool whose context has ended
+/// is freed by the next first use of a context, by trim() or by the destructor.
 ///
 /// Thread-safety: any thread, concurrently. The caller orders moves, assignment and destruction
 /// with the members. Leases may end at any time, even after the pools.

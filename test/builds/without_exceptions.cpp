@@ -280,6 +280,10 @@ void completions(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, lane.try_when_complete([](CUresult) {}, &token));
   EXPECT_TRUE(token.cancel() && !token.cancel() && queue.poll(PollLimit{1}) == 1);
   EXPECT_TRUE(called == 1 && queue.poll() == 0 && queue.pending() == 1);
+  int descriptor = -1;
+  EXPECT(CUDA_SUCCESS, queue.try_native_handle(descriptor));
+  EXPECT_TRUE(descriptor >= 0);
+  EXPECT(CUDA_SUCCESS, queue.try_arm());
   sim::release(stream);
   while (queue.pending() != 0)
     queue.poll();

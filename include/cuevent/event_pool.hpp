@@ -101,7 +101,7 @@ public:
   const DriverEvent& event() const noexcept { return leased_ != nullptr ? leased_->event : none_; }
 
   void swap(PooledEvent& other) noexcept {
-    const EventRef ref = *this;
+    const EventRef ref(static_cast<const EventRef&>(*this));
     LeasedEvent* const leased = leased_;
     assign(other, other.leased_);
     other.assign(ref, leased);
@@ -169,7 +169,7 @@ public:
   const DriverEvent& event() const noexcept { return leased_ != nullptr ? leased_->event : none_; }
 
   void swap(SharedEvent& other) noexcept {
-    const EventRef ref = *this;
+    const EventRef ref(static_cast<const EventRef&>(*this));
     LeasedEvent* const leased = leased_;
     assign(other, other.leased_);
     other.assign(ref, leased);
@@ -178,7 +178,8 @@ public:
 
 private:
   friend class PooledEvent;
-  explicit SharedEvent(PooledEvent&& lease) noexcept : EventRef(lease), leased_(lease.leased_) {
+  explicit SharedEvent(PooledEvent&& lease) noexcept
+      : EventRef(static_cast<const EventRef&>(lease)), leased_(lease.leased_) {
     if (leased_ != nullptr) __atomic_store_n(&leased_->holders, 1, __ATOMIC_RELAXED);
     lease.forget();
   }

@@ -214,8 +214,9 @@ TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[r
   EventPool pool(context, EventFlags::timing);
   PooledEvent lease = pool.acquire(), lease_end = pool.acquire();
   const EventRef plain(event.native_handle(), driver), plain_end(end.native_handle(), driver);
-  for (const auto& [ref, last] :
+  for (const auto& both :
        {std::pair<EventRef, EventRef>{event, end}, {lease, lease_end}, {plain, plain_end}}) {
+    const EventRef ref = both.first, last = both.second;
     last.record(stream);
     EventRef::Milliseconds time{};
     CHECK(check_overloads(

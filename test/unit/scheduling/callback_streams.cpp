@@ -48,7 +48,7 @@ using Numbers = std::vector<std::size_t>;
 
 TEST_CASE("a node can be removed from any place in the list of its stream", "[queue]") {
   for (std::size_t removed = 0; removed < 4; ++removed)
-    for (const unsigned long long stream : {7, 71, 135}) { // three streams of one bucket
+    for (const unsigned long long stream : {7ULL, 71ULL, 135ULL}) { // three streams of one bucket
       Nodes nodes;
       nodes.append(6, 71);
       for (std::size_t node = 0; node < 4; ++node)

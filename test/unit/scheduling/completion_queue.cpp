@@ -374,7 +374,8 @@ TEST_CASE_METHOD(QueueFixture, "a poll stops at its deadline", "[queue][limit]")
 }
 
 TEST_CASE_METHOD(QueueFixture, "no stream starves while polls are limited", "[queue][limit]") {
-  const std::uintptr_t apart = GENERATE(1, 64); // with 64 the queue keeps all streams in one list
+  const std::uintptr_t apart =
+      GENERATE(std::uintptr_t{1}, std::uintptr_t{64}); // with 64 the queue keeps all streams in one list
   constexpr std::size_t streams = 5;
   std::array<int, streams> ran{};
   struct Again { // always has completed work

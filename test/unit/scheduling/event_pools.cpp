@@ -53,7 +53,7 @@ TEST_CASE_METHOD(PoolsFixture, "after the first use, acquiring asks for the cont
   move_streams_to(2);
   { const PooledEvent second = pools.acquire(stream); }
   recording.calls();
-  for (std::uintptr_t n : {1, 2}) {
+  for (const std::uintptr_t n : {1UL, 2UL}) {
     move_streams_to(n);
     const PooledEvent lease = pools.acquire(stream);
     CHECK(lease.event().context().native_handle() == context_handle(n));

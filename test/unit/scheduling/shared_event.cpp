@@ -33,7 +33,8 @@ TEST_CASE_METHOD(RecordingFixture, "the last holder returns the event", "[lease]
   CHECK(!second); // NOLINT(bugprone-use-after-move)
   first = SharedEvent();
   third = moved;
-  third = third; // NOLINT(clang-diagnostic-self-assign-overloaded)
+  const SharedEvent& same = third;
+  third = same;
   moved = SharedEvent();
   CHECK(pool.counters().idle == 0);
   swap(third, first);

@@ -31,8 +31,8 @@ static_assert(noexcept(std::declval<CompletionQueue&>().try_arm(TimeLimit())));
 namespace {
 
 struct SleepFixture : RecordingFixture {
+  std::vector<CUresult> results; // outlives the queue, whose end runs callbacks
   CompletionQueue queue{context};
-  std::vector<CUresult> results;
 
   auto note() {
     return [this](CUresult result) { results.push_back(result); };

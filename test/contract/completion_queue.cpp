@@ -294,9 +294,9 @@ TEST_CASE_METHOD(QueueFixture, "a lane of a default stream works with any contex
 
 TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if another thread polls") {
   const Stream slow(context), quick(context);
-  CompletionQueue queue(context);
   Results of_quick;
   std::size_t before = 1;
+  CompletionQueue queue(context);
   queue.when_complete(slow, [&](CUresult result) {
     if (result != CUDA_SUCCESS) return;
     std::thread([&] {

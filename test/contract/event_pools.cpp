@@ -131,8 +131,8 @@ TEST_CASE_METHOD(Fixture, "holders of a shared lease wait for a record by one of
   EventPools pools(driver);
   SharedEvent done = pools.acquire(stream).share();
   CHECK_THROWS_AS(done.query(), NeverRecorded);
-  std::vector<std::jthread> waiters; // they end even if the record fails
   std::atomic<int> looked = 0, pending = 0, completed = 0;
+  std::vector<std::jthread> waiters; // they end even if the record fails
   {
     Gate gate(stream);
     for (int i = 0; i < 4; ++i)

@@ -32,12 +32,13 @@ public:
 
   void ask(Request);
   const Request& asked() const { return asked_; }
-  int pipe() const { return from_; } ///< readable if there is something to read
+  int pipe() const { return from_; } ///< readable if there is something to read; -1 while the process ends
+  bool prepared() const { return answered_; } ///< has answered, so its contexts are there
 
   enum class News {
     none,         ///< still at work
     answers,      ///< to what was asked
-    last_answers, ///< likewise, and the process has ended: it could not clean up
+    last_answers, ///< likewise, and the process ends: it could not clean up
     death,        ///< the process ended without an answer, or was ended because it took too long
   };
   /// Reads what is there. Throws NoDriver if the process could not load the driver.
@@ -47,7 +48,8 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
-  std::string end(bool by_force);
+  void close_pipes();
+  std::string how_it_ended(); ///< empty while it still ends
 
   pid_t process_ = -1;
   int from_ = -1;
@@ -56,7 +58,7 @@ private:
   std::string unread_;
   std::string answers_;
   Clock::time_point deadline_;
-  bool started_ = false;
+  bool answered_ = false;
 };
 
 /// The answers of one program, in a process of its own.

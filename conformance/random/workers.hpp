@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Runs many seeds in several worker processes. A seed that ends its process, or hangs, runs once
-// more in a process of its own. If it ends that one too, the end is part of its answers.
+// Runs many seeds in several worker processes. The processes start one at a time, because a device can take
+// seconds to create their contexts. A seed that ends its process, or hangs, runs once more in a process of
+// its own. If it ends that one too, the end is part of its answers.
 #pragma once
 
 #include "worker.hpp"

@@ -221,8 +221,14 @@ CUresult Api::cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   invalidate_captures_of(*context);
-  for (auto& tail : tails(*context, false)) // captures of other contexts do not matter, in no mode
-    wait_for(tail, "all work of context #" + std::to_string(context->number));
+  auto work = tails(*context, false); // captures of other contexts do not matter, in no mode
+  // An event node is work of its event's context too, whatever stream the graph was launched on.
+  for (const auto& [number, operation] : computer_.scheduler.unfinished())
+    if (const auto& event = operation->work.event;
+        event && event->home.context == context && !operation->submitted)
+      work.push_back(operation);
+  for (auto& operation : work)
+    wait_for(operation, "all work of context #" + std::to_string(context->number));
   return CUDA_SUCCESS;
 }
 
@@ -230,8 +236,9 @@ CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
 CUresult Api::cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {
   const auto home = current_context();
   const auto peer = context(handle);
+  refuse_if(peer->device == home->device,
+            CUDA_ERROR_PEER_ACCESS_UNSUPPORTED); // also while captures forbid the call
   unsafe_call();
-  refuse_if(peer->device == home->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if(!home->peers.insert(peer->handle).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
   return CUDA_SUCCESS;

@@ -8,11 +8,14 @@
 #include <cuevent/graph.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -69,6 +72,37 @@ TEST_CASE_METHOD(Fixture, "event nodes run after their dependencies and return t
          (nodes.records[0] == end && nodes.records[1] == begin)));
   CHECK(nodes.waits == std::vector{wait});
   CHECK(test::context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "the synchronisation of a context waits for launches that refer to its events") {
+  const Context other = Context::create(0, driver);
+  const Stream stream(other);
+  const DriverEvent event(context);
+  Graph graph(other);
+  const bool in_launch = GENERATE(true, false);
+  if (in_launch && GENERATE(true, false))
+    graph.add_record(event);
+  else if (in_launch)
+    graph.add_wait(event);
+  GraphExec exec = graph.instantiate();
+  std::atomic<int> result = -1;
+  std::jthread synchronizes; // ends after the gate has been opened
+  Gate gate(stream);
+  exec.launch(stream);
+  event.wait(stream);
+  synchronizes = std::jthread([&] {
+    const cuevent::ContextGuard current(context);
+    result = test::call<PFN_cuCtxSynchronize_v2000>("cuCtxSynchronize", 2000)();
+    result.notify_all();
+  });
+  if (in_launch) {
+    std::this_thread::sleep_for(50ms);
+    CHECK(result == -1);
+    gate.open();
+  }
+  for (int left = 10'000; left > 0 && result == -1; --left)
+    std::this_thread::sleep_for(1ms);
+  CHECK(result == CUDA_SUCCESS);
 }
 
 TEST_CASE_METHOD(Fixture,

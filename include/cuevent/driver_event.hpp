@@ -371,14 +371,15 @@ private:
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;
 
-  // What an EventRef has to check before a call, as bits of `checks_`.
-  enum Check : unsigned short { leased = 1, unrecorded = 2, interprocess = 4 };
+  // What an EventRef has to check before a call, as bits of `checks_`. `unrecorded` is the sign,
+  // which one instruction tests for two events.
+  enum Check : int { leased = 1, interprocess = 2, unrecorded = -0x8000 };
 
   Context context_; // empty in an empty event, so that its calls use the table of no driver
   CUevent event_ = nullptr;
   EventFlags flags_ = EventFlags::none;
   Ownership ownership_ = Ownership::borrowed;
-  unsigned short checks_ = 0; // for an EventRef; stays with the object when the event moves
+  short checks_ = 0; // for an EventRef; stays with the object when the event moves
 };
 
 } // namespace cuevent

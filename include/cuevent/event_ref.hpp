@@ -34,7 +34,7 @@ public:
 
   /// Refers to no event. The members throw EmptyEvent, and their non-throwing overloads return
   /// CUDA_ERROR_INVALID_HANDLE.
-  EventRef() noexcept : EventRef(none_) {}
+  EventRef() noexcept : event_(nullptr), owner_(const_cast<DriverEvent*>(&none_)) {}
 
   /// Refers to `event`, which must not move, close or be assigned while the reference is in use. A
   /// reference to a const event can record it too: that changes the driver's event, but not the
@@ -128,11 +128,12 @@ public:
     return time;
   }
   CUresult try_elapsed_time(Milliseconds& out, const EventRef& end) const noexcept {
-    const DriverTable& driver = table();
-    const bool refused =
-        &driver != &end.table() || ((checks() | end.checks()) & DriverEvent::unrecorded) != 0;
-    if (__builtin_expect(refused, false)) return CUDA_ERROR_INVALID_HANDLE;
-    float milliseconds = 0;
+    const DriverEvent &start_owner = *owner_, &end_owner = *end.owner_; // each read once
+    const bool either_unrecorded = (checks(start_owner) | checks(end_owner)) < 0;
+    const DriverTable& driver = start_owner.table();
+    if (__builtin_expect(either_unrecorded || &driver != &end_owner.table(), false))
+      return CUDA_ERROR_INVALID_HANDLE;
+    float milliseconds; // written by the driver if it succeeds
     const CUresult result = driver.cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
     if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
     return result;
@@ -166,13 +167,16 @@ private:
   const DriverTable& table() const noexcept { return owner_->table(); }
 
   // A thread that sees the event recorded also sees what the recording thread did before.
-  unsigned checks() const noexcept { return __atomic_load_n(&owner_->checks_, __ATOMIC_ACQUIRE); }
-  void set_checks(unsigned checks) const noexcept {
-    __atomic_store_n(&owner_->checks_, static_cast<unsigned short>(checks), __ATOMIC_RELEASE);
+  static int checks(const DriverEvent& owner) noexcept {
+    return __atomic_load_n(&owner.checks_, __ATOMIC_ACQUIRE);
   }
-  bool unrecorded() const noexcept { return (checks() & DriverEvent::unrecorded) != 0; }
+  int checks() const noexcept { return checks(*owner_); }
+  void set_checks(int checks) const noexcept {
+    __atomic_store_n(&owner_->checks_, static_cast<short>(checks), __ATOMIC_RELEASE);
+  }
+  bool unrecorded() const noexcept { return checks() < 0; }
   void note_record() const noexcept {
-    if (__builtin_expect(unrecorded(), false)) set_checks(checks() & ~unsigned{DriverEvent::unrecorded});
+    if (__builtin_expect(unrecorded(), false)) set_checks(checks() & ~int{DriverEvent::unrecorded});
   }
 
   [[gnu::visibility("hidden")]] static DriverEvent owner_of_plain_events(const DriverTable& table) noexcept;

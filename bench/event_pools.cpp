@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #ifdef CUEVENT_PEER_TORCH
@@ -138,6 +139,28 @@ void one_shared_lease(benchmark::State& state) {
   }
 }
 
+/// For comparison: no way to share is cheaper than the two locked instructions that it takes to count.
+void two_locked_additions(benchmark::State& state) {
+  alignas(64) unsigned holders = 1;
+  const TimeOfEach time(state);
+  for ([[maybe_unused]] auto each : state) {
+    __atomic_fetch_add(&holders, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&holders, 1, __ATOMIC_ACQ_REL);
+  }
+}
+
+/// For comparison: what a program without SharedEvent would copy. It counts with locked instructions
+/// once the process has a second thread.
+void shared_ptr(benchmark::State& state) {
+  std::thread([] {}).join();
+  const auto lease = std::make_shared<PooledEvent>(pools->acquire(streams().of_thread(state.thread_index())));
+  const TimeOfEach time(state);
+  for ([[maybe_unused]] auto each : state) {
+    std::shared_ptr<PooledEvent> copy = lease;
+    benchmark::DoNotOptimize(copy);
+  }
+}
+
 #ifdef CUEVENT_PEER_TORCH
 c10::cuda::CUDAEventPool& torch_pool() {
   static c10::cuda::CUDAEventPool& pool = *new c10::cuda::CUDAEventPool(events);
@@ -162,4 +185,6 @@ BENCHMARK(mutex_for_each_device)->Threads(1)->Threads(16)->Setup(make)->Teardown
 BENCHMARK(torch_event_pool)->Threads(1)->Threads(16);
 #endif
 BENCHMARK(shared_lease)->Threads(1)->Threads(16)->Setup(make)->Teardown(end);
+BENCHMARK(shared_ptr)->Threads(1)->Threads(16)->Setup(make)->Teardown(end);
+BENCHMARK(two_locked_additions)->Threads(1)->Threads(16);
 BENCHMARK(one_shared_lease)->Threads(16)->Setup(make)->Teardown(end);

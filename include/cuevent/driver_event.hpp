@@ -323,7 +323,7 @@ public:
 
 private:
   friend class EventRef;
-  friend class PooledEvent;
+  friend class Lease;
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
       : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
 

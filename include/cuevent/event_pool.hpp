@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// \file
-/// \brief EventPool: reuses events. PooledEvent and SharedEvent: leases, which return their event to
-/// the pool.
-///
-/// How a lease differs from a DriverEvent:
-/// - It starts as never recorded, regardless of the event's last user. Until its first record(),
-///   query, wait, synchronize and elapsed_time throw NeverRecorded. Their non-throwing overloads
-///   return CUDA_ERROR_INVALID_HANDLE.
-/// - It refuses external records and waits, because the graph would outlive the lease: EventRef
-///   says how. Use PooledEvent::detach() for an event that must outlive the lease.
-/// - When its context is lost, its members throw ContextLost, but its destructor is silent.
+/// \brief EventPool: reuses events. PooledEvent: a lease, which returns its event to the pool.
+/// lease.hpp says how leases differ from a DriverEvent.
 ///
 /// How a pool keeps events:
 /// - Each thread caches up to 64 idle events. With a cached event, acquiring and returning need no
@@ -19,7 +11,7 @@
 /// - On Linux before 4.14, threads cache no events.
 #pragma once
 
-#include <cuevent/event_ref.hpp>
+#include <cuevent/shared_event.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,21 +19,11 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-class [[gnu::visibility("hidden")]] EventPoolState;
-class SharedEvent;
 class EventPools;
 
-/// An event of a pool, and what its lease knows about it. For the library only.
-struct alignas(64) LeasedEvent { // a cache line, because threads lease neighbouring events
-  DriverEvent event;
-  EventPoolState* pool; // kept alive by the event
-  unsigned holders = 0; // the number of SharedEvents
-  bool exported = false;
-};
-
 /// An event on lease from an EventPool. The destructor returns it, on any thread. It has the members
-/// of EventRef, and converts to it. Move-only; empty when default-constructed, and after a move,
-/// share() or detach().
+/// of Lease and EventRef, and converts to EventRef. Move-only; empty when default-constructed, and
+/// after a move, share() or detach().
 ///
 ///     PooledEvent done = pool.acquire();
 ///     done.record(stream);
@@ -52,11 +34,11 @@ struct alignas(64) LeasedEvent { // a cache line, because threads lease neighbou
 /// Context: as DriverEvent, in the pool's context. A retired event keeps an owned context alive
 /// until destroy_retired().
 /// During capture: as DriverEvent. A lease may end inside the capture that recorded it.
-class PooledEvent : public EventRef {
+class PooledEvent : public Lease {
 public:
   /// An empty lease. Its members throw EmptyEvent.
   PooledEvent() noexcept = default;
-  PooledEvent(PooledEvent&& other) noexcept : EventRef(other), leased_(other.leased_) { other.forget(); }
+  PooledEvent(PooledEvent&& other) noexcept : Lease(other) { other.forget(); }
   PooledEvent& operator=(PooledEvent&& other) noexcept {
     PooledEvent taken(static_cast<PooledEvent&&>(other));
     swap(taken);
@@ -70,19 +52,16 @@ public:
   /// - The pool has ended.
   /// - ipc_handle() was called.
   ~PooledEvent() {
-    if (leased_ != nullptr) give_back(*leased_);
+    if (*this) give_back(leased_event());
   }
-
-  /// Tells the lease that its event was recorded by other means, for example by a launch
-  /// attribute. No driver call.
-  void mark_recorded() noexcept { note_record(); }
-
-  /// Whether this lease has recorded the event. No driver call.
-  bool recorded() const noexcept { return leased() && !unrecorded(); }
 
   /// Makes a lease that can be copied. This lease is empty afterwards. No driver call, no
   /// allocation.
-  SharedEvent share() && noexcept;
+  SharedEvent share() && noexcept {
+    SharedEvent shared(*this);
+    forget();
+    return shared;
+  }
 
   /// Exports the event for other processes: ipc.hpp. The pool must have EventFlags::interprocess.
   /// Other processes may use the event indefinitely, so it does not return to the pool. It lives
@@ -95,111 +74,14 @@ public:
   /// afterwards. To give it to a graph: graph.retain(std::move(lease).detach()). No driver call.
   DriverEvent detach() && noexcept;
 
-  /// The event itself, to read its handle or context. Returns an empty event for an empty lease.
-  /// Before the first record() the event still marks the work of its last user: it may be pending,
-  /// and a query may throw. No driver call.
-  const DriverEvent& event() const noexcept { return leased_ != nullptr ? leased_->event : none_; }
-
-  void swap(PooledEvent& other) noexcept {
-    const EventRef ref(static_cast<const EventRef&>(*this));
-    LeasedEvent* const leased = leased_;
-    assign(other, other.leased_);
-    other.assign(ref, leased);
-  }
+  void swap(PooledEvent& other) noexcept { Lease::swap(other); }
   friend void swap(PooledEvent& a, PooledEvent& b) noexcept { a.swap(b); }
 
 private:
   friend class EventPool;
   friend class EventPools;
-  friend class SharedEvent;
-  explicit PooledEvent(LeasedEvent& leased) noexcept : EventRef(leased.event), leased_(&leased) {
-    set_checks(checks() | DriverEvent::leased | DriverEvent::unrecorded);
-  }
-
-  void assign(const EventRef& ref, LeasedEvent* leased) noexcept {
-    EventRef::operator=(ref);
-    leased_ = leased;
-  }
-  void forget() noexcept { assign(EventRef(), nullptr); }
-  static void give_back(LeasedEvent& leased) noexcept;
-
-  LeasedEvent* leased_ = nullptr;
+  explicit PooledEvent(LeasedEvent& event) noexcept : Lease(event) {}
 };
-
-/// A lease that can be copied. The destructor of the last copy returns the event to the pool, on
-/// any thread, as ~PooledEvent does. Use it if several threads or objects wait for one event. It
-/// has the members of EventRef, and converts to it.
-///
-///     const SharedEvent done = pool.acquire().share();
-///     done.record(stream);
-///     std::thread waiter([done] { done.synchronize(); });
-///     waiter.join();
-///
-/// A holder that sees the event recorded also sees what the recording thread did before the
-/// record. A holder that asks earlier gets NeverRecorded.
-///
-/// Thread-safety: distinct objects may be used on any thread, including copies of one lease. The
-/// caller orders assignment and destruction with other uses of the same object.
-/// Context: as PooledEvent.
-/// During capture: as PooledEvent.
-class SharedEvent : public EventRef {
-public:
-  /// An empty lease. Its members throw EmptyEvent.
-  SharedEvent() noexcept = default;
-  /// Allocates nothing and takes no lock. No driver call.
-  SharedEvent(const SharedEvent& other) noexcept : EventRef(other), leased_(other.leased_) {
-    if (leased_ != nullptr) __atomic_fetch_add(&leased_->holders, 1, __ATOMIC_RELAXED);
-  }
-  SharedEvent(SharedEvent&& other) noexcept : EventRef(other), leased_(other.leased_) { other.forget(); }
-  SharedEvent& operator=(SharedEvent other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~SharedEvent() {
-    if (leased_ != nullptr && drop(*leased_)) PooledEvent::give_back(*leased_);
-  }
-
-  /// As PooledEvent::mark_recorded(), for all holders.
-  void mark_recorded() const noexcept { note_record(); }
-
-  /// Whether any holder has recorded the event. No driver call.
-  bool recorded() const noexcept { return leased() && !unrecorded(); }
-
-  /// The event itself, as PooledEvent::event().
-  const DriverEvent& event() const noexcept { return leased_ != nullptr ? leased_->event : none_; }
-
-  void swap(SharedEvent& other) noexcept {
-    const EventRef ref(static_cast<const EventRef&>(*this));
-    LeasedEvent* const leased = leased_;
-    assign(other, other.leased_);
-    other.assign(ref, leased);
-  }
-  friend void swap(SharedEvent& a, SharedEvent& b) noexcept { a.swap(b); }
-
-private:
-  friend class PooledEvent;
-  explicit SharedEvent(PooledEvent&& lease) noexcept
-      : EventRef(static_cast<const EventRef&>(lease)), leased_(lease.leased_) {
-    if (leased_ != nullptr) __atomic_store_n(&leased_->holders, 1, __ATOMIC_RELAXED);
-    lease.forget();
-  }
-
-  /// Returns true if this was the last holder. The last holder needs no atomic exchange, because
-  /// nobody else can make a copy.
-  static bool drop(LeasedEvent& leased) noexcept {
-    return __atomic_load_n(&leased.holders, __ATOMIC_ACQUIRE) == 1 ||
-           __atomic_fetch_sub(&leased.holders, 1, __ATOMIC_ACQ_REL) == 1;
-  }
-  void assign(const EventRef& ref, LeasedEvent* leased) noexcept {
-    EventRef::operator=(ref);
-    leased_ = leased;
-  }
-  void forget() noexcept { assign(EventRef(), nullptr); }
-
-  LeasedEvent* leased_ = nullptr;
-};
-
-inline SharedEvent PooledEvent::share() && noexcept { return SharedEvent(static_cast<PooledEvent&&>(*this)); }
 
 /// Keeps the events of one context and kind for reuse. Use it for events that live briefly:
 /// creating and destroying an event can wait for other threads in the driver.

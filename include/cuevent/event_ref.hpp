@@ -161,8 +161,7 @@ public:
 
 private:
   friend struct KeptTable;
-  friend class PooledEvent;
-  friend class SharedEvent;
+  friend class Lease;
 
   const DriverTable& table() const noexcept { return owner_->table(); }
 

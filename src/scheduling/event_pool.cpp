@@ -43,30 +43,31 @@ CUresult check_other_context(const Context& context, const Context& own) noexcep
 
 } // namespace
 
-void PooledEvent::give_back(LeasedEvent& leased) noexcept {
-  if (leased.exported) [[unlikely]]
-    leased.pool->retire(&leased);
+void Lease::give_back(LeasedEvent& event) noexcept {
+  if (event.exported) [[unlikely]]
+    event.pool->retire(&event);
   else
-    leased.pool->give_back(&leased);
+    event.pool->give_back(&event);
 }
 
 DriverEvent PooledEvent::detach() && noexcept {
-  if (leased_ == nullptr) return {};
-  DriverEvent event = std::move(leased_->event);
-  leased_->pool->forget(leased_);
+  if (!*this) return {};
+  LeasedEvent& leased = leased_event();
+  DriverEvent event = std::move(static_cast<DriverEvent&>(leased));
+  leased.pool->forget(&leased);
   forget();
   return event;
 }
 
 IpcHandle PooledEvent::ipc_handle() {
   const IpcHandle handle = event().ipc_handle();
-  leased_->exported = true;
+  leased_event().exported = true;
   return handle;
 }
 
 CUresult PooledEvent::try_ipc_handle(IpcHandle& out) noexcept {
   const CUresult result = event().try_ipc_handle(out);
-  if (result == CUDA_SUCCESS) leased_->exported = true;
+  if (result == CUDA_SUCCESS) leased_event().exported = true;
   return result;
 }
 

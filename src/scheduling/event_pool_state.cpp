@@ -247,7 +247,7 @@ void EventPoolState::give_back_slow(LeasedEvent* event) noexcept {
 }
 
 void EventPoolState::retire(LeasedEvent* event) noexcept {
-  cuevent::retire(std::move(event->event));
+  cuevent::retire(std::move(*event));
   forget(event);
 }
 
@@ -260,7 +260,7 @@ LeasedEvent* EventPoolState::create() {
   }
   LeasedEvent* event = nullptr;
   try {
-    event = new LeasedEvent{DriverEvent(context, flags), this};
+    event = new LeasedEvent(DriverEvent(context, flags), *this);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     --creating_;
@@ -329,7 +329,7 @@ void EventPoolState::destroy_reserve() noexcept {
     if (count == 0) return;
     const bool lost = kind_of(context.status()) == ErrorKind::context_lost;
     for (std::size_t i = 0; i < count; ++i) {
-      if (lost) some[i]->event.release(); // the event is gone with its context: no error to report
+      if (lost) some[i]->release(); // the event is gone with its context: no error to report
       forget(some[i]);
     }
   }

@@ -216,12 +216,11 @@ std::string default_library() {
 
 template <class... Source>
 CUresult try_make(Driver& out, Source... source) noexcept {
-  return result_of([&] {
+  return thrown_by([&] {
     if constexpr (sizeof...(source) == 0)
       out = Driver::instance();
     else
       out = Driver(source...);
-    return CUDA_SUCCESS;
   });
 }
 

@@ -22,4 +22,13 @@ CUresult result_of(const Work& work) noexcept {
   }
 }
 
+/// As result_of(), for `work` that returns nothing: CUDA_SUCCESS if it throws nothing.
+template <class Work>
+CUresult thrown_by(const Work& work) noexcept {
+  return result_of([&] {
+    work();
+    return CUDA_SUCCESS;
+  });
+}
+
 } // namespace cuevent

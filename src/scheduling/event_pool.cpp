@@ -14,15 +14,6 @@ namespace cuevent {
 
 namespace {
 
-/// Returns the result that `work` throws, or CUDA_SUCCESS. `work` returns nothing.
-template <class Work>
-CUresult thrown_by(const Work& work) noexcept {
-  return result_of([&] {
-    work();
-    return CUDA_SUCCESS;
-  });
-}
-
 [[noreturn]] void fail_empty_pool(const char* call) {
   throw InvalidContext(
       call,

@@ -82,10 +82,7 @@ EventPools::EventPools(const Driver& driver, EventFlags flags, std::size_t max_i
 
 CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags,
                                 std::size_t max_idle) noexcept {
-  return result_of([&] {
-    out = EventPools(driver, flags, max_idle);
-    return CUDA_SUCCESS;
-  });
+  return thrown_by([&] { out = EventPools(driver, flags, max_idle); });
 }
 
 void EventPools::close() noexcept { delete state_; }
@@ -103,17 +100,12 @@ PooledEvent EventPools::acquire(CUstream stream) {
 
 PooledEvent EventPools::acquire_slow(CUstream stream) {
   if (state_ == nullptr) fail_empty_pools("EventPools::acquire");
-  State::Found found;
-  if (const Status status = state_->find_context(stream, found); !status)
-    state_->driver().fail(status.result, status.call);
+  const State::Found found = state_->context_of(stream);
   return PooledEvent(*state_->pool_of(found.handle, found.id).take_slow());
 }
 
 CUresult EventPools::try_acquire(PooledEvent& out, CUstream stream) noexcept {
-  return result_of([&] {
-    out = acquire(stream);
-    return CUDA_SUCCESS;
-  });
+  return thrown_by([&] { out = acquire(stream); });
 }
 
 EventPoolState& EventPools::pool_for(const Context& context, const char* call) {
@@ -129,24 +121,16 @@ EventPoolState& EventPools::pool_for(const Context& context, const char* call) {
 
 PooledEvent EventPools::acquire(const Context& context, CUstream stream) {
   EventPoolState& pool = pool_for(context, "EventPools::acquire");
-  if (!is_default_stream(stream)) {
-    State::Found found;
-    if (const Status status = state_->find_context(stream, found); !status)
-      state_->driver().fail(status.result, status.call);
-    if (found.id != context.id())
-      throw ContextMismatch(
-          "EventPools::acquire",
-          "the stream does not belong to the context: pass the context of the stream, or none");
-  }
+  if (!is_default_stream(stream) && state_->context_of(stream).id != context.id())
+    throw ContextMismatch(
+        "EventPools::acquire",
+        "the stream does not belong to the context: pass the context of the stream, or none");
   LeasedEvent* const event = pool.take();
   return PooledEvent(event != nullptr ? *event : *pool.take_slow());
 }
 
 CUresult EventPools::try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept {
-  return result_of([&] {
-    out = acquire(context, stream);
-    return CUDA_SUCCESS;
-  });
+  return thrown_by([&] { out = acquire(context, stream); });
 }
 
 void EventPools::wait_stream(CUstream later, CUstream earlier) {
@@ -161,10 +145,7 @@ void EventPools::wait_stream(CUstream later, CUstream earlier) {
 }
 
 CUresult EventPools::try_wait_stream(CUstream later, CUstream earlier) noexcept {
-  return result_of([&] {
-    wait_stream(later, earlier);
-    return CUDA_SUCCESS;
-  });
+  return thrown_by([&] { wait_stream(later, earlier); });
 }
 
 void EventPools::wait_stream(const Context& context_of_later, CUstream later,
@@ -178,10 +159,7 @@ void EventPools::wait_stream(const Context& context_of_later, CUstream later,
 
 CUresult EventPools::try_wait_stream(const Context& context_of_later, CUstream later,
                                      const Context& context_of_earlier, CUstream earlier) noexcept {
-  return result_of([&] {
-    wait_stream(context_of_later, later, context_of_earlier, earlier);
-    return CUDA_SUCCESS;
-  });
+  return thrown_by([&] { wait_stream(context_of_later, later, context_of_earlier, earlier); });
 }
 
 void EventPools::reserve(const Context& context, std::size_t count) {
@@ -189,10 +167,7 @@ void EventPools::reserve(const Context& context, std::size_t count) {
 }
 
 CUresult EventPools::try_reserve(const Context& context, std::size_t count) noexcept {
-  return result_of([&] {
-    reserve(context, count);
-    return CUDA_SUCCESS;
-  });
+  return thrown_by([&] { reserve(context, count); });
 }
 
 void EventPools::trim() noexcept {

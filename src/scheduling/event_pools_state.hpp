@@ -41,6 +41,13 @@ public:
     return {driver_.table().cuCtxGetId_v12000(found.handle, &found.id), "cuCtxGetId"};
   }
 
+  /// As find_context(), but throws.
+  Found context_of(CUstream stream) const {
+    Found found;
+    if (const Status status = find_context(stream, found); !status) driver_.fail(status.result, status.call);
+    return found;
+  }
+
   /// Null if the context has no pool.
   EventPoolState* find(unsigned long long id) const noexcept {
     for (const Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)

@@ -53,14 +53,10 @@ bool can_record(const Context& own, EventRef event, CUstream stream) noexcept {
          check_context(own, event.context()) == CUDA_SUCCESS;
 }
 
-/// A default stream is one of the timer's context.
-void record_in(const Context& own, EventRef event, CUstream stream, RecordFlags flags) {
-  if (is_default_stream(stream)) return event.record(own, stream, flags);
-  event.record(stream, flags);
-}
-
-CUresult try_record_in(const Context& own, EventRef event, CUstream stream, RecordFlags flags) noexcept {
-  return is_default_stream(stream) ? event.try_record(own, stream, flags) : event.try_record(stream, flags);
+/// Calls `call` with the stream. A default stream is one of the timer's context, which comes first then.
+template <class Call>
+auto named(const Context& own, CUstream stream, const Call& call) {
+  return is_default_stream(stream) ? call(own, stream) : call(stream);
 }
 
 } // namespace
@@ -182,7 +178,7 @@ void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
                           "make the event in the timer's context");
   StreamPoint point;
   check(context(), state_->point_of(stream, point));
-  record_in(context(), event, stream, flags);
+  named(context(), stream, [&](const auto&... where) { event.record(where..., flags); });
   state_->note_record(event, point, flags);
 }
 
@@ -199,7 +195,9 @@ CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags fla
     StreamPoint point;
     if (!can_record(state_->rings->context(), event, stream)) return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = state_->point_of(stream, point).result;
-    if (result == CUDA_SUCCESS) result = try_record_in(state_->rings->context(), event, stream, flags);
+    if (result == CUDA_SUCCESS)
+      result = named(state_->rings->context(), stream,
+                     [&](const auto&... where) { return event.try_record(where..., flags); });
     if (result == CUDA_SUCCESS) state_->note_record(event, point, flags);
     return result;
   });

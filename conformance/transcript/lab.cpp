@@ -87,6 +87,17 @@ CUfunction Lab::kernel(const char* name) {
   return function;
 }
 
+CUresult Lab::launch(CUfunction kernel, CUstream stream, CUlaunchAttribute attribute,
+                     void** parameters) const {
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return cu.LaunchKernelEx(&config, kernel, parameters, nullptr);
+}
+
 unsigned* Lab::word() {
   if (next_word_ == word_count) throw SetUpFailure("out of pinned words");
   // Never used twice, so that a late write to an old word does no harm.

@@ -90,7 +90,9 @@ public:
 
   CUcontext second_context();          // another context of the same device, made at first use, not current
   CUfunction kernel(const char* name); // in the current context
-  unsigned* word();                    // a new word of pinned memory, zero; the device uses the same address
+  // Launches one thread of a kernel.
+  CUresult launch(CUfunction, CUstream, CUlaunchAttribute, void** parameters = nullptr) const;
+  unsigned* word(); // a new word of pinned memory, zero; the device uses the same address
   static CUdeviceptr address(const unsigned* word) { return reinterpret_cast<CUdeviceptr>(word); }
 
 private:

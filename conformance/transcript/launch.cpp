@@ -31,15 +31,9 @@ const Recording recordings[] = {
 };
 
 CUresult launch(Lab& lab, CUfunction kernel, CUstream stream, CUlaunchAttribute attribute, unsigned* word) {
-  CUlaunchConfig config{};
-  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-  config.hStream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
   CUdeviceptr where = Lab::address(word);
   void* arguments[] = {&where};
-  return lab.cu.LaunchKernelEx(&config, kernel, arguments, nullptr);
+  return lab.launch(kernel, stream, attribute, arguments);
 }
 
 void events(Lab& lab) {

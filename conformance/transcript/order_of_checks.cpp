@@ -247,13 +247,7 @@ void launch(Lab& lab) {
     attribute.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
     attribute.value.launchCompletionEvent.event = event;
     attribute.value.launchCompletionEvent.flags = static_cast<int>(flags);
-    CUlaunchConfig config{};
-    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-    config.hStream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    return lab.cu.LaunchKernelEx(&config, kernel, nullptr, nullptr);
+    return lab.launch(kernel, stream, attribute);
   };
   Stream stream(lab);
   {

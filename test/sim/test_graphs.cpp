@@ -16,6 +16,28 @@ CUgraphExec instantiate(Fixture& f, CUgraph graph) {
   return exec;
 }
 
+CUgraph new_graph(Fixture& f) {
+  CUgraph graph = nullptr;
+  OK(f.cu.graph_create(&graph, 0));
+  return graph;
+}
+
+/// Launches the graph while an earlier record of `recorded` is held back in another stream, and
+/// returns what a query of `asked` says then. Once the record has completed, so has `asked`.
+CUresult query_while_held(Fixture& f, CUgraph graph, CUevent recorded, CUevent asked) {
+  const CUgraphExec exec = instantiate(f, graph);
+  const CUstream held = f.new_stream();
+  sim::hold(held);
+  OK(f.cu.event_record(recorded, held));
+  OK(f.cu.graph_launch(exec, f.stream));
+  sim::run_until_idle();
+  const CUresult answer = f.cu.event_query(asked);
+  sim::release(held);
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(f.cu.event_query(asked) == CUDA_SUCCESS);
+  return answer;
+}
+
 } // namespace
 
 TEST_CASE("an external event holds the record of the last launch") {
@@ -46,8 +68,7 @@ TEST_CASE("an external event holds the record of the last launch") {
 TEST_CASE("setting an event in an exec or its graph does not change the other") {
   Fixture f;
   const CUevent first = f.event(), second = f.event(), third = f.event();
-  CUgraph graph = nullptr;
-  OK(f.cu.graph_create(&graph, 0));
+  const CUgraph graph = new_graph(f);
   CUgraphNode node = nullptr;
   OK(f.cu.add_record_node(&node, graph, nullptr, 0, first));
   const CUgraphExec exec = instantiate(f, graph);
@@ -66,44 +87,25 @@ TEST_CASE("setting an event in an exec or its graph does not change the other") 
 
 TEST_CASE("a wait node waits for the latest record before the launch") {
   Fixture f;
-  const CUstream other = f.new_stream();
   const CUevent e = f.event(), done = f.event();
-  CUgraph graph = nullptr;
-  OK(f.cu.graph_create(&graph, 0));
+  const CUgraph graph = new_graph(f);
   CUgraphNode wait = nullptr, record = nullptr;
   OK(f.cu.add_wait_node(&wait, graph, nullptr, 0, e));
   OK(f.cu.add_record_node(&record, graph, &wait, 1, done));
-  const CUgraphExec exec = instantiate(f, graph);
-  sim::hold(other);
-  OK(f.cu.event_record(e, other));
-  OK(f.cu.graph_launch(exec, f.stream));
-  sim::run_until_idle();
-  CHECK(f.cu.event_query(done) == CUDA_ERROR_NOT_READY);
-  sim::release(other);
-  sim::run_until_idle();
-  CHECK(f.cu.event_query(done) == CUDA_SUCCESS);
+  CHECK(query_while_held(f, graph, e, done) == CUDA_ERROR_NOT_READY);
 }
 
 TEST_CASE("a record node comes after the event's earlier record if the graph waits for the event too") {
   Fixture f;
   for (const bool same_event : {false, true}) {
-    const CUstream held = f.new_stream();
     const CUevent recorded = f.event();
     const CUevent awaited = same_event ? recorded : f.event();
-    CUgraph graph = nullptr;
+    const CUgraph graph = new_graph(f);
     CUgraphNode first = nullptr, second = nullptr;
-    OK(f.cu.graph_create(&graph, 0));
     OK(f.cu.add_record_node(&first, graph, nullptr, 0, recorded));
     OK(f.cu.add_wait_node(&second, graph, &first, 1, awaited));
-    const CUgraphExec exec = instantiate(f, graph);
-    sim::hold(held);
-    OK(f.cu.event_record(awaited, held));
-    OK(f.cu.graph_launch(exec, f.stream));
-    sim::run_until_idle();
-    CHECK(f.cu.event_query(recorded) == (same_event ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS));
-    sim::release(held);
-    OK(f.cu.stream_synchronize(f.stream));
-    CHECK(f.cu.event_query(recorded) == CUDA_SUCCESS);
+    const CUresult answer = same_event ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    CHECK(query_while_held(f, graph, awaited, recorded) == answer);
   }
 }
 
@@ -132,8 +134,7 @@ TEST_CASE("a user object is destroyed after the graph, its execs and their launc
   static std::atomic<int> destroyed;
   destroyed = 0;
   Fixture f;
-  CUgraph graph = nullptr;
-  OK(f.cu.graph_create(&graph, 0));
+  const CUgraph graph = new_graph(f);
   CUgraphNode node = nullptr;
   OK(f.cu.add_record_node(&node, graph, nullptr, 0, f.event()));
   CUuserObject object = nullptr;

@@ -5,6 +5,7 @@
 #include <cuevent/ipc.hpp>
 
 #include "allocations.hpp"
+#include "forked_child.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
@@ -13,10 +14,8 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -1125,22 +1124,11 @@ TEST_CASE_METHOD(RecordingFixture,
       acquire(pool, 100); // more than the thread may cache, so some are always in the reserve
   });
   for (int i = 0; i < 20; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(10);
-      set_error_hook([](CUresult result, const char*) noexcept {
-        if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
-      });
-      { // NOLINT(bugprone-unused-local-non-trivial-variable)
-        EventPool end = std::move(pool);
-        PooledEvent lease;
-        static_cast<void>(end.try_acquire(lease));
-      }
-      _exit(0);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    CHECK(works_in_child([&pool] {
+      EventPool end = std::move(pool);
+      PooledEvent lease;
+      static_cast<void>(end.try_acquire(lease));
+    }));
   }
   stop = true;
   busy.join();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/event_pools.hpp>
 
+#include "forked_child.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
@@ -8,10 +9,8 @@
 
 #include <atomic>
 #include <barrier>
-#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -252,23 +251,12 @@ TEST_CASE_METHOD(PoolsFixture, "a child of a fork can end the pools, whatever ot
     }
   });
   for (int i = 0; i < 20; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(10);
-      set_error_hook([](CUresult result, const char*) noexcept {
-        if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
-      });
-      { // NOLINT(bugprone-unused-local-non-trivial-variable)
-        EventPools end = std::move(pools);
-        PooledEvent lease;
-        static_cast<void>(end.try_acquire(lease, stream));
-        end.trim();
-      }
-      _exit(0);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    CHECK(works_in_child([this] {
+      EventPools end = std::move(pools);
+      PooledEvent lease;
+      static_cast<void>(end.try_acquire(lease, stream));
+      end.trim();
+    }));
   }
   stop = true;
   busy.join();

@@ -16,6 +16,7 @@
 using cuevent::DriverEvent;
 using cuevent::EventFlags;
 using cuevent::EventRecordNode;
+using cuevent::EventRef;
 using cuevent::RecordFlags;
 
 namespace {
@@ -36,8 +37,8 @@ public:
       event = DriverEvent(context, EventFlags::timing);
   }
 
-  DriverEvent& start(Part part) { return events_[2 * part]; }
-  DriverEvent& end(Part part) { return events_[2 * part + 1]; }
+  EventRef start(Part part) const { return events_[2 * part]; }
+  EventRef end(Part part) const { return events_[2 * part + 1]; }
   std::span<const DriverEvent> events() const { return events_; }
 
   double microseconds(Part part) const {

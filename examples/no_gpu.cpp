@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <cuevent/driver_event.hpp>
+#include <cuevent/event_ref.hpp>
 #include <cuevent/sim.hpp>
 
 #include <cassert>
@@ -7,8 +7,8 @@
 using namespace std::chrono_literals;
 namespace sim = cuevent::sim;
 
-// The scheduler under test: a task may start once its input's event has completed.
-bool may_start(const cuevent::DriverEvent& input) { return input.query(); }
+// The scheduler under test: a task may start once its input's event has completed, whoever owns the event.
+bool may_start(cuevent::EventRef input) { return input.query(); }
 
 int main() {
   sim::Machine machine;                          // stepped: work progresses only inside calls

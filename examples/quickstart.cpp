@@ -10,6 +10,7 @@
 
 using cuevent::DriverEvent;
 using cuevent::EventFlags;
+using cuevent::EventRef;
 using cuevent::RecordFlags;
 
 namespace {
@@ -92,7 +93,7 @@ private:
     gpu_.launch_kernel(kernel_, count / block, 1, 1, block, 1, 1, 0, stream, arguments, nullptr);
   }
 
-  static double milliseconds(const DriverEvent& from, const DriverEvent& to) {
+  static double milliseconds(EventRef from, EventRef to) {
     return static_cast<double>(from.elapsed_time(to).count());
   }
 

@@ -76,24 +76,6 @@ TEST_CASE_METHOD(Fixture, "pools order streams of different contexts") {
   pools.wait_stream(second, nullptr, context, earlier);
 }
 
-TEST_CASE_METHOD(Fixture, "pools lease and order events of two devices", "[devices]") {
-  if (test::device_count() < 2) SKIP("needs a second device");
-  const Context second = Context::primary(1, driver);
-  const Stream stream(context), other(second);
-  EventPools pools(driver, EventFlags::timing);
-  PooledEvent here = pools.acquire(stream), there = pools.acquire(other);
-  CHECK(here.event().context() == context);
-  CHECK(there.event().context() == second);
-  there.record(other);
-  CHECK_THROWS_AS(here.record(other), ContextMismatch);
-  pools.wait_stream(stream, other);
-  pools.wait_stream(other, stream);
-  pools.wait_stream(second, nullptr, context, nullptr);
-  here.record(stream);
-  CHECK(here.synchronize_for(1min));
-  CHECK(there.synchronize_for(1min));
-}
-
 TEST_CASE_METHOD(Fixture, "pools end with their context, also if its handle comes again") {
   EventPools pools(driver);
   PooledEvent kept;

@@ -40,16 +40,10 @@ using cuevent::StreamCapture;
 using cuevent::TimelineFence;
 using test::Fixture;
 using test::Gate;
+using test::second_device;
 using test::Stream;
 
 namespace {
-
-/// The primary context of a second device. Each test begins with this, which skips the test if
-/// there is none.
-Context second_device(const cuevent::Driver& driver) {
-  if (test::device_count() < 2) SKIP("needs a second device");
-  return Context::primary(1, driver);
-}
 
 /// A word of device memory, initially zero.
 class Word {

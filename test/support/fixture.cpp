@@ -76,6 +76,11 @@ int device_count() {
   return count;
 }
 
+cuevent::Context second_device(const cuevent::Driver& driver) {
+  if (device_count() < 2) SKIP("needs a second device");
+  return cuevent::Context::primary(1, driver);
+}
+
 void need(int version) {
   if (driver().version() < version) SKIP("needs a driver of version " << version);
 }

@@ -23,6 +23,9 @@ bool primary_is_active(int device);
 
 int device_count();
 
+/// The primary context of a second device. Skips the test if there is none.
+cuevent::Context second_device(const cuevent::Driver& driver);
+
 /// Skips the test on a driver older than `version`.
 void need(int version);
 

@@ -9,7 +9,7 @@
 namespace cuevent {
 
 /// A reference to an event that somebody else owns, for functions that only use the event. The
-/// owner can be a DriverEvent, a lease (event_pool.hpp) or a program that has only a CUevent. Two
+/// owner can be a DriverEvent, a lease (lease.hpp) or a program that has only a CUevent. Two
 /// words; copy it freely. The owner must outlive the calls. The members act as those of
 /// DriverEvent, with the differences that lease and handle imply:
 /// - A lease that has not recorded its event: query, wait, synchronize and elapsed_time throw

@@ -18,6 +18,7 @@ using namespace test;
 static_assert(std::is_nothrow_copy_constructible_v<SharedEvent> &&
               std::is_nothrow_move_constructible_v<SharedEvent> &&
               std::is_nothrow_default_constructible_v<SharedEvent>);
+static_assert(sizeof(SharedEvent) == sizeof(EventRef) && sizeof(PooledEvent) == sizeof(EventRef));
 // Sharing needs std::move.
 static_assert(!std::is_invocable_v<decltype(&PooledEvent::share), PooledEvent&>);
 

@@ -10,6 +10,7 @@ STYLE = """  <style>
     text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
     .title { font-size: 16px; font-weight: 600; }
     .quiet { fill: #59636e; }
+    .halo { paint-order: stroke; stroke: #f3f5f7; stroke-width: 4px; stroke-linejoin: round; }
     .number { text-anchor: end; font-variant-numeric: tabular-nums; }
     .tick { text-anchor: middle; fill: #59636e; }
     .paper { fill: #ffffff; }
@@ -18,10 +19,11 @@ STYLE = """  <style>
     .one { stroke: #59636e; }
     .control { fill: #d0d7de; }
     .spread { stroke: #1f2328; stroke-width: 1.2; }
-    .raw { fill: #8c959f; } .cuevent { fill: #2f7fe0; } .cccl { fill: #d9902f; } .runtime { fill: #4fae68; }
+    .raw { fill: #808a94; } .cuevent { fill: #2f7fe0; } .cccl { fill: #b97412; } .runtime { fill: #2f8f4c; }
     .torch { fill: #d8627a; } .signal { fill: #8a63d2; }
     path.line { fill: none; stroke-width: 2; }
-    .line.raw { stroke: #8c959f; } .line.cuevent { stroke: #2f7fe0; } .line.signal { stroke: #8a63d2; }
+    .line.raw { stroke: #8c959f; stroke-width: 6; opacity: 0.6; }
+    .line.cuevent { stroke: #2f7fe0; } .line.signal { stroke: #8a63d2; }
     @media (prefers-color-scheme: dark) {
       text { fill: #e6edf3; }
       .quiet, .tick { fill: #9aa4af; }
@@ -31,6 +33,7 @@ STYLE = """  <style>
       .one { stroke: #9aa4af; }
       .control { fill: #3d444d; }
       .spread { stroke: #e6edf3; }
+      .halo { stroke: #161b22; }
     }
   </style>
 """
@@ -138,7 +141,8 @@ def short(count):
 
 def growth_chart(measurements):
     """One row per call, one column per growing number. Both scales are logarithmic."""
-    picture = Picture("How the time of a call grows, ns", measurements.title() + "; medians of rounds")
+    picture = Picture("How the time of a call grows, ns", measurements.title() +
+                      "; medians of rounds; both scales are logarithmic")
     left, top, gap, height = 170, 118, 32, 118
     width = (WIDTH - MARGIN - left - gap * (len(AXES) - 1)) / len(AXES)
     picture.legend(left, 82, {"raw": "bare call", "cuevent": "cuevent; of the fence: reached",
@@ -146,6 +150,7 @@ def growth_chart(measurements):
     for column, (axis, words) in enumerate(AXES.items()):
         picture.add(picture.text(left + column * (width + gap), top - 12, words, "quiet"))
     y = top
+    numbers = []  # above all lines
     for call, lines in GROWTH.items():
         curves = {(axis, line): measurements.growth(axis, line) for axis in AXES for line in lines}
         times = [time for points in curves.values() for _, time in points]
@@ -174,11 +179,12 @@ def growth_chart(measurements):
                 picture.add(picture.path(points, "line " + kind))
                 last = curves[axis, line][-1][1]
                 if len(lines) == 1 or kind != "raw":
-                    picture.add(picture.text(x + width - 4,
-                                             points[-1][1] + (-6 if points[-1][1] > y + 18 else 16),
-                                             number(last), "number"))
+                    beside = -8 if points[-1][1] > y + 20 else 18
+                    numbers.append(picture.text(x + width - 4, points[-1][1] + beside,
+                                                number(last), "number halo"))
             for size, _ in curves[axis, next(iter(lines))]:
                 at = x + width * math.log(size) / math.log(max(largest, 2))
                 picture.add(picture.text(at, y + height + 14, short(size), "tick"))
         y += height + 34
+    picture.add(*numbers)
     return picture.svg(y)

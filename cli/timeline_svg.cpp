@@ -30,6 +30,7 @@ constexpr std::string_view style = R"(  <style>
     .quiet { fill: #59636e; }
     .number { text-anchor: end; font-variant-numeric: tabular-nums; }
     .tick { text-anchor: middle; fill: #59636e; }
+    .last { text-anchor: end; }
     .paper { fill: #ffffff; }
     .lane { fill: #f3f5f7; }
     .grid { stroke: #dde1e6; }
@@ -212,8 +213,10 @@ private:
     for (int i = 0; i * step <= (end_ - begin_).count(); ++i) {
       const double at = x(begin_ + DeviceTime(i * step));
       body_ += format("  <path class=\"grid\" d=\"M%.1f %.0fV%.0f\"/>\n", at, top - 6, bottom_ + 6);
-      if (at < right - 24)
-        write(at, top - 10, "tick", format("%g %s", i * step / unit.nanoseconds, unit.name));
+      // A label in the middle of the last line would leave the picture.
+      const bool last = at > right - 24;
+      write(last ? right : at, top - 10, last ? "tick last" : "tick",
+            format("%g %s", i * step / unit.nanoseconds, unit.name));
     }
   }
 

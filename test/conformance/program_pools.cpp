@@ -24,12 +24,16 @@ std::set<CUcontext> contexts;
 long acquired = 0;
 
 CUresult acquire_from_pool(PooledEvent& lease, const Context& context, unsigned flags) {
-  EventPool& pool = pools[{context.native_handle(), flags}];
-  if (!pool) {
+  const std::pair kind{context.native_handle(), flags};
+  auto found = pools.find(kind);
+  if (found == pools.end()) {
+    EventPool pool;
     const CUresult result = EventPool::try_create(pool, context, flags_of(flags), max_idle);
     if (result != CUDA_SUCCESS) return result;
+    const std::lock_guard lock(queues_and_pools);
+    found = pools.emplace(kind, std::move(pool)).first;
   }
-  return pool.try_acquire(lease);
+  return found->second.try_acquire(lease);
 }
 
 CUresult acquire_from_pools(PooledEvent& lease, const Context& context, unsigned flags) {
@@ -50,6 +54,13 @@ EventFlags flags_of(unsigned flags) {
 CUresult acquire(PooledEvent& lease, unsigned flags, Pools from) {
   return from == Pools::of_a_context ? acquire_from_pool(lease, current(), flags)
                                      : acquire_from_pools(lease, current(), flags);
+}
+
+void lease_as_a_neighbour() {
+  for (auto& [kind, pool] : pools) {
+    PooledEvent lease;
+    static_cast<void>(pool.try_acquire(lease)); // flags that no event can have stay refused
+  }
 }
 
 long idle_events() {

@@ -16,7 +16,8 @@ enum class Pools { of_a_context, of_all_contexts }; ///< EventPool, EventPools
 /// A lease of the current context, of an event with these flags of the driver.
 CUresult acquire(cuevent::PooledEvent& lease, unsigned flags, Pools);
 
-long idle_events(); ///< in all pools
+void lease_as_a_neighbour(); ///< from each EventPool, for a moment, with queues_and_pools held
+long idle_events();          ///< in all pools
 void end_pools();
 
 } // namespace on_cuevent

@@ -6,9 +6,11 @@
 //   the driver returned, or refuses the call with a documented result. After a refusal the plain call is
 //   made, because the program goes on from there.
 // - A CompletionQueue and a TimelineFence follow the program's work: work_on_cuevent.hpp.
+// - Another thread does the same at the same time: neighbour.hpp.
 // - No call changes the current context.
 // - After a program, all events are destroyed or idle in a pool.
 #include "events_on_cuevent.hpp"
+#include "neighbour.hpp"
 #include "through_cuevent.hpp"
 #include "work_on_cuevent.hpp"
 
@@ -54,12 +56,14 @@ int main(int argc, char** argv) {
     const int before = mistakes;
     events_begin(recorded->seed);
     work_begins(recorded->seed);
+    std::optional<Neighbour> neighbour(std::in_place);
     interpreter.run(program, [&](const std::string& answer) { answers += answer; });
     const auto different = conformance::differences(recorded->answers, answers);
     if (!different.empty()) {
       ++mistakes;
       std::puts(conformance::explanation(program, recorded->answers, different, "recorded").c_str());
     }
+    neighbour.reset();
     work_ends();
     events_end();
     if (mistakes != before)
@@ -82,7 +86,7 @@ int main(int argc, char** argv) {
   }
   end_leases();
   print_work();
-  std::printf("%d programs in the last process, %d mistakes in all\n", run, mistakes);
+  std::printf("%d programs in the last process, %d mistakes in all\n", run, mistakes.load());
   std::fflush(stdout);
   _exit(mistakes == 0 && run > 0 ? 0 : 1);
 }

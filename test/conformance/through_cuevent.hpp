@@ -8,24 +8,26 @@
 #include <cuevent/context.hpp>
 #include <cuevent/driver.hpp>
 
-#include <cstdint>
+#include <atomic>
+#include <mutex>
 #include <optional>
 
 namespace on_cuevent {
 
-// Threads of a program act one at a time, so none of this needs a lock.
+// Threads of a program act one at a time, so none of this needs a lock. The neighbour acts at any time.
 inline transcript::Api plain;
 inline std::optional<cuevent::Driver> driver;
-inline int mistakes = 0;
-inline long created = 0, destroyed = 0; // events, by cuevent
+inline std::atomic<int> mistakes = 0;
+inline std::atomic<long> created = 0, destroyed = 0; // events, by cuevent
+inline std::mutex queues_and_pools; ///< held to create or end one, and by the neighbour, which uses all
 
-/// What cuevent asked the driver about one event.
+/// What cuevent asked the driver about one event, on this thread.
 struct Asked {
   CUevent event = nullptr; // any, if null
   int calls = 0;
   CUresult result = CUDA_SUCCESS;
 };
-inline Asked asked;
+inline thread_local Asked asked;
 
 /// Finds functions as cuGetProcAddress does, and has those of events note their calls.
 CUresult CUDAAPI find(const char* name, void** function, int version, cuuint64_t flags,

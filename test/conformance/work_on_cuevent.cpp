@@ -5,7 +5,6 @@
 #include <cuevent/timeline_fence.hpp>
 
 #include <cstdio>
-#include <deque>
 #include <map>
 #include <memory>
 #include <thread>
@@ -30,8 +29,8 @@ struct Callback {
 struct Following {
   TimelineFence fence;
   std::uint64_t last = 0; ///< ticket
-  std::deque<Callback> callbacks;
-  std::size_t run = 0; ///< of the callbacks
+  std::size_t submitted = 0, run = 0;
+  Callback callbacks[64]; ///< more than a program has calls
 
   void run_callback(std::size_t number, CUresult result) {
     if (number != run++) report("callback", "not in the order of submission", result);
@@ -89,10 +88,16 @@ void signal(Following& following, const Context& context, CUstream stream, CUres
   ++tickets;
 }
 
+CompletionQueue& queue_of(const Context& context) {
+  const auto found = queues.find(context.native_handle());
+  if (found != queues.end()) return found->second;
+  const std::lock_guard lock(queues_and_pools);
+  return queues.emplace(context.native_handle(), CompletionQueue(context)).first->second;
+}
+
 void submit(Following& following, const Context& context, CUstream stream, CUresult expected) {
-  CompletionQueue& queue = queues[context.native_handle()];
-  if (!queue) queue = CompletionQueue(context);
-  const std::size_t number = following.callbacks.size();
+  CompletionQueue& queue = queue_of(context);
+  const std::size_t number = following.submitted;
   const CUresult result = with_the_same_context("when_complete", [&] {
     const auto callback = [&following, number](CUresult answer) { following.run_callback(number, answer); };
     if (submissions % 2 == 0) return queue.try_when_complete(context, stream, callback);
@@ -102,7 +107,7 @@ void submit(Following& following, const Context& context, CUstream stream, CUres
   });
   if (result != expected) report("when_complete", "not answered as documented", result);
   if (result == CUDA_SUCCESS)
-    following.callbacks.emplace_back();
+    ++following.submitted;
   else
     ++refused;
 }
@@ -120,6 +125,7 @@ void follow(CUstream stream, Adds what) {
   submit(*following, context, stream, expected);
   ++submissions;
   if (program % 8 == 3 && submissions == 6) { // what is pending then is told so
+    const std::lock_guard lock(queues_and_pools);
     queues.clear();
     a_queue_ended = true;
   }
@@ -181,7 +187,8 @@ CUresult CUDAAPI destroy_stream(CUstream stream) {
 }
 
 void check(const Following& following) {
-  for (const Callback& callback : following.callbacks) {
+  for (std::size_t number = 0; number < following.submitted; ++number) {
+    const Callback& callback = following.callbacks[number];
     if (callback.calls != 1) report("callback", "did not run exactly once", callback.result);
     const bool documented =
         callback.result == CUDA_SUCCESS || (a_queue_ended && callback.result == CUDA_ERROR_NOT_READY);
@@ -215,6 +222,8 @@ void work_begins(std::uint64_t seed) {
   submissions = 0;
   a_queue_ended = false;
 }
+
+void poll_as_a_neighbour() { poll_all({}); }
 
 void work_ends() {
   for (int attempt = 0; attempt < 1000; ++attempt) // all gates are open

@@ -22,7 +22,8 @@ namespace on_cuevent {
 transcript::Api work_through_cuevent(const transcript::Api& below);
 
 void work_begins(std::uint64_t seed); ///< of a program
-void work_ends();  ///< reports callbacks that did not run, and tickets that are not reached
-void print_work(); ///< how much there was
+void work_ends();           ///< reports callbacks that did not run, and tickets that are not reached
+void poll_as_a_neighbour(); ///< with queues_and_pools held
+void print_work();          ///< how much there was
 
 } // namespace on_cuevent

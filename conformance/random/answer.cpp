@@ -52,11 +52,12 @@ std::string long_form(std::string_view answer) {
   for (const Letter& one : letters)
     if (one.letter == answer.front()) text = one.name;
   std::string_view rest = answer.substr(1);
-  if (answer.starts_with(any_other)) {
+  if (answer.starts_with(any_other) && rest.starts_with('(') && rest.find(')') != std::string_view::npos) {
     const auto end = rest.find(')');
     text = "CUresult " + std::string(rest.substr(1, end - 1));
     rest = rest.substr(end + 1);
   }
+  if (text.empty()) return "unknown answer: " + std::string(answer);
   const bool late = !rest.empty() && rest.back() == after_opening;
   if (late) rest.remove_suffix(1);
   if (!rest.empty()) text += ", " + std::string(rest);

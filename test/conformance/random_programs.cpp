@@ -80,6 +80,8 @@ TEST_CASE("answers in their short form can be split and spelled out") {
   CHECK(long_form("x(101)") == "CUresult 101");
   CHECK(long_form("n!") == "CUDA_ERROR_NOT_READY, but only after all gates were opened");
   CHECK(long_form("<hangs>") == "<hangs>");
+  for (const std::string damaged : {"x", "x(101", "x)", "q", "\n"})
+    CHECK(long_form(damaged) == "unknown answer: " + damaged);
 }
 
 TEST_CASE("two answers to a program are compared call by call") {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The recording of random programs and the seeds of `cuevent check --random`, from any text.
+// The recording of random programs, its answers, and the seeds of `cuevent check --random`, from any text.
 #include "require.hpp"
 
+#include "answer.hpp"
+#include "comparison.hpp"
 #include "recording.hpp"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 using fuzz::require;
@@ -25,5 +28,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 again->answers == program->answers,
             "a line is the same when it is read again");
   }
+  std::string together;
+  for (const std::string& answer : conformance::split_answers(text)) {
+    require(!answer.empty() && !conformance::long_form(answer).empty(), "each answer has a long form");
+    together += answer;
+  }
+  require(together == text, "the answers are all of the text");
+  require(conformance::differences(text, text).empty(), "answers do not differ from themselves");
+  const std::string_view half = text.substr(0, size / 2);
+  if (const auto found = conformance::differences(text, half); !found.empty())
+    require(!conformance::explanation(conformance::program_of(1), text, found, "recorded").empty(),
+            "a difference has an explanation");
   return 0;
 }

@@ -11,8 +11,8 @@ namespace cuevent {
 
 namespace {
 
-constexpr long long shortest_sleep = 50'000; // a shorter one would save little
-constexpr long long longest_sleep = 1'000'000;
+constexpr long long shortest_sleep = 50'000;  // a shorter one would save little
+constexpr long long longest_part = 1'000'000; // of a sleep
 
 constinit WaitHistories histories;
 
@@ -45,7 +45,7 @@ long long LearnedWait::time_to_sleep(long long now) noexcept {
   overslept_ = false;
   pending_ = now;
   slept_ = now < wake_;
-  return slept_ ? std::min(wake_ - now, longest_sleep) : 0;
+  return slept_ ? std::min(wake_ - now, longest_part) : 0;
 }
 
 void LearnedWait::woke(long long now) noexcept {

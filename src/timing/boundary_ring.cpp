@@ -29,10 +29,10 @@ void BoundaryRing::pop() noexcept {
 }
 
 const DriverEvent& BoundaryRing::newest_event() noexcept {
-  Position newest = next_ - 1;
-  while (newest != read_ && at(newest).recorded == Boundary::Recorded::no)
-    --newest;
-  return at(newest).event;
+  Position last = next_ - 1;
+  while (last != read_ && at(last).recorded == Boundary::Recorded::no)
+    --last;
+  return at(last).event;
 }
 
 } // namespace cuevent

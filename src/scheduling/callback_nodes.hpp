@@ -4,7 +4,7 @@
 
 #include "core/cache_line.hpp"
 
-#include <cuevent/completion_queue.hpp>
+#include <cuevent/completion_lane.hpp>
 
 #include <atomic>
 #include <bit>
@@ -27,14 +27,14 @@ struct alignas(cache_line) CallbackNode {
   CallbackNode* next_stream = nullptr; // in the oldest node of a stream: another stream's oldest
   unsigned long long stream = 0;       // cuStreamGetId
   CUevent event = nullptr;
-  void (*run)(void* callback, CUresult result, void (*moved)(void* by), void* by) = nullptr;
+  CompletionLane::Run run = nullptr;
   std::uint64_t pending_at = 0;       // the visit to the lists in which a query last found the work pending
   std::atomic<std::uint64_t> life{0}; // the number of submissions with this node, and the phase
   std::uint32_t index = 0;
   std::atomic<std::uint32_t> below{0}; // the index of the next free node, or of the previous submission
   std::atomic<std::uint32_t> cancelled_before{0}; // the index of the next cancelled node
   std::atomic<std::uint32_t> submission{0};       // the number of the submission
-  alignas(std::max_align_t) std::byte callback[CompletionQueue::callback_size];
+  alignas(std::max_align_t) std::byte callback[CompletionLane::callback_size];
 
   static constexpr Phase phase_of(std::uint64_t life) noexcept { return static_cast<Phase>(life & 3); }
   static constexpr std::uint64_t in(std::uint64_t life, Phase phase) noexcept {

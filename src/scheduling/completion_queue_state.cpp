@@ -70,7 +70,7 @@ Status CompletionQueueState::submit_in_context(const CompletionLane& lane,
   if (id == 0)
     if (const Status status = query_id(lane.stream_, id); !status) return status;
 
-  CallbackNode* node = nodes_.take();
+  CallbackNode* node = nodes_.take(id);
   if (node == nullptr) [[unlikely]]
     if (const CUresult result = make_node(node); result != CUDA_SUCCESS) return {result, "cuEventCreate"};
   const CUresult result = context_.driver().table().cuEventRecord_v2000(node->event, lane.stream_);

@@ -98,7 +98,7 @@ private:
   void finish() noexcept;
   void destroy_events() noexcept;
 
-  Context context_;
+  alignas(cache_line) Context context_;
   const std::uint32_t process_ = process(); // the driver's process
   std::atomic<bool> ended_{false};          // also in turns_, which each poll writes
 

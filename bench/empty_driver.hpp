@@ -22,9 +22,13 @@ inline CUcontext const context_handle = reinterpret_cast<CUcontext>(0xc0);
 inline CUcontext current = context_handle;
 inline CUresult current_context(CUcontext* context) { return *context = current, CUDA_SUCCESS; }
 inline CUresult pop_context(CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
-inline CUresult retain_context(CUcontext* context, CUdevice) { return *context = context_handle, CUDA_SUCCESS; }
+inline CUresult retain_context(CUcontext* context, CUdevice) {
+  return *context = context_handle, CUDA_SUCCESS;
+}
 inline CUresult context_id(CUcontext, unsigned long long* id) { return *id = 1, CUDA_SUCCESS; }
-inline CUresult stream_context(CUstream, CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
+inline CUresult stream_context(CUstream, CUcontext* context) {
+  return *context = context_handle, CUDA_SUCCESS;
+}
 inline CUresult stream_id(CUstream, unsigned long long* id) { return *id = 1, CUDA_SUCCESS; }
 inline CUresult create_event(CUevent* event, unsigned) {
   return *event = reinterpret_cast<CUevent>(0xe0), CUDA_SUCCESS;
@@ -32,7 +36,7 @@ inline CUresult create_event(CUevent* event, unsigned) {
 
 /// For the constructor of Driver.
 inline CUresult driver(const char* name, void** function, int, cuuint64_t,
-                      CUdriverProcAddressQueryResult* status) {
+                       CUdriverProcAddressQueryResult* status) {
   const auto is = [name](const char* other) { return std::strcmp(name, other) == 0; };
   *status = CU_GET_PROC_ADDRESS_SUCCESS;
   *function = nullptr;

@@ -154,7 +154,8 @@ public:
   using Way::Way;
   void submit(std::size_t thread) override {
     for (std::size_t i = 0; i < batch; ++i)
-      gpu_at_hand().launch_host_function(streams()[thread], [](void*) {}, nullptr);
+      gpu_at_hand().launch_host_function(
+          streams()[thread], [](void*) {}, nullptr);
   }
 };
 
@@ -297,7 +298,8 @@ int main() try {
   std::printf("%s, driver %d, %u processors, %zu rounds; medians and quartiles\n", gpu.name().c_str(),
               gpu.driver.version(), std::thread::hardware_concurrency(), rounds);
   std::vector<std::unique_ptr<Way>> ways;
-  ways.push_back(std::make_unique<BareCalls>("record, one event", BareCalls::Calls{.record = true, .events = 1}));
+  ways.push_back(
+      std::make_unique<BareCalls>("record, one event", BareCalls::Calls{.record = true, .events = 1}));
   ways.push_back(std::make_unique<BareCalls>("record, 256 events in turn", BareCalls::Calls{.record = true}));
   ways.push_back(std::make_unique<BareCalls>("capture question", BareCalls::Calls{.capture = true}));
   ways.push_back(std::make_unique<BareCalls>("stream id", BareCalls::Calls{.id = true}));

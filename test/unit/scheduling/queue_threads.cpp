@@ -131,10 +131,11 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "16 threads submit, poll, arm, sleep and cancel, and the queue ends meanwhile: each callback "
-                 "runs once, and no wake-up is lost",
-                 "[queue][arm][token][threads]") {
+TEST_CASE_METHOD(
+    RecordingFixture,
+    "16 threads submit, poll, arm, sleep and cancel, and the queue ends meanwhile: each callback "
+    "runs once, and no wake-up is lost",
+    "[queue][arm][token][threads]") {
   for (int i = 0; i < 10; ++i) {
     Round round(*this, i % 2 == 0);
     round.run();

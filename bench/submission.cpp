@@ -227,7 +227,7 @@ private:
   std::vector<std::jthread> running_;
 };
 
-/// The mean times of some batches, in ns: of a submission, and of a callback in a poll, or 0 without callbacks.
+/// The mean times of some batches, in ns: of a submission, and of a callback in a poll, 0 without callbacks.
 struct Batches {
   double submission = 0, poll = 0;
 };

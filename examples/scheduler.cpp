@@ -232,8 +232,7 @@ private:
   std::exception_ptr failure_;
 
   std::array<std::unique_ptr<Lane>, lanes> lanes_;
-  cuevent::CompletionQueue
-      queue_; // after what its callbacks use, because its end runs those that are pending
+  cuevent::CompletionQueue queue_;    // its end runs the callbacks that are pending, which use all above
   std::vector<std::jthread> threads_; // the last: joined first
 };
 
@@ -281,10 +280,9 @@ int main() try {
   KernelObserver observer(gpu, 1);
   executor.run(long_kernel, observer, 100us);
   const Milliseconds during = executor.processor_time() - before - idle;
-  std::printf(
-      "\nAll workers together use %.3f ms of processor time in 50 ms without a task, and %.3f ms during"
-      " one kernel of 20 ms\n",
-      idle.count(), during.count());
+  std::printf("\nAll workers together used %.3f ms of processor time in 50 ms without a task, and %.3f ms\n"
+              "during one kernel of 20 ms\n",
+              idle.count(), during.count());
   right &= idle < 10ms;
   if (right) return 0;
   std::puts("WRONG: not every task has run once, or an idle worker does not sleep.");

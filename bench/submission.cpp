@@ -163,10 +163,11 @@ public:
 class Samples {
 public:
   void add(double value) { values_.push_back(value); }
-  double quantile(double part) const {
+  /// The smallest value that `percent` of the values do not exceed.
+  double percentile(std::size_t percent) const {
     std::vector<double> sorted = values_;
     std::sort(sorted.begin(), sorted.end());
-    return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1) + 0.5)];
+    return sorted[(std::max(sorted.size() * percent, std::size_t{1}) + 99) / 100 - 1];
   }
 
 private:
@@ -280,10 +281,10 @@ void print(const std::vector<std::unique_ptr<Way>>& ways, const std::vector<Meas
   for (std::size_t i = 0; i < ways.size(); ++i) {
     const Measured& its = measured[i];
     std::printf("| %s | %.0f | %.2f (%.2f-%.2f) | %.2f (%.2f-%.2f) |", ways[i]->name.c_str(),
-                its.time.quantile(0.5), its.to_record.quantile(0.5), its.to_record.quantile(0.25),
-                its.to_record.quantile(0.75), its.to_calls.quantile(0.5), its.to_calls.quantile(0.25),
-                its.to_calls.quantile(0.75));
-    if (const double poll = its.poll.quantile(0.5); poll == 0)
+                its.time.percentile(50), its.to_record.percentile(50), its.to_record.percentile(25),
+                its.to_record.percentile(75), its.to_calls.percentile(50), its.to_calls.percentile(25),
+                its.to_calls.percentile(75));
+    if (const double poll = its.poll.percentile(50); poll == 0)
       std::puts(" |");
     else
       std::printf(" %.0f |\n", poll);

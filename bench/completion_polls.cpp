@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Polls of a completion queue by several threads, and cancellation.
-#include "driver_at_hand.hpp"
+#include "gpu_at_hand.hpp"
 
 #include <cuevent/completion_queue.hpp>
-#include <gpu.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -19,12 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Never destroyed, because the driver may go before static objects.
-const gpu::Gpu& device() {
-  static const gpu::Gpu& gpu = *new gpu::Gpu{driver_at_hand()};
-  return gpu;
-}
-
 constexpr int most_threads = 16;
 
 // Threads that poll one queue. The work of all streams is complete, and each callback takes 10 us.
@@ -33,10 +26,10 @@ void pollers(benchmark::State& state) {
   constexpr std::size_t many = 16;
   constexpr int of_each = 16;
   struct OneStream {
-    gpu::Stream stream = device().stream();
+    gpu::Stream stream = gpu_at_hand().stream();
   };
   const std::vector<OneStream> streams(many);
-  CompletionQueue queue(device().context);
+  CompletionQueue queue(gpu_at_hand().context);
   for ([[maybe_unused]] auto each : state) {
     for (int i = 0; i < of_each; ++i)
       for (const OneStream& one : streams)
@@ -45,7 +38,7 @@ void pollers(benchmark::State& state) {
           while (Clock::now() < end) {
           }
         });
-    DriverEvent last(device().context);
+    DriverEvent last(gpu_at_hand().context);
     for (const OneStream& one : streams) {
       last.record(one.stream);
       last.synchronize();
@@ -73,8 +66,8 @@ void polls_during_a_long_callback(benchmark::State& state) {
   static std::thread poller;
   if (state.thread_index() == 0) {
     started = stop = false;
-    queue = CompletionQueue(device().context);
-    const gpu::Stream stream = device().stream();
+    queue = CompletionQueue(gpu_at_hand().context);
+    const gpu::Stream stream = gpu_at_hand().stream();
     queue.when_complete(stream, [](CUresult) {
       started = true;
       while (!stop)
@@ -99,7 +92,7 @@ BENCHMARK(polls_during_a_long_callback)->Threads(1)->Threads(most_threads)->UseR
 // Cancellation of callbacks whose work is held back, each with the poll that runs it.
 
 void cancellation(benchmark::State& state) {
-  const gpu::Gpu& gpu = device();
+  const gpu::Gpu& gpu = gpu_at_hand();
   const gpu::Stream stream = gpu.stream();
   std::size_t ran = 0;
   CompletionQueue queue(gpu.context);

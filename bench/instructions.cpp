@@ -2,14 +2,17 @@
 // What cuevent adds to a driver call, in instructions. Runs each operation once through the driver's table
 // and once through DriverEvent, on a driver of empty functions, and callgrind counts.
 // bench/count-instructions runs this program.
+#include "empty_driver.hpp"
+
+#include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pools.hpp>
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 using namespace cuevent;
+using empty::context_handle;
 
 namespace {
 
@@ -20,48 +23,6 @@ void hide_memory() { asm volatile("" : : : "memory"); }
 template <class Value>
 void hide(Value& value) {
   asm volatile("" : "+r"(value) : : "memory");
-}
-
-template <class Function>
-struct Empty;
-template <class... Arguments>
-struct Empty<CUresult (*)(Arguments...)> {
-  [[gnu::noinline]] static CUresult call(Arguments...) { return CUDA_SUCCESS; }
-};
-
-CUresult driver_version(int* version) { return *version = 13000, CUDA_SUCCESS; }
-CUcontext const context_handle = reinterpret_cast<CUcontext>(0xc0);
-CUcontext current = context_handle;
-CUresult current_context(CUcontext* context) { return *context = current, CUDA_SUCCESS; }
-CUresult pop_context(CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
-CUresult retain_context(CUcontext* context, CUdevice) { return *context = context_handle, CUDA_SUCCESS; }
-CUresult context_id(CUcontext, unsigned long long* id) { return *id = 1, CUDA_SUCCESS; }
-CUresult stream_context(CUstream, CUcontext* context) { return *context = context_handle, CUDA_SUCCESS; }
-CUresult create_event(CUevent* event, unsigned) {
-  return *event = reinterpret_cast<CUevent>(0xe0), CUDA_SUCCESS;
-}
-
-CUresult empty_driver(const char* name, void** function, int, cuuint64_t,
-                      CUdriverProcAddressQueryResult* status) {
-  const auto is = [name](const char* other) { return std::strcmp(name, other) == 0; };
-  *status = CU_GET_PROC_ADDRESS_SUCCESS;
-  *function = nullptr;
-  if (is("cuDriverGetVersion")) return *function = reinterpret_cast<void*>(driver_version), CUDA_SUCCESS;
-  if (is("cuCtxGetCurrent")) return *function = reinterpret_cast<void*>(current_context), CUDA_SUCCESS;
-  if (is("cuCtxPopCurrent")) return *function = reinterpret_cast<void*>(pop_context), CUDA_SUCCESS;
-  if (is("cuDevicePrimaryCtxRetain"))
-    return *function = reinterpret_cast<void*>(retain_context), CUDA_SUCCESS;
-  if (is("cuCtxGetId")) return *function = reinterpret_cast<void*>(context_id), CUDA_SUCCESS;
-  if (is("cuStreamGetCtx")) return *function = reinterpret_cast<void*>(stream_context), CUDA_SUCCESS;
-  if (is("cuEventCreate")) return *function = reinterpret_cast<void*>(create_event), CUDA_SUCCESS;
-#define CUEVENT_REQUIRED(row, version)                                                                       \
-  if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
-#define CUEVENT_OPTIONAL(row, version)                                                                       \
-  if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
-#include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
-  return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 } // namespace
@@ -232,6 +193,29 @@ CALLS_THROUGH(lease)
   }
 }
 
+// Over the driver calls of a submission. The callbacks run outside.
+[[gnu::noinline]] void raw_submit_lane(const DriverTable* table, CUevent event, CUstream stream) {
+  for (int i = 0; i < rounds; ++i) {
+    hide(stream);
+    CUstreamCaptureStatus status{};
+    if (table->cuStreamIsCapturing_v10000(stream, &status) != CUDA_SUCCESS) std::abort();
+    if (table->cuEventRecord_v2000(event, stream) != CUDA_SUCCESS) std::abort();
+  }
+}
+[[gnu::noinline]] void cuevent_submit_lane(const CompletionLane& lane) {
+  for (int i = 0; i < rounds; ++i) {
+    hide_memory();
+    lane.when_complete([](CUresult) {});
+  }
+}
+[[gnu::noinline]] void cuevent_submit_token(const CompletionLane& lane) {
+  for (int i = 0; i < rounds; ++i) {
+    hide_memory();
+    CompletionToken token;
+    lane.when_complete([](CUresult) {}, &token);
+  }
+}
+
 // The cost of a borrowed Context: making it, copying it, and making an event that finds its own context.
 [[gnu::noinline]] void raw_borrow(const DriverTable* table, CUcontext context) {
   for (int i = 0; i < rounds; ++i) {
@@ -296,7 +280,7 @@ CALLS_THROUGH(lease)
 }
 
 int main() {
-  const Driver driver(empty_driver);
+  const Driver driver(empty::driver);
   const DriverTable* const table = &driver.table();
   const Context context = Context::borrow(context_handle, driver), owned = Context::primary(0, driver);
   DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
@@ -309,6 +293,15 @@ int main() {
   const EventRef raw(event.native_handle(), driver), raw_end(end.native_handle(), driver);
   SharedEvent shared = pools.acquire(stream).share();
   pools.acquire(stream); // one idle event, for the operation below
+  CompletionQueue queue(context);
+  const CompletionLane lane = queue.lane(stream);
+  queue.reserve(rounds);
+  const auto run_callbacks = [&] {
+    if (queue.poll() != rounds) std::abort();
+  };
+  for (int i = 0; i < rounds; ++i) // from now on, the nodes belong to the stream
+    lane.when_complete([](CUresult) {});
+  run_callbacks();
 
   const long before = allocations;
   cuevent_record(event, stream);
@@ -335,10 +328,14 @@ int main() {
   cuevent_lease_elapsed(lease, lease_end);
   cuevent_pools_acquire(pools, stream);
   cuevent_share(shared);
+  cuevent_submit_lane(lane);
+  run_callbacks();
+  cuevent_submit_token(lane);
+  run_callbacks();
   cuevent_borrow(driver, context_handle);
   cuevent_copy(context);
   cuevent_for_stream(driver, stream);
-  current = nullptr;
+  empty::current = nullptr;
   cuevent_create_destroy_pushed(context);
   const long made = allocations - before;
 
@@ -349,6 +346,7 @@ int main() {
   raw_elapsed(table, event.native_handle());
   raw_create_destroy(table);
   raw_pools_acquire(table, stream);
+  raw_submit_lane(table, event.native_handle(), stream);
   raw_borrow(table, context_handle);
   raw_copy();
   raw_for_stream(table, stream);

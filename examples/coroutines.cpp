@@ -137,8 +137,9 @@ Task<std::size_t> all_batches(Pipeline& pipeline) {
 }
 
 /// Returns the result with which the queue resumes it.
-Task<CUresult> awaited(cuevent::CompletionQueue& queue, CUstream stream) {
-  co_return co_await queue.completion(stream);
+Task<CUresult> awaited(cuevent::CompletionQueue& queue, CUstream stream,
+                       cuevent::CompletionToken* token = nullptr) {
+  co_return co_await queue.completion(stream, token);
 }
 
 } // namespace
@@ -164,7 +165,12 @@ int main() try {
   gpu::Gate gate(gpu, stream); // holds the stream back
   {
     cuevent::CompletionQueue queue(gpu.context);
+    cuevent::CompletionToken token;
+    Task<CUresult> cancelled = awaited(queue, stream, &token);
     unfinished = awaited(queue, stream);
+    token.cancel(); // resumes this coroutine in the next poll, while its work stays pending
+    queue.poll();
+    right &= cancelled.done() && cancelled.get() == cuevent::CompletionToken::cancelled;
   } // resumes waiting coroutines with CUDA_ERROR_NOT_READY: the work has not finished
   right &= unfinished->done() && unfinished->get() == CUDA_ERROR_NOT_READY;
   if (!right) std::puts("Something is WRONG.");

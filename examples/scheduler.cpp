@@ -1,223 +1,239 @@
 // SPDX-License-Identifier: MIT
-// A scheduler for a task graph: one thread, four streams, and no blocking wait. A tiled Cholesky
-// factorisation has some hundred tasks. A task can start when its dependencies are complete. A completion
-// queue reports completions: the callback of a task counts down its successors, and starts each successor
-// that has no dependency left.
+// An executor of task graphs: four worker threads, four streams, and no thread that spins while there is
+// nothing to do. A tiled Cholesky factorisation has some hundred tasks. The tiles on the diagonal are
+// factorised by the worker threads, and all other tasks by kernels. A task can start when its dependencies
+// are complete: functions that have returned, and work of streams.
+//
+// One idle worker sleeps until the device has completed work or a task is ready. The other idle workers sleep
+// until a task is ready. A thread that makes tasks ready takes one of them, and wakes another worker if more
+// are left.
 #include "gpu.hpp"
+#include "kernel_observer.hpp"
+#include "task_graph.hpp"
 
 #include <cuevent/completion_queue.hpp>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <cstdint>
+#include <condition_variable>
 #include <cstdio>
+#include <ctime>
 #include <deque>
 #include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <system_error>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::duration<double, std::milli>;
+using namespace scheduler;
 using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t tiles = 16; // in each direction
-constexpr std::size_t lanes = 4;  // streams
-/// Tasks in each stream: the next one starts while the end of the first is noticed.
-constexpr std::size_t depth = 2;
+constexpr std::size_t workers = 4;
 
-struct Task {
-  std::chrono::nanoseconds duration{};
-  std::vector<std::size_t> successors{};
-  std::size_t dependencies = 0;
-};
-
-/// A graph of tasks. Each task reads and writes one tile, and reads others. It depends on the tasks that last
-/// wrote these tiles.
-class TaskGraph {
+class Descriptor {
 public:
-  const std::vector<Task>& tasks() const noexcept { return tasks_; }
-
-  /// The factorisation of the lower triangle, tile by tile.
-  static TaskGraph cholesky() {
-    TaskGraph graph;
-    for (std::size_t k = 0; k < tiles; ++k) {
-      graph.add(20us, {k, k}, {}); // factorise the tile on the diagonal,
-      for (std::size_t i = k + 1; i < tiles; ++i)
-        graph.add(15us, {i, k}, {{k, k}}); // solve the column below it,
-      for (std::size_t i = k + 1; i < tiles; ++i)
-        for (std::size_t j = k + 1; j <= i; ++j)
-          graph.add(10us, {i, j}, {{i, k}, {j, k}}); // and update the tiles to the right
-    }
-    return graph;
+  explicit Descriptor(int number) : number_(number) {
+    if (number < 0) throw std::system_error(errno, std::generic_category());
   }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { close(number_); }
+  operator int() const noexcept { return number_; }
 
 private:
-  struct Tile {
-    std::size_t row, column;
-  };
-  static constexpr std::size_t nobody = ~std::size_t{0};
-
-  void add(std::chrono::nanoseconds duration, Tile written, std::vector<Tile> read) {
-    const std::size_t task = tasks_.size();
-    tasks_.push_back({duration});
-    read.push_back(written);
-    for (const Tile& tile : read) {
-      const std::size_t writer = last_writer_[tile.row][tile.column];
-      if (writer == nobody) continue;
-      std::vector<std::size_t>& successors = tasks_[writer].successors;
-      if (!successors.empty() && successors.back() == task) continue; // two reads of one tile
-      successors.push_back(task);
-      ++tasks_[task].dependencies;
-    }
-    last_writer_[written.row][written.column] = task;
-  }
-
-  std::vector<Task> tasks_;
-  std::vector<std::vector<std::size_t>> last_writer_{tiles, std::vector<std::size_t>(tiles, nobody)};
+  int number_;
 };
 
-/// Measures when the host could first see the end of each task. Each stream writes the number of its
-/// completed tasks to a word of pinned memory, and a separate thread reads these words. Only the measurement
-/// needs this, not the scheduler.
-class Observer {
+/// How late the worker that watches the device may learn of the end of a kernel, as in arm(). Without a
+/// value, the worker polls and never sleeps.
+using MostLate = std::optional<cuevent::TimeLimit>;
+
+class Executor {
 public:
-  Observer(const gpu::Gpu& gpu, std::size_t tasks) : gpu_(gpu) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      seen_[lane].reserve(tasks);
-      __atomic_store_n(word(lane), 0, __ATOMIC_RELAXED);
-    }
-    thread_ = std::thread([this] { observe(); });
-  }
-  Observer(const Observer&) = delete;
-  Observer& operator=(const Observer&) = delete;
-  ~Observer() { stop(); }
-
-  /// Submits the count after a task in the stream.
-  void mark(std::size_t lane, CUstream stream) {
-    const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(word(lane)));
-    gpu_.write_value(stream, address, ++marks_[lane], CU_STREAM_WRITE_VALUE_DEFAULT);
-  }
-
-  void stop() {
-    stopped_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-  /// The end of each task by lane, in order. Call it after stop().
-  const std::vector<Clock::time_point>& seen(std::size_t lane) const noexcept { return seen_[lane]; }
-
-private:
-  int* word(std::size_t lane) const noexcept { return words_ + 64 * lane; } // far apart
-
-  void observe() {
-    while (true) {
-      const bool last = stopped_;
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const auto ended = static_cast<std::size_t>(__atomic_load_n(word(lane), __ATOMIC_ACQUIRE));
-        while (seen_[lane].size() < ended)
-          seen_[lane].push_back(Clock::now());
-      }
-      if (last) return;
-      if (shares_processor_) std::this_thread::yield();
-    }
-  }
-
-  const gpu::Gpu& gpu_;
-  gpu::PinnedMemory words_ = gpu_.pinned_memory(64 * lanes);
-  const bool shares_processor_ = gpu_.simulated(); // with the device
-  std::array<std::uint32_t, lanes> marks_{};
-  std::array<std::vector<Clock::time_point>, lanes> seen_;
-  std::atomic<bool> stopped_{false};
-  std::thread thread_;
-};
-
-class Scheduler {
-public:
-  Scheduler(const gpu::Gpu& gpu, const gpu::BusyKernel& kernel, const TaskGraph& graph)
-      : kernel_(kernel), graph_(graph), streams_{gpu.stream(), gpu.stream(), gpu.stream(), gpu.stream()},
-        observer_(gpu, graph.tasks().size()), queue_(gpu.context) {
-    queue_.reserve(lanes * depth); // from here on, submissions create no events
-    for (const Task& task : graph.tasks())
-      waits_for_.push_back(task.dependencies);
-    for (std::vector<Clock::time_point>& called : called_)
-      called.reserve(graph.tasks().size());
-  }
-
-  /// Runs the tasks, and returns the time that they took.
-  std::chrono::duration<double> run() {
-    const Clock::time_point start = Clock::now();
-    for (std::size_t task = 0; task < waits_for_.size(); ++task)
-      if (waits_for_[task] == 0) ready_.push_back(task);
-    start_ready();
-    while (completed_ < waits_for_.size() && !failure_)
-      queue_.poll();
-    const std::chrono::duration<double> time = Clock::now() - start;
-    if (failure_) std::rethrow_exception(failure_);
-    observer_.stop();
-    return time;
-  }
-
-  /// The sorted times, in microseconds, from when the host could see the end of a task until its callback
-  /// ran; 0 if the callback ran before the observer saw the end.
-  std::vector<double> latencies() const {
-    using Microseconds = std::chrono::duration<double, std::micro>;
-    std::vector<double> all;
+  explicit Executor(const gpu::Gpu& gpu) : gpu_(gpu), queue_(gpu.context) {
+    queue_.reserve(256); // up to this number of kernels in flight, submissions create no events
     for (std::size_t lane = 0; lane < lanes; ++lane)
-      for (std::size_t i = 0; i < called_[lane].size(); ++i)
-        all.push_back(std::max(Microseconds(called_[lane][i] - observer_.seen(lane).at(i)).count(), 0.0));
-    std::sort(all.begin(), all.end());
+      lanes_[lane] = std::make_unique<Lane>(gpu, queue_);
+    for (std::size_t worker = 0; worker < workers; ++worker)
+      threads_.emplace_back([this] { work(); });
+  }
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  ~Executor() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    task_ready_.notify_all();
+    wake_watcher();
+  } // the threads, which are members, are joined after the lock is gone
+
+  /// Runs all tasks of a graph. The calling thread sleeps until they are complete.
+  void run(const TaskGraph& graph, KernelObserver& observer, const MostLate& most_late) {
+    std::unique_lock lock(mutex_);
+    graph_ = &graph;
+    observer_ = &observer;
+    most_late_ = most_late;
+    left_ = graph.tasks().size();
+    waits_for_.clear();
+    for (std::size_t task = 0; task < left_; ++task) {
+      waits_for_.push_back(graph.tasks()[task].dependencies);
+      if (waits_for_[task] == 0) ready_.push_back(task);
+    }
+    wake_one();
+    all_done_.wait(lock, [this] { return left_ == 0 && in_flight_ == 0; });
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+  /// The processor time that all workers have used so far.
+  Milliseconds processor_time() {
+    std::chrono::nanoseconds all{};
+    for (std::jthread& thread : threads_) {
+      clockid_t clock{};
+      timespec time{};
+      pthread_getcpuclockid(thread.native_handle(), &clock);
+      clock_gettime(clock, &time);
+      all += std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+    }
     return all;
   }
 
 private:
-  void start_ready() {
-    while (!ready_.empty()) {
-      const auto lane = static_cast<std::size_t>(std::min_element(in_flight_.begin(), in_flight_.end()) -
-                                                 in_flight_.begin());
-      if (in_flight_[lane] == depth) return;
-      const std::size_t task = ready_.front();
-      ready_.pop_front();
-      start(task, lane);
+  struct Lane {
+    Lane(const gpu::Gpu& gpu, cuevent::CompletionQueue& queue)
+        : stream(gpu.stream()), completions(queue.lane(stream)) {}
+    gpu::Stream stream;
+    cuevent::CompletionQueue::Lane completions;
+    std::mutex submitting;
+    std::atomic<std::size_t> in_flight{0};
+  };
+
+  void work() {
+    const cuevent::ContextGuard current(gpu_.context); // for the launches
+    std::unique_lock lock(mutex_);
+    while (!ended_) {
+      if (!ready_.empty()) {
+        const std::size_t task = ready_.front();
+        ready_.pop_front();
+        ++in_flight_;
+        if (!ready_.empty() || !watched_) wake_one();
+        lock.unlock();
+        start(task);
+        queue_.poll(); // the callbacks of other streams, if no other thread polls now
+        lock.lock();
+      } else if (watched_) {
+        ++idle_;
+        task_ready_.wait(lock);
+        --idle_;
+      } else {
+        watched_ = true;
+        const MostLate most_late = most_late_;
+        lock.unlock();
+        watch_device(most_late);
+        lock.lock();
+        watched_ = false;
+      }
     }
   }
 
-  void start(std::size_t task, std::size_t lane) {
-    CUstream const stream = streams_[lane];
-    kernel_.launch(graph_.tasks()[task].duration, stream);
-    observer_.mark(lane, stream);
-    queue_.when_complete(stream, [this, task, lane](CUresult result) { completed(task, lane, result); });
-    ++in_flight_[lane];
+  /// Polls, and sleeps if there is nothing to run. Only one worker at a time.
+  void watch_device(const MostLate& most_late) {
+    if (queue_.poll() != 0 || !most_late || !queue_.arm(*most_late)) return;
+    std::array<pollfd, 2> wakers{{{queue_.native_handle(), POLLIN, 0}, {wake_, POLLIN, 0}}};
+    ::poll(wakers.data(), wakers.size(), -1);
+    eventfd_t count = 0;
+    eventfd_read(wake_, &count); // unreadable again; it does not block
   }
 
-  /// The callback. It must not throw, because poll() does not pass exceptions on.
-  void completed(std::size_t task, std::size_t lane, CUresult result) noexcept {
-    called_[lane].push_back(Clock::now());
-    --in_flight_[lane];
-    ++completed_;
-    if (failure_) return;
-    try {
-      if (result != CUDA_SUCCESS) cuevent::throw_error(result, "a task");
-      for (const std::size_t next : graph_.tasks()[task].successors)
+  /// Called with the lock. Wakes a worker that then takes a task, or watches the device.
+  void wake_one() {
+    if (idle_ != 0)
+      task_ready_.notify_one();
+    else if (watched_)
+      wake_watcher();
+  }
+  void wake_watcher() { eventfd_write(wake_, 1); }
+
+  void start(std::size_t task) noexcept {
+    const Task& what = graph_->tasks()[task];
+    if (what.where == Task::Where::device) return submit(task);
+    const Clock::time_point end = Clock::now() + what.duration;
+    while (Clock::now() < end) { // as a function that computes
+    }
+    completed(task, nullptr);
+  }
+
+  void submit(std::size_t task) noexcept try {
+    std::size_t emptiest = 0;
+    for (std::size_t lane = 1; lane < lanes; ++lane)
+      if (lanes_[lane]->in_flight < lanes_[emptiest]->in_flight) emptiest = lane;
+    Lane& lane = *lanes_[emptiest];
+    ++lane.in_flight;
+    const std::lock_guard lock(lane.submitting);
+    kernel_.launch(graph_->tasks()[task].duration, lane.stream);
+    observer_->mark(emptiest, lane.stream);
+    lane.completions.when_complete([this, task, emptiest](CUresult result) {
+      observer_->called(emptiest);
+      --lanes_[emptiest]->in_flight;
+      completed(task, result == CUDA_SUCCESS ? nullptr : failure(result));
+    });
+  } catch (...) {
+    completed(task, std::current_exception());
+  }
+
+  static std::exception_ptr failure(CUresult result) noexcept try {
+    cuevent::throw_error(result, "a task");
+  } catch (...) {
+    return std::current_exception();
+  }
+
+  /// After a failure, no other task starts.
+  void completed(std::size_t task, const std::exception_ptr& failure) noexcept {
+    const std::lock_guard lock(mutex_);
+    --in_flight_;
+    --left_;
+    if (failure && !failure_) failure_ = failure;
+    if (failure_) {
+      ready_.clear();
+      left_ = 0;
+    } else {
+      for (const std::size_t next : graph_->tasks()[task].successors)
         if (--waits_for_[next] == 0) ready_.push_back(next);
-      start_ready();
-    } catch (...) {
-      failure_ = std::current_exception();
     }
+    if (left_ == 0 && in_flight_ == 0) all_done_.notify_one();
   }
 
-  const gpu::BusyKernel& kernel_;
-  const TaskGraph& graph_;
-  std::vector<std::size_t> waits_for_; // of each task: how many dependencies are not complete
+  const gpu::Gpu& gpu_;
+  gpu::BusyKernel kernel_{gpu_};
+  const Descriptor wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}; // readable: the watcher has to wake
+
+  std::mutex mutex_; // of all that follows up to the lanes
+  std::condition_variable task_ready_, all_done_;
   std::deque<std::size_t> ready_;
-  std::array<std::size_t, lanes> in_flight_{};
-  std::array<std::vector<Clock::time_point>, lanes> called_;
-  std::size_t completed_ = 0;
+  std::size_t idle_ = 0; // workers that sleep until a task is ready
+  bool watched_ = false; // a worker watches the device
+  bool ended_ = false;
+  const TaskGraph* graph_ = nullptr;
+  KernelObserver* observer_ = nullptr;
+  MostLate most_late_ = 100us;
+  std::vector<std::size_t> waits_for_; // of each task: how many dependencies are not complete
+  std::size_t left_ = 0, in_flight_ = 0;
   std::exception_ptr failure_;
-  std::array<gpu::Stream, lanes> streams_;
-  Observer observer_;
-  cuevent::CompletionQueue queue_; // the last: at its end it runs the callbacks that are pending
+
+  std::array<std::unique_ptr<Lane>, lanes> lanes_;
+  cuevent::CompletionQueue queue_;    // its end runs the callbacks that are pending, which use all above
+  std::vector<std::jthread> threads_; // the last: joined first
 };
 
 /// The smallest of the sorted times that `percent` of them do not exceed.
@@ -231,27 +247,50 @@ int main() try {
   const gpu::Gpu gpu;
   std::printf("Running on %s%s\n", gpu.name().c_str(),
               gpu.simulated() ? ": no device, so all times are modelled, not measured" : "");
-  const gpu::BusyKernel kernel(gpu);
-  const TaskGraph graph = TaskGraph::cholesky();
-  const std::size_t tasks = graph.tasks().size();
-  std::printf("\n%zu tasks of 10 to 20 us on %zu streams\n  %-14s %16s %16s %26s\n", tasks, lanes, "",
-              "all tasks", "tasks a second", "end of work to callback");
+  const TaskGraph graph = TaskGraph::cholesky(), long_kernel = TaskGraph::one_kernel(20ms);
+  const std::size_t kernels = graph.tasks().size() - tiles;
+  Executor executor(gpu);
+  std::printf("\n%zu kernels of 20 to 30 us on %zu streams, and %zu functions, with %zu workers\n"
+              "  %-28s %10s %32s %18s\n",
+              kernels, lanes, tiles, workers, "the worker without a task", "all tasks",
+              "end of a kernel to its callback", "processors in use");
+  struct Row {
+    const char* text;
+    MostLate most_late;
+  };
   bool right = true;
-  for (const char* const run : {"1st time", "2nd time", "3rd time"}) {
-    Scheduler scheduler(gpu, kernel, graph);
-    const double seconds = scheduler.run().count();
-    const std::vector<double> latencies = scheduler.latencies();
-    std::printf("  %-14s %13.3f ms %16.0f   p50 %5.1f us  p99 %5.1f us\n", run, seconds * 1e3,
-                static_cast<double>(tasks) / seconds, percentile(latencies, 50), percentile(latencies, 99));
-    right &= latencies.size() == tasks;
+  for (const Row& row :
+       {Row{"polls, the first time", {}}, Row{"polls, the second time", {}},
+        Row{"sleeps, at most 20 us late", 20us}, Row{"sleeps, at most 100 us late", 100us}}) {
+    KernelObserver observer(gpu, kernels);
+    const Milliseconds used = executor.processor_time();
+    const Clock::time_point start = Clock::now();
+    executor.run(graph, observer, row.most_late);
+    const Milliseconds took = Clock::now() - start;
+    const double processors = (executor.processor_time() - used) / took;
+    const std::vector<double> latencies = observer.latencies();
+    std::printf("  %-28s %7.3f ms     p50 %5.1f us  p99 %6.1f us %18.2f\n", row.text, took.count(),
+                percentile(latencies, 50), percentile(latencies, 99), processors);
+    right &= latencies.size() == kernels;
   }
+
+  const Milliseconds before = executor.processor_time();
+  std::this_thread::sleep_for(50ms);
+  const Milliseconds idle = executor.processor_time() - before;
+  KernelObserver observer(gpu, 1);
+  executor.run(long_kernel, observer, 100us);
+  const Milliseconds during = executor.processor_time() - before - idle;
+  std::printf("\nAll workers together used %.3f ms of processor time in 50 ms without a task, and %.3f ms\n"
+              "during one kernel of 20 ms\n",
+              idle.count(), during.count());
+  right &= idle < 10ms;
   if (right) return 0;
-  std::puts("WRONG: not every task has run once.");
+  std::puts("WRONG: not every task has run once, or an idle worker does not sleep.");
   return 1;
 } catch (const cuevent::DriverUnavailable& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 77;
-} catch (const cuevent::DriverError& error) {
+} catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }

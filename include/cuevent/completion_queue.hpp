@@ -14,14 +14,14 @@
 /// - Any other result of cuEventQuery.
 #pragma once
 
+#include <cuevent/completion_awaitable.hpp>
+#include <cuevent/completion_lane.hpp>
 #include <cuevent/completion_token.hpp>
 #include <cuevent/context.hpp>
 #include <cuevent/poll_limit.hpp>
 
 #include <chrono>
 #include <cstddef>
-#include <new>
-#include <type_traits>
 #include <utility>
 
 #pragma GCC visibility push(default)
@@ -41,11 +41,11 @@ namespace cuevent {
 /// During capture: a submission for a capturing stream is refused. No member harms a capture.
 class CompletionQueue {
 public:
-  /// The largest size of a callback, in bytes.
-  static constexpr std::size_t callback_size = 48;
+  using Completion = CompletionAwaitable;
+  using Lane = CompletionLane;
 
-  class Completion;
-  class Lane;
+  /// The largest size of a callback, in bytes.
+  static constexpr std::size_t callback_size = Lane::callback_size;
 
   /// An empty queue. A queue is also empty after a move. It refuses submissions with
   /// CUDA_ERROR_INVALID_HANDLE, and its poll() returns 0.
@@ -102,13 +102,12 @@ public:
   /// - ContextMismatch for a stream of another context.
   template <class Callback>
   void when_complete(CUstream stream, Callback&& callback, CompletionToken* token = nullptr) {
-    submit(Target{state_, stream, 0}, static_cast<Callback&&>(callback), token);
+    on(stream).when_complete(static_cast<Callback&&>(callback), token);
   }
   template <class Callback>
   CUresult try_when_complete(CUstream stream, Callback&& callback,
                              CompletionToken* token = nullptr) noexcept {
-    const char* call = nullptr;
-    return submit_callback(Target{state_, stream, 0}, static_cast<Callback&&>(callback), token, call);
+    return on(stream).try_when_complete(static_cast<Callback&&>(callback), token);
   }
 
   /// As when_complete(stream, callback). `context` says whose default stream is meant. It must be
@@ -140,11 +139,18 @@ public:
   /// For coroutines: const CUresult result = co_await queue.completion(stream). The await waits
   /// for the work submitted to `stream` so far. The coroutine resumes inside poll() with the
   /// result that a callback would receive. If try_when_complete() fails, the coroutine resumes at
-  /// once with that result.
-  [[nodiscard]] Completion completion(CUstream stream) noexcept;
+  /// once with that result. `token`, if not null, can cancel the wait: the coroutine then resumes
+  /// with CompletionToken::cancelled.
+  [[nodiscard]] Completion completion(CUstream stream, CompletionToken* token = nullptr) noexcept {
+    return Completion(on(stream), token);
+  }
   /// As completion(stream). `context` says whose default stream is meant, as for
   /// when_complete(context, stream, callback).
-  [[nodiscard]] Completion completion(const Context& context, CUstream stream) noexcept;
+  [[nodiscard]] Completion completion(const Context& context, CUstream stream,
+                                      CompletionToken* token = nullptr) noexcept {
+    const CUresult result = check(context);
+    return result == CUDA_SUCCESS ? completion(stream, token) : Completion(result);
+  }
 
   /// Runs the callbacks whose work has completed, and returns their number. Never waits. Driver
   /// functions: cuEventQuery, cuThreadExchangeStreamCaptureMode.
@@ -220,172 +226,19 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
-  class [[gnu::visibility("hidden")]] State;
-
-  /// Where a callback is submitted. If the id is 0, each submission queries the stream's id.
-  struct Target {
-    State* state = nullptr;
-    CUstream stream = nullptr;
-    unsigned long long id = 0;
-  };
-
-  /// Runs a stored callback and destroys it. Calls moved(by) once the storage is free, and then
-  /// the callback.
-  using Run = void (*)(void* callback, CUresult result, void (*moved)(void* by), void* by);
-
-  /// A callback on its way to its storage.
-  struct Source {
-    void* from;
-    void (*move)(void* to, void* from) noexcept;
-    Run run;
-  };
-
-  /// The caller's callback without its type.
-  template <class Callback>
-  struct Erased {
-    using Kept = std::decay_t<Callback>;
-    static_assert(std::is_invocable_v<Kept&, CUresult>, "a callback is called with a CUresult");
-    // NOLINTNEXTLINE(misc-redundant-expression): for some callbacks both sides are the same number
-    static_assert(sizeof(Kept) <= callback_size && alignof(Kept) <= alignof(std::max_align_t),
-                  "a callback has at most 48 bytes: let it hold a pointer to what it works on");
-    static_assert(std::is_nothrow_constructible_v<Kept, Callback> &&
-                      std::is_nothrow_move_constructible_v<Kept>,
-                  "a callback must be taken over without throwing: give it by std::move");
-
-    Source source() noexcept { return {this, move, run}; }
-
-    static void move(void* to, void* from) noexcept {
-      ::new (to) Kept(static_cast<Callback&&>(static_cast<Erased*>(from)->given));
-    }
-    static void run(void* callback, CUresult result, void (*moved)(void* by), void* by) {
-      Kept& stored = *static_cast<Kept*>(callback);
-      Kept kept(static_cast<Kept&&>(stored));
-      stored.~Kept();
-      moved(by);
-      static_cast<void>(kept(result));
-    }
-
-    Callback&& given;
-  };
+  using State = CompletionQueueState;
 
   explicit CompletionQueue(State* state) noexcept : state_(state) {}
 
-  template <class Callback>
-  static void submit(const Target& target, Callback&& callback, CompletionToken* token) {
-    const char* call = nullptr;
-    if (const CUresult result = submit_callback(target, static_cast<Callback&&>(callback), token, call);
-        result != CUDA_SUCCESS)
-      fail(result, call, target);
-  }
-  template <class Callback>
-  static CUresult submit_callback(const Target& target, Callback&& callback, CompletionToken* token,
-                                  const char*& call) noexcept {
-    Erased<Callback> erased{static_cast<Callback&&>(callback)};
-    return submit(target, erased.source(), token, call);
-  }
-
+  Lane on(CUstream stream) const noexcept { return Lane(state_, stream); }
   CUresult check(const Context& context) const noexcept;
-  static CUresult submit(const Target& target, const Source& source, CompletionToken* token,
-                         const char*& call) noexcept;
-  CUresult make_lane(Target& target, const char*& call) noexcept;
+  CUresult make_lane(Lane& lane, const char*& call) noexcept;
   [[noreturn, gnu::cold]] void fail_context(CUresult result) const;
   [[noreturn, gnu::cold]] void fail_timer(CUresult result) const;
-  [[noreturn, gnu::cold]] static void fail(CUresult result, const char* call, const Target& target);
   void end() noexcept;
 
   State* state_ = nullptr;
 };
-
-/// A stream that is registered with a queue: CompletionQueue::lane(). A submission then takes only
-/// the capture check and the record. An empty lane refuses submissions with
-/// CUDA_ERROR_INVALID_HANDLE.
-///
-///     CompletionQueue queue(context);
-///     CompletionQueue::Lane lane = queue.lane(stream);
-///     lane.when_complete([](CUresult result) { assert(result == CUDA_SUCCESS); });
-///     while (queue.pending() != 0) queue.poll();
-///
-/// A lane may outlive neither its queue nor its stream; the queue may move. docs/choosing.md says
-/// what happens if the handle of a destroyed stream comes back.
-/// Thread-safety: a plain value; copies may submit concurrently.
-/// Context: as CompletionQueue::when_complete.
-/// During capture: as CompletionQueue::when_complete.
-class CompletionQueue::Lane {
-public:
-  Lane() noexcept = default;
-
-  /// As CompletionQueue::when_complete, for this stream. Driver functions: cuStreamIsCapturing,
-  /// cuEventRecord, and cuEventCreate if no event is idle. For CU_STREAM_PER_THREAD, which is a
-  /// different stream on each thread, also cuStreamGetId.
-  template <class Callback>
-  void when_complete(Callback&& callback, CompletionToken* token = nullptr) const {
-    submit(target_, static_cast<Callback&&>(callback), token);
-  }
-  template <class Callback>
-  CUresult try_when_complete(Callback&& callback, CompletionToken* token = nullptr) const noexcept {
-    const char* call = nullptr;
-    return submit_callback(target_, static_cast<Callback&&>(callback), token, call);
-  }
-
-  /// As CompletionQueue::completion(), for this stream.
-  [[nodiscard]] Completion completion() const noexcept;
-
-  /// The stream, or null for an empty lane. No driver call.
-  CUstream stream() const noexcept { return target_.stream; }
-  explicit operator bool() const noexcept { return target_.state != nullptr; }
-
-private:
-  friend class CompletionQueue;
-  explicit Lane(const Target& target) noexcept : target_(target) {}
-
-  Target target_;
-};
-
-/// The awaitable that CompletionQueue::completion() and Lane::completion() return. The queue may
-/// move at any time.
-/// Thread-safety: as CompletionQueue::when_complete.
-/// Context: as CompletionQueue::when_complete.
-/// During capture: as CompletionQueue::when_complete.
-class CompletionQueue::Completion {
-public:
-  Completion(CompletionQueue& queue, CUstream stream) noexcept : lane_(Target{queue.state_, stream, 0}) {}
-  /// A completion that was refused. The coroutine does not wait and receives `refused`.
-  Completion(CompletionQueue& queue, CUstream stream, CUresult refused) noexcept
-      : lane_(Target{queue.state_, stream, 0}), result_(refused), refused_(refused != CUDA_SUCCESS) {}
-  explicit Completion(const Lane& lane) noexcept : lane_(lane) {}
-
-  bool await_ready() const noexcept { return refused_; }
-  template <class Handle> // std::coroutine_handle<...>, without including <coroutine>
-  bool await_suspend(Handle coroutine) noexcept {
-    const CUresult refused = lane_.try_when_complete([this, coroutine](CUresult result) {
-      result_ = result;
-      coroutine.resume();
-    });
-    // From here on the coroutine may have resumed elsewhere and destroyed this object.
-    if (refused == CUDA_SUCCESS) return true;
-    result_ = refused;
-    return false;
-  }
-  CUresult await_resume() const noexcept { return result_; }
-
-private:
-  Lane lane_;
-  CUresult result_ = CUDA_ERROR_NOT_READY;
-  bool refused_ = false;
-};
-
-inline CompletionQueue::Completion CompletionQueue::Lane::completion() const noexcept {
-  return Completion(*this);
-}
-
-inline CompletionQueue::Completion CompletionQueue::completion(CUstream stream) noexcept {
-  return {*this, stream};
-}
-
-inline CompletionQueue::Completion CompletionQueue::completion(const Context& context,
-                                                               CUstream stream) noexcept {
-  return {*this, stream, check(context)};
-}
 
 } // namespace cuevent
 #pragma GCC visibility pop

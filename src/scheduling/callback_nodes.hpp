@@ -4,8 +4,9 @@
 
 #include "core/cache_line.hpp"
 
-#include <cuevent/completion_queue.hpp>
+#include <cuevent/completion_lane.hpp>
 
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -25,16 +26,16 @@ struct alignas(cache_line) CallbackNode {
     CallbackNode* previous;         // in the other nodes of a stream
   };
   CallbackNode* next_stream = nullptr; // in the oldest node of a stream: another stream's oldest
-  unsigned long long stream = 0;       // cuStreamGetId
+  unsigned long long stream = 0;       // cuStreamGetId, of the last submission
   CUevent event = nullptr;
-  void (*run)(void* callback, CUresult result, void (*moved)(void* by), void* by) = nullptr;
+  CompletionLane::Run run = nullptr;
   std::uint64_t pending_at = 0;       // the visit to the lists in which a query last found the work pending
   std::atomic<std::uint64_t> life{0}; // the number of submissions with this node, and the phase
   std::uint32_t index = 0;
   std::atomic<std::uint32_t> below{0}; // the index of the next free node, or of the previous submission
   std::atomic<std::uint32_t> cancelled_before{0}; // the index of the next cancelled node
   std::atomic<std::uint32_t> submission{0};       // the number of the submission
-  alignas(std::max_align_t) std::byte callback[CompletionQueue::callback_size];
+  alignas(std::max_align_t) std::byte callback[CompletionLane::callback_size];
 
   static constexpr Phase phase_of(std::uint64_t life) noexcept { return static_cast<Phase>(life & 3); }
   static constexpr std::uint64_t in(std::uint64_t life, Phase phase) noexcept {
@@ -82,8 +83,11 @@ struct CallbackStack {
   }
 };
 
-/// A set of nodes. The free nodes that have an event form a lock-free stack. The memory of a node
-/// stays allocated until the set is destroyed.
+/// A set of nodes. The memory of a node stays allocated until the set is destroyed.
+///
+/// The free nodes that have an event form several lock-free stacks. A node goes back to the stack of
+/// the stream for which it was used last. So threads that submit to different streams do not wait
+/// for each other, and the driver's memory of an event stays with one thread.
 class CallbackNodes : CallbackStack {
 public:
   /// The maximum number of nodes.
@@ -97,25 +101,21 @@ public:
       delete[] nodes_[block];
   }
 
-  /// A node with an event. Returns null if no such node is free.
-  CallbackNode* take() noexcept {
-    std::uint64_t head = free_.load(std::memory_order_acquire);
-    while (index_of(head) != none) {
-      CallbackNode& node = at(index_of(head));
-      const std::uint32_t next = node.below.load(std::memory_order_relaxed);
-      if (free_.compare_exchange_weak(head, changed(head, next), std::memory_order_acq_rel,
-                                      std::memory_order_acquire))
-        return &node;
-    }
-    return nullptr;
+  /// A node with an event, for a stream with this id. Returns null if there was a moment at which no
+  /// node with an event was free.
+  CallbackNode* take(unsigned long long stream) noexcept {
+    std::uint64_t seen = 0;
+    CallbackNode* const node = take_from(stack_of(stream), seen);
+    return node != nullptr ? node : take_any();
   }
   /// The node has an event.
   void give_back(CallbackNode& node) noexcept {
-    std::uint64_t head = free_.load(std::memory_order_relaxed);
+    Head& free = stack_of(node.stream);
+    std::uint64_t head = free.load(std::memory_order_relaxed);
     do {
       node.below.store(index_of(head), std::memory_order_relaxed);
-    } while (!free_.compare_exchange_weak(head, changed(head, node.index), std::memory_order_acq_rel,
-                                          std::memory_order_relaxed));
+    } while (!free.compare_exchange_weak(head, changed(head, node.index), std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
   }
 
   /// A node without an event. Returns null if there is no memory for more nodes.
@@ -147,6 +147,42 @@ public:
   }
 
 private:
+  using Head = std::atomic<std::uint64_t>;
+  struct alignas(cache_line) Stack {
+    Head free{none};
+  };
+  static constexpr std::size_t stacks = 16;
+
+  Head& stack_of(unsigned long long stream) noexcept { return free_[stream % stacks].free; }
+
+  /// Returns null if the stack was empty. Its head was then `seen`.
+  CallbackNode* take_from(Head& free, std::uint64_t& seen) noexcept {
+    std::uint64_t head = free.load(std::memory_order_acquire);
+    while (index_of(head) != none) {
+      CallbackNode& node = at(index_of(head));
+      const std::uint32_t next = node.below.load(std::memory_order_relaxed);
+      if (free.compare_exchange_weak(head, changed(head, next), std::memory_order_acq_rel,
+                                     std::memory_order_acquire))
+        return &node;
+    }
+    seen = head;
+    return nullptr;
+  }
+  /// Looks at all stacks. Nodes may move from stack to stack meanwhile, so it looks again until no
+  /// stack has changed since it was empty.
+  [[gnu::noinline]] CallbackNode* take_any() noexcept {
+    std::array<std::uint64_t, stacks> seen{};
+    bool changes = true;
+    while (changes) {
+      for (std::size_t i = 0; i < stacks; ++i)
+        if (CallbackNode* const node = take_from(free_[i].free, seen[i])) return node;
+      changes = false;
+      for (std::size_t i = 0; i < stacks; ++i)
+        changes |= free_[i].free.load(std::memory_order_relaxed) != seen[i];
+    }
+    return nullptr;
+  }
+
   static constexpr std::uint32_t first_size =
       64; // the size of the first block; each block is twice as large as the previous one
   static constexpr std::uint32_t most_blocks = 25;
@@ -171,7 +207,7 @@ private:
     return true;
   }
 
-  alignas(cache_line) std::atomic<std::uint64_t> free_{none};
+  std::array<Stack, stacks> free_;
   alignas(cache_line) CallbackNode* nodes_[most_blocks] = {};
   std::uint32_t blocks_ = 0;
   CallbackNode* new_ = nullptr; // the first node without an event; each links to the next

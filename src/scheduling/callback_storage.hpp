@@ -60,7 +60,8 @@ protected:
 
   CallbackNodes nodes_;
   WakeTimer timer_;
-  std::atomic<std::uint32_t> cancelled_{none}; // the node that was cancelled last
+  // Tokens write these two, and submissions without a token read what is around them.
+  alignas(cache_line) std::atomic<std::uint32_t> cancelled_{none}; // the node that was cancelled last
 
 private:
   std::atomic<std::uint32_t> references_{1};

@@ -31,7 +31,7 @@ void CompletionQueue::end() noexcept { state_->end(); }
 
 void CompletionQueue::reserve(std::size_t callbacks) {
   const CUresult result = try_reserve(callbacks);
-  if (result != CUDA_SUCCESS) fail(result, "cuEventCreate", Target{state_});
+  if (result != CUDA_SUCCESS) on(nullptr).fail(result, "cuEventCreate");
 }
 
 CUresult CompletionQueue::try_reserve(std::size_t callbacks) noexcept {
@@ -42,34 +42,34 @@ CUresult CompletionQueue::check(const Context& context) const noexcept {
   return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->context(), context);
 }
 
-CUresult CompletionQueue::submit(const Target& target, const Source& source, CompletionToken* token,
-                                 const char*& call) noexcept {
-  if (target.state == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Status status = target.state->submit(target, source, token);
+CUresult CompletionLane::submit(const Source& source, CompletionToken* token,
+                                const char*& call) const noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Status status = state_->submit(*this, source, token);
   call = status.call;
   return status.result;
 }
 
-CUresult CompletionQueue::make_lane(Target& target, const char*& call) noexcept {
+CUresult CompletionQueue::make_lane(Lane& lane, const char*& call) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Status status = state_->id_of(target.stream, target.id);
+  const Status status = state_->id_of(lane.stream_, lane.id_);
   call = status.call;
-  if (target.stream == CU_STREAM_PER_THREAD) target.id = 0; // a different stream on each thread
+  if (lane.stream_ == CU_STREAM_PER_THREAD) lane.id_ = 0; // a different stream on each thread
   return status.result;
 }
 
 CompletionQueue::Lane CompletionQueue::lane(CUstream stream) {
-  Target target{state_, stream, 0};
+  Lane lane = on(stream);
   const char* call = nullptr;
-  if (const CUresult result = make_lane(target, call); result != CUDA_SUCCESS) fail(result, call, target);
-  return Lane(target);
+  if (const CUresult result = make_lane(lane, call); result != CUDA_SUCCESS) lane.fail(result, call);
+  return lane;
 }
 
 CUresult CompletionQueue::try_lane(Lane& out, CUstream stream) noexcept {
-  Target target{state_, stream, 0};
+  Lane lane = on(stream);
   const char* call = nullptr;
-  const CUresult result = make_lane(target, call);
-  if (result == CUDA_SUCCESS) out = Lane(target);
+  const CUresult result = make_lane(lane, call);
+  if (result == CUDA_SUCCESS) out = lane;
   return result;
 }
 
@@ -123,7 +123,7 @@ void CompletionToken::drop() noexcept { storage_->drop(); }
 
 void CompletionQueue::fail_context(CUresult result) const {
   const char* const call = "CompletionQueue::when_complete";
-  if (state_ == nullptr) fail(result, call, Target());
+  if (state_ == nullptr) Lane().fail(result, call);
   if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
   throw ContextMismatch(
       call, "the stream belongs to a different context than the queue: make a queue for each context");
@@ -131,7 +131,7 @@ void CompletionQueue::fail_context(CUresult result) const {
 
 void CompletionQueue::fail_timer(CUresult result) const {
   const char* const call = "timerfd_create";
-  if (state_ == nullptr) fail(result, call, Target());
+  if (state_ == nullptr) Lane().fail(result, call);
   if (result == CUDA_ERROR_NOT_INITIALIZED)
     throw NotInitialized("CompletionQueue::native_handle",
                          "the process is a forked child, and the timer belongs to its parent: poll until no "
@@ -141,22 +141,22 @@ void CompletionQueue::fail_timer(CUresult result) const {
                         "close some, or raise the limit (ulimit -n)");
 }
 
-void CompletionQueue::fail(CUresult result, const char* call, const Target& target) {
-  if (target.state == nullptr)
+void CompletionLane::fail(CUresult result, const char* call) const {
+  if (state_ == nullptr)
     throw InvalidHandle("CompletionQueue", "the queue or the lane is empty, because it was "
                                            "default-constructed or moved from: make a queue with a Context, "
                                            "and a lane with CompletionQueue::lane()");
-  const Context& own = target.state->context();
+  const Context& own = state_->context();
   const Driver& driver = own.driver();
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     throw StreamCaptureUnsupported(
         call, "the stream is being captured, so its work completes with each launch of the graph; the "
               "capture is still valid: submit after each launch, for the stream of the launch");
-  if (result == CUDA_ERROR_ILLEGAL_STATE && target.state->ended())
+  if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
     throw IllegalState(call,
                        "the queue is being destroyed and accepts no more callbacks: submit before its end");
-  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(target.stream)) {
-    CUcontext const other = context_of(driver.table(), target.stream);
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream_)) {
+    CUcontext const other = context_of(driver.table(), stream_);
     if (other != nullptr && other != own.native_handle())
       throw ContextMismatch(
           call, "the stream belongs to a different context than the queue: make a queue for each context");

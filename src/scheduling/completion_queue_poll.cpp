@@ -20,8 +20,8 @@ bool follows(const CallbackNode& node, std::uint32_t submission) noexcept {
 } // namespace
 
 /// A poll of this thread, in a list with the polls that it runs inside of.
-struct CompletionQueue::State::Poll {
-  Poll(State& its, const PollLimit& limit) noexcept
+struct CompletionQueueState::Poll {
+  Poll(CompletionQueueState& its, const PollLimit& limit) noexcept
       : state(its), outer(polls), relaxed(its.context_.driver().table()),
         budget(limit, its.context_.driver().table()) {
     polls = this;
@@ -30,7 +30,7 @@ struct CompletionQueue::State::Poll {
   Poll& operator=(const Poll&) = delete;
   ~Poll() { polls = outer; }
 
-  State& state;
+  CompletionQueueState& state;
   Poll* const outer;
   /// The lists, a running callback, or nothing. A child of a fork keeps this. A poll that finishes
   /// the queue needs nothing.
@@ -44,9 +44,9 @@ struct CompletionQueue::State::Poll {
   std::uint64_t first_visit = 0; // a node that was found pending in a later visit is not queried again
 };
 
-thread_local constinit CompletionQueue::State::Poll* CompletionQueue::State::polls = nullptr;
+thread_local constinit CompletionQueueState::Poll* CompletionQueueState::polls = nullptr;
 
-std::size_t CompletionQueue::State::poll(const PollLimit& limit) noexcept {
+std::size_t CompletionQueueState::poll(const PollLimit& limit) noexcept {
   const std::size_t left = pending();
   if (left == 0 || left <= turns_.running(process())) return 0;
   if (runs_callback()) return 0;
@@ -64,14 +64,14 @@ std::size_t CompletionQueue::State::poll(const PollLimit& limit) noexcept {
 }
 
 /// Whether the caller is a callback of this queue.
-bool CompletionQueue::State::runs_callback() const noexcept {
+bool CompletionQueueState::runs_callback() const noexcept {
   for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
     if (&poll->state == this) return true;
   return false;
 }
 
 /// Called by the thread that has just taken the lists.
-void CompletionQueue::State::visit() noexcept {
+void CompletionQueueState::visit() noexcept {
   ++visits_;
   if (recovered_ == process()) [[likely]]
     return;
@@ -80,7 +80,7 @@ void CompletionQueue::State::visit() noexcept {
 }
 
 /// Returns false if the poll has left. The queue may then be gone.
-bool CompletionQueue::State::sweep(Poll& poll) noexcept {
+bool CompletionQueueState::sweep(Poll& poll) noexcept {
   stopped_ = false;
   take_cancelled();
   poll.last_submission = take_inbox();
@@ -115,7 +115,7 @@ bool CompletionQueue::State::sweep(Poll& poll) noexcept {
 }
 
 /// The callback of a stream that the poll has to query, or null.
-CallbackNode* CompletionQueue::State::first_to_run(CallbackNode& oldest, const Poll& poll) const noexcept {
+CallbackNode* CompletionQueueState::first_to_run(CallbackNode& oldest, const Poll& poll) const noexcept {
   CallbackNode* node = &oldest;
   while (node != nullptr && node->phase() == CallbackNode::Phase::cancelled)
     node = node->next; // a token is about to push it, or it waits in to_cancel_
@@ -125,7 +125,7 @@ CallbackNode* CompletionQueue::State::first_to_run(CallbackNode& oldest, const P
 }
 
 /// Called before take_inbox(), so that all cancelled nodes are in the lists afterwards.
-void CompletionQueue::State::take_cancelled() noexcept {
+void CompletionQueueState::take_cancelled() noexcept {
   std::uint32_t newest = none;
   if (cancelled_.load(std::memory_order_relaxed) != none)
     newest = cancelled_.exchange(none, std::memory_order_acquire);
@@ -138,7 +138,7 @@ void CompletionQueue::State::take_cancelled() noexcept {
 }
 
 /// Runs the cancelled callbacks whose streams are not busy. Returns false if the poll has left.
-bool CompletionQueue::State::sweep_cancelled(Poll& poll) noexcept {
+bool CompletionQueueState::sweep_cancelled(Poll& poll) noexcept {
   while (to_cancel_ != none && !poll.budget.spent() && !turns_.all_in_use()) {
     CallbackNode& node = nodes_.at(to_cancel_);
     to_cancel_ = node.cancelled_before.load(std::memory_order_relaxed);
@@ -153,7 +153,7 @@ bool CompletionQueue::State::sweep_cancelled(Poll& poll) noexcept {
   return true;
 }
 
-bool CompletionQueue::State::is_done(CallbackNode& node, Poll& poll) const noexcept {
+bool CompletionQueueState::is_done(CallbackNode& node, Poll& poll) const noexcept {
   if (forked()) {
     poll.result = CUDA_ERROR_NOT_INITIALIZED;
   } else if (poll.result == CUDA_SUCCESS || !is_sticky(poll.result)) { // sticky errors apply to all
@@ -164,7 +164,7 @@ bool CompletionQueue::State::is_done(CallbackNode& node, Poll& poll) const noexc
   return poll.result != CUDA_ERROR_NOT_READY;
 }
 
-std::uint32_t CompletionQueue::State::take_inbox() noexcept {
+std::uint32_t CompletionQueueState::take_inbox() noexcept {
   std::uint64_t inbox = inbox_.load(std::memory_order_relaxed);
   if (is_empty(inbox)) return count_of(inbox); // and it may stay asleep, because another thread does
   CallbackNode* oldest = nullptr;
@@ -185,7 +185,7 @@ std::uint32_t CompletionQueue::State::take_inbox() noexcept {
 }
 
 /// Runs the callback while other polls may have the lists. Returns false if the poll has left.
-bool CompletionQueue::State::run(CallbackNode& node, CUresult result, Poll& poll) noexcept {
+bool CompletionQueueState::run(CallbackNode& node, CUresult result, Poll& poll) noexcept {
   poll.relaxed.leave();
   poll.budget.count();
   ++poll.ran;
@@ -202,7 +202,7 @@ bool CompletionQueue::State::run(CallbackNode& node, CUresult result, Poll& poll
   return after == PollTurns::After::has_lists;
 }
 
-void CompletionQueue::State::call(CallbackNode& node, CUresult result) noexcept {
+void CompletionQueueState::call(CallbackNode& node, CUresult result) noexcept {
   struct Storage {
     CallbackNodes& nodes;
     CallbackNode& node;
@@ -222,7 +222,7 @@ void CompletionQueue::State::call(CallbackNode& node, CUresult result) noexcept 
 }
 
 /// Only one thread is left.
-void CompletionQueue::State::finish() noexcept {
+void CompletionQueueState::finish() noexcept {
   {
     Poll poll(*this, PollLimit());
     visit();
@@ -240,7 +240,7 @@ void CompletionQueue::State::finish() noexcept {
   drop();
 }
 
-bool CompletionQueue::State::watch_forks() noexcept {
+bool CompletionQueueState::watch_forks() noexcept {
   static const bool watched = pthread_atfork(nullptr, nullptr, [] {
                                 forks.fetch_add(1, std::memory_order_relaxed);
                                 for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
@@ -251,7 +251,7 @@ bool CompletionQueue::State::watch_forks() noexcept {
 
 /// Runs in the child of a fork, where threads in the middle of a submission or a poll do not
 /// continue. Looks at all nodes to find the callbacks that have not run.
-void CompletionQueue::State::recover() noexcept {
+void CompletionQueueState::recover() noexcept {
   std::vector<CallbackNode*> left;
   nodes_.for_each([&](CallbackNode& node) {
     if (node.phase() != CallbackNode::Phase::free) left.push_back(&node);

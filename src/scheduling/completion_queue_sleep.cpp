@@ -9,7 +9,7 @@
 
 namespace cuevent {
 
-std::size_t CompletionQueue::State::wait_for(TimeLimit timeout) noexcept {
+std::size_t CompletionQueueState::wait_for(TimeLimit timeout) noexcept {
   constexpr long long longest_sleep = 1'000'000; // documented in CompletionQueue::wait_for()
   if (runs_callback()) return 0;
   const DriverTable& table = context_.driver().table();
@@ -31,11 +31,11 @@ std::size_t CompletionQueue::State::wait_for(TimeLimit timeout) noexcept {
   }
 }
 
-CUresult CompletionQueue::State::native_handle(int& out) noexcept {
+CUresult CompletionQueueState::native_handle(int& out) noexcept {
   return forked() ? CUDA_ERROR_NOT_INITIALIZED : timer_.open(out);
 }
 
-CUresult CompletionQueue::State::arm(TimeLimit most_late) noexcept {
+CUresult CompletionQueueState::arm(TimeLimit most_late) noexcept {
   int descriptor = -1;
   if (const CUresult result = native_handle(descriptor); result != CUDA_SUCCESS) return result;
   if (!turns_.take(process())) return CUDA_ERROR_NOT_READY;
@@ -46,7 +46,7 @@ CUresult CompletionQueue::State::arm(TimeLimit most_late) noexcept {
 
 /// Returns false if the thread has to poll again. No submission gets lost: it either makes the exchange
 /// of the inbox fail, or finds the inbox asleep after the timer was set, and rings.
-bool CompletionQueue::State::sleep_begins(long long most_late) noexcept {
+bool CompletionQueueState::sleep_begins(long long most_late) noexcept {
   std::uint64_t inbox = inbox_.load(std::memory_order_relaxed);
   if (stopped_ || !is_empty(inbox)) return false;
   long long sleep = 0;

@@ -8,7 +8,7 @@
 
 namespace cuevent {
 
-CUresult CompletionQueue::State::reserve(std::size_t callbacks) noexcept {
+CUresult CompletionQueueState::reserve(std::size_t callbacks) noexcept {
   if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // a thread of the parent may hold the lock
   if (callbacks > CallbackNodes::most()) return CUDA_ERROR_INVALID_VALUE;
   while (events_.load(std::memory_order_relaxed) < callbacks) {
@@ -19,7 +19,7 @@ CUresult CompletionQueue::State::reserve(std::size_t callbacks) noexcept {
   return CUDA_SUCCESS;
 }
 
-CUresult CompletionQueue::State::make_node(CallbackNode*& out) noexcept {
+CUresult CompletionQueueState::make_node(CallbackNode*& out) noexcept {
   CallbackNode* const node = nodes_.take_new();
   if (node == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   DriverEvent event;
@@ -34,7 +34,7 @@ CUresult CompletionQueue::State::make_node(CallbackNode*& out) noexcept {
   return CUDA_SUCCESS;
 }
 
-Status CompletionQueue::State::id_of(CUstream stream, unsigned long long& id) const noexcept {
+Status CompletionQueueState::id_of(CUstream stream, unsigned long long& id) const noexcept {
   if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
   return on_stream(context_, stream, [&] {
     // Checked first, because a query of a stream's id invalidates the stream's capture.
@@ -43,7 +43,7 @@ Status CompletionQueue::State::id_of(CUstream stream, unsigned long long& id) co
   });
 }
 
-Status CompletionQueue::State::check_capture(CUstream stream) const noexcept {
+Status CompletionQueueState::check_capture(CUstream stream) const noexcept {
   const CaptureState capture = capture_state(context_.driver().table(), stream);
   const char* const call = "cuStreamIsCapturing";
   if (capture.result != CUDA_SUCCESS) return {capture.result, call};
@@ -52,27 +52,28 @@ Status CompletionQueue::State::check_capture(CUstream stream) const noexcept {
   return {};
 }
 
-Status CompletionQueue::State::query_id(CUstream stream, unsigned long long& id) const noexcept {
+Status CompletionQueueState::query_id(CUstream stream, unsigned long long& id) const noexcept {
   return {context_.driver().table().cuStreamGetId_v12000(stream, &id), "cuStreamGetId"};
 }
 
-Status CompletionQueue::State::submit(const Target& target, const Source& source,
-                                      CompletionToken* token) noexcept {
+Status CompletionQueueState::submit(const CompletionLane& lane, const CompletionLane::Source& source,
+                                    CompletionToken* token) noexcept {
   if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
-  return on_stream(context_, target.stream, [&] { return submit_in_context(target, source, token); });
+  return on_stream(context_, lane.stream_, [&] { return submit_in_context(lane, source, token); });
 }
 
-Status CompletionQueue::State::submit_in_context(const Target& target, const Source& source,
-                                                 CompletionToken* token) noexcept {
-  if (const Status status = check_capture(target.stream); !status) return status;
-  unsigned long long id = target.id; // at poll time, the handle may belong to a later stream
+Status CompletionQueueState::submit_in_context(const CompletionLane& lane,
+                                               const CompletionLane::Source& source,
+                                               CompletionToken* token) noexcept {
+  if (const Status status = check_capture(lane.stream_); !status) return status;
+  unsigned long long id = lane.id_; // at poll time, the handle may belong to a later stream
   if (id == 0)
-    if (const Status status = query_id(target.stream, id); !status) return status;
+    if (const Status status = query_id(lane.stream_, id); !status) return status;
 
-  CallbackNode* node = nodes_.take();
+  CallbackNode* node = nodes_.take(id);
   if (node == nullptr) [[unlikely]]
     if (const CUresult result = make_node(node); result != CUDA_SUCCESS) return {result, "cuEventCreate"};
-  const CUresult result = context_.driver().table().cuEventRecord_v2000(node->event, target.stream);
+  const CUresult result = context_.driver().table().cuEventRecord_v2000(node->event, lane.stream_);
   if (result != CUDA_SUCCESS) [[unlikely]] {
     nodes_.give_back(*node);
     return {result, "cuEventRecord"};
@@ -87,7 +88,7 @@ Status CompletionQueue::State::submit_in_context(const Target& target, const Sou
   return {};
 }
 
-void CompletionQueue::State::push(CallbackNode& node) noexcept {
+void CompletionQueueState::push(CallbackNode& node) noexcept {
   std::uint64_t newest = inbox_.load(std::memory_order_relaxed);
   bool held = false;
   do {
@@ -105,13 +106,13 @@ void CompletionQueue::State::push(CallbackNode& node) noexcept {
     drop();
 }
 
-void CompletionQueue::State::end() noexcept {
+void CompletionQueueState::end() noexcept {
   ended_.store(true, std::memory_order_relaxed);
   if (!forked()) timer_.ring();
   if (turns_.end(process())) finish();
 }
 
-void CompletionQueue::State::destroy_events() noexcept {
+void CompletionQueueState::destroy_events() noexcept {
   if (kind_of(context_.status()) == ErrorKind::context_lost) return; // they are gone: no error to report
   nodes_.for_each([&](const CallbackNode& node) {
     if (node.event != nullptr) DriverEvent::from_native_handle(context_, node.event, EventFlags::none);

@@ -26,9 +26,9 @@ namespace cuevent {
 /// earlier node.
 ///
 /// This is one class because submitting, polling, ending and forking follow one protocol.
-class CompletionQueue::State final : public CallbackStorage {
+class CompletionQueueState final : public CallbackStorage {
 public:
-  explicit State(const Context& context) noexcept : context_(context) {}
+  explicit CompletionQueueState(const Context& context) noexcept : context_(context) {}
 
   const Context& context() const noexcept { return context_; }
 
@@ -36,7 +36,8 @@ public:
 
   /// The id of a stream that is not capturing.
   Status id_of(CUstream stream, unsigned long long& id) const noexcept;
-  Status submit(const Target& target, const Source& source, CompletionToken* token) noexcept;
+  Status submit(const CompletionLane& lane, const CompletionLane::Source& source,
+                CompletionToken* token) noexcept;
 
   std::size_t poll(const PollLimit& limit) noexcept;
 
@@ -76,7 +77,8 @@ private:
   Status check_capture(CUstream stream) const noexcept;
   Status query_id(CUstream stream, unsigned long long& id) const noexcept;
   CUresult make_node(CallbackNode*& out) noexcept;
-  Status submit_in_context(const Target& target, const Source& source, CompletionToken* token) noexcept;
+  Status submit_in_context(const CompletionLane& lane, const CompletionLane::Source& source,
+                           CompletionToken* token) noexcept;
   void push(CallbackNode& node) noexcept;
 
   // Only for the poll that has the lists:
@@ -96,7 +98,7 @@ private:
   void finish() noexcept;
   void destroy_events() noexcept;
 
-  Context context_;
+  alignas(cache_line) Context context_;
   const std::uint32_t process_ = process(); // the driver's process
   std::atomic<bool> ended_{false};          // also in turns_, which each poll writes
 

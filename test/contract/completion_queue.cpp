@@ -405,6 +405,30 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine moves from stream to stream as their
   CHECK(results == Results(3, CUDA_SUCCESS));
 }
 
+TEST_CASE_METHOD(QueueFixture, "a cancelled coroutine resumes at the next poll, and its work goes on") {
+  const Stream held(context);
+  const Words words(context, 1);
+  CompletionQueue queue(context);
+  CompletionToken token;
+  const auto wait = [](CompletionQueue& its, CUstream stream, CompletionToken& by, Results& into) -> Task {
+    into.push_back(co_await its.completion(stream, &by));
+  };
+  {
+    Gate gate(held);
+    REQUIRE(words.write(0, held, 1) == CUDA_SUCCESS);
+    wait(queue, held, token, results);
+    CHECK(queue.poll() == 0);
+    CHECK(token.cancel());
+    CHECK(queue.poll() == 1);
+    CHECK(results == Results{CompletionToken::cancelled});
+    CHECK(words.read(0) == 0);
+    queue.when_complete(held, note());
+  }
+  CHECK(drain(queue));
+  CHECK(words.read(0) == 1);
+  CHECK(results == Results{CompletionToken::cancelled, CUDA_SUCCESS});
+}
+
 TEST_CASE_METHOD(QueueFixture,
                  "sixteen threads submit and poll, and no callback runs before its work is done") {
   constexpr std::size_t submitters = 8, pollers = 8, each = 300;

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <exception>
 #include <initializer_list>
+#include <poll.h>
 #include <thread>
 
 using namespace cuevent;

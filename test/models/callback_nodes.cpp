@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The stack of free nodes of a CompletionQueue. Models src/scheduling/callback_nodes.hpp; each
+// The stacks of free nodes of a CompletionQueue. Models src/scheduling/callback_nodes.hpp; each
 // function has the name of the one that it models. Nodes have the numbers 1 and 2, and 0 is none.
 #include "variables.hpp"
 
@@ -19,8 +19,15 @@ constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_
 /// As in the library. A test that breaks the stack changes one member.
 struct Protocol {
   bool counts_changes = true;
+  bool looks_again = true; // at all stacks
   std::memory_order take_load = acquire, take = acq_rel, take_again = acquire, give_back = acq_rel;
 };
+
+std::size_t index_of(std::int64_t head) { return static_cast<std::size_t>(head & 0xff); }
+std::int64_t changed(const Protocol& protocol, std::int64_t head, std::size_t index) {
+  const std::int64_t count = protocol.counts_changes ? (head >> 8) + 1 : 0;
+  return count << 8 | static_cast<std::int64_t>(index);
+}
 
 /// One thread takes both nodes and gives one back, while another thread takes a node.
 struct Nodes {
@@ -41,17 +48,12 @@ struct Nodes {
     its.spawn("takes two", takes_two());
   }
 
-  static std::size_t index_of(std::int64_t head) { return static_cast<std::size_t>(head & 0xff); }
-  std::int64_t changed(std::int64_t head, std::size_t index) const {
-    const std::int64_t count = protocol.counts_changes ? (head >> 8) + 1 : 0;
-    return count << 8 | static_cast<std::int64_t>(index);
-  }
   Task<std::size_t> take() {
     std::int64_t head = co_await free.load(protocol.take_load);
     while (index_of(head) != 0) {
       const std::size_t node = index_of(head);
       const std::int64_t next = co_await below[node].load(relaxed);
-      const std::int64_t after = changed(head, static_cast<std::size_t>(next));
+      const std::int64_t after = changed(protocol, head, static_cast<std::size_t>(next));
       const bool taken = co_await free.compare_exchange(head, after, protocol.take, protocol.take_again);
       if (taken) co_return node;
     }
@@ -61,7 +63,7 @@ struct Nodes {
     std::int64_t head = co_await free.load(relaxed);
     for (bool done = false; !done;) {
       co_await below[node].store(static_cast<std::int64_t>(index_of(head)), relaxed);
-      done = co_await free.compare_exchange(head, changed(head, node), protocol.give_back, relaxed);
+      done = co_await free.compare_exchange(head, changed(protocol, head, node), protocol.give_back, relaxed);
     }
   }
 
@@ -84,7 +86,73 @@ struct Nodes {
   }
 };
 
-std::string violation_with(const Protocol& protocol) { return explore<Nodes>(protocol).violation; }
+/// One thread moves both nodes from the second stack to the first, one after another. So one node is free
+/// at any time, and another thread that looks for a node must find one.
+struct Stacks {
+  Execution& execution;
+  const Protocol protocol;
+  std::deque<Atomic> free, below;
+
+  Stacks(Execution& its, const Protocol& used) : execution(its), protocol(used) {
+    free.emplace_back(its, "first stack", 0);
+    free.emplace_back(its, "second stack", 1);
+    below.emplace_back(its, "no node", 0);
+    below.emplace_back(its, "below of node 1", 2);
+    below.emplace_back(its, "below of node 2", 0);
+    its.spawn("moves", moves());
+    its.spawn("looks", take_any());
+  }
+
+  Task<std::size_t> take_from(std::size_t stack, std::int64_t& seen) {
+    std::int64_t head = co_await free[stack].load(protocol.take_load);
+    while (index_of(head) != 0) {
+      const std::size_t node = index_of(head);
+      const std::int64_t next = co_await below[node].load(relaxed);
+      const std::int64_t after = changed(protocol, head, static_cast<std::size_t>(next));
+      const bool taken =
+          co_await free[stack].compare_exchange(head, after, protocol.take, protocol.take_again);
+      if (taken) co_return node;
+    }
+    seen = head;
+    co_return 0;
+  }
+  Task<> give_back(std::size_t stack, std::size_t node) {
+    std::int64_t head = co_await free[stack].load(relaxed);
+    for (bool done = false; !done;) {
+      co_await below[node].store(static_cast<std::int64_t>(index_of(head)), relaxed);
+      done = co_await free[stack].compare_exchange(head, changed(protocol, head, node), protocol.give_back,
+                                                   relaxed);
+    }
+  }
+  Task<> moves() {
+    for (int i = 0; i < 2; ++i) {
+      std::int64_t seen = 0;
+      const std::size_t node = co_await take_from(1, seen);
+      if (node != 0) co_await give_back(0, node);
+    }
+  }
+  Task<> take_any() {
+    std::int64_t seen[2] = {};
+    for (bool changes = true; changes;) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        const std::size_t node = co_await take_from(i, seen[i]);
+        if (node != 0) co_return;
+      }
+      changes = false;
+      for (std::size_t i = 0; i < 2 && protocol.looks_again; ++i) {
+        const std::int64_t now = co_await free[i].load(relaxed);
+        changes = changes || now != seen[i];
+      }
+    }
+    execution.check(false, "a free node is missed");
+  }
+  void finish() {}
+};
+
+template <class Model = Nodes>
+std::string violation_with(const Protocol& protocol) {
+  return explore<Model>(protocol).violation;
+}
 
 } // namespace
 
@@ -92,6 +160,19 @@ TEST_CASE("a node of the queue has one owner at a time, and none is lost", "[mod
   const Result result = explore<Nodes>(Protocol{});
   CHECK(result.violation == "");
   CHECK(result.states > 100);
+}
+
+TEST_CASE("a free node of the queue is found, whatever stack it is in", "[models]") {
+  const Result result = explore<Stacks>(Protocol{});
+  CHECK(result.violation == "");
+  CHECK(result.states > 100);
+}
+
+TEST_CASE("the checker finds each weakness of the search for a free node", "[models]") {
+  const auto missed = StartsWith("a free node is missed");
+  CHECK_THAT(violation_with<Stacks>({.looks_again = false}), missed);
+  CHECK_THAT(violation_with<Stacks>({.take_load = relaxed}), missed);
+  CHECK_THAT(violation_with<Stacks>({.take = relaxed}), missed);
 }
 
 TEST_CASE("the checker finds each weakness of the stack of nodes", "[models]") {

@@ -74,8 +74,9 @@ TEST_CASE("an error of a destructor prints one line, but nothing if the context 
 }
 
 TEST_CASE("the fault of a kernel reaches every query of an event recorded after it", "[fault]") {
-  const auto scenario = GENERATE("fault-query", "fault-synchronize", "fault-synchronize-for",
-                                 "fault-told-by-completions", "fault-told-by-fence");
+  const auto scenario =
+      GENERATE("fault-query", "fault-synchronize", "fault-synchronize-for", "fault-told-by-completions",
+               "fault-told-by-fence", "fault-wakes-armed-queue");
   check("shared", scenario, {"CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address"});
 }
 

@@ -5,6 +5,7 @@
 
 #include <cuevent/completion_queue.hpp>
 
+#include <poll.h>
 #include <vector>
 
 namespace process {
@@ -42,10 +43,40 @@ void fault_told_by_completions() {
   expect(queue.poll() == 0, "no callback is left to poll");
 } // the rest is destroyed without output
 
+/// The thread sleeps until the queue's descriptor is readable. No other thread wakes it.
+void fault_wakes_armed_queue() {
+  const gpu::Gpu gpu;
+  const gpu::Stream faulty = gpu.stream(), other = gpu.stream();
+  const FaultyKernel kernel(gpu);
+  CompletionQueue queue(gpu.context);
+
+  std::vector<CUresult> results;
+  DriverEvent behind(gpu.context);
+  gpu::Gate gate(gpu, faulty);
+  kernel.launch(faulty);
+  behind.record(faulty);
+  behind.wait(other);
+  queue.when_complete(faulty, [&](CUresult result) { results.push_back(result); });
+  queue.when_complete(other, [&](CUresult result) { results.push_back(result); });
+  expect(queue.poll() == 0, "nothing before the kernel runs");
+  gate.open();
+  step("sleeps until the fault has reached every callback");
+  while (queue.pending() != 0) {
+    pollfd wake{queue.native_handle(), POLLIN, 0};
+    const bool armed = queue.arm();
+    const int readable = ::poll(&wake, 1, armed ? 20'000 : 0);
+    expect(!armed || readable == 1, "the descriptor becomes readable");
+    if (armed && readable != 1) return;
+    queue.poll();
+  }
+  expect(results == std::vector(2, CUDA_ERROR_ILLEGAL_ADDRESS), "the fault, for each that was pending");
+}
+
 } // namespace
 
 std::vector<Scenario> completion_queue_scenarios() {
-  return {{"fault-told-by-completions", fault_told_by_completions}};
+  return {{"fault-told-by-completions", fault_told_by_completions},
+          {"fault-wakes-armed-queue", fault_wakes_armed_queue}};
 }
 
 } // namespace process

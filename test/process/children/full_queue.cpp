@@ -2,6 +2,7 @@
 // A thread that is blocked on a full launch queue, and what other threads can still do.
 #include "scenario.hpp"
 
+#include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pool.hpp>
 #include <cuevent/retired_events.hpp>
 #include <gpu.hpp>
@@ -63,6 +64,8 @@ void full_queue() {
   DriverEvent overwritten(gpu.context);
   EventPool pool(gpu.context);
   pool.reserve(80);
+  CompletionQueue queue(gpu.context);
+  queue.reserve(8);
   // Loads the kernel in advance.
   gpu.launch_kernel(nothing, 1, 1, 1, 1, 1, 1, 0, other, nullptr, nullptr);
   start.record(other);
@@ -95,6 +98,23 @@ void full_queue() {
     again.wait(other);
     end.record(other);
     expect(end.synchronize_for(20s), "another stream goes on");
+
+    step("a completion queue while a launch queue is full");
+    std::size_t ran = 0;
+    const auto count = [&ran](CUresult result) { ran += result == CUDA_SUCCESS ? 1 : 0; };
+    const CompletionLane lane = queue.lane(other);
+    for (int i = 0; i < 4; ++i) {
+      queue.when_complete(other, count);
+      lane.when_complete(count);
+      if (i == 0) static_cast<void>(queue.arm()); // it may be too early
+    }
+    while (ran < 8 && queue.wait_for(20s) != 0) {
+    }
+    expect(ran == 8, "the callbacks of another stream run");
+    CompletionToken token;
+    lane.when_complete([&ran](CUresult) { ++ran; }, &token);
+    token.cancel();
+    expect(queue.wait_for(20s) == 1 && ran == 9, "a callback runs, cancelled or not");
 
     step("a pool's events while a queue is full");
     const auto use_pool = [&] {

@@ -61,12 +61,12 @@ TEST_CASE("a node takes two cache lines", "[queue]") { CHECK(sizeof(CallbackNode
 
 TEST_CASE("a node that has an event is taken before a new one", "[queue]") {
   CallbackNodes nodes;
-  CHECK(nodes.take() == nullptr);
+  CHECK(nodes.take(0) == nullptr);
   const std::vector<CallbackNode*> taken = take_new(nodes, 2);
   nodes.give_back(*taken[0]);
   nodes.give_back_new(*taken[1]);
-  CHECK(nodes.take() == taken[0]);
-  CHECK(nodes.take() == nullptr);
+  CHECK(nodes.take(0) == taken[0]);
+  CHECK(nodes.take(0) == nullptr);
   CHECK(nodes.take_new() == taken[1]);
   CHECK(count_of(nodes) == 64);
 }
@@ -90,8 +90,48 @@ TEST_CASE("the node that was given back last is taken first", "[queue]") {
   for (CallbackNode* const node : taken)
     nodes.give_back(*node);
   for (std::size_t i = taken.size(); i-- > 0;)
-    CHECK(nodes.take() == taken[i]);
+    CHECK(nodes.take(0) == taken[i]);
   CHECK(count_of(nodes) == 64 + 128 + 256);
+}
+
+TEST_CASE("a node stays with the stream that used it, while that stream needs it", "[queue]") {
+  CallbackNodes nodes;
+  const std::vector<CallbackNode*> taken = take_new(nodes, 3);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    taken[i]->stream = i + 1;
+    nodes.give_back(*taken[i]);
+  }
+  CHECK(nodes.take(2) == taken[1]);
+  CHECK(nodes.take(1) == taken[0]);
+  CHECK(nodes.take(1) == taken[2]); // of another stream, because a free node is never missed
+  CHECK(nodes.take(1) == nullptr);
+  taken[2]->stream = 1;
+  nodes.give_back(*taken[2]);
+  CHECK(nodes.take(1) == taken[2]);
+}
+
+TEST_CASE("a free node is found even if nodes move from stream to stream", "[queue][threads]") {
+  CallbackNodes nodes;
+  for (CallbackNode* const node : take_new(nodes, 2))
+    nodes.give_back(*node);
+  std::atomic<bool> stop{false};
+  std::thread mover([&] { // has one of the two nodes at a time
+    for (unsigned long long stream = 1; !stop; ++stream) {
+      CallbackNode* const node = nodes.take(stream - 1);
+      if (node == nullptr) continue;
+      node->stream = stream;
+      nodes.give_back(*node);
+    }
+  });
+  std::size_t missed = 0;
+  for (unsigned long long stream = 0; stream < 200'000; ++stream) {
+    CallbackNode* const node = nodes.take(stream);
+    if (node == nullptr) ++missed;
+    if (node != nullptr) nodes.give_back(*node);
+  }
+  stop = true;
+  mover.join();
+  CHECK(missed == 0);
 }
 
 TEST_CASE("threads that take and give back nodes never share a node", "[queue][threads]") {
@@ -99,7 +139,7 @@ TEST_CASE("threads that take and give back nodes never share a node", "[queue][t
   CallbackNodes nodes;
   std::atomic<std::size_t> shared{0};
   const auto take_own = [&] {
-    CallbackNode* node = nodes.take();
+    CallbackNode* node = nodes.take(0);
     if (node == nullptr) node = nodes.take_new();
     if (node->submission.exchange(1) != 0) ++shared;
     return node;
@@ -127,7 +167,7 @@ TEST_CASE("threads that take and give back nodes never share a node", "[queue][t
   CHECK(shared == 0);
   CHECK(count_of(nodes) == 64); // no node was lost
   std::set<CallbackNode*> taken;
-  while (CallbackNode* const node = nodes.take())
+  while (CallbackNode* const node = nodes.take(0))
     taken.insert(node);
   for (std::size_t left = 64 - taken.size(); left > 0; --left)
     taken.insert(nodes.take_new());

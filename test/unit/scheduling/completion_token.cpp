@@ -4,6 +4,7 @@
 
 #include "allocations.hpp"
 #include "recording_fixture.hpp"
+#include "task.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
 
@@ -155,6 +156,74 @@ TEST_CASE_METHOD(TokenFixture, "callbacks of lanes and of named default streams 
     CHECK(queue.poll() == 1);
   }
   CHECK(ran == Ran{{1, cancelled}, {2, cancelled}, {3, cancelled}, {4, cancelled}});
+}
+
+namespace {
+
+template <class Awaitable>
+Task await_one(Awaitable awaitable, std::vector<CUresult>& results) {
+  results.push_back(co_await awaitable);
+}
+
+/// The token is gone before the second wait.
+Task await_with_own_token(CompletionQueue& queue, CUstream stream, bool& cancelled_first,
+                          std::vector<CUresult>& results) {
+  {
+    CompletionToken own;
+    queue.when_complete(stream, [&](CUresult) { cancelled_first = own.cancel(); });
+    results.push_back(co_await queue.completion(stream, &own));
+  }
+  results.push_back(co_await queue.completion(stream));
+}
+
+} // namespace
+
+TEST_CASE_METHOD(TokenFixture, "a token cancels the wait of a coroutine", "[queue][token][coroutine]") {
+  std::vector<CUresult> results;
+  all_pending();
+  CompletionToken of_queue, named, of_lane;
+  await_one(queue.completion(stream, &of_queue), results);
+  await_one(queue.completion(context, nullptr, &named), results);
+  await_one(queue.lane(stream).completion(&of_lane), results);
+  CHECK(queue.poll() == 0);
+  for (const CompletionToken* token : {&of_queue, &named, &of_lane}) {
+    CHECK(token->cancel());
+    CHECK(results.empty());
+    CHECK(queue.poll() == 1);
+    CHECK(results == std::vector{cancelled});
+    results.clear();
+    CHECK_FALSE(token->cancel());
+  }
+}
+
+TEST_CASE_METHOD(TokenFixture, "the token of a wait may belong to the coroutine",
+                 "[queue][token][coroutine]") {
+  std::vector<CUresult> results;
+  bool cancelled_first = false;
+  await_with_own_token(queue, stream, cancelled_first, results);
+  CHECK(queue.poll() == 1); // the cancelled wait runs in the next poll
+  CHECK(cancelled_first);
+  CHECK(queue.poll() == 1);
+  CHECK(results == std::vector{cancelled});
+  CHECK(queue.poll() == 1);
+  CHECK(results == std::vector{cancelled, CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(TokenFixture, "a refused wait leaves its token unchanged", "[queue][token][coroutine]") {
+  std::vector<CUresult> results;
+  all_pending();
+  CompletionToken token, unused;
+  queue.when_complete(stream, note(1), &token);
+  await_one(queue.completion(Context(), nullptr, &token), results);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  await_one(queue.completion(stream, &token), results);
+  await_one(queue.completion(stream, &unused), results);
+  CHECK(results == std::vector{CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                               CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED});
+  CHECK_FALSE(unused);
+  CHECK(token.cancel());
+  CHECK(queue.poll() == 1);
+  CHECK(ran == Ran{{1, cancelled}});
 }
 
 TEST_CASE_METHOD(TokenFixture, "cancelled callbacks count towards the limit of a poll",

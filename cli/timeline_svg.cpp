@@ -30,7 +30,6 @@ constexpr std::string_view style = R"(  <style>
     .quiet { fill: #59636e; }
     .number { text-anchor: end; font-variant-numeric: tabular-nums; }
     .tick { text-anchor: middle; fill: #59636e; }
-    .last { text-anchor: end; }
     .paper { fill: #ffffff; }
     .lane { fill: #f3f5f7; }
     .grid { stroke: #dde1e6; }
@@ -215,7 +214,7 @@ private:
       body_ += format("  <path class=\"grid\" d=\"M%.1f %.0fV%.0f\"/>\n", at, top - 6, bottom_ + 6);
       // A label in the middle of the last line would leave the picture.
       const bool last = at > right - 24;
-      write(last ? right : at, top - 10, last ? "tick last" : "tick",
+      write(last ? right : at, top - 10, last ? "number quiet" : "tick",
             format("%g %s", i * step / unit.nanoseconds, unit.name));
     }
   }

@@ -41,6 +41,7 @@ std::vector<Scenario> stream_scenarios();
 std::vector<Scenario> launch_scenarios();
 std::vector<Scenario> capture_scenarios();
 std::vector<Scenario> capture_error_scenarios();
+std::vector<Scenario> capture_info_scenarios();
 std::vector<Scenario> graph_scenarios();
 std::vector<Scenario> ipc_scenarios();
 std::vector<Scenario> interprocess_scenarios();

@@ -222,6 +222,7 @@ CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* de
 CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
                                         CUgraph* graph, const CUgraphNode** dependencies,
                                         const CUgraphEdgeData** edges, size_t* count) {
+  refuse_if(edges != nullptr && dependencies == nullptr, CUDA_ERROR_INVALID_VALUE);
   if (edges != nullptr) *edges = nullptr; // all edges are full dependencies
   return capture_info(handle, status, id, graph, dependencies, count);
 }

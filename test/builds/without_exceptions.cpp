@@ -237,6 +237,18 @@ void fences(const Context& context, CUstream stream) {
   EXPECT_TRUE(fence.reached(ticket) && fence.completed() == ticket);
 }
 
+void captures(const Context& context, CUstream stream) {
+  CaptureInfo info;
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_capture_info(info, Context(), stream));
+  EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
+  EXPECT_TRUE(info.status() == CaptureStatus::none && info.frontier().empty());
+  StreamCapture capture(context, stream);
+  EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
+  EXPECT_TRUE(info.status() == CaptureStatus::active && info.id() != 0);
+  const Graph borrowed = info.graph(), graph = capture.end();
+  EXPECT_TRUE(borrowed.native_handle() == graph.native_handle());
+}
+
 void stages(const Context& context, CUstream stream) {
   StageTimer timer;
   std::size_t spans = 0;
@@ -311,6 +323,7 @@ int main() {
     references(context, stream, CU_STREAM_PER_THREAD);
     fences(context, stream);
     completions(context, stream);
+    captures(context, stream);
     stages(context, stream);
   }
   EXPECT_TRUE(sim::live_handles().events == 0);

@@ -30,6 +30,8 @@ struct Thread {
   std::size_t nodes_before = 0;
   MemoryOperation memory_operation;
   bool memory_operations_64_bit = true;
+  std::vector<CUgraphNode> frontier{node_handle(0x100)};
+  std::vector<CUgraphEdgeData> frontier_edges;
   std::vector<CUgraphNodeType> graph_nodes;
   std::map<CUgraphNode, CUevent> node_events;
   struct UserObject {
@@ -156,10 +158,15 @@ CUresult act(cuStreamGetCaptureInfo_v11030_tag, CUstream, CUstreamCaptureStatus*
   *status = here.capture_status;
   if (id != nullptr) *id = 1;
   if (graph != nullptr) *graph = make_handle<CUgraph>();
-  static const auto node = make_handle<CUgraphNode>();
-  if (last != nullptr) *last = &node;
-  if (count != nullptr) *count = 1;
+  if (last != nullptr) *last = here.frontier.data();
+  if (count != nullptr) *count = here.frontier.size();
   return CUDA_SUCCESS;
+}
+CUresult act(cuStreamGetCaptureInfo_v12030_tag, CUstream stream, CUstreamCaptureStatus* status,
+             cuuint64_t* id, CUgraph* graph, const CUgraphNode** last, const CUgraphEdgeData** edges,
+             std::size_t* count) {
+  *edges = here.frontier_edges.empty() ? nullptr : here.frontier_edges.data();
+  return act(cuStreamGetCaptureInfo_v11030_tag(), stream, status, id, graph, last, count);
 }
 CUresult act(cuStreamIsCapturing_v10000_tag, CUstream, CUstreamCaptureStatus* status) {
   return *status = here.capture_status, CUDA_SUCCESS;
@@ -358,6 +365,10 @@ void RecordingDriver::reset_contexts() { ++here.reset_contexts; }
 void RecordingDriver::reuse_streams() { ++here.reused_streams; }
 void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }
 void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.capture_status = status; }
+void RecordingDriver::frontier(std::vector<CUgraphNode> nodes, std::vector<CUgraphEdgeData> edges) {
+  here.frontier = std::move(nodes);
+  here.frontier_edges = std::move(edges);
+}
 MemoryOperation RecordingDriver::memory_operation() { return here.memory_operation; }
 void RecordingDriver::memory_operations_64_bit(bool can) { here.memory_operations_64_bit = can; }
 unsigned RecordingDriver::record_flags() { return here.record_flags; }

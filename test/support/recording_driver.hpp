@@ -61,6 +61,9 @@ public:
   void stream_context(CUcontext context);
   void capture_status(CUstreamCaptureStatus status);
 
+  /// The frontier of every captured stream: one node initially. No edges means that they are plain.
+  void frontier(std::vector<CUgraphNode> nodes, std::vector<CUgraphEdgeData> edges = {});
+
   /// The flags of the last cuEventRecordWithFlags and of the last cuStreamWaitEvent.
   unsigned record_flags();
   unsigned wait_flags();

@@ -155,9 +155,9 @@ void frontier(Lab& lab) {
     for (std::size_t i = 0; i < info.count; ++i) {
       auto place = std::find(seen.begin(), seen.end(), info.nodes[i]);
       if (place == seen.end()) place = seen.insert(seen.end(), info.nodes[i]);
-      numbers += std::to_string(place - seen.begin()) + " ";
+      numbers += (numbers.empty() ? "" : " ") + std::to_string(place - seen.begin());
     }
-    lab.shows(std::string(name) + ".nodes", numbers);
+    lab.shows(std::string(name) + ".nodes", numbers.empty() ? "none" : numbers);
   };
   Event joined(lab);
   show("at_first", s.origin); // node 0, the external record

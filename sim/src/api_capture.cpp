@@ -202,19 +202,19 @@ CUresult Api::cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* 
 CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* dependencies, size_t count,
                                                 unsigned int flags) {
   auto asked = stream(handle);
-  refuse_if(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (dependencies == nullptr && count != 0),
-            CUDA_ERROR_INVALID_VALUE);
+  // No device has been asked yet whether it accepts no array at all, or a node twice.
+  refuse_if(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || dependencies == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(!capturing(*asked), CUDA_ERROR_ILLEGAL_STATE);
-  std::vector<Node*> given;
+  std::vector<Node*> frontier;
+  if (flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES) frontier = asked->frontier;
   for (size_t i = 0; i < count; ++i) {
     auto one = node(dependencies[i]);
-    refuse_if(one->graph != asked->capture->graph.get(), CUDA_ERROR_INVALID_VALUE);
-    given.push_back(one.get());
+    refuse_if(one->graph != asked->capture->graph.get() ||
+                  std::find(frontier.begin(), frontier.end(), one.get()) != frontier.end(),
+              CUDA_ERROR_INVALID_VALUE);
+    frontier.push_back(one.get());
   }
-  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) asked->frontier.clear();
-  for (Node* one : given)
-    if (std::find(asked->frontier.begin(), asked->frontier.end(), one) == asked->frontier.end())
-      asked->frontier.push_back(one);
+  asked->frontier = std::move(frontier);
   return CUDA_SUCCESS;
 }
 
@@ -230,7 +230,10 @@ CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* 
 CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies,
                                                    const CUgraphEdgeData* edges, size_t count,
                                                    unsigned int flags) {
-  if (edges != nullptr) not_modelled("edge data");
+  if (edges != nullptr && std::any_of(edges, edges + count, [](const CUgraphEdgeData& edge) {
+        return edge.from_port != 0 || edge.to_port != 0 || edge.type != 0;
+      }))
+    not_modelled("edge data");
   return cuStreamUpdateCaptureDependencies(handle, dependencies, count, flags);
 }
 #endif

@@ -42,7 +42,8 @@ inline CUresult read_capture(CaptureReading& out, const Context& context, CUstre
   out = {};
   out.status = read.status;
   if (!read.active()) return result; // the driver then says nothing else
-  if (read.edges != nullptr && std::all_of(read.edges, read.edges + read.count, is_plain)) read.edges = nullptr;
+  if (read.edges != nullptr && std::all_of(read.edges, read.edges + read.count, is_plain))
+    read.edges = nullptr;
   out = read;
   return result;
 }

@@ -12,6 +12,7 @@ namespace {
 
 const builds::Number layout[] = {
     SIZE(ArrayView<CUgraphNode>),
+    SIZE(CaptureFork),
     SIZE(CaptureInfo),
     SIZE(CaptureModeGuard),
     SIZE(StreamCapture),

@@ -245,6 +245,8 @@ void captures(const Context& context, CUstream stream) {
   StreamCapture capture(context, stream);
   EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
   EXPECT_TRUE(info.status() == CaptureStatus::active && info.id() != 0);
+  EXPECT(CUDA_ERROR_INVALID_VALUE, try_add_capture_dependencies(context, stream, {nullptr}));
+  EXPECT(CUDA_SUCCESS, try_set_capture_dependencies(context, stream, {}));
   const Graph borrowed = info.graph(), graph = capture.end();
   EXPECT_TRUE(borrowed.native_handle() == graph.native_handle());
 }

@@ -142,7 +142,8 @@ TEST_CASE_METHOD(Fixture, "an invalidated capture has no id, no graph and no fro
   CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
 }
 
-TEST_CASE_METHOD(Fixture, "capture_info of the legacy stream beside a blocking capture throws and harms nothing") {
+TEST_CASE_METHOD(Fixture,
+                 "capture_info of the legacy stream beside a blocking capture throws and harms nothing") {
   const Stream blocking(context, CU_STREAM_DEFAULT);
   CUstream const legacy = GENERATE(CU_STREAM_LEGACY, CUstream(nullptr));
   StreamCapture capture(context, blocking, any_mode());
@@ -159,7 +160,8 @@ TEST_CASE_METHOD(Fixture, "a thread's default stream is found in its context") {
   CHECK(capture_info(context, CU_STREAM_PER_THREAD).status() == CaptureStatus::active);
   std::thread([&] { // which has another one
     CHECK(capture_info(context, CU_STREAM_PER_THREAD).status() == CaptureStatus::none);
-  }).join();
+  })
+      .join();
   CHECK(test::context_stack().empty());
   CHECK(capture.end());
 }

@@ -62,9 +62,9 @@ TEST_CASE_METHOD(RecordingFixture, "capture_info of a default stream asks in the
 
 TEST_CASE_METHOD(RecordingFixture, "capture_info believes the driver only about an active capture",
                  "[capture-info]") {
-  for (const auto& [driver_status, status] : {std::pair{CU_STREAM_CAPTURE_STATUS_NONE, CaptureStatus::none},
-                                              std::pair{CU_STREAM_CAPTURE_STATUS_INVALIDATED,
-                                                        CaptureStatus::invalidated}}) {
+  for (const auto& [driver_status, status] :
+       {std::pair{CU_STREAM_CAPTURE_STATUS_NONE, CaptureStatus::none},
+        std::pair{CU_STREAM_CAPTURE_STATUS_INVALIDATED, CaptureStatus::invalidated}}) {
     recording.capture_status(driver_status); // the stubs fill in everything else all the same
     const CaptureInfo info = capture_info(context, stream);
     CHECK(info.status() == status);
@@ -82,8 +82,8 @@ TEST_CASE_METHOD(RecordingFixture, "edges that are plain are left out, and other
   CHECK(capture_info(context, stream).frontier_edges().empty());
   recording.frontier({node_handle(1), node_handle(2)}, {plain, programmatic});
   CHECK(same(capture_info(context, stream).frontier_edges(), {0, 1}));
-  for (const CUgraphEdgeData edge : {CUgraphEdgeData{1, 0, 0, {}}, CUgraphEdgeData{0, 1, 0, {}},
-                                     CUgraphEdgeData{0, 0, 1, {}}}) {
+  for (const CUgraphEdgeData edge :
+       {CUgraphEdgeData{1, 0, 0, {}}, CUgraphEdgeData{0, 1, 0, {}}, CUgraphEdgeData{0, 0, 1, {}}}) {
     recording.frontier({node_handle(1)}, {edge});
     CHECK(capture_info(context, stream).frontier_edges().size() == 1);
   }

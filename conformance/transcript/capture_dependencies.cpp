@@ -206,13 +206,12 @@ void show_edges(Scene& s, const std::string& name) {
            s.cu.StreamGetCaptureInfo(s.origin, &status, nullptr, nullptr, &nodes, &count));
   s.lab.is(name + ".info_without_nodes",
            s.cu.StreamGetCaptureInfo(s.origin, &status, nullptr, nullptr, nullptr, nullptr));
-  s.lab.is(name + ".info_with_edges", s.cu.StreamGetCaptureInfoV3(s.origin, &status, nullptr, nullptr, &nodes,
-                                                                  &edges, &count));
-  s.lab.shows(name + ".edges",
-              edges == nullptr || count == 0
-                  ? "none"
-                  : std::to_string(edges->from_port) + " " + std::to_string(edges->to_port) + " " +
-                        std::to_string(edges->type));
+  s.lab.is(name + ".info_with_edges",
+           s.cu.StreamGetCaptureInfoV3(s.origin, &status, nullptr, nullptr, &nodes, &edges, &count));
+  s.lab.shows(name + ".edges", edges == nullptr || count == 0
+                                   ? "none"
+                                   : std::to_string(edges->from_port) + " " + std::to_string(edges->to_port) +
+                                         " " + std::to_string(edges->type));
 }
 
 void plain_edges(Lab& lab) {
@@ -245,14 +244,18 @@ void programmatic_edges(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> capture_dependencies_scenarios() {
-  return {{"capture_dependencies.global", in_mode<0>, Place::child},
-          {"capture_dependencies.thread_local", in_mode<1>, Place::child},
-          {"capture_dependencies.relaxed", in_mode<2>, Place::child},
+  return {
+    {"capture_dependencies.global", in_mode<0>, Place::child},
+        {"capture_dependencies.thread_local", in_mode<1>, Place::child},
+        {"capture_dependencies.relaxed", in_mode<2>, Place::child},
 #if CUDA_VERSION >= 12030
-          {"capture_dependencies.plain_edges", plain_edges, Place::child},
-          {"capture_dependencies.programmatic_edges", programmatic_edges, Place::child},
+        {"capture_dependencies.plain_edges", plain_edges, Place::child},
+        {"capture_dependencies.programmatic_edges", programmatic_edges, Place::child},
 #endif
-          {"capture_dependencies.null_node", null_node, Place::child}};
+    {
+      "capture_dependencies.null_node", null_node, Place::child
+    }
+  };
 }
 
 } // namespace transcript

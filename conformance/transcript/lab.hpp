@@ -43,6 +43,7 @@ std::vector<Scenario> capture_scenarios();
 std::vector<Scenario> capture_error_scenarios();
 std::vector<Scenario> capture_info_scenarios();
 std::vector<Scenario> capture_dependencies_scenarios();
+std::vector<Scenario> capture_into_graph_scenarios();
 std::vector<Scenario> graph_scenarios();
 std::vector<Scenario> ipc_scenarios();
 std::vector<Scenario> interprocess_scenarios();

@@ -35,6 +35,7 @@ std::vector<Scenario> all_scenarios() {
                            capture_neighbours_scenarios,
                            capture_info_scenarios,
                            capture_dependencies_scenarios,
+                           capture_into_graph_scenarios,
                            completion_scenarios,
                            exec_update_scenarios}) {
     for (Scenario& scenario : noun())

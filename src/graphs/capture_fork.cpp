@@ -37,9 +37,10 @@ void check_update(const Context& context, CUresult result) {
   const char* advice = nullptr;
   if (result == CUDA_ERROR_ILLEGAL_STATE) advice = not_captured;
   if (result == CUDA_ERROR_INVALID_VALUE)
-    advice = "a node is null or belongs to another graph than the one that the stream is being captured into, "
-             "or there are edges but not one for each node: take both from capture_info(), or from calls that "
-             "added nodes to that graph";
+    advice =
+        "a node is null or belongs to another graph than the one that the stream is being captured into, "
+        "or there are edges but not one for each node: take both from capture_info(), or from calls that "
+        "added nodes to that graph";
   context.driver().fail(result, update, advice);
 }
 

@@ -53,8 +53,7 @@ protected:
   }
   Nodes frontier() const { return sorted(capture_info(context, stream).frontier()); }
   static Nodes before(CUgraphNode node) {
-    const auto get =
-        test::call<PFN_cuGraphNodeGetDependencies_v10000>("cuGraphNodeGetDependencies", 10000);
+    const auto get = test::call<PFN_cuGraphNodeGetDependencies_v10000>("cuGraphNodeGetDependencies", 10000);
     std::size_t count = 0;
     REQUIRE(get(node, nullptr, &count) == CUDA_SUCCESS);
     Nodes nodes(count);
@@ -181,7 +180,8 @@ TEST_CASE_METHOD(MarkedCapture, "a branch can fork streams with events too") {
   CHECK(capture.end());
 }
 
-TEST_CASE_METHOD(MarkedCapture, "a fork in an invalidated capture is refused, and one begun before joins silently") {
+TEST_CASE_METHOD(MarkedCapture,
+                 "a fork in an invalidated capture is refused, and one begun before joins silently") {
   DriverEvent inside(context);
   StreamCapture capture(context, stream);
   {

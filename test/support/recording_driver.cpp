@@ -31,6 +31,7 @@ struct Thread {
   MemoryOperation memory_operation;
   bool memory_operations_64_bit = true;
   cuuint64_t capture_id = 1;
+  CUgraph capture_into = nullptr;
   std::vector<CUgraphNode> frontier{node_handle(0x100)};
   std::vector<CUgraphEdgeData> frontier_edges;
   std::vector<CUgraphNodeType> graph_nodes;
@@ -230,9 +231,16 @@ CUresult act(cuStreamWaitValue32_v11070_tag, CUstream stream, CUdeviceptr at, cu
   return note(stream, at, value, flags);
 }
 
+CUresult act(cuStreamBeginCaptureToGraph_v12030_tag, CUstream, CUgraph graph, const CUgraphNode* after,
+             const CUgraphEdgeData*, std::size_t count, CUstreamCaptureMode) {
+  here.capture_into = graph;
+  return here.frontier.assign(after, after + count), CUDA_SUCCESS;
+}
 CUresult act(cuStreamEndCapture_v10000_tag, CUstream, CUgraph* graph) {
+  CUgraph const into = std::exchange(here.capture_into, nullptr);
   if (here.end_capture_result != CUDA_SUCCESS)
     return *graph = nullptr, std::exchange(here.end_capture_result, CUDA_SUCCESS);
+  if (into != nullptr) return *graph = into, CUDA_SUCCESS;
   ++graphs;
   return *graph = make_handle<CUgraph>(), CUDA_SUCCESS;
 }

@@ -80,8 +80,8 @@ TEST_CASE_METHOD(ForkFixture, "bad dependencies are refused without a driver cal
     refusal<InvalidContext>([&] { change(Context(), stream, nodes, {}); });
   }
   CHECK(recording.calls().empty());
-  for (const auto& [result, advice] :
-       {std::pair{CUDA_ERROR_INVALID_VALUE, "another graph"}, std::pair{CUDA_ERROR_ILLEGAL_STATE, "not being captured"}}) {
+  for (const auto& [result, advice] : {std::pair{CUDA_ERROR_INVALID_VALUE, "another graph"},
+                                       std::pair{CUDA_ERROR_ILLEGAL_STATE, "not being captured"}}) {
     recording.fail_next("cuStreamUpdateCaptureDependencies", result);
     try {
       add_capture_dependencies(context, stream, nodes);
@@ -126,7 +126,8 @@ TEST_CASE_METHOD(ForkFixture, "each branch begins at the fork, and the join foll
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(ForkFixture, "a scope that ends joins its branches, also with an exception", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "a scope that ends joins its branches, also with an exception",
+                 "[capture-fork]") {
   HookedErrors hooked;
   const auto leave_by_exception = [&] {
     CaptureFork fork(context, stream);
@@ -199,10 +200,12 @@ TEST_CASE_METHOD(ForkFixture, "only a stream in an active capture can fork", "[c
   refusal<InvalidContext>([&] { CaptureFork fork(Context(), stream); });
 }
 
-TEST_CASE_METHOD(ForkFixture, "after the end of its capture a fork joins nothing and says so", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "after the end of its capture a fork joins nothing and says so",
+                 "[capture-fork]") {
   HookedErrors hooked;
-  for (const auto& [status, id] : {std::pair{CU_STREAM_CAPTURE_STATUS_NONE, 1}, std::pair{CU_STREAM_CAPTURE_STATUS_ACTIVE, 2},
-                                   std::pair{CU_STREAM_CAPTURE_STATUS_INVALIDATED, 1}}) {
+  for (const auto& [status, id] :
+       {std::pair{CU_STREAM_CAPTURE_STATUS_NONE, 1}, std::pair{CU_STREAM_CAPTURE_STATUS_ACTIVE, 2},
+        std::pair{CU_STREAM_CAPTURE_STATUS_INVALIDATED, 1}}) {
     recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
     recording.capture_id(1);
     {

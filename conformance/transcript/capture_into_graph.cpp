@@ -144,8 +144,8 @@ void two_captures_into_one(Lab& lab) {
   Site site(lab);
   Stream second(lab);
   lab.must(site.begin(), "begin");
-  lab.is("begin_second", lab.cu.StreamBeginCaptureToGraph(second, site.graph, nullptr, nullptr, 0,
-                                                          thread_local_mode));
+  lab.is("begin_second",
+         lab.cu.StreamBeginCaptureToGraph(second, site.graph, nullptr, nullptr, 0, thread_local_mode));
   lab.shows("first", capture_state(lab, site.stream));
   lab.shows("second", capture_state(lab, second));
   lab.is("work_first", site.work(site.stream));
@@ -198,8 +198,8 @@ void after_failure(Lab& lab, Fail fail) {
   lab.is("instantiate", lab.cu.GraphInstantiateWithFlags(&exec, site.graph, 0));
   if (exec != nullptr) lab.is("launch", lab.cu.GraphLaunch(exec, good));
   lab.is("synchronize", lab.cu.StreamSynchronize(good));
-  lab.is("begin_again", lab.cu.StreamBeginCaptureToGraph(good, site.graph, nullptr, nullptr, 0,
-                                                         thread_local_mode));
+  lab.is("begin_again",
+         lab.cu.StreamBeginCaptureToGraph(good, site.graph, nullptr, nullptr, 0, thread_local_mode));
   CUgraph ended = nullptr;
   lab.is("end_again", lab.cu.StreamEndCapture(good, &ended));
   lab.is("destroy", lab.cu.GraphDestroy(site.graph));
@@ -228,9 +228,8 @@ void after_unjoined(Lab& lab) {
 void after_wrong_thread(Lab& lab) {
   after_failure(lab, [](Site& site) {
     CUgraph ended = nullptr;
-    site.lab.is("failure.end", on_other_thread(site.lab, [&] {
-                  return site.cu.StreamEndCapture(site.stream, &ended);
-                }));
+    site.lab.is("failure.end",
+                on_other_thread(site.lab, [&] { return site.cu.StreamEndCapture(site.stream, &ended); }));
     site.lab.shows("failure.then_stream", capture_state(site.lab, site.stream));
   });
 }

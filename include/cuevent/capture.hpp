@@ -96,7 +96,8 @@ public:
   /// Ends a capture that was not ended, including an invalidated one, and drops what was captured,
   /// except in a graph that was given to the constructor. The stream and the thread can capture
   /// again afterwards. Never throws, so that an exception that is unwinding reaches the caller. If
-  /// the capture cannot be ended, the error goes to the error hook. Driver functions: cuStreamEndCapture, cuGraphDestroy.
+  /// the capture cannot be ended, the error goes to the error hook. Driver functions:
+  /// cuStreamEndCapture, cuGraphDestroy.
   ~StreamCapture();
 
   /// Records `event` externally on `stream` and hands it to the graph that end() returns, as

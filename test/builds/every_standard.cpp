@@ -37,6 +37,7 @@ const builds::Number layout[] = {
     SIZE(Graph::EventNodes),
     SIZE(GraphExec),
     SIZE(IpcHandle),
+    SIZE(RetiredObject),
     SIZE(RetireScope),
     SIZE(StageTimer),
     SIZE(StageTimerOptions),

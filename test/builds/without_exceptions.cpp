@@ -247,8 +247,17 @@ void captures(const Context& context, CUstream stream) {
   EXPECT_TRUE(info.status() == CaptureStatus::active && info.id() != 0);
   EXPECT(CUDA_ERROR_INVALID_VALUE, try_add_capture_dependencies(context, stream, {nullptr}));
   EXPECT(CUDA_SUCCESS, try_set_capture_dependencies(context, stream, {}));
-  const Graph borrowed = info.graph(), graph = capture.end();
-  EXPECT_TRUE(borrowed.native_handle() == graph.native_handle());
+  bool ended = false;
+  Graph borrowed = info.graph();
+  borrowed.retain(std::make_pair(1, 2));
+  borrowed.when_destroyed([&ended] { ended = true; });
+  {
+    const Graph graph = capture.end();
+    EXPECT_TRUE(borrowed.native_handle() == graph.native_handle());
+  }
+  sim::run_until_idle();
+  while (!ended)
+    destroy_retired();
 }
 
 void stages(const Context& context, CUstream stream) {

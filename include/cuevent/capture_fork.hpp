@@ -14,8 +14,8 @@ namespace cuevent {
 /// Adds `nodes` to the frontier of a captured stream, or replaces the frontier with them: the next
 /// captured work of `stream` depends on the frontier. `nodes` belong to the graph of the capture.
 /// `edges` has one element for each node, or none if the next work waits for the completion of all
-/// nodes. `context` says whose default stream is meant. The driver does not report nodes that leave
-/// the frontier as unjoined, even if no later work depends on them. Driver function:
+/// nodes. `context` says whose default stream is meant. NVIDIA documents that nodes which leave the
+/// frontier by these calls never make a capture unjoined. Driver function:
 /// cuStreamUpdateCaptureDependencies. Throws:
 /// - IllegalState if `stream` is not being captured.
 /// - StreamCaptureInvalidated if its capture is invalidated.

@@ -56,7 +56,7 @@ Flag make_flag() { return std::make_shared<std::atomic<bool>>(false); }
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "an object lives until the graph and its execs are gone, and ends in destroy_retired") {
+TEST_CASE_METHOD(Fixture, "an object lives as long as its graph and execs, and ends in destroy_retired") {
   const Stream stream(context);
   auto object = std::make_shared<int>(7);
   const std::weak_ptr<int> watched = object;

@@ -20,7 +20,9 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 template <class Object>
-concept CanBeRetained = requires(Graph& graph, Object object) { graph.retain(static_cast<Object>(object)); };
+concept CanBeRetained = requires(Graph& graph, Object object) {
+  graph.retain(static_cast<Object>(object));
+};
 static_assert(CanBeRetained<DriverEvent&&> && CanBeRetained<std::unique_ptr<int>&&> &&
               CanBeRetained<std::string&&>);
 static_assert(!CanBeRetained<DriverEvent&>);
@@ -117,7 +119,7 @@ TEST_CASE_METHOD(RecordingFixture, "a callback is called once, by destroy_retire
   CHECK(calls == 7);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the exception of a callback goes to the error hook, and the others are called",
+TEST_CASE_METHOD(RecordingFixture, "a callback's exception goes to the error hook, and the others are called",
                  "[graph][kept]") {
   HookedErrors hooked;
   int calls = 0;

@@ -111,6 +111,9 @@ private:
   Node& add_captured_node(Stream&, Work);
   void join(const std::shared_ptr<Stream>&, const Recording&);
   void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);
+  std::shared_ptr<Stream> stream_to_capture(CUstream, CUstreamCaptureMode);
+  Capture& begin_capture(const std::shared_ptr<Stream>&, CUstreamCaptureMode, std::shared_ptr<Graph> into);
+  bool under_capture(const Graph&) const;
   void discard(Capture&);
   void invalidate_captures_of(const Context&);
   CUresult capture_info(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,

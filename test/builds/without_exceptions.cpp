@@ -237,6 +237,29 @@ void fences(const Context& context, CUstream stream) {
   EXPECT_TRUE(fence.reached(ticket) && fence.completed() == ticket);
 }
 
+void captures(const Context& context, CUstream stream) {
+  CaptureInfo info;
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_capture_info(info, Context(), stream));
+  EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
+  EXPECT_TRUE(info.status() == CaptureStatus::none && info.frontier().empty());
+  StreamCapture capture(context, stream);
+  EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
+  EXPECT_TRUE(info.status() == CaptureStatus::active && info.id() != 0);
+  EXPECT(CUDA_ERROR_INVALID_VALUE, try_add_capture_dependencies(context, stream, {nullptr}));
+  EXPECT(CUDA_SUCCESS, try_set_capture_dependencies(context, stream, {}));
+  bool ended = false;
+  Graph borrowed = info.graph();
+  borrowed.retain(std::make_pair(1, 2));
+  borrowed.when_destroyed([&ended] { ended = true; });
+  {
+    const Graph graph = capture.end();
+    EXPECT_TRUE(borrowed.native_handle() == graph.native_handle());
+  }
+  sim::run_until_idle();
+  while (!ended)
+    destroy_retired();
+}
+
 void stages(const Context& context, CUstream stream) {
   StageTimer timer;
   std::size_t spans = 0;
@@ -311,6 +334,7 @@ int main() {
     references(context, stream, CU_STREAM_PER_THREAD);
     fences(context, stream);
     completions(context, stream);
+    captures(context, stream);
     stages(context, stream);
   }
   EXPECT_TRUE(sim::live_handles().events == 0);

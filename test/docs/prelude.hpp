@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cuevent/capture.hpp>
+#include <cuevent/capture_fork.hpp>
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pools.hpp>
 #include <cuevent/retired_events.hpp>

@@ -323,6 +323,7 @@ static inline int cuevent_timeline_open(struct cuevent_timeline* out, int fd) {
     close(made.memory);
     return result;
   }
+  fcntl(fd, F_SETFD, FD_CLOEXEC); /* after an exec, nobody would be there to signal or wait */
   *out = made;
   return 0;
 }

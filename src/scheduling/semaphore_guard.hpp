@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SPDX-License-Identifier: MIT The semaphores of this process, and the thread that guards the
+// The semaphores of this process, and the thread that guards the
 // shared ones. Internal to the library.
 #pragma once
 

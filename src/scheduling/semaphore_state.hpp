@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SPDX-License-Identifier: MIT A semaphore in this process: its page, its registration with the
+// A semaphore in this process: its page, its registration with the
 // driver, and what this process has submitted. Internal to the library.
 #pragma once
 

@@ -2,7 +2,7 @@
 // Semaphores that two processes share: on the simulated driver (--driver sim, named by CUEVENT_DRIVER) or
 // on a real one (--driver real, the default). Without a real driver, the program exits with 77, which
 // means skipped.
-#include "child.hpp"
+#include "programs.hpp"
 
 #include <gpu.hpp>
 

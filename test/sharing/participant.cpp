@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The other process of the tests: joins the semaphore that it inherits, and plays the role of its argument.
 #include "participant.h"
-#include "data_page.hpp"
 #include "send_descriptor.hpp"
 
 #include <gpu.hpp>
+#include <shared_memory.hpp>
 
 #include <cuevent/timeline_semaphore.hpp>
 
@@ -35,7 +35,7 @@ void ready(TimelineSemaphore& semaphore) { static_cast<void>(semaphore.try_signa
 
 /// On the device: waits for 2n + 1, copies the data, signals 2n + 2.
 void consume(const gpu::Gpu& gpu, TimelineSemaphore& semaphore) {
-  const test::DataPage data(gpu, data_descriptor);
+  const gpu::SharedMemory data(gpu, data_descriptor, data_bytes);
   const gpu::Stream stream = gpu.stream();
   const gpu::PinnedMemory copies = gpu.pinned_memory(rounds);
   for (int i = 0; i < rounds; ++i) {

@@ -4,7 +4,7 @@
 #ifndef TEST_SHARING_PARTICIPANT_H
 #define TEST_SHARING_PARTICIPANT_H
 
-/* The descriptors that a participant inherits. */
+/* The descriptors that a participant inherits: SecondProcess. */
 enum { handle_descriptor = 100, data_descriptor = 101 };
 enum { rounds = 100, data_bytes = 4096 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "child.hpp"
-#include "data_page.hpp"
 #include "participant.h"
+#include "programs.hpp"
 #include "send_descriptor.hpp"
 
 #include <gpu.hpp>
+#include <second_process.hpp>
+#include <shared_memory.hpp>
 
 #include <cuevent/timeline_semaphore.hpp>
 
@@ -23,7 +24,6 @@ using namespace std::chrono_literals;
 using cuevent::TimelineSemaphore;
 using cuevent::TimelineStatus;
 using cuevent::WaitOrder;
-using test::Child;
 using test::programs;
 
 namespace {
@@ -32,6 +32,10 @@ using Clock = std::chrono::steady_clock;
 
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::ratio<1, 1000>>(duration).count();
+}
+
+void start(std::optional<SecondProcess>& process, const char* role, int descriptor) {
+  process.emplace(programs().participant, role, std::initializer_list<int>{descriptor});
 }
 
 struct TwoProcesses {
@@ -43,10 +47,10 @@ struct TwoProcesses {
   ~TwoProcesses() { semaphore.abandon(); } // no stream waits forever, even if a check fails
 
   /// Starts a process that makes a semaphore and sends it over a socket.
-  TimelineSemaphore import_from(std::optional<Child>& exporter) const {
+  TimelineSemaphore import_from(std::optional<SecondProcess>& exporter) const {
     int sockets[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
-    exporter.emplace(programs().participant, "export", sockets[1]);
+    start(exporter, "export", sockets[1]);
     const int handle = test::receive_descriptor(sockets[0]);
     close(sockets[0]);
     return TimelineSemaphore::import(gpu.context, handle);
@@ -67,12 +71,11 @@ struct TwoProcesses {
 } // namespace
 
 TEST_CASE_METHOD(TwoProcesses, "streams of two processes are ordered, and see each other's data") {
-  const int descriptor = memfd_create("data", MFD_CLOEXEC);
-  REQUIRE(ftruncate(descriptor, data_bytes) == 0);
+  const int descriptor = gpu::SharedMemory::create(data_bytes);
+  const gpu::SharedMemory data(gpu, descriptor, data_bytes);
   {
-    const test::DataPage data(gpu, descriptor);
     const gpu::Stream stream = gpu.stream();
-    Child consumer(programs().participant, "consume", semaphore, descriptor);
+    SecondProcess consumer(programs().participant, "consume", {semaphore.export_handle(), descriptor});
     for (int i = 0; i < rounds; ++i) {
       const auto value = static_cast<std::uint64_t>(2 * i);
       gpu.fill(data.address(), static_cast<unsigned char>(i + 1), sizeof(int), stream);
@@ -84,12 +87,11 @@ TEST_CASE_METHOD(TwoProcesses, "streams of two processes are ordered, and see ea
     CHECK(semaphore.status() == TimelineStatus::active); // it has left
     synchronize(stream);
   }
-  close(descriptor);
 }
 
 TEST_CASE_METHOD(TwoProcesses, "a process without CUDA takes part by the C header") {
   const gpu::Stream stream = gpu.stream();
-  Child answers(programs().plain_c, "", semaphore);
+  SecondProcess answers(programs().plain_c, "", {semaphore.export_handle()});
   for (std::uint64_t round = 0; round < rounds; ++round) {
     if (round % 2 == 0)
       semaphore.signal(stream, 2 * round + 1);
@@ -102,7 +104,7 @@ TEST_CASE_METHOD(TwoProcesses, "a process without CUDA takes part by the C heade
 }
 
 TEST_CASE_METHOD(TwoProcesses, "a process that leaves or ends its semaphore does not count as dead") {
-  Child child(programs().participant, "leave", semaphore);
+  SecondProcess child(programs().participant, "leave", {semaphore.export_handle()});
   CHECK(semaphore.wait_for(1, 20s));
   CHECK(child.wait() == "exited with 0");
   CHECK(semaphore.status() == TimelineStatus::active);
@@ -110,7 +112,7 @@ TEST_CASE_METHOD(TwoProcesses, "a process that leaves or ends its semaphore does
 
 TEST_CASE_METHOD(TwoProcesses, "the end of a process that has not left is a death, however it ends") {
   const std::string role = GENERATE("exit-without-leaving", "exec", "fork", "sleep");
-  Child child(programs().participant, role, semaphore);
+  SecondProcess child(programs().participant, role, {semaphore.export_handle()});
   CHECK(semaphore.wait_for(1, 20s));
   if (role == "fork" || role == "sleep") {
     CHECK(semaphore.status() == TimelineStatus::active);
@@ -124,9 +126,9 @@ TEST_CASE_METHOD(TwoProcesses, "the end of a process that has not left is a deat
 
 TEST_CASE_METHOD(TwoProcesses,
                  "the death of one process releases another one that is blocked in the driver") {
-  Child survivor(programs().participant, "synchronize", semaphore);
+  SecondProcess survivor(programs().participant, "synchronize", {semaphore.export_handle()});
   CHECK(semaphore.wait_for(1, 20s));
-  Child victim(programs().participant, "sleep", semaphore);
+  SecondProcess victim(programs().participant, "sleep", {semaphore.export_handle()});
   std::this_thread::sleep_for(20ms); // before or after the import
   victim.kill();
   CHECK(survivor.wait() == "exited with 0");
@@ -137,7 +139,7 @@ TEST_CASE_METHOD(TwoProcesses, "a death releases the stream and the blocked thre
   const gpu::Stream stream = gpu.stream();
   semaphore.abandon_on_death();
   semaphore.wait(stream, 1'000'000'000, WaitOrder::before_signal);
-  Child victim(programs().participant, "signal-on", semaphore);
+  SecondProcess victim(programs().participant, "signal-on", {semaphore.export_handle()});
   CHECK(semaphore.wait_for(10, 20s));
   std::thread killer([&] {
     std::this_thread::sleep_for(20ms);
@@ -150,7 +152,7 @@ TEST_CASE_METHOD(TwoProcesses, "a death releases the stream and the blocked thre
 }
 
 TEST_CASE_METHOD(TwoProcesses, "the process that made a semaphore may die, and the semaphore lives on") {
-  std::optional<Child> exporter;
+  std::optional<SecondProcess> exporter;
   semaphore = import_from(exporter);
   CHECK(semaphore.wait_for(100, 20s));
   CHECK(semaphore.status() == TimelineStatus::active);
@@ -168,12 +170,12 @@ TEST_CASE_METHOD(TwoProcesses, "a process may be killed at any moment, and nobod
   for (int i = 0; i < programs().kills; ++i) {
     CAPTURE(i);
     std::optional<TimelineSemaphore> shared;
-    std::optional<Child> victim;
+    std::optional<SecondProcess> victim;
     if (i % 3 == 2) { // the process that made the semaphore
       shared = import_from(victim);
     } else {
       shared.emplace(gpu.context);
-      victim.emplace(programs().participant, i % 3 == 0 ? "signal-on" : "synchronize", *shared);
+      start(victim, i % 3 == 0 ? "signal-on" : "synchronize", shared->export_handle());
     }
     const gpu::Stream stream = gpu.stream();
     shared->abandon_on_death();

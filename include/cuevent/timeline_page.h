@@ -16,6 +16,9 @@
  *   with the descriptor through a socket, and the kernel drops it when the last process that has the
  *   descriptor dies. No process number is used.
  *
+ * - After a fork, close `lock` and `memory` in the child. Otherwise the parent seems to live as long as the
+ *   child does.
+ *
  * Thread-safety: functions of a page may run concurrently in all threads and processes. The caller orders
  * cuevent_timeline_open() and cuevent_timeline_close() with the other uses of a struct cuevent_timeline. */
 #ifndef CUEVENT_TIMELINE_PAGE_H

@@ -108,11 +108,11 @@ bool Semaphores::look_at_all(long long& sleep) noexcept {
   return any;
 }
 
-/// Only the mapping stays.
+/// Only the mapping stays, and the guard of an abandoned semaphore that a queued signal may lower.
 void Semaphores::leave(SemaphoreState& state) noexcept {
   cuevent_timeline_leave(&state.timeline);
   close(std::exchange(state.timeline.memory, -1));
-  state.guarded = false;
+  state.guarded = state.abandoned() && !state.pending.none();
 }
 
 void Semaphores::retire(SemaphoreState& state) noexcept {
@@ -120,9 +120,7 @@ void Semaphores::retire(SemaphoreState& state) noexcept {
   state.in_use = false;
   state.abandon_on_death = false;
   // At once, if possible, because the process may end before the thread looks.
-  if (!state.abandoned() && state.pending.all_reached(state.value())) {
-    leave(state);
-  }
+  if (state.abandoned() || state.pending.all_reached(state.value())) leave(state);
   if (state.registered) return;
   erase(state);
   delete &state;

@@ -33,6 +33,11 @@ bool PendingSignals::any_below(std::uint64_t value, std::uint64_t reached) const
                      [&](const Signal& each) { return each.value > reached && each.value < value; });
 }
 
+bool PendingSignals::none() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return signals_.empty();
+}
+
 bool PendingSignals::all_reached(std::uint64_t reached) const noexcept {
   const std::lock_guard lock(mutex_);
   return std::all_of(signals_.begin(), signals_.end(),

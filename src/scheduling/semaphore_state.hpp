@@ -23,6 +23,8 @@ public:
   void remove(unsigned long long stream, std::uint64_t value) noexcept;
   /// Whether a pending signal would lower the semaphore after a signal of `value`.
   bool any_below(std::uint64_t value, std::uint64_t reached) const noexcept;
+  /// Whether no signal can be pending, whatever the semaphore has reached.
+  bool none() const noexcept;
   /// Whether all signals are reached.
   bool all_reached(std::uint64_t reached) const noexcept;
 

@@ -165,7 +165,13 @@ TEST_CASE_METHOD(TwoProcesses, "the process that made a semaphore may die, and t
 }
 
 TEST_CASE_METHOD(TwoProcesses, "a process may be killed at any moment, and nobody waits forever") {
+  const auto started = Clock::now();
+  SecondProcess first(programs().participant, "leave", {semaphore.export_handle()});
+  REQUIRE(semaphore.wait_for(1, 20s));
+  // Before, during and after the import. A driver takes a long time to start, and the simulated one does not.
+  const std::chrono::duration<double> latest = (Clock::now() - started) * 3 / 2 + 20ms;
   std::mt19937 random(19);
+  std::uniform_real_distribution<double> moment(0, latest.count());
   Clock::duration longest{};
   for (int i = 0; i < programs().kills; ++i) {
     CAPTURE(i);
@@ -180,7 +186,7 @@ TEST_CASE_METHOD(TwoProcesses, "a process may be killed at any moment, and nobod
     const gpu::Stream stream = gpu.stream();
     shared->abandon_on_death();
     shared->wait(stream, 1'000'000'000, WaitOrder::before_signal);
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
+    std::this_thread::sleep_for(std::chrono::duration<double>(moment(random)));
     victim->kill();
     const auto killed = Clock::now();
     const CUresult waited = shared->try_wait_for(1'000'000'000, 20s);

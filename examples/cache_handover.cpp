@@ -100,6 +100,7 @@ int decode(bool dies) {
   const gpu::Gpu gpu;
   const gpu::SharedMemory memory(gpu, memory_handle, buffers * cache_bytes);
   std::vector<TimelineSemaphore> imported;
+  imported.reserve(buffers);
   for (int i = 0; i < buffers; ++i)
     imported.push_back(TimelineSemaphore::import(gpu.context, first_semaphore + i));
   Pool pool(memory, std::move(imported));

@@ -218,12 +218,15 @@ static inline int cuevent_timeline_participant_died(const struct cuevent_timelin
   return 0;
 }
 
+/* The error of a call that has just failed, negative. */
+static inline int cuevent_timeline_error(void) { return errno > 0 ? -errno : -EIO; }
+
 /* Another open file description of the same memfd: locks belong to a description. */
 static inline int cuevent_timeline_reopen(int fd) {
   char name[32];
   snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
   const int again = open(name, O_RDWR | O_CLOEXEC);
-  return again >= 0 ? again : -errno;
+  return again >= 0 ? again : cuevent_timeline_error();
 }
 
 /* A descriptor that holds the lock of a place that was free. -EUSERS: all places are taken. */
@@ -248,10 +251,12 @@ static inline int cuevent_timeline_new_place(const struct cuevent_timeline* time
   return -EUSERS;
 }
 
-static inline int cuevent_timeline_map(int fd, struct cuevent_timeline_page** page) {
-  void* const memory = mmap(NULL, cuevent_timeline_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) return -errno;
-  *page = (struct cuevent_timeline_page*)memory;
+/* Returns 0 or a negative errno. */
+static inline int cuevent_timeline_map(struct cuevent_timeline* timeline) {
+  void* const memory = mmap(NULL, /* NOLINT(modernize-use-nullptr): this is C */
+                            cuevent_timeline_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, timeline->memory, 0);
+  if (memory == MAP_FAILED || !memory) return cuevent_timeline_error();
+  timeline->page = (struct cuevent_timeline_page*)memory;
   return 0;
 }
 
@@ -262,12 +267,16 @@ static inline int cuevent_timeline_create(struct cuevent_timeline* out, uint64_t
   int fd = (int)syscall(SYS_memfd_create, "cuevent timeline", cloexec | allow_sealing | noexec);
   if (fd < 0 && errno == EINVAL) /* a kernel before 6.3 */
     fd = (int)syscall(SYS_memfd_create, "cuevent timeline", cloexec | allow_sealing);
-  if (fd < 0) return -errno;
-  struct cuevent_timeline made = {NULL, fd, -1, 0};
-  int result = ftruncate(fd, cuevent_timeline_bytes) == 0 && fcntl(fd, add_seals, seal_seal_shrink_grow) == 0
-                   ? 0
-                   : -errno;
-  if (result == 0) result = cuevent_timeline_map(fd, &made.page);
+  if (fd < 0) return cuevent_timeline_error();
+  struct cuevent_timeline made;
+  memset(&made, 0, sizeof made);
+  made.memory = fd;
+  made.lock = -1;
+  int result = 0;
+  if (ftruncate(fd, cuevent_timeline_bytes) != 0 || fcntl(fd, add_seals, seal_seal_shrink_grow) != 0)
+    result = cuevent_timeline_error();
+  else
+    result = cuevent_timeline_map(&made);
   if (result != 0) {
     close(fd);
     return result;
@@ -301,17 +310,22 @@ static inline int cuevent_timeline_open(struct cuevent_timeline* out, int fd) {
   if (seals < 0 || (seals & seal_shrink) == 0 || fstat(fd, &file) != 0 ||
       file.st_size < cuevent_timeline_bytes)
     return -EINVAL;
-  struct cuevent_timeline made = {NULL, cuevent_timeline_reopen(fd), fd, 0};
+  struct cuevent_timeline made;
+  memset(&made, 0, sizeof made);
+  made.memory = cuevent_timeline_reopen(fd);
+  made.lock = fd;
   if (made.memory < 0) return made.memory;
+  int result = cuevent_timeline_map(&made);
+  if (result != 0) {
+    close(made.memory);
+    return result;
+  }
   const off_t place = lseek(fd, 0, SEEK_CUR);
-  int result = cuevent_timeline_map(made.memory, &made.page);
-  if (result == 0 && made.page->magic != cuevent_timeline_magic)
+  if (made.page->magic != cuevent_timeline_magic || place < 0 || place >= cuevent_timeline_places) {
     result = -EINVAL;
-  else if (result == 0 && made.page->layout != cuevent_timeline_layout)
+  } else if (made.page->layout != cuevent_timeline_layout) {
     result = -EPROTONOSUPPORT;
-  else if (result == 0 && (place < 0 || place >= cuevent_timeline_places))
-    result = -EINVAL;
-  if (result == 0) {
+  } else {
     made.place = (unsigned)place;
     uint32_t* const taken = &made.page->place[made.place];
     uint32_t before = __atomic_load_n(taken, __ATOMIC_ACQUIRE);
@@ -322,7 +336,7 @@ static inline int cuevent_timeline_open(struct cuevent_timeline* out, int fd) {
       result = -EBUSY;
   }
   if (result != 0) {
-    if (made.page != NULL) munmap(made.page, cuevent_timeline_bytes);
+    munmap(made.page, cuevent_timeline_bytes);
     close(made.memory);
     return result;
   }

@@ -188,12 +188,12 @@ public:
   bool wait_for(std::uint64_t value, TimeLimit timeout) const;
   CUresult try_wait_for(std::uint64_t value, TimeLimit timeout) const noexcept;
 
-  /// Waits on the host until all points are reached. Returns false on timeout. Throws as
-  /// wait_for().
+  /// Waits on the host until all points are reached. Returns false on timeout. Sees signals of hosts
+  /// up to 1 ms late, as those of devices. Throws as wait_for().
   static bool wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout);
   static CUresult try_wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout) noexcept;
   /// Waits on the host until one of the points is reached, and returns the index of the first that
-  /// is, or `none` on timeout. Throws as wait_for().
+  /// is, or `none` on timeout. Throws as wait_for(), and InvalidValue if there are no points.
   static constexpr std::size_t none = ~std::size_t{0};
   static std::size_t wait_any(ArrayView<TimelinePoint> points, TimeLimit timeout);
   static CUresult try_wait_any(std::size_t& index, ArrayView<TimelinePoint> points,

@@ -128,7 +128,7 @@ PageResult open_semaphore(const Context& context, bool imported, SemaphoreState*
   if (!context) return {CUDA_ERROR_INVALID_CONTEXT};
   if (const CUresult result = context.status(); result != CUDA_SUCCESS) return {result};
   Semaphores::instance().free_ended(context);
-  cuevent_timeline timeline;
+  cuevent_timeline timeline{};
   if (const int error = open(timeline); error != 0) return {result_of_page(error), error};
   SemaphoreState* const state = new (std::nothrow) SemaphoreState(context, timeline);
   const CUresult result =

@@ -50,6 +50,10 @@ double print(const char* what, std::vector<double> samples, double from = 0, dou
   return part_of(samples, 0.5);
 }
 
+std::uint64_t value_of(int sample, int hop) {
+  return static_cast<std::uint64_t>(sample) * hops + static_cast<std::uint64_t>(hop);
+}
+
 void expect(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
@@ -94,11 +98,11 @@ void answer_on_stream(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
   const gpu::Stream stream = gpu.stream();
   for (int sample = 0; sample < samples; ++sample) {
     for (int hop = 1; hop <= hops; ++hop) {
-      const auto value = static_cast<std::uint64_t>(sample * hops + hop);
+      const auto value = value_of(sample, hop);
       shared.there.wait(stream, value, WaitOrder::before_signal);
       shared.back.signal(stream, value);
     }
-    const auto done = static_cast<std::uint64_t>(sample + 1);
+    const auto done = value_of(0, sample + 1);
     shared.ready.signal(done);
     expect(shared.back.wait_for(done * hops, limit), "the first process signals");
   }
@@ -106,9 +110,9 @@ void answer_on_stream(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
 
 void answer_on_host(Semaphores& shared, int samples) {
   for (int sample = 0; sample < samples; ++sample) {
-    shared.ready.signal(static_cast<std::uint64_t>(sample + 1));
+    shared.ready.signal(value_of(0, sample + 1));
     for (int hop = 1; hop <= hops; ++hop) {
-      const auto value = static_cast<std::uint64_t>(sample * hops + hop);
+      const auto value = value_of(sample, hop);
       while (!shared.there.reached(value)) {
       }
       shared.back.signal(value);
@@ -191,10 +195,10 @@ public:
     const gpu::Stream stream = gpu_.stream();
     std::vector<double> times;
     for (int sample = 0; sample < samples_; ++sample) {
-      const auto round = static_cast<std::uint64_t>(sample + 1);
+      const auto round = value_of(0, sample + 1);
       gate.wait(stream, round, WaitOrder::before_signal);
       for (int hop = 1; hop <= hops_here; ++hop) {
-        const auto value = static_cast<std::uint64_t>(sample * hops + hop);
+        const auto value = value_of(sample, hop);
         shared_.there.signal(stream, value);
         shared_.back.wait(stream, value, WaitOrder::before_signal);
       }
@@ -262,6 +266,7 @@ void alone(const gpu::Gpu& gpu, int divisor) {
   for (const int threads : {1, 4, 16}) {
     const int loads = 20'000'000 / divisor;
     std::vector<std::thread> running;
+    running.reserve(static_cast<std::size_t>(threads));
     std::vector<double> each(static_cast<std::size_t>(threads));
     for (double& time : each)
       running.emplace_back([&time, &semaphore, loads] {

@@ -219,7 +219,10 @@ static inline int cuevent_timeline_participant_died(const struct cuevent_timelin
 }
 
 /* The error of a call that has just failed, negative. */
-static inline int cuevent_timeline_error(void) { return errno > 0 ? -errno : -EIO; }
+static inline int cuevent_timeline_error(void) {
+  const int error = errno;
+  return error > 0 ? -error : -EIO;
+}
 
 /* Another open file description of the same memfd: locks belong to a description. */
 static inline int cuevent_timeline_reopen(int fd) {
@@ -251,13 +254,11 @@ static inline int cuevent_timeline_new_place(const struct cuevent_timeline* time
   return -EUSERS;
 }
 
-/* Returns 0 or a negative errno. */
-static inline int cuevent_timeline_map(struct cuevent_timeline* timeline) {
+/* Returns null if it fails. */
+static inline struct cuevent_timeline_page* cuevent_timeline_map(int fd) {
   void* const memory = mmap(NULL, /* NOLINT(modernize-use-nullptr): this is C */
-                            cuevent_timeline_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, timeline->memory, 0);
-  if (memory == MAP_FAILED || !memory) return cuevent_timeline_error();
-  timeline->page = (struct cuevent_timeline_page*)memory;
-  return 0;
+                            cuevent_timeline_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return (struct cuevent_timeline_page*)(memory == MAP_FAILED ? NULL : memory); /* NOLINT */
 }
 
 /* Makes a semaphore with the value `initial`. */
@@ -272,14 +273,12 @@ static inline int cuevent_timeline_create(struct cuevent_timeline* out, uint64_t
   memset(&made, 0, sizeof made);
   made.memory = fd;
   made.lock = -1;
-  int result = 0;
-  if (ftruncate(fd, cuevent_timeline_bytes) != 0 || fcntl(fd, add_seals, seal_seal_shrink_grow) != 0)
-    result = cuevent_timeline_error();
-  else
-    result = cuevent_timeline_map(&made);
-  if (result != 0) {
+  if (ftruncate(fd, cuevent_timeline_bytes) == 0 && fcntl(fd, add_seals, seal_seal_shrink_grow) == 0)
+    made.page = cuevent_timeline_map(fd);
+  if (!made.page) {
+    const int error = cuevent_timeline_error();
     close(fd);
-    return result;
+    return error;
   }
   made.page->magic = cuevent_timeline_magic;
   made.page->layout = cuevent_timeline_layout;
@@ -315,8 +314,10 @@ static inline int cuevent_timeline_open(struct cuevent_timeline* out, int fd) {
   made.memory = cuevent_timeline_reopen(fd);
   made.lock = fd;
   if (made.memory < 0) return made.memory;
-  int result = cuevent_timeline_map(&made);
-  if (result != 0) {
+  made.page = cuevent_timeline_map(made.memory);
+  int result = 0;
+  if (!made.page) {
+    result = cuevent_timeline_error();
     close(made.memory);
     return result;
   }

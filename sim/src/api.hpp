@@ -133,6 +133,7 @@ private:
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
+  void end_of_allocation(const Allocation&);
   Work copy_work(void* to, const void* from, std::size_t bytes);
   template <class Value>
   Work fill_work(CUdeviceptr, Value, std::size_t count);

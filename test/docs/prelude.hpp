@@ -12,6 +12,7 @@
 #include <cuevent/sim.hpp>
 #include <cuevent/stage_timer.hpp>
 #include <cuevent/timeline_fence.hpp>
+#include <cuevent/timeline_semaphore.hpp>
 
 #undef NDEBUG
 #include <cassert>

@@ -211,6 +211,12 @@ CUresult act(cuMemHostAlloc_v2020_tag, void** memory, std::size_t bytes, unsigne
   }
   return CUDA_SUCCESS;
 }
+CUresult act(cuMemHostRegister_v6050_tag, void*, std::size_t, unsigned flags) {
+  return here.host_memory_flags = flags, CUDA_SUCCESS;
+}
+CUresult act(cuMemHostGetDevicePointer_v3020_tag, CUdeviceptr* device, void* host, unsigned) {
+  return *device = reinterpret_cast<std::uintptr_t>(host), CUDA_SUCCESS;
+}
 CUresult note(CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned flags) {
   return here.memory_operation = {stream, address, value, flags}, CUDA_SUCCESS;
 }

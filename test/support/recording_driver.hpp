@@ -71,7 +71,7 @@ public:
   /// The flags of the last cuEventRecordWithFlags and of the last cuStreamWaitEvent.
   unsigned record_flags();
   unsigned wait_flags();
-  /// The flags of the last cuMemHostAlloc.
+  /// The flags of the last cuMemHostAlloc or cuMemHostRegister.
   unsigned host_memory_flags();
   /// The number of nodes before the record node that was added last.
   std::size_t nodes_before();

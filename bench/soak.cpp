@@ -6,16 +6,17 @@
 // A cycle, on one thread:
 // - A DriverEvent is created, recorded, waited for by a second stream, and destroyed.
 // - An event of an EventPool is acquired, recorded and returned.
-// - A TimelineFence is signalled.
+// - A TimelineFence and a TimelineSemaphore are signalled.
 // - Every 16th cycle submits a callback to a CompletionQueue.
-// Every 256 cycles, the host waits for the fence and polls the queue. Then the pool, the fence and the queue
-// are destroyed and made again.
+// Every 256 cycles, the host waits for the fence and the semaphore and polls the queue. The semaphore is
+// exported and imported once. Then all of them are destroyed, or closed, and made again.
 #include "driver_at_hand.hpp"
 
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pool.hpp>
 #include <cuevent/retired_events.hpp>
 #include <cuevent/timeline_fence.hpp>
+#include <cuevent/timeline_semaphore.hpp>
 #include <gpu.hpp>
 
 #include <atomic>
@@ -118,6 +119,8 @@ private:
   void run_batch(long cycles) {
     EventPool pool(gpu_.context);
     TimelineFence fence(gpu_.context, stream_);
+    TimelineSemaphore semaphore(gpu_.context);
+    TimelineSemaphore joined = TimelineSemaphore::import(gpu_.context, semaphore.export_handle());
     CompletionQueue queue(gpu_.context);
     queue.reserve(callbacks_per_batch); // the number of events then never depends on the device's pace
     long run = 0;
@@ -128,11 +131,16 @@ private:
       event.wait(other_);
       pool.acquire().record(stream_);
       ticket = fence.signal();
+      joined.signal(other_, static_cast<std::uint64_t>(cycle) + 1);
       if (cycle % cycles_per_callback != 0) continue;
       queue.when_complete(stream_, [&run](CUresult result) { run += result == CUDA_SUCCESS; });
     }
     if (!fence.wait_for(ticket, std::chrono::seconds(30)))
       throw std::runtime_error("the fence was not reached");
+    if (!semaphore.wait_for(static_cast<std::uint64_t>(cycles), std::chrono::seconds(30)))
+      throw std::runtime_error("the semaphore was not reached");
+    joined.close();
+    semaphore.close();
     while (queue.pending() != 0)
       queue.poll();
     if (run != (cycles + cycles_per_callback - 1) / cycles_per_callback)

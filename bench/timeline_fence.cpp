@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A timeline fence compared with what a program would use without one: an untimed event, recorded
-// and queried.
+// A timeline fence and a semaphore compared with what a program would use without them: an untimed
+// event, recorded and queried.
 #include "driver_at_hand.hpp"
 
 #include <cuevent/driver_event.hpp>
 #include <cuevent/timeline_fence.hpp>
+#include <cuevent/timeline_semaphore.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -33,6 +34,8 @@ public:
   Context context = Context::primary(0, driver);
   CUstream stream = make_stream();
   TimelineFence fence{context, stream};
+  TimelineSemaphore semaphore{context};
+  std::uint64_t value = 0; // the newest signal of the semaphore
   DriverEvent start{context, EventFlags::timing}, end{context, EventFlags::timing};
   std::vector<DriverEvent> events = make_events();
   std::uint64_t ticket = fence.signal();
@@ -121,6 +124,7 @@ void on_device(benchmark::State& state, Submit submit) {
 }
 
 void signal_fence(Setup& setup) { setup.ticket = setup.fence.signal(); }
+void signal_semaphore(Setup& setup) { setup.semaphore.signal(setup.stream, ++setup.value); }
 void record_event(Setup& setup) { setup.events[0].record(setup.stream); }
 void write_value(Setup& setup) { // the driver call of a signal
   static std::uint64_t* const word = [&setup] {
@@ -134,9 +138,11 @@ void write_value(Setup& setup) { // the driver call of a signal
 }
 
 BENCHMARK_CAPTURE(on_host, fence_signal, signal_fence)->UseManualTime();
+BENCHMARK_CAPTURE(on_host, semaphore_signal, signal_semaphore)->UseManualTime();
 BENCHMARK_CAPTURE(on_host, raw_cuStreamWriteValue64, write_value)->UseManualTime();
 BENCHMARK_CAPTURE(on_host, event_record, record_event)->UseManualTime();
 BENCHMARK_CAPTURE(on_device, fence_signal, signal_fence)->UseManualTime();
+BENCHMARK_CAPTURE(on_device, semaphore_signal, signal_semaphore)->UseManualTime();
 BENCHMARK_CAPTURE(on_device, event_record, record_event)->UseManualTime();
 
 /// Each thread asks repeatedly whether the work is done.
@@ -156,6 +162,9 @@ void done_yet(benchmark::State& state, Question question) {
 auto ask_fence(Setup& setup, std::size_t) {
   return [&fence = setup.fence, ticket = setup.ticket] { return fence.reached(ticket); };
 }
+auto ask_semaphore(Setup& setup, std::size_t) {
+  return [&semaphore = setup.semaphore, value = setup.value] { return semaphore.reached(value); };
+}
 /// The best case: each thread has its own event.
 auto ask_own_event(Setup& setup, std::size_t thread) {
   return [query = PFN_cuEventQuery_v2000(setup.driver.table().cuEventQuery_v2000),
@@ -167,6 +176,10 @@ auto ask_one_event(Setup& setup, std::size_t) {
 }
 
 BENCHMARK_CAPTURE(done_yet, fence_reached, ask_fence)->Threads(1)->Threads(most_threads)->UseRealTime();
+BENCHMARK_CAPTURE(done_yet, semaphore_reached, ask_semaphore)
+    ->Threads(1)
+    ->Threads(most_threads)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(done_yet, raw_cuEventQuery, ask_own_event)
     ->Threads(1)
     ->Threads(most_threads)

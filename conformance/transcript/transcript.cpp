@@ -17,11 +17,27 @@ namespace {
 
 std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all;
-  for (const auto& noun : {context_scenarios, event_scenarios, elapsed_scenarios, stream_scenarios,
-                           launch_scenarios, capture_scenarios, capture_error_scenarios, graph_scenarios,
-                           ipc_scenarios, interprocess_scenarios, lifetime_scenarios, fault_scenarios,
-                           green_scenarios, two_devices_scenarios, order_of_checks_scenarios,
-                           capture_neighbours_scenarios, completion_scenarios, exec_update_scenarios}) {
+  for (const auto& noun : {context_scenarios,
+                           event_scenarios,
+                           elapsed_scenarios,
+                           stream_scenarios,
+                           launch_scenarios,
+                           capture_scenarios,
+                           capture_error_scenarios,
+                           graph_scenarios,
+                           ipc_scenarios,
+                           interprocess_scenarios,
+                           lifetime_scenarios,
+                           fault_scenarios,
+                           green_scenarios,
+                           two_devices_scenarios,
+                           order_of_checks_scenarios,
+                           capture_neighbours_scenarios,
+                           capture_info_scenarios,
+                           capture_dependencies_scenarios,
+                           capture_into_graph_scenarios,
+                           completion_scenarios,
+                           exec_update_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -76,22 +76,40 @@ public:
   /// the stream is already being captured.
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
                                        CaptureMode mode = CaptureMode::per_thread);
+
+  /// Begins a capture into `graph`, which may have nodes already. NVIDIA documents that it may also
+  /// be the body of a conditional node. The first captured work depends on the nodes in `after`.
+  /// The object `graph` must not end or move before the capture ends, and cannot be instantiated
+  /// before. What was captured stays in `graph`, even if the capture is abandoned. Driver function:
+  /// cuStreamBeginCaptureToGraph. Throws as the other constructor, and:
+  /// - NotSupported before CUDA 12.3.
+  /// - InvalidHandle for an empty `graph`, ContextMismatch for a graph of another driver.
+  ///
+  /// If the capture cannot be ended, for example because it was invalidated, `graph` gives up its
+  /// handle and is empty afterwards: no device has been asked whether such a graph still exists.
+  [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream, Graph& graph,
+                                       ArrayView<CUgraphNode> after = {},
+                                       CaptureMode mode = CaptureMode::per_thread);
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
 
-  /// Ends a capture that was not ended, including an invalidated one, and drops what was captured.
-  /// The stream and the thread can capture again afterwards. Never throws, so that an exception
-  /// that is unwinding reaches the caller. If the capture cannot be ended, the error goes to the
-  /// error hook. Driver functions: cuStreamEndCapture, cuGraphDestroy.
+  /// Ends a capture that was not ended, including an invalidated one, and drops what was captured,
+  /// except in a graph that was given to the constructor. The stream and the thread can capture
+  /// again afterwards. Never throws, so that an exception that is unwinding reaches the caller. If
+  /// the capture cannot be ended, the error goes to the error hook. Driver functions:
+  /// cuStreamEndCapture, cuGraphDestroy.
   ~StreamCapture();
 
   /// Records `event` externally on `stream` and hands it to the graph that end() returns, as
   /// Graph::retain does. `stream` must be part of this capture. Returns a borrowed event that is
   /// valid as long as the graph or an exec made from it. If this throws, the caller still owns
-  /// `event`. Driver function: cuEventRecordWithFlags. Throws as DriverEvent::record().
+  /// `event`. In a capture into a given graph, the graph owns the event first, also if the record
+  /// then fails. Driver functions: cuEventRecordWithFlags, and those of Graph::retain. Throws as
+  /// DriverEvent::record() and Graph::retain().
   DriverEvent record(DriverEvent&& event, CUstream stream);
 
-  /// Ends the capture and returns its graph. Driver function: cuStreamEndCapture. Throws
+  /// Ends the capture and returns its graph. A graph that was given to the constructor is returned
+  /// as borrowed. Driver function: cuStreamEndCapture. Throws
   /// StreamCaptureInvalidated, StreamCaptureUnjoined or another CaptureError. The capture is over
   /// even if this throws, and the stream and the thread can capture again. There is one exception:
   /// if the context of a default stream cannot be made current, nothing changes.
@@ -110,6 +128,7 @@ private:
 
   Context context_;
   CUstream stream_;
+  Graph* into_ = nullptr; // the graph that was given to the constructor
   bool active_ = true;
   std::vector<DriverEvent> kept_; // kept here until there is a graph to keep them
 };

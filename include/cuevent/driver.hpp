@@ -19,6 +19,21 @@
 #include <string>
 
 // Declarations that older CUDA headers lack.
+#if CUDA_VERSION < 12030
+struct CUgraphEdgeData_st {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+using CUgraphEdgeData = CUgraphEdgeData_st;
+using PFN_cuStreamGetCaptureInfo_v12030 = CUresult(CUDAAPI*)(CUstream, CUstreamCaptureStatus*, cuuint64_t*,
+                                                             CUgraph*, const CUgraphNode**,
+                                                             const CUgraphEdgeData**, size_t*);
+using PFN_cuStreamUpdateCaptureDependencies_v12030 = CUresult(CUDAAPI*)(CUstream, CUgraphNode*,
+                                                                        const CUgraphEdgeData*, size_t,
+                                                                        unsigned);
+using PFN_cuStreamBeginCaptureToGraph_v12030 = CUresult(CUDAAPI*)(CUstream, CUgraph, const CUgraphNode*,
+                                                                  const CUgraphEdgeData*, size_t,
+                                                                  CUstreamCaptureMode);
+#endif
 #if CUDA_VERSION < 12040
 using CUgreenCtx = struct CUgreenCtx_st*;
 using PFN_cuGreenCtxRecordEvent_v12040 = CUresult(CUDAAPI*)(CUgreenCtx, CUevent);

@@ -199,6 +199,12 @@ public:
   using IllegalState::IllegalState;
   ~ExternalOutsideCapture() override;
 };
+/// The TimelineSemaphore was abandoned, by this process or by another one.
+class SemaphoreAbandoned : public IllegalState {
+public:
+  using IllegalState::IllegalState;
+  ~SemaphoreAbandoned() override;
+};
 /// @}
 
 /// Throws the exception for `result`: the class of its code, or a DriverError for an unknown code.

@@ -4,8 +4,11 @@
 
 #include <cuevent/array_view.hpp>
 #include <cuevent/event_ref.hpp>
+#include <cuevent/retired_events.hpp>
 
 #include <initializer_list>
+#include <new>
+#include <type_traits>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -49,6 +52,9 @@ class GraphExec;
 /// During capture: instantiate() is refused and invalidates the capture, unless the thread is in
 /// relaxed mode. All other members are harmless.
 class Graph {
+  template <class Object>
+  using IfNoEvent = std::enable_if_t<!std::is_same_v<std::decay_t<Object>, DriverEvent>, int>;
+
 public:
   /// Creates an empty graph. Driver function: cuGraphCreate.
   explicit Graph(const Context& context);
@@ -116,6 +122,40 @@ public:
   /// docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
 
+  /// Hands any other movable object over to the graph, for example memory that nodes use, a lease
+  /// or a std::shared_ptr: graph.retain(std::move(lease)). The object lives as long as an event that
+  /// is retained. Then destroy_retired() ends it, and nothing else does, so that its destructor may
+  /// call the driver. Driver functions and cost: as retain(DriverEvent&&). If this throws, `object`
+  /// is not moved from, unless its move constructor throws.
+  template <class Object, IfNoEvent<Object> = 0>
+  void retain(Object&& object) {
+    using Value = std::decay_t<Object>;
+    static_assert(!std::is_lvalue_reference_v<Object>, "the graph takes the object over: std::move it");
+    auto* const kept = new Kept<Value>;
+    kept->end = Kept<Value>::destroy;
+    keep(kept); // an empty entry ends silently
+    kept->hold(static_cast<Object&&>(object));
+  }
+
+  /// Tells an observer when the graph and every exec made from it afterwards are destroyed, and
+  /// their launches have completed: the next destroy_retired() calls `callback()` once. Use it for
+  /// a graph of somebody else that you borrow, for example CaptureInfo::graph(). If a capture ends
+  /// without a graph, its graph is destroyed at that moment. `callback` moves without throwing.
+  /// Exceptions of the call go to the error hook. Driver functions and cost: as
+  /// retain(DriverEvent&&). If this throws, `callback` is neither moved from nor called.
+  template <class Callback>
+  void when_destroyed(Callback&& callback) {
+    using Value = std::decay_t<Callback>;
+    static_assert(std::is_invocable_v<Value&>, "the callback is called without arguments");
+    static_assert(std::is_nothrow_move_constructible_v<Value>, "the callback moves without throwing");
+    static_assert(std::is_nothrow_constructible_v<Value, Callback&&>,
+                  "the callback is taken over without throwing: std::move it");
+    auto* const kept = new Kept<Value>;
+    kept->end = Kept<Value>::call;
+    keep(kept);
+    kept->hold(static_cast<Callback&&>(callback));
+  }
+
   /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags.
   GraphExec instantiate() const;
 
@@ -129,6 +169,37 @@ public:
   void swap(Graph& other) noexcept;
 
 private:
+  /// An object or a callback that the graph keeps. Empty until hold().
+  template <class Value>
+  struct Kept : RetiredObject {
+    Kept() noexcept {}
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    ~Kept() {
+      if (holds) value.~Value();
+    }
+
+    template <class Given>
+    void hold(Given&& given) {
+      ::new (static_cast<void*>(&value)) Value(static_cast<Given&&>(given));
+      holds = true;
+    }
+    static void destroy(RetiredObject* self) { delete static_cast<Kept*>(self); }
+    static void call(RetiredObject* self) {
+      auto* const kept = static_cast<Kept*>(self);
+      if (!kept->holds) return destroy(self);
+      Value callback(static_cast<Value&&>(kept->value));
+      destroy(self);
+      static_cast<void>(callback());
+    }
+
+    union {
+      Value value;
+    };
+  };
+
+  /// Makes the graph the owner of `kept`. If this throws, `kept` has ended.
+  void keep(RetiredObject* kept);
   [[gnu::visibility("hidden")]] Graph(const Context& context, CUgraph graph, Ownership ownership) noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
 

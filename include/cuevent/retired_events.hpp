@@ -11,6 +11,8 @@
 ///   the captured stages of StageTimer. One of these destroys the event, whichever comes first:
 ///   destroy_retired(), the destructor of any owned Graph, the destructor of any GraphExec, the
 ///   first stage of a StageTimer in a later capture. A RetireScope does not prevent this.
+/// - A graph that kept another object or a callback and has ended: see Graph::retain() and
+///   Graph::when_destroyed(). Only destroy_retired() ends the object and runs the callback.
 ///
 /// A retired event keeps an owned context alive. If it is the last owner, destroying it also ends
 /// the context, with cuCtxDestroy or cuDevicePrimaryCtxRelease. To choose when a context ends,
@@ -23,6 +25,17 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+
+/// The base of what destroy_retired() ends. Graph::retain() and Graph::when_destroyed() derive from
+/// it; programs need not use it.
+/// Thread-safety: the caller orders all uses of one object.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
+struct RetiredObject {
+  void (*end)(RetiredObject* self) = nullptr; ///< ends what `self` holds, and deletes `self`
+  RetiredObject* next = nullptr;
+  bool holds = false; ///< whether there is something to end
+};
 
 /// Sets `event` aside for destroy_retired() to destroy. Use it on threads that must not wait in the
 /// driver: cuEventDestroy waits while another thread is blocked on a full launch queue of the
@@ -54,10 +67,12 @@ private:
   const void* thread_;
 };
 
-/// Destroys all retired events and returns their number. The list at the top of this file says what
-/// else destroys some of them. Driver functions: cuEventDestroy, and cuCtxDestroy or
-/// cuDevicePrimaryCtxRelease for the last owner of a context. Errors go to the error hook.
-/// Thread-safety: any thread, concurrently.
+/// Destroys all retired events and all objects that ended graphs kept, and runs the callbacks of
+/// Graph::when_destroyed(). Returns how many there were of all three. The list at the top of this
+/// file says what else destroys some of the events. Driver functions: cuEventDestroy, and
+/// cuCtxDestroy or cuDevicePrimaryCtxRelease for the last owner of a context. Errors go to the
+/// error hook, and so do exceptions of callbacks.
+/// Thread-safety: any thread, concurrently. Destructors and callbacks run on the calling thread.
 /// Context: leaves the caller's current context unchanged. Contexts that only retired events kept
 /// alive end.
 /// During capture: harmless.
@@ -66,8 +81,8 @@ std::size_t destroy_retired() noexcept;
 /// The former name of destroy_retired(). It will be removed in 1.0.
 [[deprecated("call destroy_retired()")]] std::size_t collect() noexcept;
 
-/// The number of events that destroy_retired() would destroy now. No driver call.
-/// Thread-safety: any thread. Events that other threads retire or destroy during the call may
+/// The number that destroy_retired() would return now. No driver call.
+/// Thread-safety: any thread. Events and objects that other threads retire or destroy during the call may
 /// or may not be counted.
 /// Context: needs none and changes none.
 /// During capture: harmless.

@@ -29,7 +29,8 @@ namespace cuevent {
 struct FenceSlot;
 
 /// A counter in pinned host memory that one stream raises. Use it when many threads ask, or ask
-/// often, how far a stream has got: docs/choosing.md. Move-only.
+/// often, how far a stream has got. A TimelineSemaphore has several signallers, and reaches other
+/// processes: docs/choosing.md. Move-only.
 ///
 ///     TimelineFence fence(context, stream);
 ///     const std::uint64_t ticket = fence.signal();

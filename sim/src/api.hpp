@@ -111,6 +111,9 @@ private:
   Node& add_captured_node(Stream&, Work);
   void join(const std::shared_ptr<Stream>&, const Recording&);
   void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);
+  std::shared_ptr<Stream> stream_to_capture(CUstream, CUstreamCaptureMode);
+  Capture& begin_capture(const std::shared_ptr<Stream>&, CUstreamCaptureMode, std::shared_ptr<Graph> into);
+  bool under_capture(const Graph&) const;
   void discard(Capture&);
   void invalidate_captures_of(const Context&);
   CUresult capture_info(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,
@@ -130,6 +133,7 @@ private:
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
+  void end_of_allocation(const Allocation&);
   Work copy_work(void* to, const void* from, std::size_t bytes);
   template <class Value>
   Work fill_work(CUdeviceptr, Value, std::size_t count);

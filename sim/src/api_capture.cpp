@@ -5,6 +5,16 @@
 
 namespace cuevent::sim {
 
+#if CUDA_VERSION >= 12030
+namespace {
+
+bool is_not_plain(const CUgraphEdgeData& edge) {
+  return edge.from_port != 0 || edge.to_port != 0 || edge.type != 0;
+}
+
+} // namespace
+#endif
+
 bool Api::capturing(const Stream& stream) {
   if (!stream.capture) return false;
   refuse_if(stream.capture->invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -21,6 +31,11 @@ std::vector<Capture*> Api::captures_beside(const Stream& stream) const {
         }))
       found.push_back(capture.get());
   return found;
+}
+
+bool Api::under_capture(const Graph& graph) const {
+  return std::any_of(process_.captures.begin(), process_.captures.end(),
+                     [&](const auto& capture) { return capture->graph.get() == &graph; });
 }
 
 void Api::implicit_check(const Stream& stream) {
@@ -107,6 +122,12 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
 /// Ends a capture without a graph.
 void Api::discard(Capture& capture) {
   const auto keep = capture.graph;
+  if (!capture.owns_graph) { // nobody has measured what is left of it
+    keep->capture_failed = true;
+    finish(capture);
+    std::erase_if(process_.captures, [&](const auto& other) { return other.get() == &capture; });
+    return;
+  }
   for (auto& node : capture.graph->nodes)
     computer_.handles.remove(*node, "destroyed with its capture, " + ending());
   computer_.handles.remove(*capture.graph, "destroyed with its capture, " + ending());
@@ -114,7 +135,8 @@ void Api::discard(Capture& capture) {
   std::erase_if(process_.captures, [&](const auto& other) { return other.get() == &capture; });
 }
 
-CUresult Api::cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
+/// The origin of a capture that may begin.
+std::shared_ptr<Stream> Api::stream_to_capture(CUstream handle, CUstreamCaptureMode mode) {
   refuse_if(mode != CU_STREAM_CAPTURE_MODE_GLOBAL && mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
                 mode != CU_STREAM_CAPTURE_MODE_RELAXED,
             CUDA_ERROR_INVALID_VALUE);
@@ -122,17 +144,50 @@ CUresult Api::cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
   implicit_check(*origin);
   refuse_if(origin->type == Stream::Type::legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   refuse_if(origin->capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
+  return origin;
+}
+
+Capture& Api::begin_capture(const std::shared_ptr<Stream>& origin, CUstreamCaptureMode mode,
+                            std::shared_ptr<Graph> into) {
   auto capture = std::make_shared<Capture>();
   capture->id = ++computer_.capture_ids;
   capture->mode = mode;
   capture->thread = Computer::this_thread_id();
   capture->origin = origin.get();
   capture->streams = {origin};
-  capture->graph = make<Graph>(Kind::graph, nullptr);
+  capture->graph = std::move(into);
   origin->capture = capture;
   process_.captures.push_back(capture);
+  return *capture;
+}
+
+CUresult Api::cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
+  begin_capture(stream_to_capture(handle, mode), mode, make<Graph>(Kind::graph, nullptr));
   return CUDA_SUCCESS;
 }
+
+#if CUDA_VERSION >= 12030
+CUresult Api::cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle, const CUgraphNode* after,
+                                          const CUgraphEdgeData* edges, size_t count,
+                                          CUstreamCaptureMode mode) {
+  const auto origin = stream_to_capture(handle, mode);
+  const auto into = graph(graph_handle);
+  refuse_if(after == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
+  if (edges != nullptr && std::any_of(edges, edges + count, is_not_plain)) not_modelled("edge data");
+  if (under_capture(*into)) not_modelled("two captures into one graph");
+  std::vector<Node*> frontier;
+  for (size_t i = 0; i < count; ++i) {
+    auto one = node(after[i]);
+    refuse_if(one->graph != into.get() ||
+                  std::find(frontier.begin(), frontier.end(), one.get()) != frontier.end(),
+              CUDA_ERROR_INVALID_VALUE);
+    frontier.push_back(one.get());
+  }
+  begin_capture(origin, mode, into).owns_graph = false;
+  origin->frontier = std::move(frontier);
+  return CUDA_SUCCESS;
+}
+#endif
 
 CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   auto asked = stream(handle);
@@ -202,19 +257,19 @@ CUresult Api::cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* 
 CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* dependencies, size_t count,
                                                 unsigned int flags) {
   auto asked = stream(handle);
-  refuse_if(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (dependencies == nullptr && count != 0),
-            CUDA_ERROR_INVALID_VALUE);
+  // No device has been asked yet whether it accepts no array at all, or a node twice.
+  refuse_if(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || dependencies == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(!capturing(*asked), CUDA_ERROR_ILLEGAL_STATE);
-  std::vector<Node*> given;
+  std::vector<Node*> frontier;
+  if (flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES) frontier = asked->frontier;
   for (size_t i = 0; i < count; ++i) {
     auto one = node(dependencies[i]);
-    refuse_if(one->graph != asked->capture->graph.get(), CUDA_ERROR_INVALID_VALUE);
-    given.push_back(one.get());
+    refuse_if(one->graph != asked->capture->graph.get() ||
+                  std::find(frontier.begin(), frontier.end(), one.get()) != frontier.end(),
+              CUDA_ERROR_INVALID_VALUE);
+    frontier.push_back(one.get());
   }
-  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) asked->frontier.clear();
-  for (Node* one : given)
-    if (std::find(asked->frontier.begin(), asked->frontier.end(), one) == asked->frontier.end())
-      asked->frontier.push_back(one);
+  asked->frontier = std::move(frontier);
   return CUDA_SUCCESS;
 }
 
@@ -222,6 +277,7 @@ CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* de
 CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
                                         CUgraph* graph, const CUgraphNode** dependencies,
                                         const CUgraphEdgeData** edges, size_t* count) {
+  refuse_if(edges != nullptr && dependencies == nullptr, CUDA_ERROR_INVALID_VALUE);
   if (edges != nullptr) *edges = nullptr; // all edges are full dependencies
   return capture_info(handle, status, id, graph, dependencies, count);
 }
@@ -229,7 +285,7 @@ CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* 
 CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies,
                                                    const CUgraphEdgeData* edges, size_t count,
                                                    unsigned int flags) {
-  if (edges != nullptr) not_modelled("edge data");
+  if (edges != nullptr && std::any_of(edges, edges + count, is_not_plain)) not_modelled("edge data");
   return cuStreamUpdateCaptureDependencies(handle, dependencies, count, flags);
 }
 #endif

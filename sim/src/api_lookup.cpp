@@ -84,14 +84,26 @@ std::shared_ptr<Event> Api::event(CUevent handle) {
   return found;
 }
 
+namespace {
+
+void require_known(const Graph& graph) {
+  if (graph.capture_failed) not_modelled("what is left of a graph after a capture into it has failed");
+}
+
+} // namespace
+
 std::shared_ptr<Graph> Api::graph(CUgraph handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return find<Graph>(handle, Kind::graph);
+  auto found = find<Graph>(handle, Kind::graph);
+  require_known(*found);
+  return found;
 }
 
 std::shared_ptr<Node> Api::node(CUgraphNode handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return find<Node>(handle, Kind::node);
+  auto found = find<Node>(handle, Kind::node);
+  require_known(*found->graph);
+  return found;
 }
 
 std::shared_ptr<Node> Api::node(CUgraphNode handle, CUgraphNodeType type) {

@@ -51,15 +51,21 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
 
 CUresult Api::deallocate(std::uintptr_t address, bool host) {
   auto found = process_.allocations.find(address);
-  refuse_if(found == process_.allocations.end() || found->second.host != host, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(found == process_.allocations.end() || found->second.host != host || !found->second.memory,
+            CUDA_ERROR_INVALID_VALUE);
   unsafe_call();
-  const Birthplace home = found->second.home;
-  if (home.alive()) // both free functions wait for all work of the context
-    for (auto& tail : tails(*home.context, false))
-      wait_for(tail, "all work of context #" + std::to_string(home.context->number) +
-                         " must end before memory is freed");
+  end_of_allocation(found->second);
   process_.allocations.erase(address);
   return CUDA_SUCCESS;
+}
+
+/// Both free functions wait for all work of the context.
+void Api::end_of_allocation(const Allocation& allocation) {
+  const Birthplace home = allocation.home;
+  if (!home.alive()) return;
+  for (auto& tail : tails(*home.context, false))
+    wait_for(tail, "all work of context #" + std::to_string(home.context->number) +
+                       " must end before memory is freed");
 }
 
 CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
@@ -94,6 +100,38 @@ CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
   std::uintptr_t address = 0;
   allocate(&address, bytes, true, flags);
   *pointer = reinterpret_cast<void*>(address);
+  return CUDA_SUCCESS;
+}
+
+/// Another process may share the memory. Its stores are seen, because effects and conditions use the
+/// program's own address.
+CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
+  constexpr unsigned modelled = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  refuse_if(pointer == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
+  if ((flags & ~modelled) != 0) not_modelled("flags of cuMemHostRegister other than PORTABLE and DEVICEMAP");
+  auto home = context_to_create_in();
+  unsafe_call();
+  // The registrations of a context end with it.
+  const auto old = process_.allocations.find(number(pointer));
+  if (old != process_.allocations.end() && !old->second.memory && !old->second.home.alive())
+    process_.allocations.erase(old);
+  refuse_if(pinned(pointer, 1), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  Allocation allocation;
+  allocation.bytes = bytes;
+  allocation.host = true;
+  allocation.flags = flags;
+  allocation.home = {home, home->generation};
+  process_.allocations.emplace(number(pointer), std::move(allocation));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemHostUnregister(void* pointer) {
+  auto found = process_.allocations.find(number(pointer));
+  refuse_if(found == process_.allocations.end() || !found->second.host || found->second.memory,
+            CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  unsafe_call();
+  end_of_allocation(found->second);
+  process_.allocations.erase(number(pointer));
   return CUDA_SUCCESS;
 }
 

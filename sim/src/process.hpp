@@ -18,7 +18,7 @@ struct Allocation {
   bool host = false;
   unsigned flags = 0;
   Birthplace home;
-  std::unique_ptr<std::byte[]> memory;
+  std::unique_ptr<std::byte[]> memory; ///< null for memory of the program that is registered
 };
 
 /// The state of a thread in one process.

@@ -226,6 +226,8 @@ CUresult try_make(Driver& out, Source... source) noexcept {
 
 } // namespace
 
+bool has_real_clock(const DriverTable& table) noexcept { return table.pause == &sleep; }
+
 constinit const DriverTable Driver::none_ = {
     0,
     Absent<CUDA_ERROR_INVALID_HANDLE, GetProcAddress>::call,

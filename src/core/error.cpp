@@ -134,6 +134,7 @@ NeverRecorded::~NeverRecorded() = default;
 ContextMismatch::~ContextMismatch() = default;
 RecordedInCapture::~RecordedInCapture() = default;
 ExternalOutsideCapture::~ExternalOutsideCapture() = default;
+SemaphoreAbandoned::~SemaphoreAbandoned() = default;
 
 void throw_error(CUresult result, const char* call, const char* advice) {
   switch (static_cast<int>(result)) {

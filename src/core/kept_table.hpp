@@ -14,4 +14,7 @@ struct KeptTable : DriverTable {
   DriverEvent of_plain_events;
 };
 
+/// Whether the table's clock is std::chrono::steady_clock, so that a thread may sleep without the table.
+bool has_real_clock(const DriverTable& table) noexcept;
+
 } // namespace cuevent

@@ -3,21 +3,41 @@
 
 #include "core/this_thread.hpp"
 
+#include <memory>
 #include <new>
+#include <utility>
 
 namespace cuevent {
 
 constinit RetiredList released_by_graphs;
+constinit RetiredList objects_of_graphs;
 thread_local constinit int retire_scopes = 0;
 
 namespace {
 
 constinit RetiredList retired_by_program;
 
+void end(RetiredObject* retired) noexcept {
+  try {
+    retired->end(retired);
+  } catch (const DriverError& error) {
+    report_error(error.result(), error.call());
+  } catch (...) {
+    report_error(CUDA_ERROR_UNKNOWN, "Graph::when_destroyed");
+  }
+}
+
 } // namespace
 
-void RetiredList::push(RetiredEvent* retired) noexcept {
-  if (retired->event)
+void RetiredEvent::destroy(RetiredObject* self) {
+  const std::unique_ptr<RetiredEvent> retired(static_cast<RetiredEvent*>(self));
+  if (!retired->holds) return;
+  const CUresult result = retired->event.try_close();
+  if (result != CUDA_SUCCESS) report_error(result, "cuEventDestroy");
+}
+
+void RetiredList::push(RetiredObject* retired) noexcept {
+  if (retired->holds)
     size_.fetch_add(1, std::memory_order_relaxed); // a failed Graph::retain leaves an empty entry
   retired->next = newest_.load(std::memory_order_relaxed);
   while (!newest_.compare_exchange_weak(retired->next, retired, std::memory_order_release)) {
@@ -27,16 +47,12 @@ void RetiredList::push(RetiredEvent* retired) noexcept {
 std::size_t RetiredList::destroy_all() noexcept {
   // Takes the whole list at once. Each caller gets its own list, so no thread pops a node that
   // another thread may be reading.
-  RetiredEvent* retired = newest_.exchange(nullptr, std::memory_order_acquire);
+  RetiredObject* retired = newest_.exchange(nullptr, std::memory_order_acquire);
   std::size_t count = 0;
   while (retired != nullptr) {
-    RetiredEvent* const next = retired->next;
-    if (retired->event) {
-      ++count;
-      const CUresult result = retired->event.try_close();
-      if (result != CUDA_SUCCESS) report_error(result, "cuEventDestroy");
-    }
-    delete retired;
+    RetiredObject* const next = retired->next;
+    if (retired->holds) ++count;
+    end(retired);
     retired = next;
   }
   size_.fetch_sub(count, std::memory_order_relaxed);
@@ -50,7 +66,7 @@ void retire(DriverEvent&& event) noexcept {
     event.release();
     return report_error(CUDA_ERROR_OUT_OF_MEMORY, "cuevent::retire");
   }
-  retired->event.swap(event);
+  retired->hold(std::move(event));
   retired_by_program.push(retired);
 }
 
@@ -63,10 +79,13 @@ RetireScope::~RetireScope() {
     report_error(CUDA_ERROR_INVALID_VALUE, "RetireScope on another thread");
 }
 
-std::size_t retired_events() noexcept { return retired_by_program.size() + released_by_graphs.size(); }
+std::size_t retired_events() noexcept {
+  return retired_by_program.size() + released_by_graphs.size() + objects_of_graphs.size();
+}
 
 std::size_t destroy_retired() noexcept {
-  return retired_by_program.destroy_all() + released_by_graphs.destroy_all();
+  return retired_by_program.destroy_all() + released_by_graphs.destroy_all() +
+         objects_of_graphs.destroy_all();
 }
 
 std::size_t collect() noexcept { return destroy_retired(); }

@@ -23,6 +23,15 @@ CUstreamCaptureMode driver_mode(CaptureMode mode) noexcept {
   return CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
+[[noreturn]] void fail_begin(const Context& context, CUresult result, const char* call) {
+  const char* advice = nullptr;
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    advice = "the legacy stream cannot be captured: capture a stream made with CU_STREAM_NON_BLOCKING";
+  if (result == CUDA_ERROR_ILLEGAL_STATE)
+    advice = "the stream is being captured already, and that capture is still valid: end it first";
+  context.driver().fail(result, call, advice);
+}
+
 } // namespace
 
 CaptureStatus capture_status(const Context& context, CUstream stream) {
@@ -53,23 +62,34 @@ StreamCapture::StreamCapture(const Context& context, CUstream stream, CaptureMod
   const CUresult result = on_stream(context, stream, [&] {
     return context.driver().table().cuStreamBeginCapture_v10010(stream, driver_mode(mode));
   });
-  if (result == CUDA_SUCCESS) return;
-  const char* advice = nullptr;
-  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-    advice = "the legacy stream cannot be captured: capture a stream made with CU_STREAM_NON_BLOCKING";
-  if (result == CUDA_ERROR_ILLEGAL_STATE)
-    advice = "the stream is being captured already, and that capture is still valid: end it first";
-  context.driver().fail(result, "cuStreamBeginCapture", advice);
+  if (result != CUDA_SUCCESS) fail_begin(context, result, "cuStreamBeginCapture");
+}
+
+StreamCapture::StreamCapture(const Context& context, CUstream stream, Graph& graph,
+                             ArrayView<CUgraphNode> after, CaptureMode mode)
+    : context_(context), stream_(stream), into_(&graph) {
+  const char* const call = "cuStreamBeginCaptureToGraph";
+  if (!graph)
+    throw InvalidHandle(
+        call, "the graph is empty, because it was moved from or released: use the object that has it now");
+  if (graph.context().driver() != context.driver())
+    throw ContextMismatch(call, "the graph belongs to another driver: make it with the context's driver");
+  const CUresult result = on_stream(context, stream, [&] {
+    return context.driver().table().cuStreamBeginCaptureToGraph_v12030(
+        stream, graph.native_handle(), after.data(), nullptr, after.size(), driver_mode(mode));
+  });
+  if (result != CUDA_SUCCESS) fail_begin(context, result, call);
 }
 
 StreamCapture::~StreamCapture() {
   if (!active_) return;
   CUgraph graph = nullptr;
   const CUresult result = end(graph);
-  if (graph != nullptr) {
+  if (graph != nullptr && into_ == nullptr) {
     const CUresult destroyed = context_.driver().table().cuGraphDestroy_v10000(graph);
     if (destroyed != CUDA_SUCCESS) report_error(destroyed, "cuGraphDestroy");
   }
+  if (result != CUDA_SUCCESS && into_ != nullptr) into_->release(); // it may be gone, or still in use
   // The capture is abandoned, so an invalidated or unjoined capture is not reported.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
       result != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
@@ -77,6 +97,13 @@ StreamCapture::~StreamCapture() {
 }
 
 DriverEvent StreamCapture::record(DriverEvent&& event, CUstream stream) {
+  if (into_ != nullptr && event) {
+    DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
+    // The graph outlives this capture, however it ends, so it owns the event before it refers to it.
+    into_->retain(std::move(event));
+    borrowed.record(stream, RecordFlags::external);
+    return borrowed;
+  }
   kept_.reserve(kept_.size() + 1); // nothing may throw after the event is recorded
   event.record(stream, RecordFlags::external);
   DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
@@ -88,7 +115,11 @@ Graph StreamCapture::end() {
   if (!active_) throw IllegalState("cuStreamEndCapture", "this capture has already ended: begin a new one");
   CUgraph handle = nullptr;
   const CUresult result = end(handle);
-  if (result != CUDA_SUCCESS) context_.driver().fail(result, "cuStreamEndCapture");
+  if (result != CUDA_SUCCESS) {
+    if (into_ != nullptr && !active_) into_->release(); // it may be gone
+    context_.driver().fail(result, "cuStreamEndCapture");
+  }
+  if (into_ != nullptr) return Graph::borrow(context_, handle);
   Graph graph = Graph::from_native_handle(context_, handle);
   for (DriverEvent& event : kept_)
     graph.retain(std::move(event));

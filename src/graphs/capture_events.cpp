@@ -28,7 +28,7 @@ DriverEvent CaptureEvents::keep(DriverEvent&& event) {
   events_.reserve(events_.size() + 1); // nothing may throw after the event has moved
   auto kept = std::make_unique<RetiredEvent>();
   DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
-  kept->event = std::move(event);
+  kept->hold(std::move(event));
   events_.push_back(std::move(kept));
   return borrowed;
 }

@@ -65,6 +65,9 @@ Node only_node(const Graph& graph, const std::vector<Node>& nodes, EventRef even
 /// has released the object. The function must not call the driver.
 void CUDA_CB retire_kept(void* retired) { released_by_graphs.push(static_cast<RetiredEvent*>(retired)); }
 
+/// The same for an object that is not an event.
+void CUDA_CB retire_object(void* retired) { objects_of_graphs.push(static_cast<RetiredObject*>(retired)); }
+
 } // namespace
 
 Graph::Graph(const Context& context, CUgraph graph, Ownership ownership) noexcept
@@ -206,13 +209,32 @@ void Graph::retain(DriverEvent&& event) {
                                           CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
         "cuUserObjectCreate");
   RetiredEvent* const kept = retired.release(); // the user object owns it now
-  kept->event = std::move(event);
+  kept->hold(std::move(event));
   const CUresult result =
       table().cuGraphRetainUserObject_v11030(graph_, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
   if (result == CUDA_SUCCESS) return;
   event = std::move(kept->event);
+  kept->holds = false;
   table().cuUserObjectRelease_v11030(object, 1); // retires the remaining empty entry
   check(context_, result, "cuGraphRetainUserObject");
+}
+
+void Graph::keep(RetiredObject* kept) {
+  CUuserObject object = nullptr;
+  const char* call = "cuUserObjectCreate";
+  CUresult result = graph_ == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                                      : table().cuUserObjectCreate_v11030(&object, kept, retire_object, 1,
+                                                                          CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (result != CUDA_SUCCESS) {
+    kept->end(kept); // it is still empty
+    check_not_empty(*this, call);
+    check(context_, result, call);
+  }
+  call = "cuGraphRetainUserObject"; // the user object owns it now
+  result = table().cuGraphRetainUserObject_v11030(graph_, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (result == CUDA_SUCCESS) return;
+  table().cuUserObjectRelease_v11030(object, 1); // retires the empty entry
+  check(context_, result, call);
 }
 
 GraphExec Graph::instantiate() const {

@@ -2,6 +2,7 @@
 #include "scheduling/fence_slots.hpp"
 
 #include "core/relaxed_mode.hpp"
+#include "scheduling/memory_operations.hpp"
 
 #include <map>
 #include <memory>
@@ -101,18 +102,6 @@ private:
   std::mutex mutex_;
   std::map<std::pair<const DriverTable*, CUcontext>, std::unique_ptr<FencePage>> pages_;
 };
-
-CUresult can_write_64_bits(const DriverTable& table, bool& can) noexcept {
-  CUdevice device = 0;
-  int value = 0;
-  CUresult result = table.cuCtxGetDevice_v2000(&device);
-  if (result == CUDA_SUCCESS)
-    // The older attribute ..._V1 describes the operations before CUDA 11.7.
-    result =
-        table.cuDeviceGetAttribute_v2000(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device);
-  can = value != 0;
-  return result;
-}
 
 /// The page's context must be current.
 CUresult allocate(const DriverTable& table, FencePage& page) noexcept {

@@ -2,10 +2,11 @@
 #include <cuevent/timeline_fence.hpp>
 
 #include "core/capture_state.hpp"
-#include "core/learned_wait.hpp"
 #include "core/on_stream.hpp"
 #include "core/require_context.hpp"
 #include "scheduling/fence_slots.hpp"
+#include "scheduling/memory_operations.hpp"
+#include "scheduling/poll_until.hpp"
 
 #include <utility>
 
@@ -17,11 +18,6 @@ constexpr const char* no_fence =
     "the fence is empty, because it was default-constructed or moved from: make it with a Context";
 constexpr const char* no_operations =
     "the device does not support the stream memory operations of fences: use a DriverEvent";
-
-CUresult refuse_capture(const DriverTable& table, CUstream stream) noexcept {
-  const CaptureState capture = capture_state(table, stream);
-  return capture.capturing() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : capture.result;
-}
 
 /// 0 and CU_STREAM_LEGACY name the same stream.
 CUstream one_name(CUstream stream) noexcept { return stream == nullptr ? CU_STREAM_LEGACY : stream; }
@@ -158,30 +154,11 @@ bool TimelineFence::wait_for(std::uint64_t ticket, TimeLimit timeout) const {
 }
 
 CUresult TimelineFence::try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept {
-  constexpr long long between_questions = 1'000'000;
   if (reached(ticket)) return CUDA_SUCCESS;
   if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const long long start = table().clock_now();
-  const long long end = Deadline(timeout).at(std::chrono::nanoseconds(start)).count();
-  LearnedWait wait(table(), slot_, start);
-  for (long long now = start, asked = start;;) {
-    if (now >= end || now - asked >= between_questions) {
-      const CUresult result = status();
-      if (reached(ticket)) return CUDA_SUCCESS;
-      if (result != CUDA_SUCCESS) return result;
-      if (now >= end) return CUDA_ERROR_NOT_READY;
-      asked = now;
-    }
-    const long long before = now;
-    wait.pass(now, end - now);
-    const bool done = reached(ticket);
-    now = table().clock_now();
-    if (done) {
-      wait.ended(now);
-      return CUDA_SUCCESS;
-    }
-    if (now == before) table().pause(1'000); // nothing else here advances a simulated clock
-  }
+  return poll_until(
+      table(), slot_, timeout, [&] { return reached(ticket) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; },
+      [this] { return status(); }, [this](long long sleep) { table().pause(sleep); });
 }
 
 CUresult TimelineFence::status() const noexcept {

@@ -12,6 +12,8 @@ namespace {
 
 const builds::Number layout[] = {
     SIZE(ArrayView<CUgraphNode>),
+    SIZE(CaptureFork),
+    SIZE(CaptureInfo),
     SIZE(CaptureModeGuard),
     SIZE(StreamCapture),
     SIZE(CompletionQueue),
@@ -39,6 +41,7 @@ const builds::Number layout[] = {
     SIZE(Graph::EventNodes),
     SIZE(GraphExec),
     SIZE(IpcHandle),
+    SIZE(RetiredObject),
     SIZE(RetireScope),
     SIZE(StageTimer),
     SIZE(StageTimerOptions),

@@ -237,6 +237,57 @@ void fences(const Context& context, CUstream stream) {
   EXPECT_TRUE(fence.reached(ticket) && fence.completed() == ticket);
 }
 
+void captures(const Context& context, CUstream stream) {
+  CaptureInfo info;
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_capture_info(info, Context(), stream));
+  EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
+  EXPECT_TRUE(info.status() == CaptureStatus::none && info.frontier().empty());
+  StreamCapture capture(context, stream);
+  EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
+  EXPECT_TRUE(info.status() == CaptureStatus::active && info.id() != 0);
+  EXPECT(CUDA_ERROR_INVALID_VALUE, try_add_capture_dependencies(context, stream, {nullptr}));
+  EXPECT(CUDA_SUCCESS, try_set_capture_dependencies(context, stream, {}));
+  bool ended = false;
+  Graph borrowed = info.graph();
+  borrowed.retain(std::make_pair(1, 2));
+  borrowed.when_destroyed([&ended] { ended = true; });
+  {
+    const Graph graph = capture.end();
+    EXPECT_TRUE(borrowed.native_handle() == graph.native_handle());
+  }
+  sim::run_until_idle();
+  while (!ended)
+    destroy_retired();
+}
+
+void semaphores(const Context& context, CUstream stream) {
+  TimelineSemaphore semaphore, joined;
+  int handle = -1;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, semaphore.try_signal(1));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, semaphore.try_close());
+  EXPECT(CUDA_ERROR_INVALID_VALUE, TimelineSemaphore::try_import(joined, context, -1));
+  EXPECT(CUDA_SUCCESS, TimelineSemaphore::try_create(semaphore, context, 1));
+  EXPECT(CUDA_SUCCESS, semaphore.try_export_handle(handle));
+  EXPECT(CUDA_SUCCESS, TimelineSemaphore::try_import(joined, context, handle));
+  sim::hold(stream);
+  EXPECT(CUDA_SUCCESS, semaphore.try_signal(stream, 2));
+  EXPECT(CUDA_ERROR_NOT_READY, semaphore.try_wait_for(2, 1ms));
+  EXPECT(CUDA_SUCCESS, joined.try_wait(CU_STREAM_PER_THREAD, 2));
+  EXPECT(CUDA_ERROR_INVALID_VALUE, joined.try_wait(CU_STREAM_PER_THREAD, 3));
+  EXPECT(CUDA_ERROR_NOT_READY, joined.try_wait_when_submitted(CU_STREAM_PER_THREAD, 3, 1ms));
+  sim::release(stream);
+  std::size_t index = 7;
+  EXPECT(CUDA_SUCCESS, TimelineSemaphore::try_wait_any(index, {{semaphore, 2}, {joined, 3}}, 1s));
+  EXPECT_TRUE(index == 0);
+  EXPECT(CUDA_ERROR_NOT_READY, TimelineSemaphore::try_wait_all({{semaphore, 2}, {joined, 3}}, 1ms));
+  EXPECT(CUDA_SUCCESS, semaphore.try_signal(3));
+  EXPECT(CUDA_SUCCESS, semaphore.try_abandon_on_death());
+  EXPECT_TRUE(joined.value() == 3 && joined.status() == TimelineStatus::active);
+  semaphore.abandon();
+  EXPECT(CUDA_ERROR_ILLEGAL_STATE, joined.try_signal(4));
+  EXPECT(CUDA_SUCCESS, joined.try_close());
+}
+
 void stages(const Context& context, CUstream stream) {
   StageTimer timer;
   std::size_t spans = 0;
@@ -310,7 +361,9 @@ int main() {
     pools(context, stream, CU_STREAM_PER_THREAD);
     references(context, stream, CU_STREAM_PER_THREAD);
     fences(context, stream);
+    semaphores(context, stream);
     completions(context, stream);
+    captures(context, stream);
     stages(context, stream);
   }
   EXPECT_TRUE(sim::live_handles().events == 0);

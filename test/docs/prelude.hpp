@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cuevent/capture.hpp>
+#include <cuevent/capture_fork.hpp>
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pools.hpp>
 #include <cuevent/retired_events.hpp>
 #include <cuevent/sim.hpp>
 #include <cuevent/stage_timer.hpp>
 #include <cuevent/timeline_fence.hpp>
+#include <cuevent/timeline_semaphore.hpp>
 
 #undef NDEBUG
 #include <cassert>

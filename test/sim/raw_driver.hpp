@@ -62,6 +62,8 @@ public:
   FUNCTION(free, cuMemFree, 3020)
   FUNCTION(host_allocate, cuMemHostAlloc, 2020)
   FUNCTION(host_free, cuMemFreeHost, 2000)
+  FUNCTION(host_register, cuMemHostRegister, 6050)
+  FUNCTION(host_unregister, cuMemHostUnregister, 4000)
   FUNCTION(copy_to_device, cuMemcpyHtoDAsync, 3020)
   FUNCTION(copy_to_host, cuMemcpyDtoHAsync, 3020)
   FUNCTION(copy_to_host_now, cuMemcpyDtoH, 3020)

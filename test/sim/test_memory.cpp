@@ -52,3 +52,23 @@ TEST_CASE("a device without 64-bit memory operations reports it") {
   OK(f.cu.device_get_attribute(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0));
   CHECK(can == 0);
 }
+
+TEST_CASE("memory of the program can be registered once, and is then used as pinned memory") {
+  Fixture f;
+  alignas(8) static unsigned long long words[2];
+  words[0] = 0;
+  const auto address = reinterpret_cast<CUdeviceptr>(&words);
+  constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  CHECK(f.cu.write_value_64(f.stream, address, 1, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(f.cu.host_unregister(words) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  CHECK(f.cu.host_register(nullptr, 8, flags) == CUDA_ERROR_INVALID_VALUE);
+  OK(f.cu.host_register(words, sizeof words, flags));
+  CHECK(f.cu.host_register(words, sizeof words, flags) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  CHECK(f.cu.host_free(words) == CUDA_ERROR_INVALID_VALUE); // allocated by the program
+  OK(f.cu.write_value_64(f.stream, address, 7, 0));
+  OK(f.cu.host_unregister(words)); // waits for the work of the context
+  CHECK(words[0] == 7);
+  CHECK(sim::live_handles().allocations == 0);
+  const CUdeviceptr pinned = address;
+  CHECK(f.cu.write_value_64(f.stream, pinned, 1, 0) == CUDA_ERROR_INVALID_VALUE);
+}

@@ -158,6 +158,9 @@ constexpr struct {
      put_in_front<ContextEnded<Passed>, PFN_cuDevicePrimaryCtxReset_v11000>},
     {"cuGraphCreate", 10000, put_in_front<Made<graphs>, PFN_cuGraphCreate_v10000>},
     {"cuStreamEndCapture", 10000, put_in_front<Made<graphs>, PFN_cuStreamEndCapture_v10000>},
+    // Until its end, such a capture has the graph: the end gives it back, or loses it.
+    {"cuStreamBeginCaptureToGraph", 12030,
+     put_in_front<Destroyed<graphs>, PFN_cuStreamBeginCaptureToGraph_v12030>},
     {"cuGraphDestroy", 10000, put_in_front<Destroyed<graphs>, PFN_cuGraphDestroy_v10000>},
     {"cuGraphInstantiateWithFlags", 11040,
      put_in_front<Made<graph_execs>, PFN_cuGraphInstantiateWithFlags_v11040>},

@@ -30,6 +30,10 @@ struct Thread {
   std::size_t nodes_before = 0;
   MemoryOperation memory_operation;
   bool memory_operations_64_bit = true;
+  cuuint64_t capture_id = 1;
+  CUgraph capture_into = nullptr;
+  std::vector<CUgraphNode> frontier{node_handle(0x100)};
+  std::vector<CUgraphEdgeData> frontier_edges;
   std::vector<CUgraphNodeType> graph_nodes;
   std::map<CUgraphNode, CUevent> node_events;
   struct UserObject {
@@ -154,12 +158,34 @@ CUresult act(cuStreamDestroy_v4000_tag, CUstream) { return --streams, CUDA_SUCCE
 CUresult act(cuStreamGetCaptureInfo_v11030_tag, CUstream, CUstreamCaptureStatus* status, cuuint64_t* id,
              CUgraph* graph, const CUgraphNode** last, std::size_t* count) {
   *status = here.capture_status;
-  if (id != nullptr) *id = 1;
+  if (id != nullptr) *id = here.capture_id;
   if (graph != nullptr) *graph = make_handle<CUgraph>();
-  static const auto node = make_handle<CUgraphNode>();
-  if (last != nullptr) *last = &node;
-  if (count != nullptr) *count = 1;
+  if (last != nullptr) *last = here.frontier.data();
+  if (count != nullptr) *count = here.frontier.size();
   return CUDA_SUCCESS;
+}
+CUresult act(cuStreamGetCaptureInfo_v12030_tag, CUstream stream, CUstreamCaptureStatus* status,
+             cuuint64_t* id, CUgraph* graph, const CUgraphNode** last, const CUgraphEdgeData** edges,
+             std::size_t* count) {
+  *edges = here.frontier_edges.empty() ? nullptr : here.frontier_edges.data();
+  return act(cuStreamGetCaptureInfo_v11030_tag(), stream, status, id, graph, last, count);
+}
+CUresult act(cuStreamUpdateCaptureDependencies_v12030_tag, CUstream, CUgraphNode* nodes,
+             const CUgraphEdgeData* edges, std::size_t count, unsigned flags) {
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+    here.frontier.clear();
+    here.frontier_edges.clear();
+  }
+  here.frontier_edges.resize(here.frontier.size());
+  here.frontier.insert(here.frontier.end(), nodes, nodes + count);
+  if (edges != nullptr) here.frontier_edges.insert(here.frontier_edges.end(), edges, edges + count);
+  here.frontier_edges.resize(here.frontier.size());
+  return CUDA_SUCCESS;
+}
+CUresult act(cuStreamUpdateCaptureDependencies_v11030_tag, CUstream stream, CUgraphNode* nodes,
+             std::size_t count, unsigned flags) {
+  const CUgraphEdgeData* const edges = nullptr;
+  return act(cuStreamUpdateCaptureDependencies_v12030_tag(), stream, nodes, edges, count, flags);
 }
 CUresult act(cuStreamIsCapturing_v10000_tag, CUstream, CUstreamCaptureStatus* status) {
   return *status = here.capture_status, CUDA_SUCCESS;
@@ -185,6 +211,12 @@ CUresult act(cuMemHostAlloc_v2020_tag, void** memory, std::size_t bytes, unsigne
   }
   return CUDA_SUCCESS;
 }
+CUresult act(cuMemHostRegister_v6050_tag, void*, std::size_t, unsigned flags) {
+  return here.host_memory_flags = flags, CUDA_SUCCESS;
+}
+CUresult act(cuMemHostGetDevicePointer_v3020_tag, CUdeviceptr* device, void* host, unsigned) {
+  return *device = reinterpret_cast<std::uintptr_t>(host), CUDA_SUCCESS;
+}
 CUresult note(CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned flags) {
   return here.memory_operation = {stream, address, value, flags}, CUDA_SUCCESS;
 }
@@ -205,9 +237,16 @@ CUresult act(cuStreamWaitValue32_v11070_tag, CUstream stream, CUdeviceptr at, cu
   return note(stream, at, value, flags);
 }
 
+CUresult act(cuStreamBeginCaptureToGraph_v12030_tag, CUstream, CUgraph graph, const CUgraphNode* after,
+             const CUgraphEdgeData*, std::size_t count, CUstreamCaptureMode) {
+  here.capture_into = graph;
+  return here.frontier.assign(after, after + count), CUDA_SUCCESS;
+}
 CUresult act(cuStreamEndCapture_v10000_tag, CUstream, CUgraph* graph) {
+  CUgraph const into = std::exchange(here.capture_into, nullptr);
   if (here.end_capture_result != CUDA_SUCCESS)
     return *graph = nullptr, std::exchange(here.end_capture_result, CUDA_SUCCESS);
+  if (into != nullptr) return *graph = into, CUDA_SUCCESS;
   ++graphs;
   return *graph = make_handle<CUgraph>(), CUDA_SUCCESS;
 }
@@ -358,6 +397,13 @@ void RecordingDriver::reset_contexts() { ++here.reset_contexts; }
 void RecordingDriver::reuse_streams() { ++here.reused_streams; }
 void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }
 void RecordingDriver::capture_status(CUstreamCaptureStatus status) { here.capture_status = status; }
+void RecordingDriver::capture_id(unsigned id) { here.capture_id = id; }
+void RecordingDriver::frontier(std::vector<CUgraphNode> nodes, std::vector<CUgraphEdgeData> edges) {
+  here.frontier = std::move(nodes);
+  here.frontier_edges = std::move(edges);
+}
+const std::vector<CUgraphNode>& RecordingDriver::frontier() { return here.frontier; }
+const std::vector<CUgraphEdgeData>& RecordingDriver::frontier_edges() { return here.frontier_edges; }
 MemoryOperation RecordingDriver::memory_operation() { return here.memory_operation; }
 void RecordingDriver::memory_operations_64_bit(bool can) { here.memory_operations_64_bit = can; }
 unsigned RecordingDriver::record_flags() { return here.record_flags; }

@@ -61,10 +61,17 @@ public:
   void stream_context(CUcontext context);
   void capture_status(CUstreamCaptureStatus status);
 
+  /// The id of every capture. Initially 1.
+  void capture_id(unsigned id);
+  /// The frontier of every captured stream: one node initially. No edges means that they are plain.
+  void frontier(std::vector<CUgraphNode> nodes, std::vector<CUgraphEdgeData> edges = {});
+  const std::vector<CUgraphNode>& frontier();
+  const std::vector<CUgraphEdgeData>& frontier_edges();
+
   /// The flags of the last cuEventRecordWithFlags and of the last cuStreamWaitEvent.
   unsigned record_flags();
   unsigned wait_flags();
-  /// The flags of the last cuMemHostAlloc.
+  /// The flags of the last cuMemHostAlloc or cuMemHostRegister.
   unsigned host_memory_flags();
   /// The number of nodes before the record node that was added last.
   std::size_t nodes_before();

@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 
 static_assert(!std::is_copy_constructible_v<StreamCapture> && !std::is_move_constructible_v<StreamCapture>);
 static_assert(!std::is_copy_assignable_v<StreamCapture> && !std::is_move_assignable_v<StreamCapture>);
-static_assert(std::is_nothrow_destructible_v<StreamCapture> && sizeof(StreamCapture) <= 64);
+static_assert(std::is_nothrow_destructible_v<StreamCapture> && sizeof(StreamCapture) <= 72);
 static_assert(!std::is_copy_constructible_v<CaptureModeGuard> &&
               !std::is_move_constructible_v<CaptureModeGuard>);
 static_assert(std::is_nothrow_destructible_v<CaptureModeGuard> && sizeof(CaptureModeGuard) <= 24);
@@ -194,6 +194,109 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(destroy_retired() == 1);
 }
 
+TEST_CASE_METHOD(RecordingFixture, "a capture into a given graph returns that graph as borrowed",
+                 "[capture][into]") {
+  Graph graph(context);
+  CUgraph const handle = graph.native_handle();
+  recording.calls();
+  {
+    StreamCapture capture(context, stream, graph, {node_handle(4), node_handle(5)});
+    CHECK(recording.frontier() == std::vector{node_handle(4), node_handle(5)});
+    const Graph same = capture.end();
+    CHECK(same.native_handle() == handle);
+  }
+  CHECK(recording.calls() == Names{"cuStreamBeginCaptureToGraph", "cuStreamEndCapture"});
+  CHECK(graph.native_handle() == handle);
+  { StreamCapture abandoned(context, CU_STREAM_PER_THREAD, graph, {}, CaptureMode::relaxed); }
+  int seen = 0;
+  for (const Call& call : recording.calls_with_contexts()) {
+    CHECK(call.name != "cuGraphDestroy");
+    if (call.name != "cuStreamBeginCaptureToGraph" && call.name != "cuStreamEndCapture") continue;
+    CHECK(call.current == context_handle(1));
+    ++seen;
+  }
+  CHECK(seen == 2);
+  CHECK(graph.native_handle() == handle);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a given graph owns an event before it records it", "[capture][into]") {
+  Graph graph(context);
+  DriverEvent event = timed();
+  CUevent const handle = event.native_handle();
+  StreamCapture capture(context, stream, graph);
+  recording.calls();
+  DriverEvent borrowed = capture.record(std::move(event), stream);
+  CHECK(recording.calls() ==
+        Names{"cuUserObjectCreate", "cuGraphRetainUserObject", "cuEventRecordWithFlags"});
+  CHECK(borrowed.native_handle() == handle);
+  CHECK(borrowed.flags() == EventFlags::timing);
+  borrowed.close();
+  CHECK(RecordingDriver::live_events() == events_before + 1);
+
+  DriverEvent kept = timed(), given = timed();
+  recording.fail_next("cuGraphRetainUserObject", CUDA_ERROR_OUT_OF_MEMORY);
+  refusal<OutOfMemory>([&] { capture.record(std::move(kept), stream); });
+  CHECK(kept);
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  refusal<StreamCaptureInvalidated>([&] { capture.record(std::move(given), stream); });
+  CHECK_FALSE(given);
+  refusal<EmptyEvent>([&] { capture.record(DriverEvent(), stream); });
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a given graph is empty after its capture failed, and nobody destroys it",
+                 "[capture][into]") {
+  for (const bool ended : {true, false}) {
+    Graph graph = Graph::from_native_handle(context, graph_handle(1));
+    {
+      StreamCapture capture(context, stream, graph);
+      recording.end_capture_result(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+      if (ended) refusal<StreamCaptureInvalidated>([&] { capture.end(); });
+      CHECK(bool(graph) == !ended);
+    }
+    CHECK_FALSE(graph);
+  }
+  {
+    Graph graph = Graph::from_native_handle(context, graph_handle(1));
+    HookedErrors hooked;
+    {
+      StreamCapture capture(context, CU_STREAM_PER_THREAD, graph);
+      recording.fail_always("cuCtxPushCurrent", CUDA_ERROR_OUT_OF_MEMORY);
+      refusal<OutOfMemory>([&] { capture.end(); }); // the capture goes on, so the graph is still in use
+      CHECK(graph);
+    }
+    recording.fail_nothing();
+    CHECK(hooked.take() == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_FALSE(graph);
+  }
+  for (const std::string_view call : recording.calls())
+    CHECK(call != "cuGraphDestroy");
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a capture into a graph that cannot begin says why and ends nothing",
+                 "[capture][into][cause]") {
+  Graph graph(context), moved = Graph::borrow(context, graph_handle(1));
+  const Graph there = std::move(moved);
+  const Driver old = RecordingDriver::driver(12020);
+  const Context elsewhere = Context::borrow(context_handle(1), old);
+  Graph of_old = Graph::borrow(elsewhere, graph_handle(2));
+  recording.calls();
+  CHECK_THAT(refusal<InvalidHandle>([&] { StreamCapture capture(context, stream, moved); }),
+             ContainsSubstring("the graph is empty"));
+  CHECK_THAT(refusal<ContextMismatch>([&] { StreamCapture capture(context, stream, of_old); }),
+             ContainsSubstring("another driver"));
+  CHECK_THAT(refusal<NotSupported>([&] { StreamCapture capture(elsewhere, stream, of_old); }),
+             ContainsSubstring("cuStreamBeginCaptureToGraph needs a driver for CUDA 12.3"));
+  CHECK(recording.calls().empty());
+  recording.fail_next("cuStreamBeginCaptureToGraph", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK_THAT(
+      refusal<StreamCaptureUnsupported>([&] { StreamCapture capture(context, CU_STREAM_LEGACY, graph); }),
+      ContainsSubstring("legacy stream cannot be captured"));
+  recording.fail_next("cuStreamBeginCaptureToGraph", CUDA_ERROR_ILLEGAL_STATE);
+  CHECK_THAT(refusal<IllegalState>([&] { StreamCapture capture(context, stream, graph); }),
+             ContainsSubstring("being captured already"));
+  CHECK(graph);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "the caller keeps an event that cannot be recorded", "[capture][retain]") {
   StreamCapture capture(context, stream);
   DriverEvent event = timed();
@@ -337,6 +440,12 @@ TEST_CASE_METHOD(RecordingFixture, "a capture leaves nothing behind whichever dr
     for (int i = 0; i < 2; ++i)
       capture.record(DriverEvent(context), stream);
     capture.end().instantiate();
+  });
+  fail_each_call([&] {
+    Graph graph = Graph::borrow(context, graph_handle(1));
+    StreamCapture capture(context, stream, graph);
+    capture.record(DriverEvent(context), stream);
+    capture.end();
   });
   fail_each_call([&] {
     const CaptureModeGuard guard(driver);

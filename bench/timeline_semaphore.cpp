@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+// Semaphores that two processes share, next to interprocess events and pipes. `timeline_semaphore 20` divides
+// all counts by 20. CUEVENT_DRIVER can name the simulated driver, which only shows that it works.
+#include <gpu.hpp>
+#include <second_process.hpp>
+
+#include <cuevent/ipc.hpp>
+#include <cuevent/timeline_semaphore.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fcntl.h>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace cuevent;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr int hops = 10; // of a sample, one after the other without a host
+constexpr auto limit = 20s;
+
+/// What the second process inherits: handles of the three semaphores, and the ends of two pipes.
+enum : int { there_handle = SecondProcess::first_descriptor, back_handle, ready_handle, in_pipe, out_pipe };
+
+struct Semaphores {
+  TimelineSemaphore there, back, ready; // ready: the samples that the second process has submitted
+};
+
+double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+
+double part_of(std::vector<double>& sorted, double part) {
+  return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
+}
+
+double print(const char* what, std::vector<double> samples, double from = 0, double divisor = 1) {
+  std::sort(samples.begin(), samples.end());
+  std::printf("%-66s", what);
+  for (const double part : {0.5, 0.9, 0.99})
+    std::printf(" %8.2f", (part_of(samples, part) - from) / divisor);
+  std::printf("\n");
+  std::fflush(stdout);
+  return part_of(samples, 0.5);
+}
+
+std::uint64_t value_of(int sample, int hop) {
+  return static_cast<std::uint64_t>(sample) * hops + static_cast<std::uint64_t>(hop);
+}
+
+void expect(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+/// Keeps the device busy with kernels of 100 us on a stream of its own.
+class Load {
+public:
+  explicit Load(const gpu::Gpu& gpu) : gpu_(gpu), stream_(gpu.stream()), kernel_(gpu) {}
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+  ~Load() {
+    stopped_ = true;
+    thread_.join();
+  }
+
+private:
+  void run() const {
+    const ContextGuard current(gpu_.context);
+    const gpu::Call<PFN_cuStreamSynchronize_v2000> synchronize(gpu_.driver, "cuStreamSynchronize", 2000);
+    while (!stopped_) {
+      for (int i = 0; i < 20; ++i)
+        kernel_.launch(100us, stream_);
+      synchronize(stream_);
+    }
+  }
+
+  const gpu::Gpu& gpu_;
+  const gpu::Stream stream_;
+  const gpu::BusyKernel kernel_;
+  std::atomic<bool> stopped_ = false;
+  std::thread thread_{[this] { run(); }};
+};
+
+void read_byte() {
+  char byte = 0;
+  expect(read(in_pipe, &byte, 1) == 1, "the first process is there");
+}
+void write_byte() { expect(write(out_pipe, "x", 1) == 1, "the first process reads"); }
+
+/// The second process answers until the first one closes a pipe or signals no more.
+void answer_on_stream(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
+  const gpu::Stream stream = gpu.stream();
+  for (int sample = 0; sample < samples; ++sample) {
+    for (int hop = 1; hop <= hops; ++hop) {
+      const auto value = value_of(sample, hop);
+      shared.there.wait(stream, value, WaitOrder::before_signal);
+      shared.back.signal(stream, value);
+    }
+    const auto done = value_of(0, sample + 1);
+    shared.ready.signal(done);
+    expect(shared.back.wait_for(done * hops, limit), "the first process signals");
+  }
+}
+
+void answer_on_host(Semaphores& shared, int samples) {
+  for (int sample = 0; sample < samples; ++sample) {
+    shared.ready.signal(value_of(0, sample + 1));
+    for (int hop = 1; hop <= hops; ++hop) {
+      const auto value = value_of(sample, hop);
+      while (!shared.there.reached(value)) {
+      }
+      shared.back.signal(value);
+    }
+  }
+}
+
+void answer_by_pipe(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
+  const gpu::Stream stream = gpu.stream();
+  const gpu::Call<PFN_cuStreamSynchronize_v2000> synchronize(gpu.driver, "cuStreamSynchronize", 2000);
+  for (int i = 1; i <= samples * hops; ++i) {
+    read_byte();
+    shared.back.signal(stream, static_cast<std::uint64_t>(i));
+    synchronize(stream);
+    write_byte();
+  }
+}
+
+void answer_by_event(const gpu::Gpu& gpu, int samples) {
+  const gpu::Stream stream = gpu.stream();
+  DriverEvent own(gpu.context, EventFlags::interprocess);
+  const IpcHandle handle = own.ipc_handle();
+  IpcHandle theirs;
+  expect(write(out_pipe, &handle, sizeof handle) == sizeof handle, "the first process reads");
+  expect(read(in_pipe, &theirs, sizeof theirs) == sizeof theirs, "the first process is there");
+  const DriverEvent other = DriverEvent::from_ipc_handle(gpu.context, theirs);
+  for (int i = 0; i < samples * hops; ++i) {
+    read_byte();
+    other.wait(stream);
+    own.record(stream);
+    write_byte();
+  }
+  own.synchronize();
+  read_byte(); // the first process is done with the event
+}
+
+int second_process(const std::string& role, int samples) {
+  const gpu::Gpu gpu;
+  Semaphores shared{TimelineSemaphore::import(gpu.context, there_handle),
+                    TimelineSemaphore::import(gpu.context, back_handle),
+                    TimelineSemaphore::import(gpu.context, ready_handle)};
+  std::optional<Load> load;
+  if (role == "busy") load.emplace(gpu);
+  if (role == "stream" || role == "busy") answer_on_stream(gpu, shared, samples);
+  if (role == "host") answer_on_host(shared, samples);
+  if (role == "pipe") answer_by_pipe(gpu, shared, samples);
+  if (role == "event") answer_by_event(gpu, samples);
+  return 0;
+}
+
+/// The first process, with a second one in its role.
+class Pair {
+public:
+  Pair(const gpu::Gpu& gpu, const std::string& program, const std::string& role, int samples)
+      : gpu_(gpu), samples_(samples), shared_{TimelineSemaphore(gpu.context), TimelineSemaphore(gpu.context),
+                                              TimelineSemaphore(gpu.context)} {
+    int to[2], from[2];
+    expect(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0, "there are pipes");
+    to_ = to[1];
+    from_ = from[0];
+    for (TimelineSemaphore* each : {&shared_.there, &shared_.back, &shared_.ready})
+      each->abandon_on_death(); // so that a failed run ends
+    second_.emplace(program, role + " " + std::to_string(samples),
+                    std::initializer_list<int>{shared_.there.export_handle(), shared_.back.export_handle(),
+                                               shared_.ready.export_handle(), to[0], from[1]});
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  ~Pair() {
+    if (std::uncaught_exceptions() == 0) second_->wait();
+    close(to_);
+    close(from_);
+    for (TimelineSemaphore* each : {&shared_.there, &shared_.back, &shared_.ready})
+      each->abandon();
+  }
+
+  /// The time of a sample: from a store of this host, by all hops, until this host sees the last one.
+  std::vector<double> by_semaphores(int hops_here) {
+    TimelineSemaphore gate(gpu_.context), done(gpu_.context);
+    const gpu::Stream stream = gpu_.stream();
+    std::vector<double> times;
+    for (int sample = 0; sample < samples_; ++sample) {
+      const auto round = value_of(0, sample + 1);
+      gate.wait(stream, round, WaitOrder::before_signal);
+      for (int hop = 1; hop <= hops_here; ++hop) {
+        const auto value = value_of(sample, hop);
+        shared_.there.signal(stream, value);
+        shared_.back.wait(stream, value, WaitOrder::before_signal);
+      }
+      done.signal(stream, round);
+      if (hops_here != 0) expect(shared_.ready.wait_for(round, limit), "the second process submits");
+      const auto start = Clock::now();
+      gate.signal(round);
+      while (!done.reached(round)) {
+      }
+      times.push_back(microseconds(Clock::now() - start));
+    }
+    return times;
+  }
+
+  std::vector<double> by_pipe() {
+    const gpu::Stream stream = gpu_.stream();
+    const gpu::Call<PFN_cuStreamSynchronize_v2000> synchronize(gpu_.driver, "cuStreamSynchronize", 2000);
+    return turns([&](int turn) {
+      shared_.there.signal(stream, static_cast<std::uint64_t>(turn));
+      synchronize(stream);
+    });
+  }
+
+  std::vector<double> by_event() {
+    const gpu::Stream stream = gpu_.stream();
+    DriverEvent own(gpu_.context, EventFlags::interprocess);
+    const IpcHandle handle = own.ipc_handle();
+    IpcHandle theirs;
+    expect(write(to_, &handle, sizeof handle) == sizeof handle, "the second process reads");
+    expect(read(from_, &theirs, sizeof theirs) == sizeof theirs, "the second process is there");
+    const DriverEvent other = DriverEvent::from_ipc_handle(gpu_.context, theirs);
+    std::vector<double> times = turns([&](int turn) {
+      if (turn > 1) other.wait(stream);
+      own.record(stream);
+    });
+    own.synchronize();
+    expect(write(to_, "x", 1) == 1, "the second process reads");
+    return times;
+  }
+
+private:
+  template <class Turn>
+  std::vector<double> turns(Turn turn) {
+    std::vector<double> times;
+    for (int i = 1; i <= samples_ * hops; ++i) {
+      const auto start = Clock::now();
+      turn(i);
+      char byte = 0;
+      expect(write(to_, "x", 1) == 1 && read(from_, &byte, 1) == 1, "the second process answers");
+      times.push_back(microseconds(Clock::now() - start));
+    }
+    return times;
+  }
+
+  const gpu::Gpu& gpu_;
+  const int samples_;
+  Semaphores shared_;
+  int to_ = -1, from_ = -1;
+  std::optional<SecondProcess> second_;
+};
+
+/// Costs of the host, in ns.
+void alone(const gpu::Gpu& gpu, int divisor) {
+  TimelineSemaphore semaphore(gpu.context);
+  for (const int threads : {1, 4, 16}) {
+    const int loads = 20'000'000 / divisor;
+    std::vector<std::thread> running;
+    running.reserve(static_cast<std::size_t>(threads));
+    std::vector<double> each(static_cast<std::size_t>(threads));
+    for (double& time : each)
+      running.emplace_back([&time, &semaphore, loads] {
+        const auto start = Clock::now();
+        std::uint64_t reached = 0;
+        for (int i = 0; i < loads; ++i)
+          reached += semaphore.reached(1) ? 1U : 0U;
+        time = reached == 0 ? 1000 * microseconds(Clock::now() - start) / loads : -1;
+      });
+    for (std::thread& thread : running)
+      thread.join();
+    double sum = 0;
+    for (const double time : each)
+      sum += time;
+    std::printf("value(), %2d threads: %.2f ns\n", threads, sum / threads);
+  }
+  std::uint64_t value = 0;
+  const int signals = 1'000'000 / divisor;
+  auto start = Clock::now();
+  for (int i = 0; i < signals; ++i)
+    semaphore.signal(++value);
+  std::printf("signal by the host: %.0f ns\n", 1000 * microseconds(Clock::now() - start) / signals);
+  const gpu::Stream stream = gpu.stream();
+  double submitting = 0;
+  constexpr int batch = 256; // fewer than a launch queue has places
+  const int batches = std::max(1, 400 / divisor);
+  for (int i = 0; i < batches; ++i) {
+    start = Clock::now();
+    for (int each = 0; each < batch; ++each)
+      semaphore.signal(stream, ++value);
+    submitting += microseconds(Clock::now() - start);
+    expect(semaphore.wait_for(value, limit), "the stream signals");
+  }
+  std::printf("signal on a stream, on the host: %.0f ns\n", 1000 * submitting / (batch * batches));
+}
+
+void first_process(const std::string& program, int divisor) {
+  const gpu::Gpu gpu;
+  std::printf("%s, driver %d, %u processors\n", gpu.name().c_str(), gpu.driver.version(),
+              std::thread::hardware_concurrency());
+  alone(gpu, divisor);
+  const int samples = std::max(5, 1000 / divisor);
+  std::printf("\n%-66s %8s %8s %8s\n", "us", "p50", "p90", "p99");
+  const double nothing = print("a host signals a stream, which signals the host",
+                               Pair(gpu, program, "none", samples).by_semaphores(0));
+  print("stream to stream of the other process, idle GPU",
+        Pair(gpu, program, "stream", samples).by_semaphores(hops), nothing, 2 * hops);
+  {
+    const Load load(gpu);
+    print("the same with kernels in both processes",
+          Pair(gpu, program, "busy", samples / 10 + 1).by_semaphores(hops), 0, 2 * hops);
+  }
+  print("stream to host of the other process, and its answer to the stream",
+        Pair(gpu, program, "host", samples).by_semaphores(hops), nothing, hops);
+  print("stream, host, pipe, host and stream of the other process",
+        Pair(gpu, program, "pipe", samples).by_pipe(), 0, 2);
+  if (gpu.simulated())
+    std::puts("interprocess events: not between two processes on a simulated device");
+  else
+    print("stream to stream by interprocess events, and a pipe that tells of them",
+          Pair(gpu, program, "event", samples).by_event(), 0, 2);
+}
+
+} // namespace
+
+int main(int count, char** arguments) try {
+  alarm(240); // a hang must not hold the device
+  const std::string role = count > 1 ? arguments[1] : "";
+  if (const std::size_t space = role.find(' '); space != std::string::npos)
+    return second_process(role.substr(0, space), std::atoi(role.c_str() + space));
+  first_process(arguments[0], std::max(1, std::atoi(role.c_str())));
+  return 0;
+} catch (const cuevent::DriverUnavailable& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 77;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

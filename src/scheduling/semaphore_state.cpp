@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "scheduling/semaphore_state.hpp"
+
+#include "core/relaxed_mode.hpp"
+#include "core/result_of.hpp"
+#include "scheduling/memory_operations.hpp"
+#include "scheduling/semaphore_guard.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace cuevent {
+
+bool PendingSignals::add(unsigned long long stream, std::uint64_t value, std::uint64_t reached) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(signals_, [&](const Signal& each) { return each.value <= reached; });
+  const auto found = std::find_if(signals_.begin(), signals_.end(),
+                                  [&](const Signal& each) { return each.stream == stream; });
+  if (found == signals_.end()) return signals_.push_back({stream, value}), true;
+  if (found->value >= value) return false;
+  signals_.insert(found, {stream, value}); // found first from now on
+  return true;
+}
+
+void PendingSignals::remove(unsigned long long stream, std::uint64_t value) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(signals_, [&](const Signal& each) { return each.stream == stream && each.value == value; });
+}
+
+bool PendingSignals::any_below(std::uint64_t value, std::uint64_t reached) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(signals_.begin(), signals_.end(),
+                     [&](const Signal& each) { return each.value > reached && each.value < value; });
+}
+
+bool PendingSignals::none() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return signals_.empty();
+}
+
+bool PendingSignals::all_reached(std::uint64_t reached) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(signals_.begin(), signals_.end(),
+                     [&](const Signal& each) { return each.value <= reached; });
+}
+
+namespace {
+
+/// Pins the page, for all contexts of this process. The context must be current. After a failure,
+/// the page may stay registered: unregistering could wait for all work of the context.
+CUresult register_page(SemaphoreState& state) noexcept {
+  const DriverTable& table = *state.table;
+  void* const page = state.timeline.page;
+  RelaxedMode relaxed(table);
+  CUresult result = relaxed.enter();
+  bool wide = false;
+  if (result == CUDA_SUCCESS) result = can_write_64_bits(table, wide);
+  if (result != CUDA_SUCCESS) return result;
+  if (!wide) return CUDA_ERROR_NOT_SUPPORTED;
+  constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  result = table.cuMemHostRegister_v6050(page, cuevent_timeline_bytes, flags);
+  if (result != CUDA_SUCCESS) return result;
+  state.registered = true;
+  CUdeviceptr address = 0;
+  result = table.cuMemHostGetDevicePointer_v3020(&address, page, 0);
+  if (result != CUDA_SUCCESS) return result;
+  // Streams of other devices use the same address, so it has to be the host's.
+  return address == reinterpret_cast<std::uintptr_t>(page) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/// Leaves the caller's descriptor as it was, after an import that failed.
+void give_back(cuevent_timeline& timeline) noexcept {
+  cuevent_timeline_expect_again(&timeline);
+  timeline.lock = -1; // not closed
+}
+
+CUresult register_and_add(const Context& context, SemaphoreState& state, bool guarded) noexcept {
+  CUresult result = result_of([&] {
+    Semaphores::instance().add(state);
+    return CUDA_SUCCESS;
+  });
+  if (result != CUDA_SUCCESS) return result;
+  {
+    const ContextGuard guard(context, result);
+    if (result == CUDA_SUCCESS) result = register_page(state);
+    if (result == CUDA_SUCCESS && guarded && !Semaphores::instance().guard(state))
+      result = CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  return result;
+}
+
+} // namespace
+
+CUresult close_semaphore(const Context& context, SemaphoreState& state) noexcept {
+  CUresult result = CUDA_SUCCESS;
+  const ContextGuard guard(context, result);
+  if (result == CUDA_SUCCESS) result = state.table->cuMemHostUnregister_v4000(state.timeline.page);
+  if (result != CUDA_SUCCESS) return result;
+  state.registered = false;
+  Semaphores::instance().retire(state);
+  return result;
+}
+
+CUresult result_of_page(int error) noexcept {
+  switch (error) {
+  case 0:
+    return CUDA_SUCCESS;
+  case EINVAL:
+    return CUDA_ERROR_INVALID_VALUE;
+  case EPROTONOSUPPORT:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  case EBUSY:
+    return CUDA_ERROR_INVALID_HANDLE;
+  case ECANCELED:
+    return CUDA_ERROR_ILLEGAL_STATE;
+  case ENOMEM:
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  default:
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+}
+
+namespace {
+
+/// `open` makes or joins the page, and returns 0 or an errno.
+template <class Open>
+PageResult open_semaphore(const Context& context, bool imported, SemaphoreState*& out, Open open) noexcept {
+  if (!context) return {CUDA_ERROR_INVALID_CONTEXT};
+  if (const CUresult result = context.status(); result != CUDA_SUCCESS) return {result};
+  Semaphores::instance().free_ended(context);
+  cuevent_timeline timeline{};
+  if (const int error = open(timeline); error != 0) return {result_of_page(error), error};
+  SemaphoreState* const state = new (std::nothrow) SemaphoreState(context, timeline);
+  const CUresult result =
+      state == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : register_and_add(context, *state, imported);
+  if (result == CUDA_SUCCESS) {
+    out = state;
+    return {};
+  }
+  if (imported) give_back(state != nullptr ? state->timeline : timeline);
+  if (state == nullptr)
+    cuevent_timeline_close(&timeline);
+  else
+    Semaphores::instance().retire(*state);
+  return {result};
+}
+
+} // namespace
+
+PageResult make_semaphore(const Context& context, std::uint64_t initial, SemaphoreState*& out) noexcept {
+  return open_semaphore(context, false, out, [&](cuevent_timeline& timeline) {
+    return -cuevent_timeline_create(&timeline, initial);
+  });
+}
+
+PageResult import_semaphore(const Context& context, int descriptor, SemaphoreState*& out) noexcept {
+  return open_semaphore(context, true, out, [&](cuevent_timeline& timeline) {
+    return -cuevent_timeline_open(&timeline, descriptor);
+  });
+}
+
+} // namespace cuevent

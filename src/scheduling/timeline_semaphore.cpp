@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+#include <cuevent/timeline_semaphore.hpp>
+
+#include "core/on_stream.hpp"
+#include "core/require_context.hpp"
+#include "core/result_of.hpp"
+#include "scheduling/memory_operations.hpp"
+#include "scheduling/semaphore_guard.hpp"
+#include "scheduling/semaphore_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cuevent {
+
+static_assert(TimelineSemaphore::max_value == UINT64_MAX / 2 &&
+              TimelineSemaphore::released_value == UINT64_MAX / 2 + 1);
+
+namespace {
+
+constexpr const char* too_high = "the value is above TimelineSemaphore::max_value, which is 2^63 - 1";
+constexpr const char* no_operations =
+    "the device lacks 64-bit stream memory operations, or needs another address for the page: use a "
+    "TimelineFence or a DriverEvent";
+
+[[noreturn, gnu::cold]] void fail_to_open(const Context& context, const PageResult& failed, bool imported) {
+  const char* call = imported ? "TimelineSemaphore::import" : "TimelineSemaphore";
+  const char* advice = nullptr;
+  require_context(context, call);
+  if (failed.error == 0) {
+    call = "cuMemHostRegister";
+    if (failed.result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;
+    if (failed.result == CUDA_ERROR_OPERATING_SYSTEM)
+      advice = "the thread that guards shared semaphores cannot start";
+  } else if (!imported) {
+    advice = failed.error == EINVAL ? too_high
+                                    : "the memfd of the semaphore could not be made: raise the limits of "
+                                      "descriptors and memory (ulimit -n)";
+  } else if (failed.error == EINVAL) {
+    advice = "the descriptor is not one from export_handle(), or it is read-only, or its file is too small: "
+             "pass the "
+             "descriptor as it was received";
+  } else if (failed.error == EPROTONOSUPPORT) {
+    advice = "the semaphore was made by a version of cuevent with another layout of the page: use the same "
+             "version of cuevent in both processes";
+  } else if (failed.error == EBUSY) {
+    advice =
+        "the handle was imported before, or its lock is lost: call export_handle() once for each process";
+  } else {
+    advice = "the descriptor could not be opened again: /proc must be mounted, and the limit of descriptors "
+             "not reached (ulimit -n)";
+  }
+  context.driver().fail(failed.result, call, advice);
+}
+
+/// A stream for PendingSignals. The legacy streams of all contexts have one id.
+CUresult id_of(const Context& context, CUstream stream, unsigned long long& id) noexcept {
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) {
+    id = ~context.id();
+    return CUDA_SUCCESS;
+  }
+  return context.driver().table().cuStreamGetId_v12000(stream, &id);
+}
+
+} // namespace
+
+TimelineSemaphore::TimelineSemaphore(const Context& context, std::uint64_t initial) {
+  const PageResult opened = make_semaphore(context, initial, state_);
+  if (opened.result != CUDA_SUCCESS) fail_to_open(context, opened, false);
+  context_ = context;
+  word_ = &state_->page().word;
+}
+
+CUresult TimelineSemaphore::try_create(TimelineSemaphore& out, const Context& context,
+                                       std::uint64_t initial) noexcept {
+  TimelineSemaphore made;
+  const PageResult opened = make_semaphore(context, initial, made.state_);
+  if (opened.result != CUDA_SUCCESS) return opened.result;
+  made.context_ = context;
+  made.word_ = &made.state_->page().word;
+  out = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+TimelineSemaphore TimelineSemaphore::import(const Context& context, int descriptor) {
+  TimelineSemaphore joined;
+  const PageResult opened = import_semaphore(context, descriptor, joined.state_);
+  if (opened.result != CUDA_SUCCESS) fail_to_open(context, opened, true);
+  joined.context_ = context;
+  joined.word_ = &joined.state_->page().word;
+  return joined;
+}
+
+CUresult TimelineSemaphore::try_import(TimelineSemaphore& out, const Context& context,
+                                       int descriptor) noexcept {
+  TimelineSemaphore joined;
+  const PageResult opened = import_semaphore(context, descriptor, joined.state_);
+  if (opened.result != CUDA_SUCCESS) return opened.result;
+  joined.context_ = context;
+  joined.word_ = &joined.state_->page().word;
+  out = std::move(joined);
+  return CUDA_SUCCESS;
+}
+
+TimelineSemaphore::~TimelineSemaphore() {
+  if (state_ != nullptr) Semaphores::instance().retire(*state_);
+}
+
+void TimelineSemaphore::swap(TimelineSemaphore& other) noexcept {
+  context_.swap(other.context_);
+  std::swap(word_, other.word_);
+  std::swap(state_, other.state_);
+}
+
+void TimelineSemaphore::close() {
+  const CUresult result = try_close();
+  if (result != CUDA_SUCCESS) fail(result, "cuMemHostUnregister");
+}
+
+CUresult TimelineSemaphore::try_close() noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult result = close_semaphore(context_, *state_);
+  if (result != CUDA_SUCCESS) return result;
+  state_ = nullptr;
+  *this = TimelineSemaphore();
+  return result;
+}
+
+void TimelineSemaphore::signal(CUstream stream, std::uint64_t value) { signal(context_, stream, value); }
+
+void TimelineSemaphore::signal(const Context& context, CUstream stream, std::uint64_t value) {
+  const CUresult result = try_signal(context, stream, value);
+  if (result != CUDA_SUCCESS) fail_signal(result, value);
+}
+
+CUresult TimelineSemaphore::try_signal(CUstream stream, std::uint64_t value) noexcept {
+  return try_signal(context_, stream, value);
+}
+
+CUresult TimelineSemaphore::try_signal(const Context& context, CUstream stream,
+                                       std::uint64_t value) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return on_stream(context, stream, [&] { return submit_signal(context, stream, value); });
+}
+
+CUresult TimelineSemaphore::submit_signal(const Context& context, CUstream stream,
+                                          std::uint64_t value) noexcept {
+  // Checked first, so that refusing a capture does not depend on the progress of the device.
+  CUresult result = refuse_capture(table(), stream);
+  if (result != CUDA_SUCCESS) return result;
+  if (state_->abandoned()) return CUDA_ERROR_ILLEGAL_STATE;
+  const std::uint64_t now = this->value();
+  if (value > max_value || value <= now) return CUDA_ERROR_INVALID_VALUE;
+  unsigned long long id = 0;
+  result = id_of(context, stream, id);
+  if (result != CUDA_SUCCESS) return result;
+  result = result_of(
+      [&] { return state_->pending.add(id, value, now) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; });
+  if (result != CUDA_SUCCESS) return result;
+  // By default, hosts and other devices see this write after all earlier writes of the stream.
+  constexpr unsigned flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+  const auto address = reinterpret_cast<std::uintptr_t>(word_);
+  result = table().cuStreamWriteValue64_v11070(stream, address, value, flags);
+  if (result != CUDA_SUCCESS) {
+    state_->pending.remove(id, value);
+    return result;
+  }
+  cuevent_timeline_raise(&state_->page().submitted, value);
+  cuevent_timeline_wake(&state_->page()); // for threads in wait_when_submitted()
+  return result;
+}
+
+void TimelineSemaphore::signal(std::uint64_t value) {
+  const CUresult result = try_signal(value);
+  if (result != CUDA_SUCCESS) fail_signal(result, value);
+}
+
+CUresult TimelineSemaphore::try_signal(std::uint64_t value) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!state_->abandoned() && state_->pending.any_below(value, this->value()))
+    return CUDA_ERROR_INVALID_VALUE;
+  return result_of_page(-cuevent_timeline_signal(&state_->page(), value));
+}
+
+void TimelineSemaphore::wait(CUstream stream, std::uint64_t value, WaitOrder order) const {
+  wait(context_, stream, value, order);
+}
+
+void TimelineSemaphore::wait(const Context& context, CUstream stream, std::uint64_t value,
+                             WaitOrder order) const {
+  const CUresult result = try_wait(context, stream, value, order);
+  if (result != CUDA_SUCCESS) fail_wait(result, value);
+}
+
+CUresult TimelineSemaphore::try_wait(CUstream stream, std::uint64_t value, WaitOrder order) const noexcept {
+  return try_wait(context_, stream, value, order);
+}
+
+CUresult TimelineSemaphore::try_wait(const Context& context, CUstream stream, std::uint64_t value,
+                                     WaitOrder order) const noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return on_stream(context, stream, [&] { return submit_wait(stream, value, order); });
+}
+
+CUresult TimelineSemaphore::submit_wait(CUstream stream, std::uint64_t value,
+                                        WaitOrder order) const noexcept {
+  if (const CUresult result = refuse_capture(table(), stream); result != CUDA_SUCCESS) return result;
+  if (state_->abandoned()) return CUDA_ERROR_ILLEGAL_STATE;
+  if (value > max_value) return CUDA_ERROR_INVALID_VALUE;
+  if (reached(value)) return CUDA_SUCCESS;
+  if (order == WaitOrder::after_signal && submitted() < value) return CUDA_ERROR_INVALID_VALUE;
+  const auto address = reinterpret_cast<std::uintptr_t>(word_);
+  return table().cuStreamWaitValue64_v11070(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+std::uint64_t TimelineSemaphore::submitted() const noexcept {
+  if (state_ == nullptr) return 0;
+  const std::uint64_t submitted = __atomic_load_n(&state_->page().submitted, __ATOMIC_ACQUIRE);
+  // A process may have died between its signal and the note that it made the signal.
+  return std::max(submitted, value());
+}
+
+int TimelineSemaphore::export_handle() {
+  int descriptor = -1;
+  const CUresult result = try_export_handle(descriptor);
+  if (result == CUDA_SUCCESS) return descriptor;
+  fail(result, "TimelineSemaphore::export_handle",
+       "no handle could be made: at most 63 processes can join a semaphore, /proc must be mounted, and the "
+       "limit of "
+       "descriptors not reached (ulimit -n)");
+}
+
+CUresult TimelineSemaphore::try_export_handle(int& descriptor) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!Semaphores::instance().guard(*state_)) return CUDA_ERROR_OPERATING_SYSTEM;
+  return result_of_page(Semaphores::instance().export_handle(*state_, descriptor));
+}
+
+TimelineStatus TimelineSemaphore::status() const noexcept {
+  if (state_ == nullptr) return TimelineStatus::active;
+  if (state_->abandoned()) return TimelineStatus::abandoned;
+  return Semaphores::instance().participant_died(*state_) ? TimelineStatus::participant_died
+                                                          : TimelineStatus::active;
+}
+
+void TimelineSemaphore::abandon() noexcept {
+  if (state_ == nullptr) return;
+  cuevent_timeline_abandon(&state_->page());
+  Semaphores::instance().guard(*state_); // a shared semaphore is guarded already
+}
+
+void TimelineSemaphore::abandon_on_death() {
+  const CUresult result = try_abandon_on_death();
+  if (result != CUDA_SUCCESS)
+    fail(result, "TimelineSemaphore::abandon_on_death", "the thread that guards semaphores cannot start");
+}
+
+CUresult TimelineSemaphore::try_abandon_on_death() noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return Semaphores::instance().abandon_on_death(*state_) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+void TimelineSemaphore::fail(CUresult result, const char* call, const char* advice) const {
+  if (state_ == nullptr)
+    throw InvalidHandle(call, "the semaphore is empty, because it was default-constructed, closed or moved "
+                              "from: make it with a Context");
+  if (result == CUDA_ERROR_ILLEGAL_STATE)
+    throw SemaphoreAbandoned(
+        call, "the semaphore is abandoned, and its values mean nothing any more: make a new one");
+  context_.driver().fail(result, call, advice);
+}
+
+void TimelineSemaphore::fail_signal(CUresult result, std::uint64_t value) const {
+  const char* advice = nullptr;
+  if (result == CUDA_ERROR_INVALID_VALUE)
+    advice =
+        value > max_value
+            ? too_high
+            : "the signal would lower the semaphore: the value is already reached, or not above an earlier "
+              "signal of this stream, or above a pending signal of a stream: signal rising values";
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    advice =
+        "a semaphore cannot be signalled in a capture, because each launch of the graph would set it back "
+        "to this value; the capture is still valid: signal after each launch";
+  fail(result, "cuStreamWriteValue64", advice);
+}
+
+void TimelineSemaphore::fail_wait(CUresult result, std::uint64_t value) const {
+  const char* advice = nullptr;
+  if (result == CUDA_ERROR_INVALID_VALUE)
+    advice = value > max_value
+                 ? too_high
+                 : "no signal of this value is submitted yet, so the stream could wait forever: "
+                   "use wait_when_submitted(), or pass WaitOrder::before_signal";
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    advice =
+        "a stream cannot wait for a semaphore in a capture, because each launch of the graph would wait for "
+        "this value; the capture is still valid: wait before each launch";
+  fail(result, "cuStreamWaitValue64", advice);
+}
+
+} // namespace cuevent

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: MIT
+// Timeline semaphores in one process. Other processes: test/process.
+#include "capture.hpp"
+#include "eventually.hpp"
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/driver_event.hpp>
+#include <cuevent/timeline_semaphore.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fcntl.h>
+#include <optional>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace std::chrono_literals;
+using cuevent::CaptureMode;
+using cuevent::Context;
+using cuevent::DriverEvent;
+using cuevent::StreamCapture;
+using cuevent::TimelinePoint;
+using cuevent::TimelineSemaphore;
+using cuevent::TimelineStatus;
+using cuevent::WaitOrder;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// A descriptor that the test closes, unless an import has taken it over.
+class Handle {
+public:
+  explicit Handle(int descriptor) : descriptor_(descriptor) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { end(); }
+  void end() {
+    if (descriptor_ >= 0) close(descriptor_);
+    descriptor_ = -1;
+  }
+  int get() const { return descriptor_; }
+  void taken() { descriptor_ = -1; }
+
+private:
+  int descriptor_;
+};
+
+/// Releases all streams at the end of a test, also if a call before has failed.
+class Release {
+public:
+  explicit Release(TimelineSemaphore& semaphore) : semaphore_(semaphore) {}
+  Release(const Release&) = delete;
+  Release& operator=(const Release&) = delete;
+  ~Release() { semaphore_.abandon(); }
+
+private:
+  TimelineSemaphore& semaphore_;
+};
+
+TimelineSemaphore join(const Context& context, TimelineSemaphore& semaphore) {
+  Handle handle(semaphore.export_handle());
+  TimelineSemaphore joined = TimelineSemaphore::import(context, handle.get());
+  handle.taken();
+  return joined;
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "a semaphore rises with the signals of streams and hosts", "[semaphore]") {
+  const Stream stream(context);
+  TimelineSemaphore semaphore(context, 3);
+  CHECK(semaphore.value() == 3);
+  CHECK(semaphore.submitted() == 3);
+  CHECK(semaphore.wait_for(3, 0ns));
+  semaphore.signal(5);
+  CHECK(semaphore.value() == 5);
+  Gate gate(stream);
+  semaphore.signal(stream, 7);
+  CHECK(semaphore.value() == 5);
+  CHECK(semaphore.submitted() == 7);
+  CHECK_FALSE(semaphore.reached(6));
+  CHECK_FALSE(semaphore.wait_for(6, 2ms));
+  semaphore.signal(6);
+  CHECK(semaphore.wait_for(6, 0ns));
+  gate.open();
+  CHECK(semaphore.wait_for(7, 1min));
+  CHECK(semaphore.value() == 7);
+  CHECK(semaphore.status() == TimelineStatus::active);
+  semaphore.signal(TimelineSemaphore::max_value);
+  CHECK(semaphore.value() == TimelineSemaphore::max_value);
+}
+
+TEST_CASE_METHOD(Fixture, "a signal that would lower a semaphore is refused", "[semaphore]") {
+  const Stream stream(context), other(context);
+  TimelineSemaphore semaphore(context, 3);
+  CHECK_THROWS_AS(semaphore.signal(3), cuevent::InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(0), cuevent::InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(TimelineSemaphore::max_value + 1), cuevent::InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(stream, 3), cuevent::InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(stream, TimelineSemaphore::max_value + 1), cuevent::InvalidValue);
+  {
+    Gate gate(stream);
+    semaphore.signal(stream, 6);
+    CHECK(semaphore.try_signal(stream, 6) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(semaphore.try_signal(stream, 5) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(semaphore.try_signal(8) == CUDA_ERROR_INVALID_VALUE); // the stream would set it back to 6
+    CHECK(semaphore.try_signal(5) == CUDA_SUCCESS);
+    semaphore.signal(stream, 7);
+  }
+  CHECK(semaphore.wait_for(7, 1min));
+  CHECK(semaphore.try_signal(other, 7) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(semaphore.try_signal(8) == CUDA_SUCCESS);
+  CHECK(semaphore.value() == 8);
+}
+
+TEST_CASE_METHOD(Fixture, "streams of any context and device wait for a semaphore", "[semaphore]") {
+  const Stream stream(context);
+  TimelineSemaphore semaphore(context);
+  const auto waits = [&](const Context& of_waiting) {
+    const Stream waiting(of_waiting);
+    DriverEvent after(of_waiting);
+    Gate gate(stream);
+    semaphore.signal(stream, 1);
+    semaphore.wait(waiting, 1);
+    after.record(waiting);
+    CHECK_FALSE(after.query());
+    gate.open();
+    CHECK(after.synchronize_for(1min));
+    CHECK(semaphore.reached(1));
+    semaphore.wait(waiting, 1); // reached, so it does not hold the stream
+    after.record(waiting);
+    CHECK(after.synchronize_for(1min));
+    semaphore.signal(waiting, 2); // and the other context signals
+    CHECK(semaphore.wait_for(2, 1min));
+  };
+  SECTION("the same context") { waits(context); }
+  SECTION("another context") { waits(Context::create(0, driver)); }
+  SECTION("another device") {
+    if (test::device_count() < 2) SKIP("needs a second device");
+    waits(Context::create(1, driver));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "what a stream wrote before its signal is visible after the wait", "[semaphore]") {
+  const Stream producer(context), consumer(context);
+  TimelineSemaphore semaphore(context);
+  const Release release(semaphore);
+  const auto launch = test::call<PFN_cuLaunchHostFunc_v10000>("cuLaunchHostFunc", 10000);
+  struct Data {
+    int written = 0, read = 0;
+  };
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    Data data;
+    const auto write = [](void* to) { static_cast<Data*>(to)->written = 7; };
+    const auto read = [](void* to) { static_cast<Data*>(to)->read = static_cast<Data*>(to)->written; };
+    CUresult results[] = {launch(producer, write, &data),          semaphore.try_signal(producer, 2 * i - 1),
+                          semaphore.try_wait(consumer, 2 * i - 1), launch(consumer, read, &data),
+                          semaphore.try_signal(consumer, 2 * i),   semaphore.try_wait_for(2 * i, 1min)};
+    for (const CUresult result : results)
+      if (result != CUDA_SUCCESS) {
+        semaphore.abandon();
+        for (const Stream* each : {&producer, &consumer}) // they use `data`
+          test::call<PFN_cuStreamSynchronize_v2000>("cuStreamSynchronize", 2000)(*each);
+        FAIL("a call failed: " << result);
+      }
+    REQUIRE(data.read == 7);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a wait before its signal is legal only if the caller says so", "[semaphore]") {
+  const Stream waiting(context);
+  TimelineSemaphore semaphore(context);
+  const Release release(semaphore);
+  DriverEvent after(context);
+  CHECK_THROWS_AS(semaphore.wait(waiting, 2), cuevent::InvalidValue);
+  after.record(waiting);
+  CHECK(after.synchronize_for(1min)); // nothing holds the stream
+  semaphore.wait(waiting, 2, WaitOrder::before_signal);
+  after.record(waiting);
+  CHECK_FALSE(after.query());
+  semaphore.signal(1);
+  CHECK_FALSE(after.query());
+  semaphore.signal(2); // by the host, which no stream can hold up
+  CHECK(after.synchronize_for(1min));
+  CHECK_THROWS_AS(semaphore.wait(waiting, TimelineSemaphore::max_value + 1, WaitOrder::before_signal),
+                  cuevent::InvalidValue);
+}
+
+TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal is submitted", "[semaphore]") {
+  const Stream stream(context), waiting(context);
+  TimelineSemaphore semaphore(context);
+  DriverEvent after(context);
+  CHECK_FALSE(semaphore.wait_when_submitted(waiting, 1, 1ms));
+  after.record(waiting);
+  CHECK(after.synchronize_for(1min)); // the wait was not submitted
+  std::optional<Gate> gate(stream);
+  CUresult deferred = CUDA_ERROR_UNKNOWN;
+  std::thread consumer([&] { deferred = semaphore.try_wait_when_submitted(waiting, 1, 1min); });
+  const CUresult signalled = semaphore.try_signal(stream, 1);
+  if (signalled != CUDA_SUCCESS) semaphore.abandon(); // so that the thread ends
+  consumer.join();
+  REQUIRE(signalled == CUDA_SUCCESS);
+  CHECK(deferred == CUDA_SUCCESS);
+  after.record(waiting);
+  CHECK_FALSE(after.query());
+  gate.reset();
+  CHECK(after.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "a signal of the host wakes a thread that waits", "[semaphore]") {
+  TimelineSemaphore semaphore(context);
+  CUresult waited = CUDA_ERROR_UNKNOWN;
+  std::thread waiting([&] { waited = semaphore.try_wait_for(1, 1min); });
+  std::this_thread::sleep_for(5ms);
+  semaphore.signal(1);
+  waiting.join();
+  CHECK(waited == CUDA_SUCCESS);
+}
+
+TEST_CASE_METHOD(Fixture, "a thread waits for one or for all of several semaphores", "[semaphore]") {
+  const Stream stream(context);
+  TimelineSemaphore a(context), b(context), c(context);
+  const std::vector<TimelinePoint> points{{a, 1}, {b, 2}, {c, 3}};
+  CHECK(TimelineSemaphore::wait_any(points, 1ms) == TimelineSemaphore::none);
+  CHECK_FALSE(TimelineSemaphore::wait_all(points, 1ms));
+  CHECK(TimelineSemaphore::wait_all({}, 0ns));
+  CHECK_THROWS_AS(TimelineSemaphore::wait_any({}, 0ns), cuevent::InvalidValue);
+  b.signal(2);
+  CHECK(TimelineSemaphore::wait_any(points, 1min) == 1);
+  c.signal(3);
+  CHECK(TimelineSemaphore::wait_any(points, 1min) == 1); // the first of them
+  CHECK_FALSE(TimelineSemaphore::wait_all(points, 1ms));
+  a.signal(stream, 1);
+  CHECK(TimelineSemaphore::wait_all(points, 1min));
+  std::size_t index = 7;
+  CHECK(TimelineSemaphore::try_wait_any(index, points, 0ns) == CUDA_SUCCESS);
+  CHECK(index == 0);
+  a.abandon();
+  CHECK_THROWS_AS(TimelineSemaphore::wait_all(points, 0ns), cuevent::SemaphoreAbandoned);
+  CHECK(TimelineSemaphore::wait_any(points, 0ns) == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "signals and waits act on default streams of the context that is named",
+                 "[semaphore]") {
+  const Context created = Context::create(0, driver);
+  CUstream const handle = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
+  const auto stack = test::context_stack();
+  TimelineSemaphore semaphore(context);
+  const Release release(semaphore);
+  DriverEvent own(context), others(created);
+  semaphore.wait(created, handle, 1, WaitOrder::before_signal);
+  own.record(handle);
+  others.record(handle);
+  CHECK(own.synchronize_for(1min));
+  CHECK_FALSE(others.query());
+  semaphore.signal(handle, 1);
+  CHECK(others.synchronize_for(1min));
+  semaphore.signal(created, handle, 2);
+  CHECK(semaphore.wait_for(2, 1min));
+  semaphore.wait(handle, 2);
+  CHECK(test::context_stack() == stack);
+  CHECK_THROWS_AS(semaphore.signal(Context(), handle, 3), cuevent::InvalidContext);
+  CHECK_THROWS_AS(semaphore.wait(Context(), handle, 2), cuevent::InvalidContext);
+}
+
+TEST_CASE_METHOD(Fixture, "signals and waits of a capturing stream are refused, and the capture goes on",
+                 "[semaphore]") {
+  const Stream captured(context);
+  TimelineSemaphore semaphore(context, 1);
+  const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
+  StreamCapture capture(context, captured, mode);
+  CHECK_THROWS_AS(semaphore.signal(captured, 2), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_AS(semaphore.wait(captured, 1), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_AS(semaphore.wait(captured, 2, WaitOrder::before_signal), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_AS(semaphore.wait_when_submitted(captured, 1, 0ns), cuevent::StreamCaptureUnsupported);
+  // All other calls work during the capture and do not invalidate it.
+  semaphore.signal(2);
+  CHECK(semaphore.submitted() == 2);
+  CHECK_FALSE(semaphore.wait_for(3, 3ms));
+  TimelineSemaphore joined = join(context, semaphore);
+  CHECK(joined.value() == 2);
+  CHECK(joined.status() == TimelineStatus::active);
+  const TimelineSemaphore another(context);
+  joined.abandon();
+  CHECK(cuevent::capture_status(context, captured) == cuevent::CaptureStatus::active);
+  capture.end();
+}
+
+TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, and a closed one is empty",
+                 "[semaphore]") {
+  const Stream stream(context), waiting(context);
+  DriverEvent after(context);
+  {
+    Gate gate(stream);
+    {
+      TimelineSemaphore semaphore(context);
+      semaphore.signal(stream, 1);
+      semaphore.wait(waiting, 1);
+      after.record(waiting);
+    }
+    CHECK_FALSE(after.query());
+    gate.open();
+  }
+  CHECK(after.synchronize_for(1min));
+  TimelineSemaphore semaphore(context);
+  semaphore.close();
+  CHECK_FALSE(semaphore);
+  CHECK(semaphore.value() == 0);
+  CHECK(semaphore.status() == TimelineStatus::active);
+  CHECK_THROWS_AS(semaphore.close(), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.signal(1), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.signal(stream, 1), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.wait(stream, 0), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.wait_for(1, 0ns), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.export_handle(), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.abandon_on_death(), cuevent::InvalidHandle);
+}
+
+TEST_CASE_METHOD(Fixture, "the memory of semaphores goes with their context", "[semaphore]") {
+  const int before = test::live_handles().contexts;
+  for (int i = 0; i < 3; ++i) {
+    Context created = Context::create(0, driver);
+    const Stream stream(created);
+    TimelineSemaphore semaphore(created);
+    semaphore.signal(stream, 1);
+    CHECK(semaphore.wait_for(1, 1min));
+    created = semaphore.context(); // until the stream is destroyed
+    semaphore = TimelineSemaphore();
+  }
+  CHECK(test::live_handles().contexts == before);
+  CHECK_THROWS_AS(TimelineSemaphore(Context()), cuevent::InvalidContext);
+  CHECK_THROWS_AS(TimelineSemaphore(context, TimelineSemaphore::max_value + 1), cuevent::InvalidValue);
+}
+
+TEST_CASE_METHOD(Fixture, "an imported semaphore has the value, the signals and the waits of the other",
+                 "[semaphore]") {
+  const Context second = Context::create(0, driver);
+  const Stream stream(context), waiting(second);
+  TimelineSemaphore semaphore(context, 1);
+  TimelineSemaphore joined = join(second, semaphore);
+  CHECK(joined.value() == 1);
+  Gate gate(stream);
+  semaphore.signal(stream, 2);
+  CHECK(joined.submitted() == 2);
+  joined.wait(waiting, 2);
+  joined.signal(waiting, 3);
+  CHECK_FALSE(semaphore.wait_for(3, 2ms));
+  gate.open();
+  CHECK(semaphore.wait_for(3, 1min));
+  CHECK(joined.value() == 3);
+  joined.signal(4);
+  CHECK(semaphore.value() == 4);
+  CHECK(semaphore.status() == TimelineStatus::active);
+  CHECK(joined.status() == TimelineStatus::active);
+  joined = TimelineSemaphore(); // leaves, which is not a death
+  CHECK(semaphore.status() == TimelineStatus::active);
+}
+
+TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is refused", "[semaphore]") {
+  const auto refused = [&](int descriptor) {
+    TimelineSemaphore none;
+    const CUresult result = TimelineSemaphore::try_import(none, context, descriptor);
+    CHECK_FALSE(none);
+    CHECK(fcntl(descriptor, F_GETFD) >= 0); // the caller still owns it
+    return result;
+  };
+  TimelineSemaphore semaphore(context);
+  SECTION("another kind of file") {
+    int pipes[2];
+    REQUIRE(pipe(pipes) == 0);
+    const Handle read(pipes[0]), write(pipes[1]);
+    CHECK(refused(read.get()) == CUDA_ERROR_INVALID_VALUE);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, read.get()), cuevent::InvalidValue);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, -1), cuevent::InvalidValue);
+  }
+  SECTION("a memfd of something else, or one that can shrink") {
+    for (const int size : {100, 4096}) {
+      const Handle file(memfd_create("other", MFD_ALLOW_SEALING | MFD_CLOEXEC));
+      REQUIRE(ftruncate(file.get(), size) == 0);
+      CHECK(refused(file.get()) == CUDA_ERROR_INVALID_VALUE);
+      REQUIRE(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+      CHECK(refused(file.get()) == CUDA_ERROR_INVALID_VALUE);
+    }
+  }
+  SECTION("a later layout") {
+    const Handle handle(semaphore.export_handle());
+    void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, handle.get(), 0);
+    REQUIRE(page != MAP_FAILED);
+    ++static_cast<std::uint32_t*>(page)[2];
+    CHECK(refused(handle.get()) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, handle.get()), cuevent::NotSupported);
+    munmap(page, 4096);
+  }
+  SECTION("a handle that was imported before") {
+    Handle handle(semaphore.export_handle());
+    const Handle copy(dup(handle.get()));
+    const TimelineSemaphore joined = TimelineSemaphore::import(context, handle.get());
+    handle.taken();
+    CHECK(refused(copy.get()) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, copy.get()), cuevent::InvalidHandle);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a handle that is closed before it is imported counts as a death", "[semaphore]") {
+  TimelineSemaphore semaphore(context);
+  Handle handle(semaphore.export_handle());
+  CHECK(semaphore.status() == TimelineStatus::active);
+  handle.end();
+  CHECK(semaphore.status() == TimelineStatus::participant_died);
+  CHECK(semaphore.value() == 0); // only the status tells
+  semaphore.abandon_on_death();
+  CHECK(test::eventually([&] { return semaphore.status() == TimelineStatus::abandoned; }));
+}
+
+TEST_CASE_METHOD(Fixture, "64 participants can share a semaphore, and places are used again", "[semaphore]") {
+  TimelineSemaphore semaphore(context);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<TimelineSemaphore> joined;
+    for (int i = 0; i < 63; ++i)
+      joined.push_back(join(context, semaphore));
+    CHECK_THROWS_AS(semaphore.export_handle(), cuevent::OperatingSystem);
+    CHECK(semaphore.status() == TimelineStatus::active);
+    joined.back().signal(static_cast<std::uint64_t>(round) + 1);
+  }
+  CHECK(semaphore.value() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "abandoning releases threads and streams, and ends all signals", "[semaphore]") {
+  const Stream waiting(context);
+  TimelineSemaphore semaphore(context);
+  const Release release(semaphore);
+  TimelineSemaphore joined = join(context, semaphore);
+  DriverEvent after(context);
+  semaphore.wait(waiting, 5, WaitOrder::before_signal);
+  after.record(waiting);
+  CUresult waited = CUDA_ERROR_UNKNOWN;
+  std::thread thread([&] { waited = semaphore.try_wait_for(TimelineSemaphore::max_value, 1min); });
+  joined.abandon();
+  thread.join();
+  CHECK(waited == CUDA_ERROR_ILLEGAL_STATE);
+  CHECK(after.synchronize_for(1min));
+  CHECK(semaphore.value() == TimelineSemaphore::released_value);
+  CHECK(semaphore.reached(TimelineSemaphore::max_value));
+  CHECK(semaphore.status() == TimelineStatus::abandoned);
+  CHECK(joined.status() == TimelineStatus::abandoned);
+  CHECK_THROWS_AS(semaphore.wait_for(1, 0ns), cuevent::SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.signal(1), cuevent::SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.signal(waiting, 1), cuevent::SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.wait(waiting, 1), cuevent::SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.wait_when_submitted(waiting, 1, 0ns), cuevent::SemaphoreAbandoned);
+}
+
+TEST_CASE_METHOD(Fixture, "an abandoned semaphore stays released although a queued signal lowers it",
+                 "[semaphore]") {
+  const Stream stream(context), waiting(context);
+  std::optional<TimelineSemaphore> semaphore(context);
+  DriverEvent lowered(context), after(context);
+  Gate gate(stream);
+  {
+    const Release release(*semaphore);
+    semaphore->signal(stream, 1);
+    lowered.record(stream);
+    semaphore->wait(waiting, 9, WaitOrder::before_signal);
+    after.record(waiting);
+  }
+  SECTION("while the semaphore lives") {
+    gate.open();
+    CHECK(lowered.synchronize_for(1min));
+    CHECK(test::eventually([&] { return semaphore->value() == TimelineSemaphore::released_value; }));
+  }
+  SECTION("after it was destroyed") {
+    semaphore.reset();
+    gate.open();
+  }
+  CHECK(after.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "eight threads can share a semaphore", "[semaphore]") {
+  TimelineSemaphore semaphore(context);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      for (std::uint64_t before = 0, next = 1; next <= 400; ++next) {
+        const CUresult signalled = semaphore.try_signal(next); // one of the threads wins
+        if (signalled != CUDA_SUCCESS && signalled != CUDA_ERROR_INVALID_VALUE) ++wrong;
+        const std::uint64_t now = semaphore.value();
+        if (now < before || now < next || semaphore.submitted() < next) ++wrong;
+        before = now;
+      }
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  CHECK(wrong == 0);
+  CHECK(semaphore.value() == 400);
+}

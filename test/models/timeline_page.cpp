@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// The shared page of a TimelineSemaphore. Models the functions of include/cuevent/timeline_page.h.
+#include "variables.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace model;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
+               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel;
+
+/// A test that breaks the protocol changes one member.
+struct Protocol {
+  std::memory_order signal = release, begin_sleep = acq_rel, count_sleepers = acq_rel, wake = release,
+                    seen = acquire;
+  bool looks_again = true; // a thread that wants to sleep, after it has begun
+};
+
+/// A host signals, and a thread waits for the value and then reads the data. The thread sleeps
+/// without a timeout, so a wake that gets lost is a deadlock. The mutex is the kernel's lock for
+/// the futex.
+struct SleepingWait {
+  Execution& execution;
+  const Protocol protocol;
+  Plain data{execution, "data", 0};
+  Atomic word{execution, "word", 0}, wakes{execution, "wakes", 0}, sleepers{execution, "sleepers", 0},
+      woken{execution, "woken", 0};
+  Mutex kernel{execution};
+  bool queued = false; // under the kernel's lock
+
+  SleepingWait(Execution& its, const Protocol& used) : execution(its), protocol(used) {
+    its.spawn("signals", signals());
+    its.spawn("waits", waits());
+  }
+  Task<> signals() { // cuevent_timeline_signal(), _wake()
+    data.write(7);
+    std::int64_t now = co_await word.load(relaxed);
+    co_await word.compare_exchange(now, 1, protocol.signal, relaxed);
+    co_await wakes.fetch_add(1, protocol.wake);
+    if (co_await sleepers.fetch_add(0, protocol.count_sleepers) == 0) co_return;
+    co_await kernel.lock();
+    if (queued) co_await woken.store(1, relaxed);
+    queued = false;
+    kernel.unlock();
+  }
+  Task<> waits() { // cuevent_timeline_wait(), _begin_sleep(), _sleep()
+    while (co_await word.load(acquire) < 1) {
+      co_await sleepers.fetch_add(1, protocol.begin_sleep);
+      const std::int64_t seen = co_await wakes.load(protocol.seen);
+      const std::int64_t value = protocol.looks_again ? co_await word.load(acquire) : 0;
+      if (value < 1) {
+        co_await kernel.lock();
+        const bool sleeps = co_await wakes.load(relaxed) == seen;
+        if (sleeps) queued = true;
+        kernel.unlock();
+        if (sleeps) co_await woken.await(relaxed, [](std::int64_t now) { return now == 1; });
+        if (sleeps) co_await woken.store(0, relaxed);
+      }
+      co_await sleepers.fetch_add(-1, relaxed);
+    }
+    execution.check(data.read() == 7, "the data is not there");
+  }
+  void finish() {}
+};
+
+/// One participant leaves, and another one looks for deaths meanwhile. The mutex is the kernel's
+/// lock for the locks of the file.
+struct Leaving {
+  Execution& execution;
+  const bool looks_again;
+  Atomic place{execution, "place", 2}, locked{execution, "locked", 1};
+  Mutex kernel{execution};
+
+  Leaving(Execution& its, bool again) : execution(its), looks_again(again) {
+    its.spawn("leaves", leaves());
+    its.spawn("looks", looks());
+  }
+  Task<> leaves() { // cuevent_timeline_leave()
+    co_await place.fetch_and(~3, release);
+    co_await kernel.lock();
+    co_await locked.store(0, relaxed);
+    kernel.unlock();
+  }
+  Task<> looks() { // cuevent_timeline_participant_died()
+    const std::int64_t before = co_await place.load(acquire);
+    if (before == 0) co_return;
+    co_await kernel.lock();
+    const bool is_locked = co_await locked.load(relaxed) == 1;
+    kernel.unlock();
+    if (is_locked) co_return;
+    const std::int64_t after = looks_again ? co_await place.load(acquire) : before;
+    execution.check(after != before, "a participant that left counts as dead");
+  }
+  void finish() {}
+};
+
+/// Two hosts signal at once.
+struct TwoSignals {
+  Execution& execution;
+  Atomic word{execution, "word", 0};
+
+  explicit TwoSignals(Execution& its) : execution(its) {
+    its.spawn("signals 1", raises(1));
+    its.spawn("signals 2", raises(2));
+  }
+  Task<> raises(std::int64_t value) { // cuevent_timeline_raise()
+    std::int64_t now = co_await word.load(relaxed);
+    for (bool stored = false; !stored && now < value;)
+      stored = co_await word.compare_exchange(now, value, release, relaxed);
+  }
+  void finish() { execution.check(word.last() == 2, "the value fell"); }
+};
+
+} // namespace
+
+TEST_CASE("a thread that waits for a semaphore misses no wake of a host") {
+  const Result result = explore<SleepingWait>(Protocol());
+  INFO(result.violation);
+  CHECK(result.violation.empty());
+}
+
+TEST_CASE("the checker finds a semaphore that loses wakes or data") {
+  CHECK_THAT(explore<SleepingWait>(Protocol{.signal = relaxed}).violation, StartsWith("data race"));
+  CHECK_THAT(explore<SleepingWait>(Protocol{.looks_again = false}).violation,
+             StartsWith("waits waits forever"));
+  CHECK_THAT(explore<SleepingWait>(Protocol{.wake = relaxed}).violation, StartsWith("waits waits forever"));
+  CHECK_THAT(explore<SleepingWait>(Protocol{.seen = relaxed}).violation, StartsWith("waits waits forever"));
+  CHECK_FALSE(explore<SleepingWait>(Protocol{.begin_sleep = relaxed}).violation.empty());
+  CHECK_FALSE(explore<SleepingWait>(Protocol{.count_sleepers = relaxed}).violation.empty());
+}
+
+TEST_CASE("a participant that leaves a semaphore does not count as dead") {
+  const Result result = explore<Leaving>(true);
+  INFO(result.violation);
+  CHECK(result.violation.empty());
+  CHECK_FALSE(explore<Leaving>(false).violation.empty()); // the checker finds it
+}
+
+TEST_CASE("two signals of hosts leave the higher value") {
+  const Result result = explore<TwoSignals>();
+  INFO(result.violation);
+  CHECK(result.violation.empty());
+}

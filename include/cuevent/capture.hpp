@@ -79,14 +79,14 @@ public:
 
   /// Begins a capture into `graph`, which may have nodes already. NVIDIA documents that it may also
   /// be the body of a conditional node. The first captured work depends on the nodes in `after`.
-  /// The object `graph` must not end or move before the capture ends, and cannot be instantiated
-  /// before. What was captured stays in `graph`, even if the capture is abandoned. Driver function:
+  /// The object `graph` must not end or move before the capture ends. What was captured stays in
+  /// `graph`, even if the capture is abandoned. Driver function:
   /// cuStreamBeginCaptureToGraph. Throws as the other constructor, and:
   /// - NotSupported before CUDA 12.3.
   /// - InvalidHandle for an empty `graph`, ContextMismatch for a graph of another driver.
   ///
   /// If the capture cannot be ended, for example because it was invalidated, `graph` gives up its
-  /// handle and is empty afterwards: no device has been asked whether such a graph still exists.
+  /// handle and is empty afterwards, because the driver has then destroyed the graph.
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream, Graph& graph,
                                        ArrayView<CUgraphNode> after = {},
                                        CaptureMode mode = CaptureMode::per_thread);

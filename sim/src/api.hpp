@@ -113,7 +113,7 @@ private:
   void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);
   std::shared_ptr<Stream> stream_to_capture(CUstream, CUstreamCaptureMode);
   Capture& begin_capture(const std::shared_ptr<Stream>&, CUstreamCaptureMode, std::shared_ptr<Graph> into);
-  bool under_capture(const Graph&) const;
+  void add_to_frontier(std::vector<Node*>& frontier, const Graph&, const CUgraphNode*, std::size_t count);
   void discard(Capture&);
   void invalidate_captures_of(const Context&);
   CUresult capture_info(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,

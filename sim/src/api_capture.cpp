@@ -33,9 +33,15 @@ std::vector<Capture*> Api::captures_beside(const Stream& stream) const {
   return found;
 }
 
-bool Api::under_capture(const Graph& graph) const {
-  return std::any_of(process_.captures.begin(), process_.captures.end(),
-                     [&](const auto& capture) { return capture->graph.get() == &graph; });
+/// A node that is there already stays there once.
+void Api::add_to_frontier(std::vector<Node*>& frontier, const Graph& graph, const CUgraphNode* nodes,
+                          std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    auto one = node(nodes[i]);
+    refuse_if(one->graph != &graph, CUDA_ERROR_INVALID_VALUE);
+    if (std::find(frontier.begin(), frontier.end(), one.get()) == frontier.end())
+      frontier.push_back(one.get());
+  }
 }
 
 void Api::implicit_check(const Stream& stream) {
@@ -83,6 +89,9 @@ void Api::join(const std::shared_ptr<Stream>& stream, const Recording& recording
     stream->capture = recording.capture;
     recording.capture->streams.push_back(stream);
   }
+  if (stream->capture->origin == stream.get())
+    stream->capture->joined.insert(stream->capture->joined.end(), recording.frontier.begin(),
+                                   recording.frontier.end());
   for (Node* node : recording.frontier)
     if (std::find(stream->frontier.begin(), stream->frontier.end(), node) == stream->frontier.end())
       stream->frontier.push_back(node);
@@ -121,13 +130,7 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
 
 /// Ends a capture without a graph.
 void Api::discard(Capture& capture) {
-  const auto keep = capture.graph;
-  if (!capture.owns_graph) { // nobody has measured what is left of it
-    keep->capture_failed = true;
-    finish(capture);
-    std::erase_if(process_.captures, [&](const auto& other) { return other.get() == &capture; });
-    return;
-  }
+  const auto keep = capture.graph; // destroyed even if it existed before the capture
   for (auto& node : capture.graph->nodes)
     computer_.handles.remove(*node, "destroyed with its capture, " + ending());
   computer_.handles.remove(*capture.graph, "destroyed with its capture, " + ending());
@@ -170,20 +173,17 @@ CUresult Api::cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
 CUresult Api::cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle, const CUgraphNode* after,
                                           const CUgraphEdgeData* edges, size_t count,
                                           CUstreamCaptureMode mode) {
+  refuse_if(graph_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto origin = stream_to_capture(handle, mode);
   const auto into = graph(graph_handle);
   refuse_if(after == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
   if (edges != nullptr && std::any_of(edges, edges + count, is_not_plain)) not_modelled("edge data");
-  if (under_capture(*into)) not_modelled("two captures into one graph");
+  refuse_if(std::any_of(process_.captures.begin(), process_.captures.end(),
+                        [&](const auto& other) { return other->graph == into; }),
+            CUDA_ERROR_ILLEGAL_STATE);
   std::vector<Node*> frontier;
-  for (size_t i = 0; i < count; ++i) {
-    auto one = node(after[i]);
-    refuse_if(one->graph != into.get() ||
-                  std::find(frontier.begin(), frontier.end(), one.get()) != frontier.end(),
-              CUDA_ERROR_INVALID_VALUE);
-    frontier.push_back(one.get());
-  }
-  begin_capture(origin, mode, into).owns_graph = false;
+  add_to_frontier(frontier, *into, after, count);
+  begin_capture(origin, mode, into);
   origin->frontier = std::move(frontier);
   return CUDA_SUCCESS;
 }
@@ -257,18 +257,13 @@ CUresult Api::cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* 
 CUresult Api::cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode* dependencies, size_t count,
                                                 unsigned int flags) {
   auto asked = stream(handle);
-  // No device has been asked yet whether it accepts no array at all, or a node twice.
-  refuse_if(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || dependencies == nullptr, CUDA_ERROR_INVALID_VALUE);
+  implicit_check(*asked);
   refuse_if(!capturing(*asked), CUDA_ERROR_ILLEGAL_STATE);
+  refuse_if(flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (dependencies == nullptr && count != 0),
+            CUDA_ERROR_INVALID_VALUE);
   std::vector<Node*> frontier;
   if (flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES) frontier = asked->frontier;
-  for (size_t i = 0; i < count; ++i) {
-    auto one = node(dependencies[i]);
-    refuse_if(one->graph != asked->capture->graph.get() ||
-                  std::find(frontier.begin(), frontier.end(), one.get()) != frontier.end(),
-              CUDA_ERROR_INVALID_VALUE);
-    frontier.push_back(one.get());
-  }
+  add_to_frontier(frontier, *asked->capture->graph, dependencies, count);
   asked->frontier = std::move(frontier);
   return CUDA_SUCCESS;
 }
@@ -278,8 +273,12 @@ CUresult Api::cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* 
                                         CUgraph* graph, const CUgraphNode** dependencies,
                                         const CUgraphEdgeData** edges, size_t* count) {
   refuse_if(edges != nullptr && dependencies == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (edges != nullptr) *edges = nullptr; // all edges are full dependencies
-  return capture_info(handle, status, id, graph, dependencies, count);
+  const CUresult result = capture_info(handle, status, id, graph, dependencies, count);
+  if (edges == nullptr) return result;
+  auto asked = stream(handle);
+  asked->shown_edges.assign(asked->shown_frontier.size(), {}); // all edges are full dependencies
+  *edges = asked->capture && asked->capture->active() ? asked->shown_edges.data() : nullptr;
+  return result;
 }
 
 CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies,

@@ -178,6 +178,8 @@ CUresult Api::cuGraphDestroyNode(CUgraphNode handle) {
   auto gone = node(handle);
   for (auto& one : gone->graph->nodes)
     std::erase(one->after, gone.get());
+  for (auto& capture : process_.captures)
+    std::erase(capture->joined, gone.get());
   std::erase(gone->graph->nodes, gone);
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;

@@ -84,26 +84,14 @@ std::shared_ptr<Event> Api::event(CUevent handle) {
   return found;
 }
 
-namespace {
-
-void require_known(const Graph& graph) {
-  if (graph.capture_failed) not_modelled("what is left of a graph after a capture into it has failed");
-}
-
-} // namespace
-
 std::shared_ptr<Graph> Api::graph(CUgraph handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto found = find<Graph>(handle, Kind::graph);
-  require_known(*found);
-  return found;
+  return find<Graph>(handle, Kind::graph);
 }
 
 std::shared_ptr<Node> Api::node(CUgraphNode handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto found = find<Node>(handle, Kind::node);
-  require_known(*found->graph);
-  return found;
+  return find<Node>(handle, Kind::node);
 }
 
 std::shared_ptr<Node> Api::node(CUgraphNode handle, CUgraphNodeType type) {

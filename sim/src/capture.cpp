@@ -19,6 +19,7 @@ void finish(Capture& capture) {
 bool unjoined(const Capture& capture) {
   std::set<const Node*> reached;
   std::vector<const Node*> next(capture.origin->frontier.begin(), capture.origin->frontier.end());
+  next.insert(next.end(), capture.joined.begin(), capture.joined.end());
   while (!next.empty()) {
     const Node* node = next.back();
     next.pop_back();

@@ -14,7 +14,7 @@ struct Capture {
   std::vector<std::shared_ptr<Stream>> streams;   ///< the origin, then streams joined by a wait
   std::vector<std::shared_ptr<Stream>> destroyed; ///< forks that are gone; what they did stays unjoined
   std::shared_ptr<Graph> graph;
-  bool owns_graph = true; ///< false if the capture goes into a graph that existed before
+  std::vector<Node*> joined; ///< what the origin has waited for: it stays joined if the frontier changes
   bool ongoing = true;
   bool invalidated = false;
 

@@ -22,7 +22,6 @@ struct Node : Object {
 struct Graph : Object {
   std::vector<std::shared_ptr<Node>> nodes; ///< in order of creation
   UserObjectReferences user_objects;
-  bool capture_failed = false; ///< a capture into this graph failed
 };
 
 /// An instantiated graph. It is a copy: later changes of the graph do not affect the exec, and

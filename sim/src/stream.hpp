@@ -24,6 +24,9 @@ struct Stream : Object {
   std::shared_ptr<Capture> capture;
   std::vector<Node*> frontier;             ///< the nodes before the next captured node
   std::vector<CUgraphNode> shown_frontier; ///< the array that cuStreamGetCaptureInfo returned
+#if CUDA_VERSION >= 12030
+  std::vector<CUgraphEdgeData> shown_edges; ///< as well
+#endif
 
   bool blocking() const {
     return type == Type::per_thread || (type == Type::created && (flags & CU_STREAM_NON_BLOCKING) == 0);

@@ -19,7 +19,7 @@ static_assert(TimelineSemaphore::max_value == UINT64_MAX / 2 &&
 namespace {
 
 constexpr const char* too_high = "the value is above TimelineSemaphore::max_value, which is 2^63 - 1";
-constexpr const char* no_operations =
+constexpr const char* cannot_share =
     "the device lacks 64-bit stream memory operations, or needs another address for the page: use a "
     "TimelineFence or a DriverEvent";
 
@@ -29,7 +29,7 @@ constexpr const char* no_operations =
   require_context(context, call);
   if (failed.error == 0) {
     call = "cuMemHostRegister";
-    if (failed.result == CUDA_ERROR_NOT_SUPPORTED) advice = no_operations;
+    if (failed.result == CUDA_ERROR_NOT_SUPPORTED) advice = cannot_share;
     if (failed.result == CUDA_ERROR_OPERATING_SYSTEM)
       advice = "the thread that guards shared semaphores cannot start";
   } else if (!imported) {

@@ -238,11 +238,17 @@ void Graph::keep(RetiredObject* kept) {
 }
 
 GraphExec Graph::instantiate() const {
-  check_not_empty(*this, "cuGraphInstantiateWithFlags");
+  const char* const call = "cuGraphInstantiateWithFlags";
+  check_not_empty(*this, call);
   const ContextGuard guard(context_);
   CUgraphExec exec = nullptr;
-  check(context_, table().cuGraphInstantiateWithFlags_v11040(&exec, graph_, 0),
-        "cuGraphInstantiateWithFlags");
+  const CUresult result = table().cuGraphInstantiateWithFlags_v11040(&exec, graph_, 0);
+  if (result == CUDA_ERROR_INVALID_VALUE) // the driver says it here, not where the node was added
+    context_.driver().fail(
+        result, call,
+        "the driver does not accept a node of the graph: keep event nodes, host functions, "
+        "memory operations and allocations out of the bodies of conditional nodes");
+  check(context_, result, call);
   return GraphExec(context_, exec, Ownership::owned);
 }
 

@@ -113,7 +113,7 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
 
 #ifdef __cpp_lib_format
 template <class Value>
-  requires cuevent::has_text<Value>
+requires cuevent::has_text<Value>
 struct std::formatter<Value, char> : std::formatter<std::string, char> {
   template <class FormatContext>
   auto format(const Value& value, FormatContext& context) const {

@@ -78,10 +78,9 @@ TEST_CASE("enumerators are written with their names, and other values with their
                                              {ErrorKind::other, "other"}});
   check_enumerators<EventTrigger>(
       "EventTrigger", {{EventTrigger::program, "program"}, {EventTrigger::block_start, "block_start"}});
-  check_enumerators<TimelineStatus>("TimelineStatus",
-                                    {{TimelineStatus::active, "active"},
-                                     {TimelineStatus::participant_died, "participant_died"},
-                                     {TimelineStatus::abandoned, "abandoned"}});
+  check_enumerators<TimelineStatus>("TimelineStatus", {{TimelineStatus::active, "active"},
+                                                       {TimelineStatus::participant_died, "participant_died"},
+                                                       {TimelineStatus::abandoned, "abandoned"}});
   check_enumerators<WaitOrder>(
       "WaitOrder", {{WaitOrder::after_signal, "after_signal"}, {WaitOrder::before_signal, "before_signal"}});
   check_enumerators<WhenFull>("WhenFull", {{WhenFull::drop, "drop"}, {WhenFull::wait, "wait"}});
@@ -109,8 +108,8 @@ TEST_CASE_METHOD(RecordingFixture, "contexts, drivers and events are written wit
   PooledEvent lease = pool.acquire();
   recording.calls();
 
-  const std::string of_context = "context " + pointer(context.native_handle()) + " (id " +
-                                 std::to_string(context.id()) + ")";
+  const std::string of_context =
+      "context " + pointer(context.native_handle()) + " (id " + std::to_string(context.id()) + ")";
   CHECK(streamed(context) == of_context);
   CHECK(streamed(Context()) == "no context");
   CHECK(streamed(driver) == "driver of CUDA " + std::to_string(driver.version() / 1000) + "." +

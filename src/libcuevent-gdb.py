@@ -81,7 +81,9 @@ class Graph:
 
     def to_string(self):
         handle = int(self.value[self.member])
-        return f"{self.name} {handle:#x}, {context_text(self.value['context_'])}" if handle else f"no {self.name}"
+        if not handle:
+            return f"no {self.name}"
+        return f"{self.name} {handle:#x}, {context_text(self.value['context_'])}"
 
 
 class GraphExec(Graph):
@@ -109,9 +111,9 @@ class Status:
 
 
 class DriverError:
-    """An exception. GDB knows its members only if the library has debug information, so they are found by place:
-    a std::system_error of four words, the name of the call, and a std::runtime_error, whose second word points to
-    the text.
+    """An exception. GDB knows its members only if the library has debug information, so they are found by
+    place: a std::system_error of four words, the name of the call, and a std::runtime_error, whose second
+    word points to the text.
     """
 
     def __init__(self, value):
@@ -123,7 +125,7 @@ class DriverError:
 
 
 def base_of_exception(name):
-    """The name of the first base class, from the type information: a pointer to that of the base is its third word."""
+    """The name of the base class. The third word of a class's type information points to that of the base."""
     word = gdb.lookup_type("unsigned long")
     info = gdb.parse_and_eval(f"(unsigned long)&'typeinfo for {name}'").cast(word.pointer())
     symbol = gdb.execute(f"info symbol {int(info[2]):#x}", to_string=True)

@@ -47,6 +47,7 @@ enum class EventFlags : unsigned;
 enum class EventTrigger;
 enum class RecordFlags : unsigned;
 enum class StageId : std::uint32_t;
+enum class StageRanges;
 enum class StreamId : std::uint32_t;
 enum class TimelineStatus : unsigned char;
 enum class WaitFlags : unsigned;
@@ -66,6 +67,7 @@ std::string to_string(CaptureMode mode);
 std::string to_string(CaptureStatus status);
 std::string to_string(ErrorKind kind);
 std::string to_string(EventTrigger trigger);
+std::string to_string(StageRanges ranges);
 std::string to_string(TimelineStatus status);
 std::string to_string(WaitOrder order);
 std::string to_string(WhenFull what);
@@ -101,7 +103,7 @@ constexpr bool is_one_of = (std::is_same_v<Value, Types> || ...);
 template <class Value>
 constexpr bool has_text =
     is_one_of<Value, CaptureMode, CaptureStatus, ErrorKind, EventFlags, EventTrigger, RecordFlags, StageId,
-              StreamId, TimelineStatus, WaitFlags, WaitOrder, WhenFull> ||
+              StageRanges, StreamId, TimelineStatus, WaitFlags, WaitOrder, WhenFull> ||
     is_one_of<Value, Context, Driver, DriverEvent, EventRef, IpcHandle, PooledEvent, SharedEvent>;
 
 template <class Traits, class Value, std::enable_if_t<has_text<Value>, int> = 0>

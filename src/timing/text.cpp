@@ -11,6 +11,8 @@ std::string to_string(StageId stage) { return "stage " + std::to_string(std::uin
 
 std::string to_string(StreamId stream) { return "stream " + std::to_string(std::uint32_t(stream)); }
 
+std::string to_string(StageRanges ranges) { return enumerator(ranges, "StageRanges", {"none", "nvtx"}); }
+
 std::string to_string(WhenFull what) { return enumerator(what, "WhenFull", {"drop", "wait"}); }
 
 } // namespace cuevent

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A tool for NVTX, as a library that NVTX loads because NVTX_INJECTION64_PATH names it. It writes down what is
-// called: a line such as "begin 1 copy in cuevent" for each call.
+// A tool for NVTX, which NVTX loads because NVTX_INJECTION64_PATH names it. It writes down what is called, a
+// line for each call: "begin 1 copy in cuevent".
 #include <nvtx3/nvToolsExt.h>
 
 #include <deque>

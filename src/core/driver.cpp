@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver.hpp>
 
+#include <cuevent/text.hpp>
+
 #include "core/kept_table.hpp"
 #include "core/result_of.hpp"
 
@@ -278,6 +280,10 @@ void* Driver::find_entry_point(const char* name, int version) const {
                                        ": request a version that has the signature"
                                  : "the driver has no function " + std::string(name) + ": check the name";
   fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress", advice.c_str());
+}
+
+std::string to_string(const Driver& driver) {
+  return driver ? "driver of CUDA " + version_text(driver.version()) : "no driver";
 }
 
 void Driver::fail(CUresult result, const char* call, const char* advice) const {

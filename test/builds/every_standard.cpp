@@ -3,6 +3,8 @@
 // is cpp17, cpp20 or cpp23.
 #include "every_standard.hpp"
 
+#include <sstream>
+
 namespace {
 
 #define SIZE(type)                                                                                           \
@@ -113,9 +115,20 @@ bool equal(const cuevent::Context& a, const cuevent::Context& b) {
          a.driver().table() == b.driver().table() && !(a.driver().table() != b.driver().table());
 }
 
+/// Empty if a stream and std::format do not agree.
+std::string text(const cuevent::DriverEvent& event) {
+  std::ostringstream out;
+  out << event;
+#ifdef __cpp_lib_format
+  if (std::format("{}", event) != out.str()) return {};
+  if (std::format("{:>8}", cuevent::CaptureMode::relaxed) != " relaxed") return {};
+#endif
+  return out.str();
+}
+
 } // namespace
 
 builds::Standard builds::STANDARD() {
   return {__cplusplus, layout,        make,    record, elapsed, add_after,
-          acquire,     when_complete, reached, left,   equal};
+          acquire,     when_complete, reached, left,   equal,   text};
 }

@@ -240,6 +240,8 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
+  TimelineSemaphore(const Context& context, SemaphoreState& state) noexcept;
+
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   CUresult submit_signal(const Context& context, CUstream stream, std::uint64_t value) noexcept;
   CUresult submit_wait(CUstream stream, std::uint64_t value, WaitOrder order) const noexcept;

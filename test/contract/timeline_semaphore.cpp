@@ -75,6 +75,13 @@ TimelineSemaphore join(const Context& context, TimelineSemaphore& semaphore) {
   return joined;
 }
 
+/// `waiting` waits until `stream` has signalled, and then reaches the record of `after`.
+void wait_for_signal(CUstream waiting, TimelineSemaphore& semaphore, CUstream stream, DriverEvent& after) {
+  semaphore.signal(stream, 1);
+  semaphore.wait(waiting, 1);
+  after.record(waiting);
+}
+
 } // namespace
 
 TEST_CASE_METHOD(Fixture, "a semaphore rises with the signals of streams and hosts", "[semaphore]") {
@@ -131,9 +138,7 @@ TEST_CASE_METHOD(Fixture, "streams of any context and device wait for a semaphor
     const Stream waiting(of_waiting);
     DriverEvent after(of_waiting);
     Gate gate(stream);
-    semaphore.signal(stream, 1);
-    semaphore.wait(waiting, 1);
-    after.record(waiting);
+    wait_for_signal(waiting, semaphore, stream, after);
     CHECK_FALSE(after.query());
     gate.open();
     CHECK(after.synchronize_for(1min));
@@ -305,9 +310,7 @@ TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, an
     Gate gate(stream);
     {
       TimelineSemaphore semaphore(context);
-      semaphore.signal(stream, 1);
-      semaphore.wait(waiting, 1);
-      after.record(waiting);
+      wait_for_signal(waiting, semaphore, stream, after);
     }
     CHECK_FALSE(after.query());
     gate.open();

@@ -151,8 +151,9 @@ static inline int cuevent_timeline_wait(struct cuevent_timeline_page* page, uint
     const uint64_t now = cuevent_timeline_value(page);
     const long long waited = cuevent_timeline_now() - start;
     long long sleep = waited / 10 < longest ? waited / 10 : longest;
-    if (now >= value && now <= cuevent_timeline_max) return 0;
+    /* Asked last, because a stream that was released by force may have signalled. */
     if (cuevent_timeline_is_abandoned(page)) return -ECANCELED;
+    if (now >= value) return 0;
     if (nanoseconds >= 0 && waited >= nanoseconds) return -ETIMEDOUT;
     if (waited < spin) continue;
     if (waited < yield) {

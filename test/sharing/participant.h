@@ -6,6 +6,6 @@
 
 /* The descriptors that a participant inherits: SecondProcess. */
 enum { handle_descriptor = 100, data_descriptor = 101 };
-enum { rounds = 100, data_bytes = 4096 };
+enum { rounds = 100, data_bytes = 1 << 20 };
 
 #endif

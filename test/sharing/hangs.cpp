@@ -12,7 +12,8 @@ using cuevent::WaitOrder;
 using test::programs;
 using test::TwoProcesses;
 
-TEST_CASE_METHOD(TwoProcesses, "streams of two processes that wait for each other are released by abandoning") {
+TEST_CASE_METHOD(TwoProcesses,
+                 "streams of two processes that wait for each other are released by abandoning") {
   const gpu::Stream stream = gpu.stream();
   SecondProcess other(programs().participant, "deadlock", {semaphore.export_handle()});
   REQUIRE(semaphore.wait_for(1, 20s));
@@ -27,7 +28,8 @@ TEST_CASE_METHOD(TwoProcesses, "streams of two processes that wait for each othe
   CHECK_THROWS_AS(semaphore.wait_for(5, 0ns), cuevent::SemaphoreAbandoned);
 }
 
-TEST_CASE_METHOD(TwoProcesses, "a process that hangs in a deadlock can be killed, and its streams hold up nobody") {
+TEST_CASE_METHOD(TwoProcesses,
+                 "a process that hangs in a deadlock can be killed, and its streams hold up nobody") {
   const gpu::Stream stream = gpu.stream();
   semaphore.abandon_on_death();
   SecondProcess other(programs().participant, "deadlock", {semaphore.export_handle()});
@@ -39,7 +41,8 @@ TEST_CASE_METHOD(TwoProcesses, "a process that hangs in a deadlock can be killed
   CHECK(semaphore.status() == TimelineStatus::abandoned);
 }
 
-TEST_CASE_METHOD(TwoProcesses, "a stream that waits can hold up the signal, and the safe ways to wait cannot hang") {
+TEST_CASE_METHOD(TwoProcesses,
+                 "a stream that waits can hold up the signal, and the safe ways to wait cannot hang") {
   SecondProcess other(programs().participant, "share-a-connection", {semaphore.export_handle()});
   REQUIRE(semaphore.wait_for(2, 60s));
   CHECK(other.wait() == "exited with 0");

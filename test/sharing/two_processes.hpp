@@ -40,7 +40,7 @@ struct TwoProcesses {
   const gpu::Call<PFN_cuStreamQuery_v2000> query{gpu.driver, "cuStreamQuery", 2000};
   TimelineSemaphore semaphore{gpu.context};
 
-  TwoProcesses() { alarm(240); } // a hang ends the program
+  TwoProcesses() { alarm(240); }           // a hang ends the program
   ~TwoProcesses() { semaphore.abandon(); } // no stream waits forever, even if a check fails
 
   /// Starts a process that makes a semaphore and sends it over a socket.

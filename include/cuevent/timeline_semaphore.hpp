@@ -14,11 +14,12 @@
 ///   host above a pending signal of a stream of this process.
 ///
 /// Memory and contexts:
-/// - Each semaphore has a page of 4 KB, which is pinned in its context. The page stays pinned until
-///   the context ends or close() is called, because a stream may still look at it. So reuse
-///   semaphores.
-/// - The context must outlive all signals and waits of streams. A semaphore keeps an owned context
-///   alive.
+/// - Each semaphore has a page of 4 KB, which its context pins. The page stays pinned after the
+///   destructor, because a stream may still look at it: until the context ends, or close(). So
+///   reuse semaphores.
+/// - The end of the context unpins the page for the streams of all contexts of this process. So
+///   the context must outlive all signals and waits, also those of streams of other contexts and
+///   devices. A semaphore keeps an owned context alive.
 ///
 /// Other processes: docs/between-processes.md.
 #pragma once

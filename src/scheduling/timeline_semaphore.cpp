@@ -53,7 +53,8 @@ constexpr const char* cannot_share =
   context.driver().fail(failed.result, call, advice);
 }
 
-/// A stream for PendingSignals. The legacy streams of all contexts have one id.
+/// A stream for PendingSignals. The context names its legacy stream: asking the driver would harm a capture
+/// that another thread has just begun.
 CUresult id_of(const Context& context, CUstream stream, unsigned long long& id) noexcept {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) {
     id = ~context.id();

@@ -19,7 +19,8 @@ constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVI
 // because the driver may still have its address.
 class Pages {
 public:
-  explicit Pages(std::size_t count = 1) : bytes(count * page), file_(memfd_create("transcript", MFD_CLOEXEC)) {
+  explicit Pages(std::size_t count = 1)
+      : bytes(count * page), file_(memfd_create("transcript", MFD_CLOEXEC)) {
     if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes)) != 0) throw SetUpFailure("memfd_create");
     memory = static_cast<char*>(map());
   }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cuevent/context.hpp>
-#include <cuevent/timeline_page.h>
+#include <cuevent/timeline_participant.h>
 
 #include <cstdint>
 #include <mutex>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-/* SPDX-License-Identifier: MIT */
 /* What the participants of the tests agree on. */
 #ifndef TEST_SHARING_PARTICIPANT_H
 #define TEST_SHARING_PARTICIPANT_H

@@ -38,7 +38,8 @@ private:
   cuevent::TimelineSemaphore& semaphore_;
 };
 
-inline cuevent::TimelineSemaphore join(const cuevent::Context& context, cuevent::TimelineSemaphore& semaphore) {
+inline cuevent::TimelineSemaphore join(const cuevent::Context& context,
+                                       cuevent::TimelineSemaphore& semaphore) {
   Handle handle(semaphore.export_handle());
   cuevent::TimelineSemaphore joined = cuevent::TimelineSemaphore::import(context, handle.get());
   handle.taken();

@@ -44,11 +44,9 @@ public:
 
   void kill() {
     if (process_ < 0) return;
-    send_kill();
+    ::kill(process_, SIGKILL);
     wait();
   }
-  /// Does not wait for the end.
-  void send_kill() const { ::kill(process_, SIGKILL); }
   /// Waits for the end: "exited with 0", or "killed by signal 9".
   std::string wait() {
     int status = 0;

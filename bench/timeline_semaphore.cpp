@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Semaphores that two processes share, next to interprocess events and pipes. `timeline_semaphore 20` divides
 // all counts by 20. CUEVENT_DRIVER can name the simulated driver, which only shows that it works.
+#include <exit_code.hpp>
 #include <gpu.hpp>
 #include <second_process.hpp>
 
@@ -131,21 +132,28 @@ void answer_by_pipe(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
   }
 }
 
+/// An interprocess event of each process. The handles go through the pipes.
+struct Events {
+  Events(const gpu::Gpu& gpu, int to, int from) : own(gpu.context, EventFlags::interprocess) {
+    const IpcHandle handle = own.ipc_handle();
+    IpcHandle theirs;
+    expect(write(to, &handle, sizeof handle) == sizeof handle, "the other process reads");
+    expect(read(from, &theirs, sizeof theirs) == sizeof theirs, "the other process is there");
+    other = DriverEvent::from_ipc_handle(gpu.context, theirs);
+  }
+  DriverEvent own, other;
+};
+
 void answer_by_event(const gpu::Gpu& gpu, int samples) {
   const gpu::Stream stream = gpu.stream();
-  DriverEvent own(gpu.context, EventFlags::interprocess);
-  const IpcHandle handle = own.ipc_handle();
-  IpcHandle theirs;
-  expect(write(out_pipe, &handle, sizeof handle) == sizeof handle, "the first process reads");
-  expect(read(in_pipe, &theirs, sizeof theirs) == sizeof theirs, "the first process is there");
-  const DriverEvent other = DriverEvent::from_ipc_handle(gpu.context, theirs);
+  Events events(gpu, out_pipe, in_pipe);
   for (int i = 0; i < samples * hops; ++i) {
     read_byte();
-    other.wait(stream);
-    own.record(stream);
+    events.other.wait(stream);
+    events.own.record(stream);
     write_byte();
   }
-  own.synchronize();
+  events.own.synchronize();
   read_byte(); // the first process is done with the event
 }
 
@@ -224,17 +232,12 @@ public:
 
   std::vector<double> by_event() {
     const gpu::Stream stream = gpu_.stream();
-    DriverEvent own(gpu_.context, EventFlags::interprocess);
-    const IpcHandle handle = own.ipc_handle();
-    IpcHandle theirs;
-    expect(write(to_, &handle, sizeof handle) == sizeof handle, "the second process reads");
-    expect(read(from_, &theirs, sizeof theirs) == sizeof theirs, "the second process is there");
-    const DriverEvent other = DriverEvent::from_ipc_handle(gpu_.context, theirs);
+    Events events(gpu_, to_, from_);
     std::vector<double> times = turns([&](int turn) {
-      if (turn > 1) other.wait(stream);
-      own.record(stream);
+      if (turn > 1) events.other.wait(stream);
+      events.own.record(stream);
     });
-    own.synchronize();
+    events.own.synchronize();
     expect(write(to_, "x", 1) == 1, "the second process reads");
     return times;
   }
@@ -303,7 +306,7 @@ void alone(const gpu::Gpu& gpu, int divisor) {
   std::printf("signal on a stream, on the host: %.0f ns\n", 1000 * submitting / (batch * batches));
 }
 
-void first_process(const std::string& program, int divisor) {
+int first_process(const std::string& program, int divisor) {
   const gpu::Gpu gpu;
   std::printf("%s, driver %d, %u processors\n", gpu.name().c_str(), gpu.driver.version(),
               std::thread::hardware_concurrency());
@@ -328,21 +331,17 @@ void first_process(const std::string& program, int divisor) {
   else
     print("stream to stream by interprocess events, and a pipe that tells of them",
           Pair(gpu, program, "event", samples).by_event(), 0, 2);
+  return 0;
 }
 
 } // namespace
 
-int main(int count, char** arguments) try {
+int main(int count, char** arguments) {
   alarm(240); // a hang must not hold the device
   const std::string role = count > 1 ? arguments[1] : "";
-  if (const std::size_t space = role.find(' '); space != std::string::npos)
-    return second_process(role.substr(0, space), std::atoi(role.c_str() + space));
-  first_process(arguments[0], std::max(1, std::atoi(role.c_str())));
-  return 0;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+  return exit_code([&] {
+    if (const std::size_t space = role.find(' '); space != std::string::npos)
+      return second_process(role.substr(0, space), std::atoi(role.c_str() + space));
+    return first_process(arguments[0], std::max(1, std::atoi(role.c_str())));
+  });
 }

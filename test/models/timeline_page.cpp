@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shared page of a TimelineSemaphore. Models the functions of include/cuevent/timeline_page.h.
+// The shared page of a TimelineSemaphore. Models the functions of timeline_page.h and
+// timeline_participant.h.
 #include "variables.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The configuration of Sphinx for the documentation site. `build` writes the pages, then runs Sphinx."""
+"""The configuration of Sphinx for the documentation site. make-site writes the pages, then runs Sphinx."""
 import re
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
 
 project = "cuevent"
 extensions = ["myst_parser", "breathe"]
@@ -16,8 +17,6 @@ html_copy_source = False
 html_show_copyright = False
 html_theme_options = {"top_of_page_buttons": []}
 exclude_patterns = ["_*"]
-pygments_style = "friendly"
-pygments_dark_style = "native"
 highlight_language = "text"
 primary_domain = "cpp"
 myst_heading_anchors = 4  # as GitHub makes them, because the pages are read there too
@@ -43,6 +42,11 @@ class LinkPages(SphinxPostTransform):
             for number, part in enumerate(parts):
                 if number % 2 == 0:
                     made.append(nodes.Text(part))
+                    continue
+                if part not in self.env.titles:
+                    logging.getLogger(__name__).warning("a comment names %s.md, which does not exist", part,
+                                                        location=text.parent)
+                    made.append(nodes.Text(f"{part}.md"))
                     continue
                 title = self.env.titles[part].astext()
                 target = self.app.builder.get_relative_uri(self.env.docname, part)

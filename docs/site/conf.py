@@ -70,8 +70,9 @@ class LinkNames(SphinxPostTransform):
                 link += literal
 
     def names(self):
-        full = (name for name, *_ in self.env.get_domain("cpp").get_objects())
-        return {name.removeprefix("cuevent::") for name in full if re.fullmatch(r"cuevent::[A-Z]\w+(::\w+)?", name)}
+        known = (name for name, *_ in self.env.get_domain("cpp").get_objects())
+        ours = (re.fullmatch(r"cuevent::([A-Z]\w+(::\w+)?)", name) for name in known)
+        return {found[1] for found in ours if found}
 
 
 def setup(app):

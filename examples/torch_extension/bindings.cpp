@@ -30,6 +30,14 @@ struct EndWithoutGil {
 template <class Object>
 using Holder = std::unique_ptr<Object, EndWithoutGil>;
 
+/// Makes an object without the GIL, for constructors that can wait for another thread.
+template <class Object, class... Arguments>
+Holder<Object> make(int device, Arguments... arguments) {
+  const Context& context = primary(device);
+  const py::gil_scoped_release released;
+  return Holder<Object>(new Object(context, arguments...));
+}
+
 /// The garbage collector ends events on any thread, so an event is retired instead of destroyed.
 /// The next new event destroys it, where waiting does no harm.
 DriverEvent new_event(int device, bool timing) {
@@ -48,6 +56,8 @@ DriverEvent borrow(py::handle torch_event, int device) {
   return DriverEvent::borrow(primary(device), reinterpret_cast<CUevent>(handle), EventFlags::none);
 }
 
+// A record on one thread and a query on another one may meet: both only read the object, and the
+// driver has locks of its own.
 void bind_event(py::module_& module) {
   py::class_<DriverEvent> event(module, "Event");
   event.def(py::init(&new_event), py::arg("device"), py::arg("timing") = false)
@@ -72,7 +82,7 @@ void bind_event(py::module_& module) {
 
 void bind_timer(py::module_& module) {
   py::class_<Timer, Holder<Timer>>(module, "StageTimer")
-      .def(py::init([](int device) { return Holder<Timer>(new Timer(primary(device))); }), py::arg("device"))
+      .def(py::init(&make<Timer>), py::arg("device"))
       .def("open", &Timer::open, py::arg("stream"), py::arg("name"), ReleaseGil())
       .def("close", &Timer::close, py::arg("stream"), ReleaseGil())
       .def("poll", &Timer::poll, ReleaseGil())
@@ -80,13 +90,19 @@ void bind_timer(py::module_& module) {
       .def(
           "instantiate",
           [](Timer& self, py::object graph) {
-            return Holder<TimedReplay>(
-                self.instantiate(graph.attr("raw_cuda_graph")().cast<std::uintptr_t>()));
+            const auto handle = graph.attr("raw_cuda_graph")().cast<std::uintptr_t>();
+            const py::gil_scoped_release released;
+            return Holder<TimedReplay>(self.instantiate(handle));
           },
           py::arg("cuda_graph"), py::keep_alive<0, 1>(), py::keep_alive<0, 2>())
       .def("report", [](Timer& self) {
+        StageReport report;
+        {
+          const py::gil_scoped_release released;
+          report = self.report();
+        }
         py::dict stages;
-        for (const StageStatistics& stage : self.report().stages)
+        for (const StageStatistics& stage : report.stages)
           stages[py::str(stage.name)] = py::dict(
               py::arg("count") = stage.count, py::arg("dropped") = stage.dropped,
               py::arg("mean_us") = stage.mean.count() / 1e3, py::arg("p50_us") = stage.p50.count() / 1e3,
@@ -99,9 +115,7 @@ void bind_timer(py::module_& module) {
 
 void bind_watchdog(py::module_& module) {
   py::class_<Watchdog, Holder<Watchdog>>(module, "Watchdog")
-      .def(py::init([](int device, double limit) {
-             return Holder<Watchdog>(new Watchdog(primary(device), Seconds(limit)));
-           }),
+      .def(py::init([](int device, double limit) { return make<Watchdog>(device, Seconds(limit)); }),
            py::arg("device"), py::arg("limit"))
       .def("beat", &Watchdog::beat, py::arg("stream"), ReleaseGil())
       .def_property_readonly("completed", &Watchdog::completed)
@@ -115,12 +129,13 @@ void bind_watchdog(py::module_& module) {
 void bind_semaphore(py::module_& module) {
   using Semaphore = TimelineSemaphore;
   py::class_<Semaphore, Holder<Semaphore>>(module, "Semaphore")
-      .def(py::init([](int device) { return Holder<Semaphore>(new Semaphore(primary(device))); }),
-           py::arg("device"))
+      .def(py::init(&make<Semaphore>), py::arg("device"))
       .def_static(
           "join",
           [](int device, int descriptor) {
-            return Holder<Semaphore>(new Semaphore(Semaphore::import(primary(device), descriptor)));
+            const Context& context = primary(device);
+            const py::gil_scoped_release released;
+            return Holder<Semaphore>(new Semaphore(Semaphore::import(context, descriptor)));
           },
           py::arg("device"), py::arg("descriptor"))
       .def("export_handle", &Semaphore::export_handle)

@@ -12,6 +12,7 @@ class ModuleTimes:
     """
 
     def __init__(self, model, device):
+        self.device = device
         self.timer = cuevent_torch.StageTimer(device)
         self.hooks = []
         for name, module in model.named_modules():
@@ -23,10 +24,10 @@ class ModuleTimes:
             ]
 
     def open(self, name):
-        self.timer.open(torch.cuda.current_stream(), name)
+        self.timer.open(torch.cuda.current_stream(self.device), name)
 
     def close(self):
-        self.timer.close(torch.cuda.current_stream())
+        self.timer.close(torch.cuda.current_stream(self.device))
 
     def remove(self):
         for hook in self.hooks:

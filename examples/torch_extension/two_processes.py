@@ -17,12 +17,12 @@ SIZE = 1 << 20
 def fill_with_events(buffer, stream, inbox, outbox):
     filled = torch.cuda.Event(interprocess=True)
     outbox.put(filled.ipc_handle())
-    read = torch.cuda.Event.from_ipc_handle(buffer.device, inbox.get())
+    read = torch.cuda.Event.from_ipc_handle(buffer.device, inbox.get(timeout=60))
     for number in range(ROUNDS):
         buffer.fill_(number)
         filled.record(stream)
         outbox.put("recorded")
-        assert inbox.get() == "recorded"
+        assert inbox.get(timeout=60) == "recorded"
         read.wait(stream)
     stream.synchronize()
 
@@ -30,10 +30,10 @@ def fill_with_events(buffer, stream, inbox, outbox):
 def read_with_events(buffer, stream, inbox, outbox):
     read = torch.cuda.Event(interprocess=True)
     outbox.put(read.ipc_handle())
-    filled = torch.cuda.Event.from_ipc_handle(buffer.device, inbox.get())
+    filled = torch.cuda.Event.from_ipc_handle(buffer.device, inbox.get(timeout=60))
     sums = []
     for _ in range(ROUNDS):
-        assert inbox.get() == "recorded"
+        assert inbox.get(timeout=60) == "recorded"
         filled.wait(stream)
         sums.append(buffer.sum())
         read.record(stream)
@@ -67,7 +67,7 @@ def check(sums):
 
 def reader(pipe, inbox, outbox):
     stream = torch.cuda.Stream(0)
-    buffer = inbox.get()
+    buffer = inbox.get(timeout=60)
     with torch.cuda.stream(stream):
         outbox.put("ready")
         check(read_with_events(buffer, stream, inbox, outbox))
@@ -97,7 +97,7 @@ def main():
     buffer = torch.zeros(SIZE, dtype=torch.int64, device="cuda:0")
     outbox.put(buffer)
     with torch.cuda.stream(stream):
-        assert inbox.get() == "ready"
+        assert inbox.get(timeout=60) == "ready"
         begin = time.perf_counter()
         fill_with_events(buffer, stream, inbox, outbox)
         middle = time.perf_counter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the extension: pip install --no-build-isolation . (docs/from-torch.md has the whole recipe)"""
+"""Builds the extension: python3 -m pip install --no-build-isolation . (see docs/from-torch.md)"""
 import shlex
 import subprocess
 

@@ -45,7 +45,8 @@ FlightWait explained(const FlightObservation& observed, const ObservedWait& wait
 }
 
 FlightStream state_of(const FlightObservation& observed, const ObservedStream& stream) {
-  FlightStream state{.name = stream.name, .call = stream.call, .dropped = stream.dropped, .exact = stream.exact};
+  FlightStream state{
+      .name = stream.name, .call = stream.call, .dropped = stream.dropped, .exact = stream.exact};
   for (const ObservedMark& each : stream.marks) {
     if (each.position < stream.reached) {
       state.reached = each.mark;
@@ -166,11 +167,12 @@ private:
             waits_text(index, wait) + ", which no stream known to the recorder signals");
     if (stream.call && stream.call->age >= observed_.blocked_after)
       add(Kind::full_queue, {index},
-          "a thread has been inside " + quoted(stream.call->name) + " on stream " + quoted(stream.name) + " for " +
-              age_text(stream.call->age) +
-              (stream.pending != 0 ? ": the launch queue of the stream is full, because the stream has not reached " +
-                                         place_text(stream)
-                                   : std::string(": the driver does not return")));
+          "a thread has been inside " + quoted(stream.call->name) + " on stream " + quoted(stream.name) +
+              " for " + age_text(stream.call->age) +
+              (stream.pending != 0
+                   ? ": the launch queue of the stream is full, because the stream has not reached " +
+                         place_text(stream)
+                   : std::string(": the driver does not return")));
     if (stream.state == FlightState::running && report_.fault == CUDA_SUCCESS) {
       std::string text = "stream " + quoted(stream.name) + " has not reached " + place_text(stream);
       if (stream.next) text += ", which was submitted " + age_text(stream.next->age) + " ago";

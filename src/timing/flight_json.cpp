@@ -13,20 +13,28 @@ using Kind = FlightFinding::Kind;
 
 const char* kind_name(Kind kind) {
   switch (kind) {
-  case Kind::fault: return "fault";
-  case Kind::deadlock: return "deadlock";
-  case Kind::no_signal: return "no_signal";
-  case Kind::full_queue: return "full_queue";
-  case Kind::unfinished: break;
+  case Kind::fault:
+    return "fault";
+  case Kind::deadlock:
+    return "deadlock";
+  case Kind::no_signal:
+    return "no_signal";
+  case Kind::full_queue:
+    return "full_queue";
+  case Kind::unfinished:
+    break;
   }
   return "unfinished";
 }
 
 const char* state_name(FlightState state) {
   switch (state) {
-  case FlightState::idle: return "idle";
-  case FlightState::running: return "running";
-  case FlightState::waiting: break;
+  case FlightState::idle:
+    return "idle";
+  case FlightState::running:
+    return "running";
+  case FlightState::waiting:
+    break;
   }
   return "waiting";
 }

@@ -32,8 +32,8 @@ struct ObservedWait {
 
 struct ObservedStream {
   std::string name;
-  Position reached = 0;            // the number of places that were reached
-  Position submitted = 0;          // the number of places
+  Position reached = 0;              // the number of places that were reached
+  Position submitted = 0;            // the number of places
   std::vector<ObservedMark> marks{}; // in order: the last one reached, if known, and all later ones
   std::vector<ObservedWait> waits{};
   std::optional<FlightCall> call{};

@@ -60,9 +60,10 @@ int top_of(std::size_t stream) { return top + row * static_cast<int>(stream); }
 
 std::string box_of(const FlightReport& report, std::size_t index) {
   const FlightStream& stream = report.streams[index];
-  const bool is_cause = !report.findings.empty() && std::any_of(
-      report.findings.front().streams.begin(), report.findings.front().streams.end(),
-      [&](std::size_t each) { return each == index; });
+  const bool is_cause =
+      !report.findings.empty() &&
+      std::any_of(report.findings.front().streams.begin(), report.findings.front().streams.end(),
+                  [&](std::size_t each) { return each == index; });
   const char* const state = stream.state == FlightState::idle      ? "idle"
                             : stream.state == FlightState::running ? "running"
                                                                    : "waiting";
@@ -87,8 +88,8 @@ std::string arrow(std::size_t from, std::size_t to) {
   const int bend = std::max(margin, box_left - 30 - 12 * std::abs(y2 - y1) / row);
   char path[160];
   std::snprintf(path, sizeof path,
-                "<path class=\"wait\" marker-end=\"url(#head)\" d=\"M%d %dC%d %d %d %d %d %d\"/>\n", box_left, y1,
-                bend, y1, bend, y2, box_left - 1, y2);
+                "<path class=\"wait\" marker-end=\"url(#head)\" d=\"M%d %dC%d %d %d %d %d %d\"/>\n", box_left,
+                y1, bend, y1, bend, y2, box_left - 1, y2);
   return path;
 }
 

@@ -29,9 +29,9 @@ std::string chain_from(const FlightReport& report, std::size_t stream) {
     text += " on stream '" + other.name + "'";
     if (seen[at]) return text + ": a deadlock";
     if (other.state != FlightState::waiting)
-      return other.next ? text + ", which was submitted " + age_text(other.next->age) +
-                              " ago and has not finished"
-                        : text + ", which has not finished";
+      return other.next
+                 ? text + ", which was submitted " + age_text(other.next->age) + " ago and has not finished"
+                 : text + ", which has not finished";
     text += ", which";
   }
 }

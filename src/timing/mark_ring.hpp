@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The marks of one stream: a ring of untimed events. Internal to the library.
+#pragma once
+
+#include "core/status.hpp"
+#include "timing/position.hpp"
+#include "timing/published_words.hpp"
+#include "timing/short_name.hpp"
+
+#include <cuevent/driver_event.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace cuevent {
+
+/// A place in the work of a stream, and what the program said about it.
+struct MarkedPlace {
+  long long time = 0;          // when it was submitted, on the driver's clock
+  std::uint64_t graph = 0;     // if it follows a launch: the graph's number, from 1
+  std::uint64_t replay = 0;    // the number of that launch, from 1
+  ShortName name{};              // empty: the place has no name
+};
+
+/// Each place records one event of the ring. An event is reused only after it was reached.
+///
+/// One thread at a time submits. All other members may be called from any thread meanwhile, and
+/// those without driver calls also from a signal handler.
+class MarkRing {
+public:
+  /// Driver function: cuEventCreate.
+  Status create(const Context& context, std::size_t size);
+
+  /// The next place: records its event on the stream, in the current context if that is a default
+  /// stream. `has_room` is false if the oldest event of the ring was not reached yet. Driver
+  /// functions: cuEventRecord; for a full ring also cuThreadExchangeStreamCaptureMode, cuEventQuery.
+  Status submit(CUstream stream, const MarkedPlace& place, bool& has_room) noexcept;
+
+  /// The number of places that were submitted.
+  Position submitted() const noexcept { return next_.load(std::memory_order_acquire); }
+  /// The number of places that were reached when somebody last looked.
+  Position seen() const noexcept { return reached_.load(std::memory_order_relaxed); }
+  /// The oldest place that can still be read.
+  Position oldest() const noexcept {
+    const Position next = submitted();
+    return next < size_ ? 0 : next - size_;
+  }
+  bool read(Position position, MarkedPlace& place) const noexcept;
+
+  /// Finds out how many of the first `submitted` places were reached. If the result is a fault, it
+  /// says nothing about the places from `reached` on. The thread must be in relaxed capture mode.
+  /// Driver function: cuEventQuery, at most twice the logarithm of the number of places.
+  CUresult look(Position submitted, Position& reached) noexcept;
+
+private:
+  const DriverTable& table() const noexcept { return context_.driver().table(); }
+  CUresult query(Position position) const noexcept;
+  void note_reached(Position reached) noexcept;
+  CUresult make_room() noexcept;
+
+  using Slot = PublishedWords<8>;
+  static constexpr unsigned first_wait = 64; // places that are dropped before the next look for room
+
+  Context context_;
+  std::size_t size_ = 0;
+  std::vector<DriverEvent> events_;
+  std::unique_ptr<Slot[]> slots_;
+  unsigned drop_ = 0; // places to drop without a look
+  std::atomic<Position> next_{0}, reached_{0};
+};
+
+} // namespace cuevent

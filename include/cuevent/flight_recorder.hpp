@@ -29,9 +29,15 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
+class GraphExec;
+
+/// A graph with marks: see FlightRecorder::name_capture().
+enum class FlightGraph : std::uint64_t {};
+
 struct FlightRecorderOptions {
-  /// The number of events for each stream. Each mark, each record() and each note_signal() takes one
-  /// until the stream has reached it. If none is free, a mark is dropped and counted.
+  /// The number of events for each stream, rounded up to a power of two. Each mark, each record()
+  /// and each note_signal() takes one until the stream has reached it. If none is free, a mark is
+  /// dropped and counted.
   std::size_t marks_per_stream = 1024;
   /// A call in a FlightScope that takes longer than this is blocked, says the report.
   std::chrono::nanoseconds blocked_after = std::chrono::milliseconds(100);
@@ -76,8 +82,27 @@ public:
   /// cuEventRecord; if the ring of the stream is full also cuThreadExchangeStreamCaptureMode and
   /// cuEventQuery. Costs up to 30 ns more than a bare record, allocates nothing and takes no lock.
   /// Untimed records take no place in a launch queue, so the call does not block on a full one.
+  ///
+  /// In a capture the mark becomes a node, which belongs to the present replay at each launch. The graph
+  /// keeps the node's event, and destroy_retired() destroys it after the graph. Driver functions:
+  /// cuStreamGetCaptureInfo, cuEventCreate, cuEventRecordWithFlags, and for the first mark of a capture
+  /// cuUserObjectCreate, cuGraphRetainUserObject.
   void mark(CUstream stream, std::string_view name);
   CUresult try_mark(CUstream stream, std::string_view name) noexcept;
+
+  /// Names the graph that `stream` is being captured into. Without a name it is called "graph 1" and so on.
+  /// Returns a number for launched(). Driver functions: cuStreamGetCaptureInfo, and those of the first mark.
+  /// Throws IllegalState if the stream is not being captured.
+  FlightGraph name_capture(CUstream stream, std::string_view name);
+  CUresult try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept;
+
+  /// Marks a launch of the graph after it was submitted to `stream`, and counts it. Driver
+  /// functions: those of mark(). Throws InvalidValue if the recorder has no such graph, or the graph has ended.
+  void launched(CUstream stream, FlightGraph graph);
+  CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
+  /// Launches `exec`, which was made from that graph. A report knows that the thread is inside.
+  /// Driver functions: cuGraphLaunch, and those of launched().
+  void launch(GraphExec& exec, CUstream stream, FlightGraph graph);
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call: a report then knows which
   /// work a stream waits for. A record takes a place in the ring of its stream too. A wait is traced if

@@ -20,7 +20,9 @@ namespace cuevent {
 /// A mark that was submitted to a stream.
 struct FlightMark {
   std::string name;
-  std::chrono::nanoseconds age{}; ///< how long ago the mark was submitted; in a replay, the replay
+  /// How long ago the mark was submitted, or the launch of a graph that the mark is in. Some
+  /// milliseconds off. Zero if unknown.
+  std::chrono::nanoseconds age{};
 };
 
 /// Something that a stream waits for.

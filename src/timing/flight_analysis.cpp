@@ -28,8 +28,8 @@ std::string work_before(const ObservedStream& stream, Position position) {
   return last->position < stream.reached ? "the work after " + name : name;
 }
 
-/// Whether the stream stands at the wait. Without a known signal, nobody knows whether the wait is over, unless
-/// a later place was not reached.
+/// Whether the stream stands at the wait. Without a known signal, nobody knows whether the wait is over,
+/// unless a later place was not reached.
 bool holds_up(const FlightObservation& observed, const ObservedStream& stream, const ObservedWait& wait) {
   if (wait.before != stream.reached) return false;
   if (wait.signals.empty()) return wait.before < stream.submitted;
@@ -175,7 +175,7 @@ private:
                    : std::string(": the driver does not return")));
     if (stream.state == FlightState::running && report_.fault == CUDA_SUCCESS) {
       std::string text = "stream " + quoted(stream.name) + " has not reached " + place_text(stream);
-      if (stream.next) text += ", which was submitted " + age_text(stream.next->age) + " ago";
+      if (stream.next) text += submitted_text(*stream.next);
       text += stream.reached ? "; the last mark reached is " + quoted(stream.reached->name)
                              : std::string("; no mark was reached before");
       add(Kind::unfinished, {index}, std::move(text));
@@ -219,6 +219,10 @@ std::string age_text(std::chrono::nanoseconds age) {
   else
     std::snprintf(text, sizeof text, "%.*f s", seconds < 100 ? 1 : 0, seconds);
   return text;
+}
+
+std::string submitted_text(const FlightMark& mark) {
+  return mark.age.count() > 0 ? ", which was submitted " + age_text(mark.age) + " ago" : std::string();
 }
 
 std::string place_text(const FlightStream& stream) {

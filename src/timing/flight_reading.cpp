@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: MIT
 // FlightRecorder: what has become of the marks.
 #include "core/relaxed_mode.hpp"
+#include "core/retired_events.hpp"
 #include "timing/flight_recorder.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace cuevent {
 
-namespace {
-
-FlightMark mark_at(const MarkedPlace& place, long long now) {
-  return {std::string(place.name.text()), std::chrono::nanoseconds(std::max(now - place.time, 0LL))};
-}
-
-} // namespace
-
 FlightObservation FlightRecorder::State::observe() const {
   FlightObservation observation{.blocked_after = options.blocked_after};
-  RelaxedMode relaxed(table());
-  const CUresult relaxed_result = relaxed.enter();
-  const long long now = table().clock_now();
+  const RetireScope retire; // of the events of a graph that ends meanwhile
   std::vector<RecordedStream*> all;
   for (RecordedStream* each = streams.newest(); each != nullptr; each = each->older)
     all.push_back(each);
   std::reverse(all.begin(), all.end()); // by index
+  RelaxedMode relaxed(table());
+  Look look{relaxed.enter(), table().clock_now(), all.size(), {}};
+  observation.fault = look.relaxed;
   for (RecordedStream* const each : all) {
-    observation.streams.push_back(observe(*each, all.size(), now, relaxed_result, observation.fault));
+    observation.streams.push_back(observe(*each, look, observation.fault));
     observation.untraced_waits += each->untraced.load(std::memory_order_relaxed);
   }
+  if (observation.fault == CUDA_SUCCESS) observe_replays(look, observation);
   return observation;
 }
 
-ObservedStream FlightRecorder::State::observe(RecordedStream& stream, std::size_t count, long long now,
-                                              CUresult result, CUresult& fault) const {
+ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look, CUresult& fault) const {
   ObservedStream observed;
   ShortName name;
   observed.name = stream.name_in(name);
@@ -42,36 +37,47 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, std::size_
   observed.submitted = stream.ring.submitted();
   observed.reached = std::min(stream.ring.seen(), observed.submitted);
   // In another capture mode a query could harm captures.
-  if (result == CUDA_SUCCESS) result = stream.ring.look(observed.submitted, observed.reached);
+  const CUresult result =
+      look.relaxed == CUDA_SUCCESS ? stream.ring.look(observed.submitted, observed.reached) : look.relaxed;
   observed.exact = result == CUDA_SUCCESS;
   if (!observed.exact && fault == CUDA_SUCCESS) fault = result;
 
   // The last named place that was reached, and all that were not. What can no longer be read was reached.
   const Position oldest = stream.ring.oldest();
-  for (Position at = observed.reached; at-- > oldest;) {
-    MarkedPlace place;
-    if (!stream.ring.read(at, place) || place.name.text().empty()) continue;
-    observed.marks.push_back({at, mark_at(place, now)});
-    break;
-  }
-  for (Position at = observed.reached; at < observed.submitted; ++at) {
-    MarkedPlace place;
-    if (stream.ring.read(at, place) && !place.name.text().empty())
-      observed.marks.push_back({at, mark_at(place, now)});
-  }
+  for (Position at = observed.reached; at-- > oldest && observed.marks.empty();)
+    if (std::optional<ObservedMark> mark = mark_at(stream, at, look))
+      observed.marks.push_back(*std::move(mark));
+  look.launches.erase(std::remove_if(look.launches.begin(), look.launches.end(),
+                                     [&](const Launch& each) { return each.place.stream == stream.index; }),
+                      look.launches.end()); // they have completed
+  for (Position at = observed.reached; at < observed.submitted; ++at)
+    if (std::optional<ObservedMark> mark = mark_at(stream, at, look))
+      observed.marks.push_back(*std::move(mark));
+
   stream.waits.each([&](const NotedWait& wait) {
-    const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < count;
+    const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < look.count;
     if (is_known && wait.before >= observed.reached && wait.before <= observed.submitted)
-      observed.waits.push_back(this->observed(wait, count));
+      observed.waits.push_back(this->observed(wait, look.count));
   });
   PublishedWords<6>::Words call;
   if (stream.call.read(0, call)) {
     ShortName called;
     std::copy(call.begin() + 1, call.end(), called.words.begin());
     const long long began = static_cast<long long>(call[0]);
-    observed.call = {std::string(called.text()), std::chrono::nanoseconds(std::max(now - began, 0LL))};
+    observed.call = {std::string(called.text()), std::chrono::nanoseconds(std::max(look.now - began, 0LL))};
   }
   return observed;
+}
+
+std::optional<ObservedMark> FlightRecorder::State::mark_at(RecordedStream& stream, Position position,
+                                                           Look& look) const {
+  MarkedPlace place;
+  if (!stream.ring.read(position, place)) return std::nullopt;
+  const std::chrono::nanoseconds age(std::max(look.now - place.time, 0LL));
+  if (place.graph == 0 && place.name.text().empty()) return std::nullopt;
+  if (place.graph == 0) return ObservedMark{position, {std::string(place.name.text()), age}};
+  look.launches.push_back({place.graph, place.replay, {stream.index, position}, age});
+  return ObservedMark{position, {graphs.launch_name(place.graph, place.replay), age}};
 }
 
 ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t count) const {
@@ -85,6 +91,49 @@ ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t 
   for (const StreamPlace& each : signals.find(reinterpret_cast<const void*>(wait.object), wait.value))
     if (each.stream < count) found.signals.push_back({each.stream, each.position});
   return found;
+}
+
+/// Adds a stream for each track of a replay in flight. A launch waits for its tracks.
+void FlightRecorder::State::observe_replays(const Look& look, FlightObservation& observation) const {
+  for (const MarkedGraph& graph : graphs.all()) {
+    const Launch* launch = nullptr; // the one that is in flight
+    std::size_t launches = 0;
+    for (const Launch& each : look.launches) {
+      if (each.graph != graph.number) continue;
+      ++launches;
+      if (launch == nullptr || each.replay < launch->replay) launch = &each;
+    }
+    const std::lock_guard lock(graph.marks->mutex);
+    std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation.fault);
+    // Once the next launch is submitted, all marks read pending, until they are reached in that launch.
+    const bool says_something =
+        launches == 1 || std::any_of(tracks.begin(), tracks.end(),
+                                     [](const ReplayedTrack& each) { return each.reached != 0; });
+    if (!says_something) continue;
+    tracks.erase(std::remove_if(tracks.begin(), tracks.end(),
+                                [](const ReplayedTrack& each) { return each.reached == each.marks.size(); }),
+                 tracks.end());
+    // What was captured first is first: later tracks may depend on it.
+    std::sort(tracks.begin(), tracks.end(), [](const ReplayedTrack& a, const ReplayedTrack& b) {
+      return a.marks[a.reached] < b.marks[b.reached];
+    });
+    for (const ReplayedTrack& track : tracks) {
+      ObservedStream observed{
+          .name = observation.streams[track.stream].name + " in " +
+                  (launch == nullptr ? "a replay" : "replay " + std::to_string(launch->replay)) + " of " +
+                  std::string(graph.name.text())};
+      observed.reached = track.reached;
+      observed.submitted = track.marks.size();
+      const std::chrono::nanoseconds age = launch == nullptr ? std::chrono::nanoseconds{} : launch->age;
+      for (std::size_t i = track.reached == 0 ? 0 : track.reached - 1; i < track.marks.size(); ++i)
+        observed.marks.push_back({i, {std::string(graph.marks->marks[track.marks[i]].name.text()), age}});
+      if (launch != nullptr)
+        observation.streams[launch->place.stream].waits.push_back(
+            {.before = launch->place.position,
+             .signals = {{observation.streams.size(), observed.submitted - 1}}});
+      observation.streams.push_back(std::move(observed));
+    }
+  }
 }
 
 } // namespace cuevent

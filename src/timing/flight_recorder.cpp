@@ -5,6 +5,8 @@
 #include "core/result_of.hpp"
 #include "timing/flight_analysis.hpp"
 
+#include <cuevent/graph.hpp>
+
 #include <string_view>
 #include <utility>
 
@@ -17,8 +19,17 @@ void require(const Context& own, Status status) {
     return;
   if (std::string_view(status.call) == "FlightRecorder::add_stream" &&
       status.result == CUDA_ERROR_INVALID_HANDLE)
-    throw ContextMismatch(status.call, "the stream was added with another context, or it is a default stream of "
-                                       "another context: give default streams of the recorder's context only");
+    throw ContextMismatch(status.call,
+                          "the stream was added with another context, or it is a default stream of "
+                          "another context: give default streams of the recorder's context only");
+  if (std::string_view(status.call) == "FlightRecorder::name_capture" &&
+      status.result == CUDA_ERROR_ILLEGAL_STATE)
+    throw IllegalState(status.call, "the stream is not being captured: begin the capture first");
+  if (std::string_view(status.call) == "FlightRecorder::launched" &&
+      status.result == CUDA_ERROR_INVALID_VALUE)
+    throw InvalidValue(status.call,
+                       "the recorder has no such graph, or the graph has ended: use the number that "
+                       "name_capture() returned, while the graph exists");
   own.driver().fail(status.result, status.call);
 }
 
@@ -32,7 +43,8 @@ FlightRecorder::~FlightRecorder() = default;
 FlightRecorder::FlightRecorder(const Context& context, const FlightRecorderOptions& options) {
   require_context(context, "FlightRecorder");
   if (options.marks_per_stream == 0)
-    throw InvalidValue("FlightRecorder", "marks_per_stream is 0, but each mark takes an event: use 64 or more");
+    throw InvalidValue("FlightRecorder",
+                       "marks_per_stream is 0, but each mark takes an event: use 64 or more");
   state_ = std::make_unique<State>(context, options);
 }
 
@@ -114,6 +126,36 @@ CUresult FlightRecorder::try_wait(EventRef event, CUstream stream, WaitFlags fla
   return result == CUDA_SUCCESS ? state_->note_wait(event, *known).result : result;
 }
 
+FlightGraph FlightRecorder::name_capture(CUstream stream, std::string_view name) {
+  FlightGraph graph{};
+  require(state().context, state().name_capture(stream, name, graph));
+  return graph;
+}
+
+CUresult FlightRecorder::try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->name_capture(stream, name, out).result;
+}
+
+void FlightRecorder::launched(CUstream stream, FlightGraph graph) {
+  require(state().context, state().launched(stream, graph));
+}
+
+CUresult FlightRecorder::try_launched(CUstream stream, FlightGraph graph) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->launched(stream, graph).result;
+}
+
+void FlightRecorder::launch(GraphExec& exec, CUstream stream, FlightGraph graph) {
+  state().begin_call(stream, "cuGraphLaunch");
+  try {
+    exec.launch(stream);
+  } catch (...) {
+    state_->end_call(stream);
+    throw;
+  }
+  state_->end_call(stream);
+  launched(stream, graph);
+}
+
 void FlightRecorder::note_signal(CUstream stream, const void* object, std::uint64_t value) {
   require(state().context, state().note_signal(stream, object, value));
 }
@@ -129,7 +171,8 @@ CUresult FlightRecorder::try_note_signal(CUstream stream, const void* object, st
 
 CUresult FlightRecorder::try_note_wait(CUstream stream, const void* object, std::uint64_t value,
                                        std::string_view name) noexcept {
-  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->note_wait(stream, object, value, name).result;
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                           : state_->note_wait(stream, object, value, name).result;
 }
 
 FlightReport FlightRecorder::report() const { return analyse(state().observe()); }
@@ -153,9 +196,10 @@ const Context& FlightRecorder::context() const { return state().context; }
 
 FlightRecorder::State& FlightRecorder::state() const {
   if (state_ == nullptr)
-    throw InvalidHandle("FlightRecorder",
-                        "the recorder is empty, because it was default-constructed or moved from: make it with "
-                        "a Context");
+    throw InvalidHandle(
+        "FlightRecorder",
+        "the recorder is empty, because it was default-constructed or moved from: make it with "
+        "a Context");
   return *state_;
 }
 

@@ -2,6 +2,7 @@
 // What a FlightRecorder is made of. Internal to the library.
 #pragma once
 
+#include "timing/captured_marks.hpp"
 #include "timing/flight_arrows.hpp"
 #include "timing/flight_observation.hpp"
 #include "timing/flight_streams.hpp"
@@ -23,6 +24,8 @@ struct FlightRecorder::State {
   Status note_wait(EventRef event, RecordedStream& stream) noexcept;
   Status note_signal(CUstream stream, const void* object, std::uint64_t value) noexcept;
   Status note_wait(CUstream stream, const void* object, std::uint64_t value, std::string_view name) noexcept;
+  Status name_capture(CUstream stream, std::string_view name, FlightGraph& graph) noexcept;
+  Status launched(CUstream stream, FlightGraph graph) noexcept;
   void begin_call(CUstream stream, std::string_view name) noexcept;
   void end_call(CUstream stream) noexcept;
 
@@ -34,6 +37,7 @@ struct FlightRecorder::State {
   RecordedStreams streams;
   RecordedEvents events;
   NotedSignals signals;
+  MarkedGraphs graphs;
 
 private:
   /// Whether a place was submitted.
@@ -44,9 +48,25 @@ private:
   long long coarse_now() const noexcept;
   Status submit(RecordedStream& stream, const MarkedPlace& place, Submitted& submitted) noexcept;
   Status submit_here(RecordedStream& stream, const MarkedPlace& place, Submitted& submitted) noexcept;
+  Status find_capture(const RecordedStream& stream, std::uint64_t& number,
+                      std::shared_ptr<CapturedMarks>& marks);
+  Status mark_capture(const RecordedStream& stream, std::string_view name) noexcept;
   Status note(RecordedStream& stream, const NotedWait& wait) noexcept;
-  ObservedStream observe(RecordedStream& stream, std::size_t count, long long now, CUresult result,
-                         CUresult& fault) const;
+  /// What a report learns on its way.
+  struct Launch {
+    std::uint64_t graph, replay;
+    FlightPoint place;
+    std::chrono::nanoseconds age;
+  };
+  struct Look {
+    CUresult relaxed;             // if it failed, no event may be asked
+    long long now;                // on the driver's clock
+    std::size_t count;            // of streams
+    std::vector<Launch> launches; // that were noted and have not completed
+  };
+  ObservedStream observe(RecordedStream& stream, Look& look, CUresult& fault) const;
+  std::optional<ObservedMark> mark_at(RecordedStream& stream, Position position, Look& look) const;
+  void observe_replays(const Look& look, FlightObservation& observation) const;
   ObservedWait observed(const NotedWait& wait, std::size_t count) const;
 
   const bool virtual_time_; // of a simulated driver

@@ -18,7 +18,8 @@ CUstream one_handle(CUstream stream) noexcept { return stream == nullptr ? CU_ST
 bool has_virtual_time(const DriverTable& table) noexcept {
   void* clock = nullptr;
   CUdriverProcAddressQueryResult found{};
-  return table.get_proc_address("cueventClockNow", &clock, 12000, 0, &found) == CUDA_SUCCESS && clock != nullptr;
+  return table.get_proc_address("cueventClockNow", &clock, 12000, 0, &found) == CUDA_SUCCESS &&
+         clock != nullptr;
 }
 
 void count(std::atomic<std::uint64_t>& number) noexcept {
@@ -106,7 +107,8 @@ Status FlightRecorder::State::mark(CUstream handle, std::string_view name) noexc
   if (const Status status = find_or_add(handle, stream); !status) [[unlikely]]
     return status;
   Submitted submitted{};
-  return submit(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
+  const Status status = submit(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
+  return submitted == Submitted::in_capture ? mark_capture(*stream, name) : status;
 }
 
 Status FlightRecorder::State::note_record(EventRef event, RecordedStream& stream) noexcept {
@@ -119,7 +121,8 @@ Status FlightRecorder::State::note_record(EventRef event, RecordedStream& stream
 
 Status FlightRecorder::State::note_wait(EventRef event, RecordedStream& stream) noexcept {
   if (const std::optional<StreamPlace> from = events.find(event.native_handle()))
-    return note(stream, {.before = stream.ring.submitted(), .stream = from->stream, .position = from->position});
+    return note(stream,
+                {.before = stream.ring.submitted(), .stream = from->stream, .position = from->position});
   count(stream.untraced);
   return {};
 }
@@ -131,7 +134,9 @@ Status FlightRecorder::State::note_signal(CUstream handle, const void* object, s
   Submitted submitted{};
   status = submit(*stream, {.time = coarse_now()}, submitted);
   if (submitted != Submitted::yes) return status;
-  return {thrown_by([&] { signals.add(object, value, {stream->index, stream->ring.submitted() - 1}); }),
+  return {thrown_by([&] {
+            signals.add(object, value, {stream->index, stream->ring.submitted() - 1});
+          }),
           "FlightRecorder::note_signal"};
 }
 
@@ -144,9 +149,9 @@ Status FlightRecorder::State::note_wait(CUstream handle, const void* object, std
   status = submit(*stream, {.time = coarse_now()}, submitted);
   if (submitted == Submitted::yes)
     return note(*stream, {.before = stream->ring.submitted(),
-                   .object = reinterpret_cast<std::uintptr_t>(object),
-                   .value = value,
-                   .name = ShortName(name)});
+                          .object = reinterpret_cast<std::uintptr_t>(object),
+                          .value = value,
+                          .name = ShortName(name)});
   if (status) count(stream->untraced);
   return status;
 }
@@ -170,8 +175,8 @@ void FlightRecorder::State::begin_call(CUstream handle, std::string_view name) n
   if (!find_or_add(handle, stream)) return; // the mark at the end says why
   const auto& words = ShortName(name).words;
   stream->call.retract();
-  stream->call.publish(0, {static_cast<std::uint64_t>(coarse_now()), words[0], words[1], words[2], words[3],
-                           words[4]});
+  stream->call.publish(
+      0, {static_cast<std::uint64_t>(coarse_now()), words[0], words[1], words[2], words[3], words[4]});
 }
 
 void FlightRecorder::State::end_call(CUstream handle) noexcept {

@@ -33,7 +33,10 @@ text { fill: #e6edf3; } .quiet { fill: #9aa4af; } .paper { fill: #0d1117; } .idl
 .wait { stroke: #9aa4af; } .head { fill: #9aa4af; }
 }
 </style>
-<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>
+<defs>
+<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+<path class="head" d="M0 0L8 4L0 8z"/></marker>
+</defs>
 )";
 
 std::string markup(std::string text) {
@@ -76,7 +79,7 @@ std::string box_of(const FlightReport& report, std::size_t index) {
   if (stream.state != FlightState::idle) line += " at " + place_text(stream);
   for (const FlightWait& wait : stream.waits)
     line += (&wait == stream.waits.data() ? " for " : " and ") + wait.what;
-  if (stream.next) line += ", submitted " + age_text(stream.next->age) + " ago";
+  if (stream.next) line += submitted_text(*stream.next);
   return box + text_at(box_left + 12, y + 20, "name", stream.name) +
          text_at(box_left + 12, y + 39, "quiet", line);
 }

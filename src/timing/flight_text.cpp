@@ -13,8 +13,8 @@ std::string sentence(std::string text) {
   return text + ".\n";
 }
 
-/// "stream 'compute' waits at 'step 18' for 'all_reduce 17' on stream 'comm', which was submitted 31.2 s ago and
-/// has not finished". Follows the first wait of each stream.
+/// "stream 'compute' waits at 'step 18' for 'all_reduce 17' on stream 'comm', which was submitted 31.2 s ago
+/// and has not finished". Follows the first wait of each stream.
 std::string chain_from(const FlightReport& report, std::size_t stream) {
   std::vector<bool> seen(report.streams.size());
   std::string text = "stream '" + report.streams[stream].name + "'";
@@ -28,10 +28,10 @@ std::string chain_from(const FlightReport& report, std::size_t stream) {
     const FlightStream& other = report.streams[at];
     text += " on stream '" + other.name + "'";
     if (seen[at]) return text + ": a deadlock";
-    if (other.state != FlightState::waiting)
-      return other.next
-                 ? text + ", which was submitted " + age_text(other.next->age) + " ago and has not finished"
-                 : text + ", which has not finished";
+    if (other.state != FlightState::waiting) {
+      const std::string submitted = other.next ? submitted_text(*other.next) : std::string();
+      return text + (submitted.empty() ? ", which has not finished" : submitted + " and has not finished");
+    }
     text += ", which";
   }
 }
@@ -53,8 +53,7 @@ std::string line_of(const FlightReport& report, std::size_t index) {
   if (stream.state == FlightState::waiting)
     text = chain_from(report, index);
   else if (stream.state == FlightState::running)
-    text += " before " + place_text(stream) +
-            (stream.next ? ", which was submitted " + age_text(stream.next->age) + " ago" : std::string());
+    text += " before " + place_text(stream) + (stream.next ? submitted_text(*stream.next) : std::string());
   else
     text += stream.reached ? " idle after '" + stream.reached->name + "'" : std::string(" idle");
   return "  " + text + details_of(stream) + "\n";

@@ -4,56 +4,44 @@
 #include "core/relaxed_mode.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace cuevent {
 
-Status MarkRing::create(const Context& context, std::size_t size) {
+Status MarkRing::create(const Context& context, std::size_t least) {
+  const std::size_t size = std::bit_ceil(least);
   events_.reserve(size);
   slots_ = std::make_unique<Slot[]>(size);
   for (std::size_t i = 0; i < size; ++i) {
     const CUresult result = DriverEvent::try_create(events_.emplace_back(), context);
     if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
+    handles_.push_back(events_.back().native_handle());
   }
-  context_ = context;
+  table_ = &context.driver().table();
   size_ = size;
+  mask_ = size - 1;
   return {};
 }
 
-Status MarkRing::submit(CUstream stream, const MarkedPlace& place, bool& has_room) noexcept {
-  const Position position = next_.load(std::memory_order_relaxed);
-  has_room = true;
-  if (position - seen() >= size_) [[unlikely]] {
-    if (drop_ != 0) {
-      --drop_;
-      has_room = false;
-      return {};
-    }
-    const CUresult result = make_room();
-    has_room = result == CUDA_SUCCESS;
-    if (!has_room) drop_ = first_wait;
-    if (result == CUDA_ERROR_NOT_READY) return {};
-    if (!has_room) return {result, "cuEventQuery"};
+Status MarkRing::find_room(bool& has_room) noexcept {
+  has_room = false;
+  if (drop_ != 0) {
+    --drop_;
+    return {};
   }
-  Slot& slot = slots_[position % size_];
-  slot.retract(); // before the event stands for another place
-  const CUresult result =
-      table().cuEventRecord_v2000(events_[position % size_].native_handle(), stream);
-  if (result != CUDA_SUCCESS) [[unlikely]]
-    return {result, "cuEventRecord"};
-  const auto& name = place.name.words;
-  slot.publish(position, {static_cast<std::uint64_t>(place.time), place.graph, place.replay, name[0], name[1],
-                          name[2], name[3], name[4]});
-  next_.store(position + 1, std::memory_order_release);
-  return {};
+  const CUresult result = make_room();
+  has_room = result == CUDA_SUCCESS;
+  if (!has_room) drop_ = first_wait;
+  return {result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result, "cuEventQuery"};
 }
 
 bool MarkRing::read(Position position, MarkedPlace& place) const noexcept {
   Slot::Words words;
-  if (!slots_[position % size_].read(position, words)) return false;
+  if (!slots_[position & mask_].read(position, words)) return false;
   place.time = static_cast<long long>(words[0]);
-  place.graph = words[1];
-  place.replay = words[2];
-  std::copy(words.begin() + 3, words.end(), place.name.words.begin());
+  place.graph = words[1] >> replay_bits;
+  place.replay = words[1] & ((std::uint64_t{1} << replay_bits) - 1);
+  std::copy(words.begin() + 2, words.end(), place.name.words.begin());
   return true;
 }
 
@@ -81,9 +69,9 @@ CUresult MarkRing::look(Position submitted, Position& reached) noexcept {
 }
 
 CUresult MarkRing::query(Position position) const noexcept {
-  const CUresult result = table().cuEventQuery_v2000(events_[position % size_].native_handle());
+  const CUresult result = table().cuEventQuery_v2000(handles_[position & mask_]);
   // An event that was reused answers for a later place. It was reused because it had been reached.
-  return slots_[position % size_].is(position) ? result : CUDA_SUCCESS;
+  return slots_[position & mask_].is(position) ? result : CUDA_SUCCESS;
 }
 
 void MarkRing::note_reached(Position reached) noexcept {

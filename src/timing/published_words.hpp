@@ -2,6 +2,8 @@
 // A few words that one thread replaces while others read them. Internal to the library.
 #pragma once
 
+#include "core/cache_line.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -12,7 +14,7 @@ namespace cuevent {
 /// Words under a number. Neither side waits for the other, so a signal handler can read too. A reader
 /// that comes while the words are being replaced gets nothing.
 template <std::size_t Count>
-class PublishedWords {
+class alignas(Count == 7 ? cache_line : alignof(std::uint64_t)) PublishedWords {
 public:
   using Words = std::array<std::uint64_t, Count>;
 

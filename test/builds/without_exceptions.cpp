@@ -356,6 +356,9 @@ void flights(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, recorder.try_note_wait(stream, &event, 1, "value"));
   EXPECT(CUDA_SUCCESS, recorder.try_note_signal(stream, &event, 1));
   EXPECT(CUDA_SUCCESS, recorder.try_mark(stream, "mark"));
+  FlightGraph graph{};
+  EXPECT(CUDA_ERROR_ILLEGAL_STATE, recorder.try_name_capture(graph, stream, "graph"));
+  EXPECT(CUDA_ERROR_INVALID_VALUE, recorder.try_launched(stream, graph));
   EXPECT(CUDA_SUCCESS, recorder.try_report(report));
   EXPECT_TRUE(report.streams.size() == 1 && report.streams[0].name == "stream");
 }

@@ -112,9 +112,10 @@ TEST_CASE_METHOD(Fixture, "a report follows events from stream to stream, to the
   CHECK(report.findings[0].streams == std::vector<std::size_t>{2});
   CHECK(report.findings[0].held_up == 2);
   CHECK(report.untraced_waits == 0);
-  CHECK_THAT(to_text(report), ContainsSubstring("stream 'compute' waits at 'step 18' for 'all_reduce 17' on "
-                                                "stream 'comm', which waits at 'all_reduce 17' for 'copy 3' on "
-                                                "stream 'copy', which was submitted"));
+  CHECK_THAT(to_text(report),
+             ContainsSubstring("stream 'compute' waits at 'step 18' for 'all_reduce 17' on "
+                               "stream 'comm', which waits at 'all_reduce 17' for 'copy 3' on "
+                               "stream 'copy', which was submitted"));
   gate.open();
   CHECK(finished(context, compute));
   CHECK(report_of(recorder).findings.empty());

@@ -59,8 +59,9 @@ TEST_CASE("a stream that waits for nothing is its own cause", "[flight]") {
 }
 
 TEST_CASE("waits are followed to the stream that waits for nothing", "[flight]") {
-  const FlightReport report = analysed({stream("compute", 18, 20, {event_wait(18, 1, 17)}),
-                                        stream("comm", 16, 18, {event_wait(16, 2, 4)}), stream("copy", 4, 5)});
+  const FlightReport report =
+      analysed({stream("compute", 18, 20, {event_wait(18, 1, 17)}),
+                stream("comm", 16, 18, {event_wait(16, 2, 4)}), stream("copy", 4, 5)});
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].streams == std::vector<std::size_t>{2});
   CHECK(report.findings[0].held_up == 2);
@@ -68,9 +69,10 @@ TEST_CASE("waits are followed to the stream that waits for nothing", "[flight]")
   REQUIRE(report.streams[0].waits.size() == 1);
   CHECK(report.streams[0].waits[0].what == "'comm 17'");
   CHECK(report.streams[0].waits[0].stream == 1u);
-  CHECK_THAT(to_text(report), ContainsSubstring("stream 'compute' waits at 'compute 18' for 'comm 17' on stream "
-                                                "'comm', which waits at 'comm 16' for 'copy 4' on stream 'copy', "
-                                                "which was submitted 1.0 s ago and has not finished"));
+  CHECK_THAT(to_text(report),
+             ContainsSubstring("stream 'compute' waits at 'compute 18' for 'comm 17' on stream "
+                               "'comm', which waits at 'comm 16' for 'copy 4' on stream 'copy', "
+                               "which was submitted 1.0 s ago and has not finished"));
 }
 
 TEST_CASE("a wait holds nothing up before its place, and after its signal", "[flight]") {
@@ -104,16 +106,16 @@ TEST_CASE("streams that wait for each other are a deadlock, named once", "[fligh
   const auto value = [](Position before, std::size_t on, Position position) {
     return ObservedWait{before, "value 1 of 'gate'", {{on, position}}};
   };
-  const FlightReport report = analysed({stream("first", 1, 3, {event_wait(1, 1, 2)}),
-                                        stream("a", 1, 3, {value(1, 2, 5)}),
-                                        stream("b", 4, 6, {value(4, 1, 2)})});
+  const FlightReport report =
+      analysed({stream("first", 1, 3, {event_wait(1, 1, 2)}), stream("a", 1, 3, {value(1, 2, 5)}),
+                stream("b", 4, 6, {value(4, 1, 2)})});
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].kind == Kind::deadlock);
   CHECK(report.findings[0].streams == std::vector<std::size_t>{1, 2});
   CHECK(report.findings[0].held_up == 1);
-  CHECK(report.findings[0].text ==
-        "deadlock: stream 'a' waits at 'a 1' for value 1 of 'gate', which comes later on stream 'b'; stream 'b' "
-        "waits at 'b 4' for value 1 of 'gate', which comes later on stream 'a'");
+  CHECK(report.findings[0].text == "deadlock: stream 'a' waits at 'a 1' for value 1 of 'gate', which comes "
+                                   "later on stream 'b'; stream 'b' "
+                                   "waits at 'b 4' for value 1 of 'gate', which comes later on stream 'a'");
   CHECK_THAT(to_text(report), ContainsSubstring("on stream 'a': a deadlock"));
 }
 
@@ -129,8 +131,9 @@ TEST_CASE("a value that nobody writes is named, once the stream has come to it",
   const FlightReport report = analysed({stream("a", 2, 3, {gate})});
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].kind == Kind::no_signal);
-  CHECK(report.findings[0].text == "stream 'a' waits at 'a 2' for value 1 of 'gate', which no stream known to the "
-                                   "recorder signals");
+  CHECK(report.findings[0].text ==
+        "stream 'a' waits at 'a 2' for value 1 of 'gate', which no stream known to the "
+        "recorder signals");
   CHECK_THAT(to_text(report), ContainsSubstring("Likely cause: stream 'a' waits"));
   CHECK(analysed({stream("a", 1, 3, {gate})}).streams[0].state == FlightState::running);
   // Nothing tells whether the wait is over.
@@ -152,9 +155,9 @@ TEST_CASE("a thread that stays inside a call is blocked on a full launch queue",
   const FlightReport report = analysed({full});
   REQUIRE(report.findings.size() == 2);
   CHECK(report.findings[0].kind == Kind::full_queue);
-  CHECK(report.findings[0].text ==
-        "a thread has been inside 'launch 500' on stream 'a' for 3.0 s: the launch queue of the stream is full, "
-        "because the stream has not reached 'a 1'");
+  CHECK(report.findings[0].text == "a thread has been inside 'launch 500' on stream 'a' for 3.0 s: the "
+                                   "launch queue of the stream is full, "
+                                   "because the stream has not reached 'a 1'");
   CHECK(report.findings[1].kind == Kind::unfinished);
   full.call->age = 50ms;
   CHECK(analysed({full}).findings.size() == 1);
@@ -171,9 +174,9 @@ TEST_CASE("a fault names what had not finished", "[flight]") {
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].kind == Kind::fault);
   CHECK(report.findings[0].streams == std::vector<std::size_t>{0, 1});
-  CHECK(report.findings[0].text ==
-        "device work has failed: the driver answers 700; not finished when it failed: 'a 2' on stream 'a', 'b 1' "
-        "on stream 'b' or one of the 2 marks after it");
+  CHECK(report.findings[0].text == "device work has failed: the driver answers 700; not finished when it "
+                                   "failed: 'a 2' on stream 'a', 'b 1' "
+                                   "on stream 'b' or one of the 2 marks after it");
   CHECK_THAT(to_text(report), ContainsSubstring("as of an earlier look"));
 }
 

@@ -63,6 +63,7 @@ TEST_CASE("a picture has a box for each stream and an arrow for each wait", "[fl
   CHECK(count(picture, " cause\"") == 2);
   CHECK(count(picture, "marker-end=") == 1);
   CHECK(count(picture, "waits \"&lt;&amp;??") == 1);
-  CHECK(std::all_of(picture.begin(), picture.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+  CHECK(std::all_of(picture.begin(), picture.end(),
+                    [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
   CHECK(count(to_svg({}), "nothing is pending") == 2);
 }

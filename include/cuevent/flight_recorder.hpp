@@ -80,8 +80,8 @@ public:
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuStreamIsCapturing,
   /// cuEventRecord; if the ring of the stream is full also cuThreadExchangeStreamCaptureMode and
-  /// cuEventQuery. Costs up to 30 ns more than a bare record, allocates nothing and takes no lock.
-  /// Untimed records take no place in a launch queue, so the call does not block on a full one.
+  /// cuEventQuery. Allocates nothing and takes no lock. A mark takes no place in the launch queue of
+  /// its stream, but a full queue blocks it as it blocks a record, and a report then says so.
   ///
   /// In a capture the mark becomes a node, which belongs to the present replay at each launch. The graph
   /// keeps the node's event, and destroy_retired() destroys it after the graph. Driver functions:

@@ -59,14 +59,20 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
     if (is_known && wait.before >= observed.reached && wait.before <= observed.submitted)
       observed.waits.push_back(this->observed(wait, look.count));
   });
-  PublishedWords<6>::Words call;
-  if (stream.call.read(0, call)) {
-    ShortName called;
-    std::copy(call.begin() + 1, call.end(), called.words.begin());
-    const long long began = static_cast<long long>(call[0]);
-    observed.call = {std::string(called.text()), std::chrono::nanoseconds(std::max(look.now - began, 0LL))};
-  }
+  observed.call = call_on(stream, look.now);
   return observed;
+}
+
+std::optional<FlightCall> FlightRecorder::State::call_on(const RecordedStream& stream, long long now) {
+  PublishedWords<6>::Words call;
+  ShortName name("mark");
+  long long began = stream.ring.entered();
+  if (stream.call.read(0, call)) {
+    began = static_cast<long long>(call[0]);
+    std::copy(call.begin() + 1, call.end(), name.words.begin());
+  }
+  if (began == 0) return std::nullopt;
+  return FlightCall{std::string(name.text()), std::chrono::nanoseconds(std::max(now - began, 0LL))};
 }
 
 std::optional<ObservedMark> FlightRecorder::State::mark_at(RecordedStream& stream, Position position,

@@ -152,8 +152,9 @@ void FlightRecorder::launch(GraphExec& exec, CUstream stream, FlightGraph graph)
     state_->end_call(stream);
     throw;
   }
+  const Status status = state_->launched(stream, graph); // it too can block
   state_->end_call(stream);
-  launched(stream, graph);
+  require(state_->context, status);
 }
 
 void FlightRecorder::note_signal(CUstream stream, const void* object, std::uint64_t value) {
@@ -188,8 +189,9 @@ void FlightRecorder::begin_call(CUstream stream, std::string_view name) noexcept
 
 void FlightRecorder::end_call(CUstream stream, std::string_view name) noexcept {
   if (state_ == nullptr) return;
+  const Status status = state_->mark(stream, name); // it too can block
   state_->end_call(stream);
-  if (const Status status = state_->mark(stream, name); !status) report_error(status.result, status.call);
+  if (!status) report_error(status.result, status.call);
 }
 
 const Context& FlightRecorder::context() const { return state().context; }

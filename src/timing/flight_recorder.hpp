@@ -65,6 +65,7 @@ private:
     std::vector<Launch> launches; // that were noted and have not completed
   };
   ObservedStream observe(RecordedStream& stream, Look& look, CUresult& fault) const;
+  static std::optional<FlightCall> call_on(const RecordedStream& stream, long long now);
   std::optional<ObservedMark> mark_at(RecordedStream& stream, Position position, Look& look) const;
   void observe_replays(const Look& look, FlightObservation& observation) const;
   ObservedWait observed(const NotedWait& wait, std::size_t count) const;

@@ -41,7 +41,9 @@ public:
       if (const Status status = find_room(has_room); !has_room) return status;
     Slot& slot = slots_[position & mask_];
     slot.retract(); // before the event stands for another place
+    entered_.store(place.time, std::memory_order_relaxed);
     const CUresult result = table_->cuEventRecord_v2000(handles_[position & mask_], stream);
+    entered_.store(0, std::memory_order_relaxed);
     if (result != CUDA_SUCCESS) [[unlikely]]
       return {result, "cuEventRecord"};
     const auto& name = place.name.words;
@@ -57,6 +59,9 @@ public:
   Position submitted() const noexcept { return next_.load(std::memory_order_acquire); }
   /// The number of places that were reached when somebody last looked.
   Position seen() const noexcept { return reached_.load(std::memory_order_relaxed); }
+  /// When the thread that submits entered the driver; zero if it is not there. On a full launch queue it
+  /// stays there.
+  long long entered() const noexcept { return entered_.load(std::memory_order_relaxed); }
   /// The oldest place that can still be read.
   Position oldest() const noexcept {
     const Position next = submitted();
@@ -91,6 +96,7 @@ private:
   std::unique_ptr<Slot[]> slots_;
   unsigned drop_ = 0; // places to drop without a look
   std::atomic<Position> next_{0}, reached_{0};
+  std::atomic<long long> entered_{0};
 };
 
 } // namespace cuevent

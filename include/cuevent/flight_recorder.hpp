@@ -90,14 +90,15 @@ public:
   void mark(CUstream stream, std::string_view name);
   CUresult try_mark(CUstream stream, std::string_view name) noexcept;
 
-  /// Names the graph that `stream` is being captured into. Without a name it is called "graph 1" and so on.
-  /// Returns a number for launched(). Driver functions: cuStreamGetCaptureInfo, and those of the first mark.
-  /// Throws IllegalState if the stream is not being captured.
+  /// Names the graph that `stream` is being captured into. Without a name it is called "graph 1" and
+  /// so on. Returns a number for launched(). Driver functions: cuStreamGetCaptureInfo, and those of
+  /// the first mark. Throws IllegalState if the stream is not being captured.
   FlightGraph name_capture(CUstream stream, std::string_view name);
   CUresult try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept;
 
   /// Marks a launch of the graph after it was submitted to `stream`, and counts it. Driver
-  /// functions: those of mark(). Throws InvalidValue if the recorder has no such graph, or the graph has ended.
+  /// functions: those of mark(). Throws InvalidValue if the recorder has no such graph, or the graph
+  /// has ended.
   void launched(CUstream stream, FlightGraph graph);
   CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
   /// Launches `exec`, which was made from that graph. A report knows that the thread is inside.
@@ -131,6 +132,11 @@ public:
   /// make one every second or so: see the watchdog in docs/when-it-hangs.md.
   FlightReport report() const;
   CUresult try_report(FlightReport& out) const noexcept;
+
+  /// Writes the last marks of each stream to a file descriptor, for a crash report. Async-signal-safe:
+  /// a signal handler may call this, whatever the threads of the program are doing. The text says what
+  /// the last report saw, because no event is asked. No driver call.
+  void dump(int file) const noexcept;
 
   const Context& context() const;
   explicit operator bool() const noexcept { return static_cast<bool>(state_); }

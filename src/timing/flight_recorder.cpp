@@ -183,6 +183,10 @@ CUresult FlightRecorder::try_report(FlightReport& out) const noexcept {
   return thrown_by([&] { out = report(); });
 }
 
+void FlightRecorder::dump(int file) const noexcept {
+  if (state_ != nullptr) state_->dump(file);
+}
+
 void FlightRecorder::begin_call(CUstream stream, std::string_view name) noexcept {
   if (state_ != nullptr) state_->begin_call(stream, name);
 }

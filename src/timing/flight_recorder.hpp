@@ -32,6 +32,9 @@ struct FlightRecorder::State {
   /// Reads everything. Harms nothing; see FlightRecorder::report().
   FlightObservation observe() const;
 
+  /// Async-signal-safe. No driver call, unless the driver's clock is virtual.
+  void dump(int file) const noexcept;
+
   const Context context;
   const FlightRecorderOptions options;
   RecordedStreams streams;

@@ -5,6 +5,7 @@
 #include "core/relaxed_mode.hpp"
 #include "core/result_of.hpp"
 #include "core/this_thread.hpp"
+#include "core/virtual_clock.hpp"
 #include "timing/flight_recorder.hpp"
 
 #include <ctime>
@@ -15,13 +16,6 @@ namespace {
 
 CUstream one_handle(CUstream stream) noexcept { return stream == nullptr ? CU_STREAM_LEGACY : stream; }
 
-bool has_virtual_time(const DriverTable& table) noexcept {
-  void* clock = nullptr;
-  CUdriverProcAddressQueryResult found{};
-  return table.get_proc_address("cueventClockNow", &clock, 12000, 0, &found) == CUDA_SUCCESS &&
-         clock != nullptr;
-}
-
 void count(std::atomic<std::uint64_t>& number) noexcept {
   number.store(number.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -29,7 +23,7 @@ void count(std::atomic<std::uint64_t>& number) noexcept {
 } // namespace
 
 FlightRecorder::State::State(const Context& its_context, const FlightRecorderOptions& its_options)
-    : context(its_context), options(its_options), virtual_time_(has_virtual_time(table())) {}
+    : context(its_context), options(its_options), virtual_time_(has_virtual_clock(table())) {}
 
 long long FlightRecorder::State::coarse_now() const noexcept {
   if (virtual_time_) return table().clock_now();

@@ -87,7 +87,10 @@ struct FlightReport {
   CUresult fault = CUDA_SUCCESS; ///< the driver's answer if device work has failed
   std::vector<FlightStream> streams{};
   std::vector<FlightFinding> findings{}; ///< the most likely cause first; empty if all streams are idle
-  std::uint64_t untraced_waits = 0;      ///< waits whose records the recorder did not see
+  /// The number of marks, records and signals that streams have reached so far. If it stays the same
+  /// while there are findings, nothing moves.
+  std::uint64_t progress = 0;
+  std::uint64_t untraced_waits = 0; ///< waits whose records the recorder did not see
 };
 
 /// A text for people: the findings, then the streams.

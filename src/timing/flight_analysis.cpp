@@ -71,6 +71,7 @@ public:
     for (const ObservedStream& each : observed.streams)
       report_.streams.push_back(state_of(observed, each));
     report_.fault = observed.fault;
+    report_.progress = observed.progress;
     report_.untraced_waits = observed.untraced_waits;
   }
 

@@ -115,8 +115,9 @@ std::string json_finding(const FlightFinding& finding) {
 
 std::string to_json(const FlightReport& report) {
   return List()("fault", std::to_string(report.fault))("streams", json_array(report.streams, json_stream))(
-             "findings", json_array(report.findings, json_finding))("untraced_waits",
-                                                                    std::to_string(report.untraced_waits))
+             "findings", json_array(report.findings, json_finding))(
+             "progress", std::to_string(report.progress))("untraced_waits",
+                                                          std::to_string(report.untraced_waits))
       .object();
 }
 

@@ -44,6 +44,7 @@ struct ObservedStream {
 struct FlightObservation {
   CUresult fault = CUDA_SUCCESS;
   std::vector<ObservedStream> streams{};
+  std::uint64_t progress = 0; // places reached by all streams since they are known
   std::uint64_t untraced_waits = 0;
   std::chrono::nanoseconds blocked_after{}; // a call that takes longer is blocked
 };

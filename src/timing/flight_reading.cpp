@@ -21,6 +21,7 @@ FlightObservation FlightRecorder::State::observe() const {
   observation.fault = look.relaxed;
   for (RecordedStream* const each : all) {
     observation.streams.push_back(observe(*each, look, observation.fault));
+    observation.progress += observation.streams.back().reached;
     observation.untraced_waits += each->untraced.load(std::memory_order_relaxed);
   }
   if (observation.fault == CUDA_SUCCESS) observe_replays(look, observation);

@@ -71,6 +71,7 @@ TEST_CASE_METHOD(RecorderFixture, "a mark asks for a capture and records, and al
   CHECK(Names(calls.begin(), calls.begin() + 4) ==
         Names{"cuStreamIsCapturing", "cuEventRecord", "cuStreamIsCapturing", "cuEventRecord"});
   CHECK(recorder.report().streams.at(0).dropped == 0);
+  CHECK(recorder.report().progress == 100);
   CHECK(recorder.report().streams[0].reached.value().name == "a name that is longer than the forty byt");
 }
 

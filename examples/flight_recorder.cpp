@@ -3,6 +3,7 @@
 // the copy hangs, and the watchdog names it. Exit code 1: the watchdog named something else; 77: there is no
 // GPU.
 #include "gpu.hpp"
+#include "watchdog.hpp"
 
 #include <cuevent/flight_recorder.hpp>
 
@@ -18,27 +19,6 @@ using namespace std::chrono_literals;
 using cuevent::DriverEvent;
 using cuevent::FlightRecorder;
 using cuevent::FlightReport;
-
-namespace {
-
-/// Calls `stuck` with a report whenever no stream has reached anything for `patience`.
-template <class Stuck>
-class Watchdog {
-public:
-  Watchdog(const FlightRecorder& recorder, std::chrono::milliseconds patience, const Stuck& stuck)
-      : thread_([=, &recorder](const std::stop_token& stop) {
-          for (std::uint64_t before = 0; !stop.stop_requested(); std::this_thread::sleep_for(patience)) {
-            const FlightReport report = recorder.report();
-            if (!report.findings.empty() && report.progress == before) stuck(report);
-            before = report.progress;
-          }
-        }) {}
-
-private:
-  std::jthread thread_;
-};
-
-} // namespace
 
 int main(int argc, char** argv) try {
   const gpu::Gpu gpu;

@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <exception>
 #include <initializer_list>
+#include <optional>
 #include <poll.h>
 #include <thread>
 

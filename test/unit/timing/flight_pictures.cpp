@@ -43,17 +43,17 @@ std::size_t count(const std::string& text, const std::string& part) {
 } // namespace
 
 TEST_CASE("a report as JSON has every member of the report", "[flight]") {
-  CHECK(
-      to_json(waiting()) ==
-      R"({"fault":700,"streams":[{"name":"waits \"<&\u0001\u00e9","state":"waiting","reached":null,)"
-      R"("next":{"name":"step 1","age":2000},"pending":0,"waits":[{"what":"'work'","stream":1},)"
-      R"({"what":"value 1 of 'gate'","stream":null}],"call":null,"dropped":0,"exact":true},)"
-      R"({"name":"runs","state":"running","reached":{"name":"before","age":1000000000},)"
-      R"("next":{"name":"work","age":3},"pending":2,"waits":[],"call":{"name":"launch","age":5},)"
-      R"("dropped":7,"exact":false},)"
-      R"({"name":"rests","state":"idle","reached":null,"next":null,"pending":0,"waits":[],"call":null,)"
-      R"("dropped":0,"exact":true}],)"
-      R"("findings":[{"kind":"deadlock","streams":[0,1],"held_up":2,"text":"text"}],"progress":9,"untraced_waits":4})");
+  CHECK(to_json(waiting()) ==
+        R"({"fault":700,"streams":[{"name":"waits \"<&\u0001\u00e9","state":"waiting","reached":null,)"
+        R"("next":{"name":"step 1","age":2000},"pending":0,"waits":[{"what":"'work'","stream":1},)"
+        R"({"what":"value 1 of 'gate'","stream":null}],"call":null,"dropped":0,"exact":true},)"
+        R"({"name":"runs","state":"running","reached":{"name":"before","age":1000000000},)"
+        R"("next":{"name":"work","age":3},"pending":2,"waits":[],"call":{"name":"launch","age":5},)"
+        R"("dropped":7,"exact":false},)"
+        R"({"name":"rests","state":"idle","reached":null,"next":null,"pending":0,"waits":[],"call":null,)"
+        R"("dropped":0,"exact":true}],)"
+        R"("findings":[{"kind":"deadlock","streams":[0,1],"held_up":2,"text":"text"}],)"
+        R"("progress":9,"untraced_waits":4})");
   CHECK(to_json({}) == R"({"fault":0,"streams":[],"findings":[],"progress":0,"untraced_waits":0})");
 }
 

@@ -17,7 +17,8 @@
  * - After a fork, close `lock` and `memory` in the child. Otherwise the parent seems to live as long as the
  *   child does.
  *
- * Thread-safety: the caller orders the functions that change a struct cuevent_timeline with its other uses. */
+ * Thread-safety: the caller orders the functions that change a struct cuevent_timeline with its other
+ * uses. */
 #ifndef CUEVENT_TIMELINE_PARTICIPANT_H
 #define CUEVENT_TIMELINE_PARTICIPANT_H
 

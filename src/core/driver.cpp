@@ -5,6 +5,7 @@
 
 #include "core/kept_table.hpp"
 #include "core/result_of.hpp"
+#include "core/virtual_clock.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -320,6 +321,11 @@ void Driver::fail(CUresult result, const char* call, const char* advice) const {
 #undef CUEVENT_REQUIRED
 #undef CUEVENT_OPTIONAL
   throw_error(result, call, advice);
+}
+
+bool has_virtual_clock(const DriverTable& table) noexcept {
+  long long (*const now)() = table.clock_now;
+  return now != steady_now;
 }
 
 } // namespace cuevent

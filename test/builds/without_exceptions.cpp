@@ -341,6 +341,28 @@ void completions(const Context& context, CUstream stream) {
   EXPECT_TRUE(called == 2);
 }
 
+void flights(const Context& context, CUstream stream) {
+  FlightRecorder recorder;
+  FlightReport report;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, recorder.try_mark(stream, "mark"));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, FlightRecorder::try_create(recorder, Context()));
+  EXPECT(CUDA_SUCCESS, FlightRecorder::try_create(recorder, context));
+  EXPECT(CUDA_SUCCESS, recorder.try_add_stream(stream, "stream"));
+  EXPECT(CUDA_SUCCESS, recorder.try_add_stream(context, stream, "stream"));
+  DriverEvent event;
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
+  EXPECT(CUDA_SUCCESS, recorder.try_record(event, stream));
+  EXPECT(CUDA_SUCCESS, recorder.try_wait(event, stream));
+  EXPECT(CUDA_SUCCESS, recorder.try_note_wait(stream, &event, 1, "value"));
+  EXPECT(CUDA_SUCCESS, recorder.try_note_signal(stream, &event, 1));
+  EXPECT(CUDA_SUCCESS, recorder.try_mark(stream, "mark"));
+  FlightGraph graph{};
+  EXPECT(CUDA_ERROR_ILLEGAL_STATE, recorder.try_name_capture(graph, stream, "graph"));
+  EXPECT(CUDA_ERROR_INVALID_VALUE, recorder.try_launched(stream, graph));
+  EXPECT(CUDA_SUCCESS, recorder.try_report(report));
+  EXPECT_TRUE(report.streams.size() == 1 && report.streams[0].name == "stream");
+}
+
 } // namespace
 
 int main() {
@@ -365,6 +387,7 @@ int main() {
     completions(context, stream);
     captures(context, stream);
     stages(context, stream);
+    flights(context, stream);
   }
   EXPECT_TRUE(sim::live_handles().events == 0);
   EXPECT_TRUE(sim::live_handles().contexts == 0);

@@ -17,20 +17,9 @@
 #include <utility>
 #include <vector>
 
+using namespace cuevent;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::capture_info;
-using cuevent::capture_status;
-using cuevent::CaptureInfo;
-using cuevent::CaptureMode;
-using cuevent::CaptureStatus;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventRecordNode;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::RecordFlags;
-using cuevent::StreamCapture;
 using test::destroyed_down_to;
 using test::Fixture;
 using test::live_handles;

@@ -88,4 +88,12 @@ TEST_CASE("a full launch queue blocks only creation, destruction and its own str
   check("shared", "full-queue");
 }
 
+TEST_CASE("a flight recorder names the cause of each hang", "[fault][hang]") {
+  check("shared",
+        GENERATE("hang-endless-kernel", "hang-missing-peer", "hang-deadlock", "hang-closed-gate",
+                 "hang-full-queue", "hang-stuck-replay", "hang-illegal-address"),
+        {"CUEVENT_SIM_ENDLESS_KERNEL=spin", "CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address",
+         "CUEVENT_SIM_DEVICES=2"});
+}
+
 } // namespace test

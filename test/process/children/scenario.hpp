@@ -23,6 +23,7 @@ std::vector<Scenario> exit_scenarios();
 std::vector<Scenario> fault_scenarios();
 std::vector<Scenario> fork_scenarios();
 std::vector<Scenario> full_queue_scenarios();
+std::vector<Scenario> hang_scenarios();
 std::vector<Scenario> lost_context_scenarios();
 std::vector<Scenario> timeline_fence_scenarios();
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/// \file
+/// \brief FlightReport: what each stream was doing at one moment, and why nothing moves.
+///
+/// FlightRecorder::report() makes reports. docs/when-it-hangs.md explains how to read them.
+#pragma once
+
+#include <cuda.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#pragma GCC visibility push(default)
+namespace cuevent {
+
+/// A mark that was submitted to a stream.
+struct FlightMark {
+  std::string name;
+  /// How long ago the mark was submitted, or the launch of a graph that the mark is in. Some
+  /// milliseconds off. Zero if unknown.
+  std::chrono::nanoseconds age{};
+};
+
+/// Something that a stream waits for.
+struct FlightWait {
+  std::string what; ///< "'all_reduce 17'", "the work after 'step 3'" or "value 5 of 'gate'"
+  /// The stream that has to do it: its place in FlightReport::streams. Empty if no stream that the
+  /// recorder knows will do it.
+  std::optional<std::size_t> stream{};
+};
+
+/// A call that has not returned: its thread is inside the driver.
+struct FlightCall {
+  std::string name;
+  std::chrono::nanoseconds age{}; ///< how long ago the call began
+};
+
+enum class FlightState {
+  idle,    ///< everything that was marked has completed
+  running, ///< nothing known holds the stream up
+  waiting, ///< for `waits`
+};
+
+/// What one stream was doing. The streams of a graph that is being replayed are streams too.
+struct FlightStream {
+  std::string name;
+  FlightState state = FlightState::idle;
+  std::optional<FlightMark> reached{}; ///< the last mark that was reached
+  std::optional<FlightMark> next{};    ///< the first mark that was not
+  std::size_t pending = 0;             ///< the number of marks that were not reached
+  std::vector<FlightWait> waits{};     ///< what holds the stream up, before `next`
+  std::optional<FlightCall> call{};    ///< what a thread is submitting to the stream
+  std::uint64_t dropped = 0;           ///< marks for which there was no room
+  /// False if a fault has made the driver silent: then `reached` is from an earlier look, and any of
+  /// the pending marks may be the next one.
+  bool exact = true;
+};
+
+/// One reason why streams stand still.
+struct FlightFinding {
+  enum class Kind {
+    fault,      ///< device work has failed; the streams are those that were not idle
+    deadlock,   ///< the streams wait for each other, in this order
+    no_signal,  ///< the stream waits for a value that no known stream will write
+    full_queue, ///< a thread is blocked in the driver while it submits to the stream
+    unfinished, ///< the stream is in work that has not finished, and waits for nothing known
+  };
+  Kind kind = Kind::unfinished;
+  std::vector<std::size_t> streams{}; ///< places in FlightReport::streams
+  std::size_t held_up = 0;            ///< the number of other streams that wait for these streams
+  std::string text{};                 ///< a sentence
+};
+
+/// Everything at one moment.
+///
+///     const FlightReport report; // or recorder.report()
+///     std::fputs(to_text(report).c_str(), stderr);
+///
+/// Thread-safety: a plain value.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
+struct FlightReport {
+  CUresult fault = CUDA_SUCCESS; ///< the driver's answer if device work has failed
+  std::vector<FlightStream> streams{};
+  std::vector<FlightFinding> findings{}; ///< the most likely cause first; empty if all streams are idle
+  /// The number of marks, records and signals that streams have reached so far. If it stays the same
+  /// while there are findings, nothing moves.
+  std::uint64_t progress = 0;
+  std::uint64_t untraced_waits = 0; ///< waits whose records the recorder did not see
+};
+
+/// A text for people: the findings, then the streams.
+std::string to_text(const FlightReport& report);
+
+/// One JSON object for tools, on one line. The keys are the members of FlightReport. Ages are in
+/// nanoseconds.
+std::string to_json(const FlightReport& report);
+
+/// A picture of the streams and their waits: a complete SVG file, 1,000 px wide.
+std::string to_svg(const FlightReport& report);
+
+} // namespace cuevent
+#pragma GCC visibility pop

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "timing/captured_marks.hpp"
+
+#include "core/on_stream.hpp"
+#include "timing/boundary_recorder.hpp"
+
+#include <cuevent/graph.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace cuevent {
+
+Status MarkedGraphs::find_or_add(const Context& context, const Capturing& capture, std::uint64_t& number,
+                                 std::shared_ptr<CapturedMarks>& marks) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [its_number, each] : graphs_) {
+      if (each.capture != capture.id || (marks = each.marks.lock()) == nullptr) continue;
+      number = its_number;
+      return {};
+    }
+  }
+  // The graph has its share before a node refers to an event.
+  auto made = std::make_shared<CapturedMarks>();
+  Graph::borrow(context, capture.graph).retain(std::shared_ptr<CapturedMarks>(made));
+  marks = std::move(made);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(graphs_, [](const auto& each) { return each.second.marks.expired(); });
+  number = ++last_;
+  graphs_[number] = {.capture = capture.id,
+                     .name = ShortName("graph " + std::to_string(number)),
+                     .launches = 0,
+                     .marks = marks};
+  return {};
+}
+
+void MarkedGraphs::rename(std::uint64_t number, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = graphs_.find(number); found != graphs_.end()) found->second.name = ShortName(name);
+}
+
+std::uint64_t MarkedGraphs::count_launch(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = graphs_.find(number);
+  return found == graphs_.end() ? 0 : ++found->second.launches;
+}
+
+std::vector<MarkedGraph> MarkedGraphs::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<MarkedGraph> graphs;
+  for (const auto& [number, each] : graphs_)
+    if (std::shared_ptr<CapturedMarks> marks = each.marks.lock())
+      graphs.push_back({number, each.name, each.launches, std::move(marks)});
+  return graphs;
+}
+
+std::string MarkedGraphs::launch_name(std::uint64_t number, std::uint64_t replay) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = graphs_.find(number);
+  const std::string name =
+      found == graphs_.end() ? "graph " + std::to_string(number) : std::string(found->second.name.text());
+  return "replay " + std::to_string(replay) + " of '" + name + "'";
+}
+
+Status capture_mark(CapturedMarks& marks, const Context& context, CUstream stream, std::size_t index,
+                    std::string_view name) {
+  DriverEvent made;
+  CUresult result = DriverEvent::try_create(made, context);
+  if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
+  DriverEvent event = DriverEvent::borrow(context, made.native_handle(), made.flags());
+  std::size_t place = 0;
+  {
+    const std::lock_guard lock(marks.mutex);
+    place = marks.marks.size();
+    marks.marks.push_back({std::move(made), index, ShortName(name)});
+  }
+  result = on_stream(context, stream, [&] { return event.try_record(stream, RecordFlags::external); });
+  if (result != CUDA_SUCCESS) return {result, "cuEventRecordWithFlags"};
+  const std::lock_guard lock(marks.mutex);
+  marks.marks[place].recorded = true;
+  return {};
+}
+
+std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) {
+  std::vector<ReplayedTrack> tracks;
+  for (std::size_t i = 0; i < marks.marks.size(); ++i) {
+    const CapturedMark& mark = marks.marks[i];
+    if (!mark.recorded) continue;
+    auto track = std::find_if(tracks.begin(), tracks.end(),
+                              [&](const ReplayedTrack& each) { return each.stream == mark.stream; });
+    if (track == tracks.end()) track = tracks.insert(track, {.stream = mark.stream, .marks = {}});
+    track->marks.push_back(i);
+  }
+  for (ReplayedTrack& track : tracks) {
+    // The marks of a stream are reached in order.
+    const auto first = std::partition_point(track.marks.begin(), track.marks.end(), [&](std::size_t mark) {
+      const CUresult result = marks.marks[mark].event.try_query();
+      if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY && fault == CUDA_SUCCESS) fault = result;
+      return result == CUDA_SUCCESS;
+    });
+    track.reached = static_cast<Position>(first - track.marks.begin());
+  }
+  return tracks;
+}
+
+} // namespace cuevent

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// The marks inside captured graphs. Internal to the library.
+#pragma once
+
+#include "core/status.hpp"
+#include "timing/position.hpp"
+#include "timing/short_name.hpp"
+
+#include <cuevent/driver_event.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace cuevent {
+
+struct Capturing;
+
+/// A mark that became a node.
+struct CapturedMark {
+  DriverEvent event;
+  std::size_t stream = 0; // its index
+  ShortName name;
+  bool recorded = false; // false if the driver refused the node
+};
+
+/// The marks of one capture, in the order of the calls. The graph shares this object and keeps it until the
+/// graph and its execs have ended; destroy_retired() then drops the graph's share.
+struct CapturedMarks {
+  std::mutex mutex; // never held during a call that can wait
+  std::vector<CapturedMark> marks;
+};
+
+/// A graph as a report sees it.
+struct MarkedGraph {
+  std::uint64_t number = 0; // from 1
+  ShortName name;
+  std::uint64_t launches = 0;           // the launches that were noted
+  std::shared_ptr<CapturedMarks> marks; // null if there are none
+};
+
+/// The graphs of a recorder.
+class MarkedGraphs {
+public:
+  /// The number of the graph that is being captured, which is new if the capture is. Driver functions for a
+  /// new one: cuUserObjectCreate, cuGraphRetainUserObject.
+  Status find_or_add(const Context& context, const Capturing& capture, std::uint64_t& number,
+                     std::shared_ptr<CapturedMarks>& marks);
+  void rename(std::uint64_t number, std::string_view name);
+  /// Counts a launch, and returns its number, from 1. Zero if there is no such graph.
+  std::uint64_t count_launch(std::uint64_t number);
+  /// Those that still exist.
+  std::vector<MarkedGraph> all() const;
+  /// "replay 3 of 'step'"
+  std::string launch_name(std::uint64_t number, std::uint64_t replay) const;
+
+private:
+  struct Known {
+    cuuint64_t capture = 0;
+    ShortName name;
+    std::uint64_t launches = 0;
+    std::weak_ptr<CapturedMarks> marks; // gone with the graph
+  };
+
+  mutable std::mutex mutex_; // never held during a driver call
+  std::map<std::uint64_t, Known> graphs_;
+  std::uint64_t last_ = 0;
+};
+
+/// Adds a mark to the capture: an untimed event, and a node that records it at each launch. Driver functions:
+/// cuEventCreate, cuEventRecordWithFlags.
+Status capture_mark(CapturedMarks& marks, const Context& context, CUstream stream, std::size_t index,
+                    std::string_view name);
+
+/// What events say about the replays of one stream's marks.
+struct ReplayedTrack {
+  std::size_t stream = 0;
+  std::vector<std::size_t> marks; // places in CapturedMarks::marks
+  Position reached = 0;           // the number of marks that read done
+};
+
+/// Asks the events of the marks, by stream. The thread must be in relaxed capture mode. The marks' mutex must
+/// be held. Driver function: cuEventQuery.
+std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault);
+
+} // namespace cuevent

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// Where events were recorded and values are written. Internal to the library.
+#pragma once
+
+#include "timing/position.hpp"
+
+#include <cuda.h>
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace cuevent {
+
+/// A place of a stream, by the stream's index.
+struct StreamPlace {
+  std::size_t stream = 0;
+  Position position = 0;
+};
+
+/// The places of the last records of about a thousand events.
+class RecordedEvents {
+public:
+  void record(CUevent event, StreamPlace place) noexcept {
+    Shard& shard = shard_of(event);
+    const std::lock_guard lock(shard.mutex);
+    Entry* entry = shard.find(event);
+    if (entry == nullptr) entry = &shard.entries[shard.next++ % shard.entries.size()];
+    *entry = {event, place};
+  }
+  /// The next wait for the event is for something that nobody has noted.
+  void forget(CUevent event) noexcept {
+    Shard& shard = shard_of(event);
+    const std::lock_guard lock(shard.mutex);
+    if (Entry* const entry = shard.find(event)) *entry = {};
+  }
+  std::optional<StreamPlace> find(CUevent event) noexcept {
+    Shard& shard = shard_of(event);
+    const std::lock_guard lock(shard.mutex);
+    const Entry* const entry = shard.find(event);
+    return entry == nullptr ? std::nullopt : std::optional(entry->place);
+  }
+
+private:
+  struct Entry {
+    CUevent event = nullptr;
+    StreamPlace place;
+  };
+  struct Shard {
+    Entry* find(CUevent event) noexcept {
+      for (Entry& each : entries)
+        if (each.event == event) return &each;
+      return nullptr;
+    }
+
+    std::mutex mutex;
+    std::array<Entry, 16> entries{};
+    std::size_t next = 0;
+  };
+
+  Shard& shard_of(CUevent event) noexcept {
+    const auto bits = reinterpret_cast<std::uintptr_t>(event);
+    return shards_[(bits ^ (bits >> 6) ^ (bits >> 12)) % shards_.size()];
+  }
+
+  std::array<Shard, 64> shards_; // so that threads seldom meet
+};
+
+/// The places of the last 1,024 signals.
+class NotedSignals {
+public:
+  void add(const void* object, std::uint64_t value, StreamPlace place) {
+    const std::lock_guard lock(mutex_);
+    if (signals_.size() < most)
+      signals_.push_back({object, value, place});
+    else
+      signals_[next_++ % most] = {object, value, place};
+  }
+  /// The places that set the object to at least this value.
+  std::vector<StreamPlace> find(const void* object, std::uint64_t value) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<StreamPlace> found;
+    for (const Signal& each : signals_)
+      if (each.object == object && each.value >= value) found.push_back(each.place);
+    return found;
+  }
+
+private:
+  struct Signal {
+    const void* object;
+    std::uint64_t value;
+    StreamPlace place;
+  };
+  static constexpr std::size_t most = 1024;
+
+  mutable std::mutex mutex_;
+  std::vector<Signal> signals_; // a ring once it is full
+  std::size_t next_ = 0;
+};
+
+} // namespace cuevent

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// FlightRecorder: what it knows, written by a signal handler.
+#include "timing/flight_recorder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+#include <unistd.h>
+
+namespace cuevent {
+
+namespace {
+
+constexpr Position reached_marks = 8; // the number of reached places to write for each stream
+
+/// Writes text to a file descriptor, with nothing but write(2).
+class Writer {
+public:
+  explicit Writer(int file) noexcept : file_(file) {}
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  ~Writer() { flush(); }
+
+  Writer& operator<<(std::string_view text) noexcept {
+    for (const char c : text) {
+      if (size_ == buffer_.size()) flush();
+      buffer_[size_++] = c;
+    }
+    return *this;
+  }
+  Writer& operator<<(std::uint64_t value) noexcept {
+    std::array<char, 20> characters;
+    std::size_t first = characters.size();
+    do
+      characters[--first] = static_cast<char>('0' + value % 10);
+    while ((value /= 10) != 0);
+    return *this << std::string_view(&characters[first], characters.size() - first);
+  }
+  /// Characters that could spoil a terminal become question marks.
+  Writer& quoted(std::string_view text) noexcept {
+    *this << "'";
+    for (const char c : text)
+      *this << (c < ' ' || c > '~' ? std::string_view("?") : std::string_view(&c, 1));
+    return *this << "'";
+  }
+  /// Milliseconds as seconds: "31.240 s".
+  Writer& seconds(std::uint64_t milliseconds) noexcept {
+    const std::uint64_t part = milliseconds % 1000;
+    return *this << milliseconds / 1000 << (part < 10 ? ".00" : part < 100 ? ".0" : ".") << part << " s";
+  }
+
+private:
+  void flush() noexcept {
+    for (const char* at = buffer_.data(); size_ != 0;) {
+      const ssize_t written = write(file_, at, size_);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) break; // nobody can be told
+      at += written;
+      size_ -= static_cast<std::size_t>(written);
+    }
+    size_ = 0;
+  }
+
+  const int file_;
+  std::array<char, 512> buffer_;
+  std::size_t size_ = 0;
+};
+
+void write_place(Writer& out, const MarkedPlace& place, bool reached, long long now) noexcept {
+  out << (reached ? "  reached  " : "  pending  ");
+  if (place.graph != 0)
+    out << "replay " << place.replay << " of graph " << place.graph;
+  else if (place.name.text().empty())
+    out << "a record or a signal";
+  else
+    out.quoted(place.name.text());
+  if (now >= place.time) {
+    out << ", submitted ";
+    out.seconds(static_cast<std::uint64_t>((now - place.time) / 1'000'000)) << " ago";
+  }
+  out << "\n";
+}
+
+void write_stream(Writer& out, const RecordedStream& stream, long long now) noexcept {
+  ShortName buffer;
+  const Position submitted = stream.ring.submitted(), seen = std::min(stream.ring.seen(), submitted);
+  out << "stream " << std::uint64_t{stream.index} << " ";
+  out.quoted(stream.name_in(buffer)) << ": " << submitted << " places submitted, " << seen
+                                     << " seen reached, " << stream.dropped.load(std::memory_order_relaxed)
+                                     << " dropped\n";
+  const Position first = std::max(seen < reached_marks ? 0 : seen - reached_marks, stream.ring.oldest());
+  for (Position at = first; at < submitted; ++at) {
+    MarkedPlace place;
+    if (stream.ring.read(at, place)) write_place(out, place, at < seen, now);
+  }
+}
+
+} // namespace
+
+void FlightRecorder::State::dump(int file) const noexcept {
+  const int error = errno;
+  {
+    Writer out(file);
+    out << "cuevent flight recorder; no event was asked, so more may be reached\n";
+    const long long now = coarse_now();
+    const RecordedStream* const last_added = streams.newest();
+    const std::size_t all = last_added == nullptr ? 0 : last_added->index + 1;
+    for (std::size_t next = 0; next < all; ++next) { // the list has the last_added first
+      const RecordedStream* each = last_added;
+      while (each->index != next)
+        each = each->older;
+      write_stream(out, *each, now);
+    }
+    out << "end of the flight recorder\n";
+  }
+  errno = error;
+}
+
+} // namespace cuevent

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// A report as JSON.
+#include <cuevent/flight_report.hpp>
+
+#include <cstdio>
+#include <string_view>
+
+namespace cuevent {
+
+namespace {
+
+using Kind = FlightFinding::Kind;
+
+const char* kind_name(Kind kind) {
+  switch (kind) {
+  case Kind::fault:
+    return "fault";
+  case Kind::deadlock:
+    return "deadlock";
+  case Kind::no_signal:
+    return "no_signal";
+  case Kind::full_queue:
+    return "full_queue";
+  case Kind::unfinished:
+    break;
+  }
+  return "unfinished";
+}
+
+const char* state_name(FlightState state) {
+  switch (state) {
+  case FlightState::idle:
+    return "idle";
+  case FlightState::running:
+    return "running";
+  case FlightState::waiting:
+    break;
+  }
+  return "waiting";
+}
+
+/// A string of ASCII characters: a name can be any bytes, and JSON takes only UTF-8.
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c >= ' ' && c <= '~') {
+      out += c;
+    } else {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", unsigned{static_cast<unsigned char>(c)});
+      out += escape; // a byte above 127 becomes the Latin-1 character
+    }
+  }
+  return out + '"';
+}
+
+/// The members of an object, or the elements of an array.
+class List {
+public:
+  List& operator()(std::string_view name, const std::string& value) {
+    text_ += (text_.empty() ? "" : ",") + json_string(name) + ":" + value;
+    return *this;
+  }
+  List& operator()(const std::string& value) {
+    text_ += (text_.empty() ? "" : ",") + value;
+    return *this;
+  }
+  std::string object() const { return "{" + text_ + "}"; }
+  std::string array() const { return "[" + text_ + "]"; }
+
+private:
+  std::string text_;
+};
+
+template <class Elements, class Text>
+std::string json_array(const Elements& elements, const Text& text) {
+  List list;
+  for (const auto& each : elements)
+    list(text(each));
+  return list.array();
+}
+
+/// A FlightMark or a FlightCall.
+template <class Aged>
+std::string json_aged(const std::optional<Aged>& aged) {
+  if (!aged) return "null";
+  return List()("name", json_string(aged->name))("age", std::to_string(aged->age.count())).object();
+}
+
+std::string json_wait(const FlightWait& wait) {
+  return List()("what", json_string(wait.what))("stream", wait.stream ? std::to_string(*wait.stream) : "null")
+      .object();
+}
+
+std::string json_stream(const FlightStream& stream) {
+  return List()("name", json_string(stream.name))("state", json_string(state_name(stream.state)))(
+             "reached", json_aged(stream.reached))("next", json_aged(stream.next))(
+             "pending", std::to_string(stream.pending))("waits", json_array(stream.waits, json_wait))(
+             "call", json_aged(stream.call))("dropped", std::to_string(stream.dropped))(
+             "exact", stream.exact ? "true" : "false")
+      .object();
+}
+
+std::string json_finding(const FlightFinding& finding) {
+  return List()("kind", json_string(kind_name(finding.kind)))(
+             "streams", json_array(finding.streams, [](std::size_t each) { return std::to_string(each); }))(
+             "held_up", std::to_string(finding.held_up))("text", json_string(finding.text))
+      .object();
+}
+
+} // namespace
+
+std::string to_json(const FlightReport& report) {
+  return List()("fault", std::to_string(report.fault))("streams", json_array(report.streams, json_stream))(
+             "findings", json_array(report.findings, json_finding))(
+             "progress", std::to_string(report.progress))("untraced_waits",
+                                                          std::to_string(report.untraced_waits))
+      .object();
+}
+
+} // namespace cuevent

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// FlightRecorder: what has become of the marks.
+#include "core/relaxed_mode.hpp"
+#include "core/retired_events.hpp"
+#include "timing/flight_recorder.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace cuevent {
+
+FlightObservation FlightRecorder::State::observe() const {
+  FlightObservation observation{.blocked_after = options.blocked_after};
+  const RetireScope retire; // of the events of a graph that ends meanwhile
+  std::vector<RecordedStream*> all;
+  for (RecordedStream* each = streams.newest(); each != nullptr; each = each->older)
+    all.push_back(each);
+  std::reverse(all.begin(), all.end()); // by index
+  RelaxedMode relaxed(table());
+  Look look{relaxed.enter(), table().clock_now(), all.size(), {}};
+  observation.fault = look.relaxed;
+  for (RecordedStream* const each : all) {
+    observation.streams.push_back(observe(*each, look, observation.fault));
+    observation.progress += observation.streams.back().reached;
+    observation.untraced_waits += each->untraced.load(std::memory_order_relaxed);
+  }
+  if (observation.fault == CUDA_SUCCESS) observe_replays(look, observation);
+  return observation;
+}
+
+ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look, CUresult& fault) const {
+  ObservedStream observed;
+  ShortName name;
+  observed.name = stream.name_in(name);
+  if (observed.name.empty()) observed.name = "stream " + std::to_string(stream.index);
+  observed.dropped = stream.dropped.load(std::memory_order_relaxed);
+  // What is submitted from here on is not part of the report.
+  observed.submitted = stream.ring.submitted();
+  observed.reached = std::min(stream.ring.seen(), observed.submitted);
+  // In another capture mode a query could harm captures.
+  const CUresult result =
+      look.relaxed == CUDA_SUCCESS ? stream.ring.look(observed.submitted, observed.reached) : look.relaxed;
+  observed.exact = result == CUDA_SUCCESS;
+  if (!observed.exact && fault == CUDA_SUCCESS) fault = result;
+
+  // The last named place that was reached, and all that were not. What can no longer be read was reached.
+  const Position oldest = stream.ring.oldest();
+  for (Position at = observed.reached; at-- > oldest && observed.marks.empty();)
+    if (std::optional<ObservedMark> mark = mark_at(stream, at, look))
+      observed.marks.push_back(*std::move(mark));
+  look.launches.erase(std::remove_if(look.launches.begin(), look.launches.end(),
+                                     [&](const Launch& each) { return each.place.stream == stream.index; }),
+                      look.launches.end()); // they have completed
+  for (Position at = observed.reached; at < observed.submitted; ++at)
+    if (std::optional<ObservedMark> mark = mark_at(stream, at, look))
+      observed.marks.push_back(*std::move(mark));
+
+  stream.waits.each([&](const NotedWait& wait) {
+    const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < look.count;
+    if (is_known && wait.before >= observed.reached && wait.before <= observed.submitted)
+      observed.waits.push_back(this->observed(wait, look.count));
+  });
+  observed.call = call_on(stream, look.now);
+  return observed;
+}
+
+std::optional<FlightCall> FlightRecorder::State::call_on(const RecordedStream& stream, long long now) {
+  PublishedWords<6>::Words call;
+  ShortName name("mark");
+  long long began = stream.ring.entered();
+  if (stream.call.read(0, call)) {
+    began = static_cast<long long>(call[0]);
+    std::copy(call.begin() + 1, call.end(), name.words.begin());
+  }
+  if (began == 0) return std::nullopt;
+  return FlightCall{std::string(name.text()), std::chrono::nanoseconds(std::max(now - began, 0LL))};
+}
+
+std::optional<ObservedMark> FlightRecorder::State::mark_at(RecordedStream& stream, Position position,
+                                                           Look& look) const {
+  MarkedPlace place;
+  if (!stream.ring.read(position, place)) return std::nullopt;
+  const std::chrono::nanoseconds age(std::max(look.now - place.time, 0LL));
+  if (place.graph == 0 && place.name.text().empty()) return std::nullopt;
+  if (place.graph == 0) return ObservedMark{position, {std::string(place.name.text()), age}};
+  look.launches.push_back({place.graph, place.replay, {stream.index, position}, age});
+  return ObservedMark{position, {graphs.launch_name(place.graph, place.replay), age}};
+}
+
+ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t count) const {
+  ObservedWait found{.before = wait.before};
+  if (wait.stream != NotedWait::no_stream) {
+    found.signals.push_back({wait.stream, wait.position});
+    return found;
+  }
+  found.what = "value " + std::to_string(wait.value) + " of '" + std::string(wait.name.text()) + "'";
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): it was an address
+  for (const StreamPlace& each : signals.find(reinterpret_cast<const void*>(wait.object), wait.value))
+    if (each.stream < count) found.signals.push_back({each.stream, each.position});
+  return found;
+}
+
+/// Adds a stream for each track of a replay in flight. A launch waits for its tracks.
+void FlightRecorder::State::observe_replays(const Look& look, FlightObservation& observation) const {
+  for (const MarkedGraph& graph : graphs.all()) {
+    const Launch* launch = nullptr; // the one that is in flight
+    std::size_t launches = 0;
+    for (const Launch& each : look.launches) {
+      if (each.graph != graph.number) continue;
+      ++launches;
+      if (launch == nullptr || each.replay < launch->replay) launch = &each;
+    }
+    const std::lock_guard lock(graph.marks->mutex);
+    std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation.fault);
+    // Once the next launch is submitted, all marks read pending, until they are reached in that launch.
+    const bool says_something =
+        launches == 1 || std::any_of(tracks.begin(), tracks.end(),
+                                     [](const ReplayedTrack& each) { return each.reached != 0; });
+    if (!says_something) continue;
+    tracks.erase(std::remove_if(tracks.begin(), tracks.end(),
+                                [](const ReplayedTrack& each) { return each.reached == each.marks.size(); }),
+                 tracks.end());
+    // What was captured first is first: later tracks may depend on it.
+    std::sort(tracks.begin(), tracks.end(), [](const ReplayedTrack& a, const ReplayedTrack& b) {
+      return a.marks[a.reached] < b.marks[b.reached];
+    });
+    for (const ReplayedTrack& track : tracks) {
+      ObservedStream observed{
+          .name = observation.streams[track.stream].name + " in " +
+                  (launch == nullptr ? "a replay" : "replay " + std::to_string(launch->replay)) + " of " +
+                  std::string(graph.name.text())};
+      observed.reached = track.reached;
+      observed.submitted = track.marks.size();
+      const std::chrono::nanoseconds age = launch == nullptr ? std::chrono::nanoseconds{} : launch->age;
+      for (std::size_t i = track.reached == 0 ? 0 : track.reached - 1; i < track.marks.size(); ++i)
+        observed.marks.push_back({i, {std::string(graph.marks->marks[track.marks[i]].name.text()), age}});
+      if (launch != nullptr)
+        observation.streams[launch->place.stream].waits.push_back(
+            {.before = launch->place.position,
+             .signals = {{observation.streams.size(), observed.submitted - 1}}});
+      observation.streams.push_back(std::move(observed));
+    }
+  }
+}
+
+} // namespace cuevent

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#include "timing/flight_recorder.hpp"
+
+#include "core/require_context.hpp"
+#include "core/result_of.hpp"
+#include "timing/flight_analysis.hpp"
+
+#include <cuevent/graph.hpp>
+
+#include <string_view>
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+void require(const Context& own, Status status) {
+  if (status) [[likely]]
+    return;
+  if (std::string_view(status.call) == "FlightRecorder::add_stream" &&
+      status.result == CUDA_ERROR_INVALID_HANDLE)
+    throw ContextMismatch(status.call,
+                          "the stream was added with another context, or it is a default stream of "
+                          "another context: give default streams of the recorder's context only");
+  if (std::string_view(status.call) == "FlightRecorder::name_capture" &&
+      status.result == CUDA_ERROR_ILLEGAL_STATE)
+    throw IllegalState(status.call, "the stream is not being captured: begin the capture first");
+  if (std::string_view(status.call) == "FlightRecorder::launched" &&
+      status.result == CUDA_ERROR_INVALID_VALUE)
+    throw InvalidValue(status.call,
+                       "the recorder has no such graph, or the graph has ended: use the number that "
+                       "name_capture() returned, while the graph exists");
+  own.driver().fail(status.result, status.call);
+}
+
+} // namespace
+
+FlightRecorder::FlightRecorder() noexcept = default;
+FlightRecorder::FlightRecorder(FlightRecorder&&) noexcept = default;
+FlightRecorder& FlightRecorder::operator=(FlightRecorder&&) noexcept = default;
+FlightRecorder::~FlightRecorder() = default;
+
+FlightRecorder::FlightRecorder(const Context& context, const FlightRecorderOptions& options) {
+  require_context(context, "FlightRecorder");
+  if (options.marks_per_stream == 0)
+    throw InvalidValue("FlightRecorder",
+                       "marks_per_stream is 0, but each mark takes an event: use 64 or more");
+  state_ = std::make_unique<State>(context, options);
+}
+
+CUresult FlightRecorder::try_create(FlightRecorder& out, const Context& context,
+                                    const FlightRecorderOptions& options) noexcept {
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (options.marks_per_stream == 0) return CUDA_ERROR_INVALID_VALUE;
+  return thrown_by([&] { out = FlightRecorder(context, options); });
+}
+
+void FlightRecorder::add_stream(const Context& context, CUstream stream, std::string_view name) {
+  require_context(context, "FlightRecorder::add_stream");
+  require(this->context(), state().add(context, stream, name));
+}
+
+void FlightRecorder::add_stream(CUstream stream, std::string_view name) {
+  require(state().context, state().add({}, stream, name));
+}
+
+CUresult FlightRecorder::try_add_stream(const Context& context, CUstream stream,
+                                        std::string_view name) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return context ? state_->add(context, stream, name).result : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult FlightRecorder::try_add_stream(CUstream stream, std::string_view name) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->add({}, stream, name).result;
+}
+
+void FlightRecorder::mark(CUstream stream, std::string_view name) {
+  require(state().context, state().mark(stream, name));
+}
+
+CUresult FlightRecorder::try_mark(CUstream stream, std::string_view name) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->mark(stream, name).result;
+}
+
+namespace {
+
+/// Calls `call` with the stream. A default stream is one of its context, which comes first then.
+template <class Call>
+auto in_context_of(const RecordedStream& known, CUstream stream, const Call& call) {
+  return is_default_stream(stream) ? call(known.context, stream) : call(stream);
+}
+
+} // namespace
+
+void FlightRecorder::record(EventRef event, CUstream stream, RecordFlags flags) {
+  RecordedStream* known = nullptr;
+  require(state().context, state().find_or_add(stream, known));
+  state_->events.forget(event.native_handle());
+  in_context_of(*known, stream, [&](const auto&... where) { event.record(where..., flags); });
+  require(state().context, state().note_record(event, *known));
+}
+
+void FlightRecorder::wait(EventRef event, CUstream stream, WaitFlags flags) {
+  RecordedStream* known = nullptr;
+  require(state().context, state().find_or_add(stream, known));
+  in_context_of(*known, stream, [&](const auto&... where) { event.wait(where..., flags); });
+  require(state().context, state().note_wait(event, *known));
+}
+
+CUresult FlightRecorder::try_record(EventRef event, CUstream stream, RecordFlags flags) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  RecordedStream* known = nullptr;
+  if (const Status status = state_->find_or_add(stream, known); !status) return status.result;
+  state_->events.forget(event.native_handle());
+  const CUresult result =
+      in_context_of(*known, stream, [&](const auto&... where) { return event.try_record(where..., flags); });
+  return result == CUDA_SUCCESS ? state_->note_record(event, *known).result : result;
+}
+
+CUresult FlightRecorder::try_wait(EventRef event, CUstream stream, WaitFlags flags) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  RecordedStream* known = nullptr;
+  if (const Status status = state_->find_or_add(stream, known); !status) return status.result;
+  const CUresult result =
+      in_context_of(*known, stream, [&](const auto&... where) { return event.try_wait(where..., flags); });
+  return result == CUDA_SUCCESS ? state_->note_wait(event, *known).result : result;
+}
+
+FlightGraph FlightRecorder::name_capture(CUstream stream, std::string_view name) {
+  FlightGraph graph{};
+  require(state().context, state().name_capture(stream, name, graph));
+  return graph;
+}
+
+CUresult FlightRecorder::try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->name_capture(stream, name, out).result;
+}
+
+void FlightRecorder::launched(CUstream stream, FlightGraph graph) {
+  require(state().context, state().launched(stream, graph));
+}
+
+CUresult FlightRecorder::try_launched(CUstream stream, FlightGraph graph) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->launched(stream, graph).result;
+}
+
+void FlightRecorder::launch(GraphExec& exec, CUstream stream, FlightGraph graph) {
+  state().begin_call(stream, "cuGraphLaunch");
+  try {
+    exec.launch(stream);
+  } catch (...) {
+    state_->end_call(stream);
+    throw;
+  }
+  const Status status = state_->launched(stream, graph); // it too can block
+  state_->end_call(stream);
+  require(state_->context, status);
+}
+
+void FlightRecorder::note_signal(CUstream stream, const void* object, std::uint64_t value) {
+  require(state().context, state().note_signal(stream, object, value));
+}
+
+void FlightRecorder::note_wait(CUstream stream, const void* object, std::uint64_t value,
+                               std::string_view name) {
+  require(state().context, state().note_wait(stream, object, value, name));
+}
+
+CUresult FlightRecorder::try_note_signal(CUstream stream, const void* object, std::uint64_t value) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->note_signal(stream, object, value).result;
+}
+
+CUresult FlightRecorder::try_note_wait(CUstream stream, const void* object, std::uint64_t value,
+                                       std::string_view name) noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                           : state_->note_wait(stream, object, value, name).result;
+}
+
+FlightReport FlightRecorder::report() const { return analyse(state().observe()); }
+
+CUresult FlightRecorder::try_report(FlightReport& out) const noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return thrown_by([&] { out = report(); });
+}
+
+void FlightRecorder::dump(int file) const noexcept {
+  if (state_ != nullptr) state_->dump(file);
+}
+
+void FlightRecorder::begin_call(CUstream stream, std::string_view name) noexcept {
+  if (state_ != nullptr) state_->begin_call(stream, name);
+}
+
+void FlightRecorder::end_call(CUstream stream, std::string_view name) noexcept {
+  if (state_ == nullptr) return;
+  const Status status = state_->mark(stream, name); // it too can block
+  state_->end_call(stream);
+  if (!status) report_error(status.result, status.call);
+}
+
+const Context& FlightRecorder::context() const { return state().context; }
+
+FlightRecorder::State& FlightRecorder::state() const {
+  if (state_ == nullptr)
+    throw InvalidHandle(
+        "FlightRecorder",
+        "the recorder is empty, because it was default-constructed or moved from: make it with "
+        "a Context");
+  return *state_;
+}
+
+} // namespace cuevent

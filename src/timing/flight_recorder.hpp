@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// What a FlightRecorder is made of. Internal to the library.
+#pragma once
+
+#include "timing/captured_marks.hpp"
+#include "timing/flight_arrows.hpp"
+#include "timing/flight_observation.hpp"
+#include "timing/flight_streams.hpp"
+
+#include <cuevent/flight_recorder.hpp>
+
+namespace cuevent {
+
+struct FlightRecorder::State {
+  State(const Context& its_context, const FlightRecorderOptions& its_options);
+
+  /// The stream, which is added if it is new.
+  Status find_or_add(CUstream stream, RecordedStream*& found) noexcept;
+  Status add(const Context& context, CUstream stream, std::string_view name) noexcept;
+
+  Status mark(CUstream stream, std::string_view name) noexcept;
+  /// The stream has just recorded the event, or has just been told to wait for it.
+  Status note_record(EventRef event, RecordedStream& stream) noexcept;
+  Status note_wait(EventRef event, RecordedStream& stream) noexcept;
+  Status note_signal(CUstream stream, const void* object, std::uint64_t value) noexcept;
+  Status note_wait(CUstream stream, const void* object, std::uint64_t value, std::string_view name) noexcept;
+  Status name_capture(CUstream stream, std::string_view name, FlightGraph& graph) noexcept;
+  Status launched(CUstream stream, FlightGraph graph) noexcept;
+  void begin_call(CUstream stream, std::string_view name) noexcept;
+  void end_call(CUstream stream) noexcept;
+
+  /// Reads everything. Harms nothing; see FlightRecorder::report().
+  FlightObservation observe() const;
+
+  /// Async-signal-safe. No driver call, unless the driver's clock is virtual.
+  void dump(int file) const noexcept;
+
+  const Context context;
+  const FlightRecorderOptions options;
+  RecordedStreams streams;
+  RecordedEvents events;
+  NotedSignals signals;
+  MarkedGraphs graphs;
+
+private:
+  /// Whether a place was submitted.
+  enum class Submitted { no, yes, in_capture };
+
+  const DriverTable& table() const noexcept { return context.driver().table(); }
+  /// The time at which work is submitted: a few milliseconds old if that is cheaper.
+  long long coarse_now() const noexcept;
+  Status submit(RecordedStream& stream, const MarkedPlace& place, Submitted& submitted) noexcept;
+  Status submit_here(RecordedStream& stream, const MarkedPlace& place, Submitted& submitted) noexcept;
+  Status find_capture(const RecordedStream& stream, std::uint64_t& number,
+                      std::shared_ptr<CapturedMarks>& marks);
+  Status mark_capture(const RecordedStream& stream, std::string_view name) noexcept;
+  Status note(RecordedStream& stream, const NotedWait& wait) noexcept;
+  /// What a report learns on its way.
+  struct Launch {
+    std::uint64_t graph, replay;
+    FlightPoint place;
+    std::chrono::nanoseconds age;
+  };
+  struct Look {
+    CUresult relaxed;             // if it failed, no event may be asked
+    long long now;                // on the driver's clock
+    std::size_t count;            // of streams
+    std::vector<Launch> launches; // that were noted and have not completed
+  };
+  ObservedStream observe(RecordedStream& stream, Look& look, CUresult& fault) const;
+  static std::optional<FlightCall> call_on(const RecordedStream& stream, long long now);
+  std::optional<ObservedMark> mark_at(RecordedStream& stream, Position position, Look& look) const;
+  void observe_replays(const Look& look, FlightObservation& observation) const;
+  ObservedWait observed(const NotedWait& wait, std::size_t count) const;
+
+  const bool virtual_time_; // of a simulated driver
+};
+
+} // namespace cuevent

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// The streams of a flight recorder. Internal to the library.
+#pragma once
+
+#include "core/cache_line.hpp"
+#include "timing/mark_ring.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace cuevent {
+
+/// A wait of a stream, before the place `before`.
+struct NotedWait {
+  static constexpr std::uint64_t no_stream = ~std::uint64_t{0}; // a wait for a value
+
+  Position before = 0;
+  std::uint64_t stream = no_stream; // for an event: where it was recorded
+  Position position = 0;
+  std::uint64_t object = 0, value = 0; // for a value
+  ShortName name{};
+};
+
+/// The last waits of a stream. One thread at a time adds; any thread reads.
+class WaitRing {
+public:
+  explicit WaitRing(std::size_t size) : size_(size), slots_(std::make_unique<Slot[]>(size)) {}
+
+  /// False if the oldest wait is still needed, because its stream has reached only `reached` places.
+  bool add(const NotedWait& wait, Position reached) noexcept;
+  /// After add() has failed: true now and then, for it costs queries to find out what was reached.
+  bool may_look() noexcept { return failed_++ % 64 == 0; }
+  /// Gives every wait that can be read to `take`.
+  template <class Take>
+  void each(const Take& take) const {
+    for (std::size_t i = 0; i < size_; ++i) {
+      const std::uint64_t number = slots_[i].number();
+      Slot::Words words;
+      if (number == Slot::none || !slots_[i].read(number, words)) continue;
+      NotedWait wait{words[0], words[1], words[2], words[3], words[4], {}};
+      std::copy(words.begin() + 5, words.end(), wait.name.words.begin());
+      take(wait);
+    }
+  }
+
+private:
+  using Slot = PublishedWords<10>;
+  std::size_t size_;
+  std::unique_ptr<Slot[]> slots_;
+  std::uint64_t next_ = 0, failed_ = 0; // of the thread that adds
+};
+
+/// A stream with its marks.
+struct alignas(cache_line) RecordedStream {
+  RecordedStream(CUstream its_handle, const void* its_thread, Context its_context, std::size_t marks)
+      : handle(its_handle), thread(its_thread), context(std::move(its_context)),
+        waits(std::max<std::size_t>(marks / 4, 16)) {}
+
+  void rename(std::string_view to) noexcept { name.publish(0, ShortName(to).words); }
+  std::string_view name_in(ShortName& buffer) const noexcept {
+    return name.read(0, buffer.words) ? buffer.text() : std::string_view();
+  }
+
+  const CUstream handle;
+  const void* const thread; // of CU_STREAM_PER_THREAD: a different stream on each thread
+  const Context context;
+  std::size_t index = 0; // the number of streams that were added before
+  MarkRing ring;
+  WaitRing waits;
+  std::atomic<std::uint64_t> dropped{0}, untraced{0}; // written by the thread that submits
+  PublishedWords<6> call;                             // the time and the name of a FlightScope
+  PublishedWords<5> name;
+  RecordedStream *next = nullptr, *older = nullptr; // in the bucket, and of all streams
+};
+
+/// Finds a stream without a lock. Streams are added and never removed.
+class RecordedStreams {
+public:
+  RecordedStreams() noexcept = default;
+  RecordedStreams(const RecordedStreams&) = delete;
+  RecordedStreams& operator=(const RecordedStreams&) = delete;
+  ~RecordedStreams();
+
+  RecordedStream* find(CUstream handle) const noexcept;
+  /// Returns the stream that has the handle already, if another thread was faster.
+  RecordedStream& add(std::unique_ptr<RecordedStream> stream) noexcept;
+  /// The newest stream. The others follow by `older`, and the indices fall to 0.
+  RecordedStream* newest() const noexcept { return newest_.load(std::memory_order_acquire); }
+
+private:
+  static constexpr std::size_t buckets = 256;
+  static std::size_t bucket_of(CUstream handle) noexcept {
+    const auto bits = reinterpret_cast<std::uintptr_t>(handle);
+    return (bits ^ (bits >> 6) ^ (bits >> 12)) % buckets;
+  }
+
+  std::mutex mutex_; // for add()
+  std::array<std::atomic<RecordedStream*>, buckets> buckets_{};
+  std::atomic<RecordedStream*> newest_{nullptr};
+};
+
+} // namespace cuevent

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// FlightRecorder: marks, records and waits.
+#include "core/capture_state.hpp"
+#include "core/on_stream.hpp"
+#include "core/relaxed_mode.hpp"
+#include "core/result_of.hpp"
+#include "core/this_thread.hpp"
+#include "core/virtual_clock.hpp"
+#include "timing/flight_recorder.hpp"
+
+#include <ctime>
+
+namespace cuevent {
+
+namespace {
+
+CUstream one_handle(CUstream stream) noexcept { return stream == nullptr ? CU_STREAM_LEGACY : stream; }
+
+void count(std::atomic<std::uint64_t>& number) noexcept {
+  number.store(number.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+} // namespace
+
+FlightRecorder::State::State(const Context& its_context, const FlightRecorderOptions& its_options)
+    : context(its_context), options(its_options), virtual_time_(has_virtual_clock(table())) {}
+
+long long FlightRecorder::State::coarse_now() const noexcept {
+  if (virtual_time_) return table().clock_now();
+  timespec now; // of std::chrono::steady_clock, but read in a quarter of the time
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+Status FlightRecorder::State::find_or_add(CUstream handle, RecordedStream*& found) noexcept {
+  handle = one_handle(handle);
+  found = streams.find(handle);
+  if (found != nullptr) [[likely]]
+    return {};
+  const Status status = add(Context(), handle, {});
+  if (status) found = streams.find(handle);
+  return status;
+}
+
+Status FlightRecorder::State::add(const Context& given, CUstream handle, std::string_view name) noexcept {
+  handle = one_handle(handle);
+  Context its = given ? given : context;
+  if (!given && !is_default_stream(handle)) {
+    CUcontext native = nullptr;
+    CUresult result = table().cuStreamGetCtx_v9020(handle, &native);
+    if (result != CUDA_SUCCESS) return {result, "cuStreamGetCtx"};
+    if (native != context.native_handle()) result = Context::try_borrow(its, native, context.driver());
+    if (result != CUDA_SUCCESS) return {result, "cuCtxGetId"};
+  }
+  if (is_default_stream(handle) && its != context)
+    return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream"};
+  RecordedStream* stream = streams.find(handle);
+  if (stream == nullptr) {
+    Status status;
+    const CUresult result = result_of([&] {
+      auto made = std::make_unique<RecordedStream>(
+          handle, handle == CU_STREAM_PER_THREAD ? this_thread() : nullptr, its, options.marks_per_stream);
+      status = made->ring.create(its, options.marks_per_stream);
+      if (status) stream = &streams.add(std::move(made));
+      return status.result;
+    });
+    if (result != CUDA_SUCCESS) return {result, status ? "FlightRecorder::add_stream" : status.call};
+  }
+  if (given && stream->context != given) return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream"};
+  if (!name.empty()) stream->rename(name);
+  return {};
+}
+
+Status FlightRecorder::State::submit(RecordedStream& stream, const MarkedPlace& place,
+                                     Submitted& submitted) noexcept {
+  if (!is_default_stream(stream.handle)) [[likely]]
+    return submit_here(stream, place, submitted);
+  return on_stream(stream.context, stream.handle, [&] { return submit_here(stream, place, submitted); });
+}
+
+Status FlightRecorder::State::submit_here(RecordedStream& stream, const MarkedPlace& place,
+                                          Submitted& submitted) noexcept {
+  submitted = Submitted::no;
+  const CaptureState capture = capture_state(table(), stream.handle);
+  if (capture.result != CUDA_SUCCESS) return {capture.result, "cuStreamIsCapturing"};
+  if (capture.capturing()) {
+    submitted = Submitted::in_capture;
+    return {};
+  }
+  bool has_room = false;
+  const Status status = stream.ring.submit(stream.handle, place, has_room);
+  if (has_room && status)
+    submitted = Submitted::yes;
+  else
+    count(stream.dropped);
+  return status;
+}
+
+Status FlightRecorder::State::mark(CUstream handle, std::string_view name) noexcept {
+  RecordedStream* stream = nullptr;
+  if (const Status status = find_or_add(handle, stream); !status) [[unlikely]]
+    return status;
+  Submitted submitted{};
+  const Status status = submit(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
+  return submitted == Submitted::in_capture ? mark_capture(*stream, name) : status;
+}
+
+Status FlightRecorder::State::note_record(EventRef event, RecordedStream& stream) noexcept {
+  Submitted submitted{};
+  const Status status = submit(stream, {.time = coarse_now()}, submitted);
+  if (submitted == Submitted::yes)
+    events.record(event.native_handle(), {stream.index, stream.ring.submitted() - 1});
+  return status;
+}
+
+Status FlightRecorder::State::note_wait(EventRef event, RecordedStream& stream) noexcept {
+  if (const std::optional<StreamPlace> from = events.find(event.native_handle()))
+    return note(stream,
+                {.before = stream.ring.submitted(), .stream = from->stream, .position = from->position});
+  count(stream.untraced);
+  return {};
+}
+
+Status FlightRecorder::State::note_signal(CUstream handle, const void* object, std::uint64_t value) noexcept {
+  RecordedStream* stream = nullptr;
+  Status status = find_or_add(handle, stream);
+  if (!status) return status;
+  Submitted submitted{};
+  status = submit(*stream, {.time = coarse_now()}, submitted);
+  if (submitted != Submitted::yes) return status;
+  return {thrown_by([&] {
+            signals.add(object, value, {stream->index, stream->ring.submitted() - 1});
+          }),
+          "FlightRecorder::note_signal"};
+}
+
+Status FlightRecorder::State::note_wait(CUstream handle, const void* object, std::uint64_t value,
+                                        std::string_view name) noexcept {
+  RecordedStream* stream = nullptr;
+  Status status = find_or_add(handle, stream);
+  if (!status) return status;
+  Submitted submitted{};
+  status = submit(*stream, {.time = coarse_now()}, submitted);
+  if (submitted == Submitted::yes)
+    return note(*stream, {.before = stream->ring.submitted(),
+                          .object = reinterpret_cast<std::uintptr_t>(object),
+                          .value = value,
+                          .name = ShortName(name)});
+  if (status) count(stream->untraced);
+  return status;
+}
+
+Status FlightRecorder::State::note(RecordedStream& stream, const NotedWait& wait) noexcept {
+  if (stream.waits.add(wait, stream.ring.seen())) return {};
+  Status status;
+  if (stream.waits.may_look()) {
+    RelaxedMode relaxed(table()); // the thread may be capturing another stream
+    status = {relaxed.enter(), "cuThreadExchangeStreamCaptureMode"};
+    Position reached = stream.ring.seen();
+    if (status) status = {stream.ring.look(stream.ring.submitted(), reached), "cuEventQuery"};
+    if (stream.waits.add(wait, reached)) return status;
+  }
+  count(stream.untraced);
+  return status;
+}
+
+void FlightRecorder::State::begin_call(CUstream handle, std::string_view name) noexcept {
+  RecordedStream* stream = nullptr;
+  if (!find_or_add(handle, stream)) return; // the mark at the end says why
+  const auto& words = ShortName(name).words;
+  stream->call.retract();
+  stream->call.publish(
+      0, {static_cast<std::uint64_t>(coarse_now()), words[0], words[1], words[2], words[3], words[4]});
+}
+
+void FlightRecorder::State::end_call(CUstream handle) noexcept {
+  if (RecordedStream* const stream = streams.find(one_handle(handle))) stream->call.retract();
+}
+
+} // namespace cuevent

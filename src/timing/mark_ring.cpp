@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "timing/mark_ring.hpp"
+
+#include "core/relaxed_mode.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace cuevent {
+
+Status MarkRing::create(const Context& context, std::size_t least) {
+  const std::size_t size = std::bit_ceil(least);
+  events_.reserve(size);
+  slots_ = std::make_unique<Slot[]>(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    const CUresult result = DriverEvent::try_create(events_.emplace_back(), context);
+    if (result != CUDA_SUCCESS) return {result, "cuEventCreate"};
+    handles_.push_back(events_.back().native_handle());
+  }
+  table_ = &context.driver().table();
+  size_ = size;
+  mask_ = size - 1;
+  return {};
+}
+
+Status MarkRing::find_room(bool& has_room) noexcept {
+  has_room = false;
+  if (drop_ != 0) {
+    --drop_;
+    return {};
+  }
+  const CUresult result = make_room();
+  has_room = result == CUDA_SUCCESS;
+  if (!has_room) drop_ = first_wait;
+  return {result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result, "cuEventQuery"};
+}
+
+bool MarkRing::read(Position position, MarkedPlace& place) const noexcept {
+  Slot::Words words;
+  if (!slots_[position & mask_].read(position, words)) return false;
+  place.time = static_cast<long long>(words[0]);
+  place.graph = words[1] >> replay_bits;
+  place.replay = words[1] & ((std::uint64_t{1} << replay_bits) - 1);
+  std::copy(words.begin() + 2, words.end(), place.name.words.begin());
+  return true;
+}
+
+CUresult MarkRing::look(Position submitted, Position& reached) noexcept {
+  reached = seen();
+  // No place from `end` on was reached. The steps double until a place was not reached, so that a fault,
+  // which makes the driver silent, is met as late as possible.
+  Position end = submitted, step = 1;
+  CUresult result = CUDA_SUCCESS;
+  while (reached < end) {
+    const Position asked = std::min(reached + step, end) - 1;
+    result = query(asked);
+    if (result == CUDA_SUCCESS) {
+      reached = asked + 1;
+      step = end == submitted ? 2 * step : (end - reached + 1) / 2;
+    } else if (result == CUDA_ERROR_NOT_READY) {
+      end = asked;
+      step = (end - reached + 1) / 2;
+    } else {
+      break;
+    }
+  }
+  note_reached(reached);
+  return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
+CUresult MarkRing::query(Position position) const noexcept {
+  const CUresult result = table().cuEventQuery_v2000(handles_[position & mask_]);
+  // An event that was reused answers for a later place. It was reused because it had been reached.
+  return slots_[position & mask_].is(position) ? result : CUDA_SUCCESS;
+}
+
+void MarkRing::note_reached(Position reached) noexcept {
+  Position known = seen();
+  while (known < reached && !reached_.compare_exchange_weak(known, reached, std::memory_order_relaxed)) {
+  }
+}
+
+/// Looks for the largest part of the ring that was reached: half of it, a quarter and so on.
+CUresult MarkRing::make_room() noexcept {
+  RelaxedMode relaxed(table()); // the thread may be capturing another stream
+  CUresult result = relaxed.enter();
+  if (result != CUDA_SUCCESS) return result;
+  const Position oldest = seen();
+  for (std::size_t part = std::max<std::size_t>(size_ / 2, 1); part != 0; part /= 2) {
+    result = query(oldest + part - 1);
+    if (result == CUDA_SUCCESS) note_reached(oldest + part);
+    if (result != CUDA_ERROR_NOT_READY) break;
+  }
+  return result;
+}
+
+} // namespace cuevent

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+// Marks on streams, and reports of where the streams have got to.
+#include "eventually.hpp"
+#include "fixture.hpp"
+#include "gate.hpp"
+#include "stream.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/flight_recorder.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace cuevent;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using Kind = FlightFinding::Kind;
+using test::Fixture;
+using test::Gate;
+using test::Stream;
+
+namespace {
+
+/// Few events, because the tests create and destroy all of them each time.
+constexpr FlightRecorderOptions small{.marks_per_stream = 16};
+
+FlightReport report_of(const FlightRecorder& recorder) {
+  FlightReport report = recorder.report();
+  CHECK(report.fault == CUDA_SUCCESS);
+  return report;
+}
+
+template <class Named>
+std::string name_of(const std::optional<Named>& named) {
+  return named ? named->name : "none";
+}
+
+std::string next_on(const FlightRecorder& recorder, std::size_t stream = 0) {
+  const FlightReport report = report_of(recorder);
+  return stream < report.streams.size() ? name_of(report.streams[stream].next) : "no such stream";
+}
+
+/// Waits until the stream has done everything.
+bool finished(const Context& context, CUstream stream) {
+  DriverEvent done(context);
+  done.record(context, stream);
+  return done.synchronize_for(1min);
+}
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "a report has the last mark that was reached and the first that was not") {
+  const Stream stream(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(stream, "compute");
+  recorder.mark(stream, "before");
+  REQUIRE(finished(context, stream));
+  CHECK(report_of(recorder).findings.empty());
+
+  Gate gate(stream);
+  recorder.mark(stream, "step 1");
+  recorder.mark(stream, "step 2");
+  FlightReport report = report_of(recorder);
+  REQUIRE(report.streams.size() == 1);
+  CHECK(report.streams[0].name == "compute");
+  CHECK(report.streams[0].state == FlightState::running);
+  CHECK(name_of(report.streams[0].reached) == "before");
+  CHECK(name_of(report.streams[0].next) == "step 1");
+  CHECK(report.streams[0].next.value().age >= 0ns);
+  CHECK(report.streams[0].pending == 2);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].kind == Kind::unfinished);
+
+  gate.open();
+  REQUIRE(finished(context, stream));
+  report = report_of(recorder);
+  CHECK(report.findings.empty());
+  CHECK(name_of(report.streams[0].reached) == "step 2");
+  CHECK(report.streams[0].pending == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a report follows events from stream to stream, to the root") {
+  const Stream compute(context), comm(context), copy(context);
+  DriverEvent copied(context), reduced(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(compute, "compute");
+  recorder.add_stream(comm, "comm");
+  recorder.add_stream(copy, "copy");
+  Gate gate(copy);
+  recorder.mark(copy, "copy 3");
+  recorder.record(copied, copy);
+  recorder.wait(copied, comm);
+  recorder.mark(comm, "all_reduce 17");
+  recorder.record(reduced, comm);
+  recorder.mark(compute, "step 17");
+  recorder.wait(reduced, compute);
+  recorder.mark(compute, "step 18");
+
+  // What comes before the wait can take a moment.
+  CHECK(test::eventually([&] { return next_on(recorder) == "step 18"; }));
+  const FlightReport report = report_of(recorder);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].streams == std::vector<std::size_t>{2});
+  CHECK(report.findings[0].held_up == 2);
+  CHECK(report.untraced_waits == 0);
+  CHECK_THAT(to_text(report),
+             ContainsSubstring("stream 'compute' waits at 'step 18' for 'all_reduce 17' on "
+                               "stream 'comm', which waits at 'all_reduce 17' for 'copy 3' on "
+                               "stream 'copy', which was submitted"));
+  gate.open();
+  CHECK(finished(context, compute));
+  CHECK(report_of(recorder).findings.empty());
+}
+
+TEST_CASE_METHOD(Fixture, "an event that is recorded again stands for its last record") {
+  const Stream first(context), second(context), waiting(context);
+  DriverEvent event(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(first, "first");
+  recorder.add_stream(second, "second");
+  recorder.add_stream(waiting, "waiting");
+  Gate gate(first);
+  recorder.record(event, first);
+  recorder.record(event, second);
+  recorder.wait(event, waiting);
+  recorder.mark(waiting, "after");
+  CHECK(finished(context, waiting));
+  CHECK(next_on(recorder, 2) == "none");
+
+  DriverEvent unknown(context);
+  recorder.wait(unknown, waiting);
+  CHECK(report_of(recorder).untraced_waits == 1);
+  gate.open();
+  CHECK(finished(context, first));
+}
+
+TEST_CASE_METHOD(Fixture, "default streams and streams of other contexts can be marked") {
+  const Context other = Context::create(0, driver);
+  const Stream foreign(other);
+  FlightRecorder recorder(context, small);
+  recorder.mark(nullptr, "null");
+  recorder.mark(CU_STREAM_LEGACY, "legacy");
+  recorder.mark(CU_STREAM_PER_THREAD, "per thread");
+  recorder.mark(foreign, "foreign");
+  recorder.add_stream(other, foreign, "named");
+  CHECK(finished(context, nullptr));
+  CHECK(finished(context, CU_STREAM_PER_THREAD));
+  CHECK(finished(other, foreign));
+  const FlightReport report = report_of(recorder);
+  REQUIRE(report.streams.size() == 3);
+  CHECK(name_of(report.streams[0].reached) == "legacy"); // handle 0 is the same stream
+  CHECK(report.streams[0].name == "stream 0");
+  CHECK(name_of(report.streams[1].reached) == "per thread");
+  CHECK(report.streams[2].name == "named");
+  CHECK(name_of(report.streams[2].reached) == "foreign");
+
+  CHECK_THROWS_AS(recorder.add_stream(other, nullptr), ContextMismatch);
+  CHECK_THROWS_AS(recorder.add_stream(context, foreign), ContextMismatch);
+  CHECK_THROWS_AS(recorder.add_stream(Context(), foreign), InvalidContext);
+}
+
+TEST_CASE_METHOD(Fixture, "a full ring drops marks and counts them, and has room again later") {
+  const Stream stream(context);
+  FlightRecorder recorder(context, small);
+  Gate gate(stream);
+  for (int i = 0; i < 100; ++i)
+    recorder.mark(stream, "mark " + std::to_string(i));
+  FlightReport report = report_of(recorder);
+  REQUIRE(report.streams.size() == 1);
+  CHECK(report.streams[0].dropped == 84);
+  CHECK(name_of(report.streams[0].next) == "mark 0");
+  CHECK(report.streams[0].pending == 16);
+  gate.open();
+  CHECK(finished(context, stream));
+  for (int i = 0; i < 500; ++i) {
+    recorder.mark(stream, "later " + std::to_string(i));
+    CHECK(finished(context, stream));
+  }
+  report = report_of(recorder);
+  CHECK(report.streams[0].dropped == 2 * 65); // the first of 65 marks looks for room
+  CHECK(name_of(report.streams[0].reached) == "later 499");
+}
+
+TEST_CASE_METHOD(Fixture, "waits of a stream are traced however many came before") {
+  const Stream stream(context), other(context);
+  DriverEvent event(context);
+  FlightRecorder recorder(context, small);
+  for (int i = 0; i < 200; ++i) {
+    recorder.record(event, other);
+    recorder.wait(event, stream);
+    recorder.mark(stream, "step");
+    CHECK(finished(context, stream));
+  }
+  CHECK(report_of(recorder).untraced_waits == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "streams that wait for each other's values are a deadlock") {
+  const Stream a(context), b(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(a, "a");
+  recorder.add_stream(b, "b");
+  const int x = 0, y = 0;
+  recorder.note_wait(a, &x, 1, "x");
+  recorder.note_wait(b, &y, 1, "y");
+  REQUIRE(finished(context, a));
+  REQUIRE(finished(context, b));
+  std::optional<Gate> gate(a); // stands for the two waits
+  DriverEvent opened(context);
+  opened.record(a);
+  opened.wait(b);
+  recorder.mark(a, "after x");
+  recorder.note_signal(a, &y, 1);
+  recorder.mark(b, "after y");
+  recorder.note_signal(b, &x, 1);
+  FlightReport report = report_of(recorder);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].kind == Kind::deadlock);
+  CHECK_THAT(report.findings[0].text, ContainsSubstring("stream 'a' waits at 'after x' for value 1 of 'x'"));
+  gate.reset();
+  CHECK(finished(context, b));
+  CHECK(report_of(recorder).findings.empty());
+
+  recorder.note_wait(a, &x, 2, "x");
+  REQUIRE(finished(context, a));
+  gate.emplace(a);
+  recorder.mark(a, "behind the gate");
+  report = report_of(recorder);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].kind == Kind::no_signal);
+  CHECK_THAT(report.findings[0].text, ContainsSubstring("for value 2 of 'x', which no stream"));
+  gate.reset();
+  CHECK(finished(context, a));
+}
+
+TEST_CASE_METHOD(Fixture, "a report names the call that a thread is inside") {
+  const Stream stream(context);
+  FlightRecorder recorder(context, {.marks_per_stream = 16, .blocked_after = 0ns});
+  Gate gate(stream);
+  {
+    const FlightScope scope(recorder, stream, "launch 7");
+    const FlightReport report = report_of(recorder);
+    REQUIRE(report.streams.size() == 1);
+    REQUIRE(report.findings.size() == 1);
+    REQUIRE(report.streams[0].call);
+    CHECK(name_of(report.streams[0].call) == "launch 7");
+    CHECK(report.findings[0].kind == Kind::full_queue);
+  }
+  CHECK(next_on(recorder) == "launch 7");
+  CHECK(report_of(recorder).findings.size() == 1);
+  gate.open();
+  CHECK(finished(context, stream));
+}
+
+TEST_CASE_METHOD(Fixture, "reports from another thread break none of a thousand captures") {
+  const Stream stream(context), pending(context);
+  FlightRecorder recorder(context, small);
+  std::atomic<bool> stop = false;
+  std::atomic<int> reports = 0, faults = 0;
+  Gate gate(pending);
+  recorder.mark(pending, "pending");
+  std::thread reporter([&] {
+    while (!stop) {
+      FlightReport report;
+      if (recorder.try_report(report) != CUDA_SUCCESS || report.fault != CUDA_SUCCESS) ++faults;
+      ++reports;
+    }
+  });
+  CHECK(test::eventually([&] { return reports != 0; }));
+  const int captures = test::fault_is_planned() ? 3 : 1000;
+  int whole = 0;
+  try {
+    for (int i = 0; i < captures; ++i) {
+      StreamCapture capture(context, stream, CaptureMode::global);
+      recorder.mark(pending, "during a capture");
+      if (capture.end()) ++whole;
+    }
+  } catch (const DriverError&) {
+    stop = true;
+    reporter.join();
+    throw;
+  }
+  stop = true;
+  reporter.join();
+  CHECK(whole == captures);
+  CHECK(faults == 0);
+  gate.open();
+  CHECK(finished(context, pending));
+}
+
+TEST_CASE_METHOD(Fixture, "a report creates and destroys nothing") {
+  const Stream stream(context);
+  FlightRecorder recorder(context, small);
+  recorder.mark(stream, "mark");
+  const int before = test::live_handles().events;
+  for (int i = 0; i < 10; ++i)
+    report_of(recorder);
+  CHECK(test::live_handles().events == before);
+  CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+TEST_CASE_METHOD(Fixture, "an empty recorder says so") {
+  const Stream stream(context);
+  FlightRecorder recorder;
+  CHECK_FALSE(recorder);
+  CHECK_THROWS_AS(recorder.mark(stream, "mark"), InvalidHandle);
+  CHECK_THROWS_AS(recorder.report(), InvalidHandle);
+  CHECK(recorder.try_mark(stream, "mark") == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(FlightRecorder(context, {.marks_per_stream = 0}), InvalidValue);
+  CHECK_THROWS_AS(FlightRecorder(Context()), InvalidContext);
+
+  CHECK(FlightRecorder::try_create(recorder, context, small) == CUDA_SUCCESS);
+  recorder.mark(stream, "mark");
+  FlightRecorder moved = std::move(recorder);
+  CHECK(moved.context() == context);
+  CHECK(report_of(moved).streams.size() == 1);
+  CHECK(finished(context, stream));
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// The driver calls of a flight recorder, and what it does not do: allocate, create, destroy.
+#include <cuevent/flight_recorder.hpp>
+
+#include "allocations.hpp"
+#include "recording_fixture.hpp"
+
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <unistd.h>
+
+using namespace cuevent;
+using namespace test;
+using Catch::Matchers::ContainsSubstring;
+
+static_assert(!std::is_copy_constructible_v<FlightRecorder>);
+static_assert(std::is_nothrow_move_constructible_v<FlightRecorder> &&
+              std::is_nothrow_move_assignable_v<FlightRecorder>);
+static_assert(!std::is_copy_constructible_v<FlightScope> && !std::is_move_constructible_v<FlightScope>);
+
+namespace {
+
+struct RecorderFixture : RecordingFixture {
+  FlightRecorder recorder{context, {.marks_per_stream = 16}};
+
+  RecorderFixture() {
+    recorder.add_stream(stream, "compute");
+    recording.calls();
+  }
+  ~RecorderFixture() { recorder = FlightRecorder(); }
+};
+
+/// The two ends of a pipe.
+struct Pipe {
+  Pipe() { REQUIRE(pipe(ends) == 0); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() {
+    close(ends[0]);
+    close(ends[1]);
+  }
+  std::string read_all() const {
+    char text[4096];
+    const ssize_t size = read(ends[0], text, sizeof text);
+    return {text, size < 0 ? 0 : static_cast<std::size_t>(size)};
+  }
+  int ends[2];
+};
+
+const FlightRecorder* dumped = nullptr;
+int dump_file = -1;
+void dump_in_handler(int) { dumped->dump(dump_file); }
+
+} // namespace
+
+TEST_CASE_METHOD(RecorderFixture, "a mark asks for a capture and records, and allocates nothing",
+                 "[flight]") {
+  {
+    const FailingAllocation each(0); // the stubs' own ones succeed
+    for (int i = 0; i < 100; ++i)
+      recorder.mark(stream, "a name that is longer than the forty bytes which a mark keeps");
+    CHECK_FALSE(FailingAllocation::happened());
+  }
+  const Names calls = recording.calls();
+  CHECK(Names(calls.begin(), calls.begin() + 4) ==
+        Names{"cuStreamIsCapturing", "cuEventRecord", "cuStreamIsCapturing", "cuEventRecord"});
+  CHECK(recorder.report().streams.at(0).dropped == 0);
+  CHECK(recorder.report().progress == 100);
+  CHECK(recorder.report().streams[0].reached.value().name == "a name that is longer than the forty byt");
+}
+
+TEST_CASE_METHOD(RecorderFixture, "a report asks events in relaxed capture mode, and few of them",
+                 "[flight]") {
+  for (int i = 0; i < 16; ++i)
+    recorder.mark(stream, "mark");
+  recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+  recording.calls();
+  CHECK(recorder.report().streams.at(0).pending == 16);
+  CHECK(recording.calls() ==
+        Names{"cuThreadExchangeStreamCaptureMode", "cuEventQuery", "cuThreadExchangeStreamCaptureMode"});
+  recording.fail_nothing();
+  CHECK(recorder.report().streams.at(0).pending == 0);
+  CHECK(recording.calls().size() == 2 + 5); // the steps double
+  // What was reached is not asked again.
+  recorder.report();
+  CHECK(recording.calls() == Names{"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode"});
+}
+
+TEST_CASE_METHOD(RecorderFixture, "no event is asked in another capture mode", "[flight]") {
+  recorder.mark(stream, "mark");
+  recording.calls();
+  recording.fail_next("cuThreadExchangeStreamCaptureMode", CUDA_ERROR_ILLEGAL_ADDRESS);
+  const FlightReport report = recorder.report();
+  CHECK(recording.calls() == Names{"cuThreadExchangeStreamCaptureMode"});
+  CHECK(report.fault == CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_FALSE(report.streams.at(0).exact);
+  CHECK(report.findings.at(0).kind == FlightFinding::Kind::fault);
+}
+
+TEST_CASE_METHOD(RecorderFixture, "after a fault a report knows what the last report saw", "[flight]") {
+  recorder.mark(stream, "before");
+  recorder.report();
+  recorder.mark(stream, "suspect");
+  recorder.mark(stream, "innocent");
+  recording.fail_always("cuEventQuery", CUDA_ERROR_ILLEGAL_ADDRESS);
+  const FlightReport report = recorder.report();
+  CHECK(report.streams.at(0).reached.value().name == "before");
+  CHECK_THAT(to_text(report),
+             ContainsSubstring("'suspect' on stream 'compute' or one of the 1 marks after it"));
+}
+
+TEST_CASE_METHOD(RecorderFixture, "a dump needs no driver and no memory, also in a signal handler",
+                 "[flight]") {
+  recorder.mark(stream, "reached \x01");
+  recorder.report();
+  recorder.mark(stream, "pending");
+  DriverEvent event(context);
+  recorder.record(event, stream);
+  recording.calls();
+  const Pipe out;
+  dumped = &recorder;
+  dump_file = out.ends[1];
+  auto* const handler = std::signal(SIGUSR1, dump_in_handler);
+  const std::size_t before = allocations_of_this_thread();
+  errno = 7;
+  std::raise(SIGUSR1);
+  CHECK(errno == 7);
+  CHECK(allocations_of_this_thread() == before);
+  CHECK(recording.calls().empty());
+  std::signal(SIGUSR1, handler);
+  const std::string text = out.read_all();
+  CHECK_THAT(text, ContainsSubstring("stream 0 'compute': 3 places submitted, 1 seen reached, 0 dropped\n"));
+  CHECK_THAT(text, ContainsSubstring("  reached  'reached ?', submitted 0.0"));
+  CHECK_THAT(text, ContainsSubstring("  pending  'pending', submitted"));
+  CHECK_THAT(text, ContainsSubstring("  pending  a record or a signal, submitted"));
+  CHECK_THAT(text, ContainsSubstring("end of the flight recorder\n"));
+}
+
+TEST_CASE_METHOD(RecorderFixture, "reports and dumps read marks while they are made", "[flight]") {
+  const Pipe out;
+  std::atomic<bool> stop = false;
+  std::atomic<int> reports = 0;
+  bool wrong = false;
+  std::thread reader([&] {
+    const RecordingDriver calls_of_this_thread;
+    while (!stop) {
+      const FlightReport report = recorder.report();
+      for (const FlightStream& each : report.streams)
+        for (const auto& mark : {each.reached, each.next})
+          if (mark && mark->name != "aaaaaaaaaaaaaaaaaaaaaaaa" && mark->name != "bbbbbbbbbbbbbbbbbbbbbbbb")
+            wrong = true;
+      if (reports == 0) recorder.dump(out.ends[1]);
+      ++reports;
+    }
+  });
+  for (int i = 0; i < 20'000 || reports < 10; ++i)
+    recorder.mark(stream, i % 2 == 0 ? "aaaaaaaaaaaaaaaaaaaaaaaa" : "bbbbbbbbbbbbbbbbbbbbbbbb");
+  stop = true;
+  reader.join();
+  CHECK_FALSE(wrong);
+  CHECK_THAT(out.read_all(), ContainsSubstring("end of the flight recorder"));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "each failing call of a recorder is thrown, and nothing is left",
+                 "[flight]") {
+  fail_each_call([&] {
+    FlightRecorder recorder(context, {.marks_per_stream = 2});
+    recorder.mark(stream, "mark");
+    DriverEvent event(context);
+    recorder.record(event, stream);
+    recorder.wait(event, stream);
+    recorder.note_wait(stream, &event, 1, "value"); // the ring is full
+    recorder.note_signal(stream, &event, 1);
+    const FlightReport report = recorder.report();
+    if (report.fault != CUDA_SUCCESS) throw_error(report.fault, "report");
+  });
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a mark in a capture is a node, and the graph has its share first",
+                 "[flight]") {
+  FlightRecorder recorder(context, {.marks_per_stream = 2});
+  recorder.add_stream(stream);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  recording.calls();
+  recorder.mark(stream, "first");
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamIsCapturing", "cuStreamGetCaptureInfo",
+                                   "cuUserObjectCreate", "cuGraphRetainUserObject", "cuCtxGetCurrent",
+                                   "cuCtxGetId", "cuCtxPushCurrent", "cuEventCreate", "cuCtxPopCurrent",
+                                   "cuEventRecordWithFlags"});
+  CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
+  recorder.mark(stream, "second");
+  CHECK(recording.calls().size() == 9); // the capture is known
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
+}

@@ -48,7 +48,9 @@ public:
     wait();
   }
   /// Does not wait for the end.
-  void send_kill() const { ::kill(process_, SIGKILL); }
+  void send_kill() const {
+    if (process_ > 0) ::kill(process_, SIGKILL);
+  }
   /// Waits for the end: "exited with 0", or "killed by signal 9".
   std::string wait() {
     int status = 0;

@@ -11,6 +11,7 @@
 #include <cuevent/timeline_semaphore.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -72,8 +73,7 @@ again:
 class Clocks {
 public:
   explicit Clocks(const gpu::Gpu& gpu)
-      : gpu_(gpu), module_(gpu.module(ptx)),
-        synchronize_(gpu.driver, "cuStreamSynchronize", 2000) {
+      : gpu_(gpu), module_(gpu.module(ptx)), synchronize_(gpu.driver, "cuStreamSynchronize", 2000) {
     gpu.module_get_function(&reply_, module_, "reply");
     gpu.module_get_function(&stamp_, module_, "stamp");
   }
@@ -118,7 +118,9 @@ public:
 
 private:
   enum Line : int { question, answer, stamped };
-  std::uint64_t* word(Line line) const { return static_cast<std::uint64_t*>(memory_.memory()) + 8 * line; }
+  std::uint64_t* word(Line line) const {
+    return static_cast<std::uint64_t*>(memory_.memory()) + 8 * static_cast<std::size_t>(line);
+  }
   CUdeviceptr address(Line line) const { return memory_.address() + 64 * static_cast<CUdeviceptr>(line); }
   void store(Line line, std::uint64_t value) const { __atomic_store_n(word(line), value, __ATOMIC_RELEASE); }
   std::uint64_t load(Line line) const { return __atomic_load_n(word(line), __ATOMIC_ACQUIRE); }
@@ -166,8 +168,8 @@ int measure(int samples) {
     std::fputs("a simulated kernel computes nothing: this needs a device\n", stderr);
     return 77;
   }
-  std::printf("%s, driver %d\n%-34s %8s %8s %8s %12s\n", gpu.name().c_str(), gpu.driver.version(), "us", "p50",
-              "p90", "p99", "+-, p50");
+  std::printf("%s, driver %d\n%-34s %8s %8s %8s %12s\n", gpu.name().c_str(), gpu.driver.version(), "us",
+              "p50", "p90", "p99", "+-, p50");
   Clocks clocks(gpu);
   const gpu::SharedMemory memory(gpu, gpu::SharedMemory::create(BareWord::bytes), BareWord::bytes);
   const BareWord word(gpu, memory, 0);
@@ -182,7 +184,8 @@ int measure(int samples) {
       [&](std::uint64_t round) { return semaphore.reached(round); });
   DriverEvent event(gpu.context);
   row(
-      gpu, clocks, "DriverEvent::query", samples, [&](CUstream stream, std::uint64_t) { event.record(stream); },
+      gpu, clocks, "DriverEvent::query", samples,
+      [&](CUstream stream, std::uint64_t) { event.record(stream); },
       [&](std::uint64_t) { return event.query(); });
   return 0;
 }
@@ -190,7 +193,7 @@ int measure(int samples) {
 } // namespace
 
 int main(int count, char** arguments) {
-  alarm(60);                                // a hang must not hold the device
+  alarm(60);                                 // a hang must not hold the device
   setenv("CUDA_MODULE_LOADING", "EAGER", 1); // a kernel that is loaded later could wait for the gate
   return exit_code([&] { return measure(count > 1 ? std::max(10, std::atoi(arguments[1])) : 1000); });
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Semaphores that two processes share, next to interprocess events and pipes. `timeline_semaphore 20` divides
 // all counts by 20. CUEVENT_DRIVER can name the simulated driver, which only shows that it works.
+#include "bare_word.hpp"
+
 #include <exit_code.hpp>
 #include <gpu.hpp>
 #include <second_process.hpp>
+#include <shared_memory.hpp>
 
 #include <cuevent/ipc.hpp>
 #include <cuevent/timeline_semaphore.hpp>
@@ -28,8 +31,15 @@ using Clock = std::chrono::steady_clock;
 constexpr int hops = 10; // of a sample, one after the other without a host
 constexpr auto limit = 20s;
 
-/// What the second process inherits: handles of the three semaphores, and the ends of two pipes.
-enum : int { there_handle = SecondProcess::first_descriptor, back_handle, ready_handle, in_pipe, out_pipe };
+/// What the second process inherits: handles of the three semaphores, the ends of two pipes, and memory.
+enum : int {
+  there_handle = SecondProcess::first_descriptor,
+  back_handle,
+  ready_handle,
+  in_pipe,
+  out_pipe,
+  words_memory
+};
 
 struct Semaphores {
   TimelineSemaphore there, back, ready; // ready: the samples that the second process has submitted
@@ -109,16 +119,24 @@ void answer_on_stream(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
   }
 }
 
-void answer_on_host(Semaphores& shared, int samples) {
+/// `there` and `back` are semaphores, or the words in their place.
+template <class Point>
+void answer_on_host(Semaphores& shared, const Point& there, Point& back, int samples) {
   for (int sample = 0; sample < samples; ++sample) {
     shared.ready.signal(value_of(0, sample + 1));
     for (int hop = 1; hop <= hops; ++hop) {
       const auto value = value_of(sample, hop);
-      while (!shared.there.reached(value)) {
+      while (!there.reached(value)) {
       }
-      shared.back.signal(value);
+      back.signal(value);
     }
   }
+}
+
+void answer_by_words(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
+  const gpu::SharedMemory memory(gpu, words_memory, BareWord::bytes);
+  BareWord there(gpu, memory, 0), back(gpu, memory, 1);
+  answer_on_host(shared, there, back, samples);
 }
 
 void answer_by_pipe(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
@@ -165,7 +183,8 @@ int second_process(const std::string& role, int samples) {
   std::optional<Load> load;
   if (role == "busy") load.emplace(gpu);
   if (role == "stream" || role == "busy") answer_on_stream(gpu, shared, samples);
-  if (role == "host") answer_on_host(shared, samples);
+  if (role == "host") answer_on_host(shared, shared.there, shared.back, samples);
+  if (role == "words") answer_by_words(gpu, shared, samples);
   if (role == "pipe") answer_by_pipe(gpu, shared, samples);
   if (role == "event") answer_by_event(gpu, samples);
   return 0;
@@ -185,7 +204,8 @@ public:
       each->abandon_on_death(); // so that a failed run ends
     second_.emplace(program, role + " " + std::to_string(samples),
                     std::initializer_list<int>{shared_.there.export_handle(), shared_.back.export_handle(),
-                                               shared_.ready.export_handle(), to[0], from[1]});
+                                               shared_.ready.export_handle(), to[0], from[1],
+                                               fcntl(words_, F_DUPFD_CLOEXEC, 0)});
   }
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
@@ -193,34 +213,22 @@ public:
     if (std::uncaught_exceptions() == 0) second_->wait();
     close(to_);
     close(from_);
+    close(words_);
     for (TimelineSemaphore* each : {&shared_.there, &shared_.back, &shared_.ready})
       each->abandon();
   }
 
-  /// The time of a sample: from a store of this host, by all hops, until this host sees the last one.
   std::vector<double> by_semaphores(int hops_here) {
     TimelineSemaphore gate(gpu_.context), done(gpu_.context);
-    const gpu::Stream stream = gpu_.stream();
-    std::vector<double> times;
-    for (int sample = 0; sample < samples_; ++sample) {
-      const auto round = value_of(0, sample + 1);
-      gate.wait(stream, round, WaitOrder::before_signal);
-      for (int hop = 1; hop <= hops_here; ++hop) {
-        const auto value = value_of(sample, hop);
-        shared_.there.signal(stream, value);
-        shared_.back.wait(stream, value, WaitOrder::before_signal);
-      }
-      done.signal(stream, round);
-      if (hops_here != 0) expect(shared_.ready.wait_for(round, limit), "the second process submits");
-      const auto start = Clock::now();
-      gate.signal(round);
-      while (!done.reached(round)) {
-      }
-      times.push_back(microseconds(Clock::now() - start));
-    }
-    return times;
+    return by_points(shared_.there, shared_.back, gate, done, hops_here);
   }
 
+  std::vector<double> by_words(int hops_here) {
+    const gpu::SharedMemory memory(gpu_, words_, BareWord::bytes);
+    const auto word = [&](int line) { return BareWord(gpu_, memory, line); };
+    BareWord there = word(0), back = word(1), gate = word(2), done = word(3);
+    return by_points(there, back, gate, done, hops_here);
+  }
   std::vector<double> by_pipe() {
     const gpu::Stream stream = gpu_.stream();
     const gpu::Call<PFN_cuStreamSynchronize_v2000> synchronize(gpu_.driver, "cuStreamSynchronize", 2000);
@@ -243,6 +251,30 @@ public:
   }
 
 private:
+  /// The time of a sample: from a store of this host, by all hops, until this host sees the last one.
+  template <class Point>
+  std::vector<double> by_points(Point& there, const Point& back, Point& gate, Point& done, int hops_here) {
+    const gpu::Stream stream = gpu_.stream();
+    std::vector<double> times;
+    for (int sample = 0; sample < samples_; ++sample) {
+      const auto round = value_of(0, sample + 1);
+      gate.wait(stream, round, WaitOrder::before_signal);
+      for (int hop = 1; hop <= hops_here; ++hop) {
+        const auto value = value_of(sample, hop);
+        there.signal(stream, value);
+        back.wait(stream, value, WaitOrder::before_signal);
+      }
+      done.signal(stream, round);
+      if (hops_here != 0) expect(shared_.ready.wait_for(round, limit), "the second process submits");
+      const auto start = Clock::now();
+      gate.signal(round);
+      while (!done.reached(round)) {
+      }
+      times.push_back(microseconds(Clock::now() - start));
+    }
+    return times;
+  }
+
   template <class Turn>
   std::vector<double> turns(Turn turn) {
     std::vector<double> times;
@@ -259,60 +291,16 @@ private:
   const gpu::Gpu& gpu_;
   const int samples_;
   Semaphores shared_;
-  int to_ = -1, from_ = -1;
+  int to_ = -1, from_ = -1, words_ = gpu::SharedMemory::create(BareWord::bytes);
   std::optional<SecondProcess> second_;
 };
-
-/// Costs of the host, in ns.
-void alone(const gpu::Gpu& gpu, int divisor) {
-  TimelineSemaphore semaphore(gpu.context);
-  for (const int threads : {1, 4, 16}) {
-    const int loads = 20'000'000 / divisor;
-    std::vector<std::thread> running;
-    running.reserve(static_cast<std::size_t>(threads));
-    std::vector<double> each(static_cast<std::size_t>(threads));
-    for (double& time : each)
-      running.emplace_back([&time, &semaphore, loads] {
-        const auto start = Clock::now();
-        std::uint64_t reached = 0;
-        for (int i = 0; i < loads; ++i)
-          reached += semaphore.reached(1) ? 1U : 0U;
-        time = reached == 0 ? 1000 * microseconds(Clock::now() - start) / loads : -1;
-      });
-    for (std::thread& thread : running)
-      thread.join();
-    double sum = 0;
-    for (const double time : each)
-      sum += time;
-    std::printf("value(), %2d threads: %.2f ns\n", threads, sum / threads);
-  }
-  std::uint64_t value = 0;
-  const int signals = 1'000'000 / divisor;
-  auto start = Clock::now();
-  for (int i = 0; i < signals; ++i)
-    semaphore.signal(++value);
-  std::printf("signal by the host: %.0f ns\n", 1000 * microseconds(Clock::now() - start) / signals);
-  const gpu::Stream stream = gpu.stream();
-  double submitting = 0;
-  constexpr int batch = 256; // fewer than a launch queue has places
-  const int batches = std::max(1, 400 / divisor);
-  for (int i = 0; i < batches; ++i) {
-    start = Clock::now();
-    for (int each = 0; each < batch; ++each)
-      semaphore.signal(stream, ++value);
-    submitting += microseconds(Clock::now() - start);
-    expect(semaphore.wait_for(value, limit), "the stream signals");
-  }
-  std::printf("signal on a stream, on the host: %.0f ns\n", 1000 * submitting / (batch * batches));
-}
 
 int first_process(const std::string& program, int divisor) {
   const gpu::Gpu gpu;
   std::printf("%s, driver %d, %u processors\n", gpu.name().c_str(), gpu.driver.version(),
               std::thread::hardware_concurrency());
-  alone(gpu, divisor);
   const int samples = std::max(5, 1000 / divisor);
-  std::printf("\n%-66s %8s %8s %8s\n", "us", "p50", "p90", "p99");
+  std::printf("%-66s %8s %8s %8s\n", "us", "p50", "p90", "p99");
   const double nothing = print("a host signals a stream, which signals the host",
                                Pair(gpu, program, "none", samples).by_semaphores(0));
   print("stream to stream of the other process, idle GPU",
@@ -324,6 +312,10 @@ int first_process(const std::string& program, int divisor) {
   }
   print("stream to host of the other process, and its answer to the stream",
         Pair(gpu, program, "host", samples).by_semaphores(hops), nothing, hops);
+  const double bare = print("bare words: a host stores for a stream, which stores for the host",
+                            Pair(gpu, program, "none", samples).by_words(0));
+  print("bare words: stream to host of the other process, and its answer",
+        Pair(gpu, program, "words", samples).by_words(hops), bare, hops);
   print("stream, host, pipe, host and stream of the other process",
         Pair(gpu, program, "pipe", samples).by_pipe(), 0, 2);
   if (gpu.simulated())

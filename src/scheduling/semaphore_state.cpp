@@ -25,6 +25,7 @@ bool PendingSignals::add(unsigned long long stream, std::uint64_t value, std::ui
 }
 
 void PendingSignals::forget(std::uint64_t reached) noexcept {
+  if (reached > cuevent_timeline_max) return; // abandoned, with signals that may still be queued
   std::erase_if(signals_, [&](const Signal& each) { return each.value <= reached; });
 }
 

@@ -8,11 +8,15 @@
 
 #include <cuevent/timeline_semaphore.hpp>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -146,9 +150,24 @@ void export_and_signal(const gpu::Gpu& gpu) {
   signal_on(gpu, semaphore);
 }
 
+/// Goes on as process 1 of another PID namespace, as in a container. Exits with 77 if that is not allowed.
+void enter_a_pid_namespace() {
+  if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) std::_Exit(77);
+  const pid_t child = fork();
+  require(child >= 0, "the process forks");
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // the test kills the parent
+    return;
+  }
+  close(handle_descriptor);
+  waitpid(child, nullptr, 0);
+  std::_Exit(1);
+}
+
 void play(const std::string& role, int device) {
   const auto is = [&role](const char* name) { return role == name; };
   if (is("share-a-connection")) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+  if (is("sleep-in-a-namespace")) enter_a_pid_namespace();
   const gpu::Gpu gpu(Driver::instance(), device);
   if (is("export")) return export_and_signal(gpu);
   TimelineSemaphore semaphore = TimelineSemaphore::import(gpu.context, handle_descriptor);
@@ -166,7 +185,7 @@ void play(const std::string& role, int device) {
     execl("/bin/sleep", "sleep", "30", nullptr);
     throw std::runtime_error("no exec");
   }
-  require(is("sleep"), "unknown role");
+  require(is("sleep") || is("sleep-in-a-namespace"), "unknown role");
   sleep_until_killed();
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tests the extension without PyTorch, on the driver that CUEVENT_DRIVER names or on libcuda.so.1."""
 import ctypes
+import faulthandler
 import importlib.util
 import os
 import threading
@@ -157,6 +158,7 @@ def test_semaphore_orders_streams():
 
 
 def main():
+    faulthandler.dump_traceback_later(25, exit=True)  # also if a call blocks with the GIL
     result = cuda.cuInit(0)
     if result != 0:
         print(f"no device: cuInit returned {result}")

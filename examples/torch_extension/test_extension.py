@@ -90,7 +90,7 @@ def test_event_of_pytorch_must_exist():
     assert cuevent_torch.Event.borrow(event, 0).cuda_event == event.cuda_event
 
 
-def test_record_beside_a_full_queue_lets_other_threads_run():
+def test_record_that_blocks_lets_other_threads_run():
     stream, other = new_stream(), new_stream()
     watchdog = cuevent_torch.Watchdog(0, limit=0.2)
     event, waste = cuevent_torch.Event(0, timing=True), cuevent_torch.Event(0)

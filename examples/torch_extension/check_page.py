@@ -24,7 +24,7 @@ def raises(kind, text, function, *arguments):
         raise AssertionError(f"no {kind.__name__}")
 
 
-def runs_beside(function):
+def others_run_during(function):
     """Whether other Python threads run while `function` blocks in one. Prints how long it blocked."""
     torch.cuda.synchronize()
     times = [0.0, 0.0]
@@ -93,7 +93,7 @@ def check_gil():
     ours, theirs = cuevent_torch.Event(0, timing=True), torch.cuda.Event(enable_timing=True)
     data = torch.zeros(16, device="cuda:0")
     print("  record of this extension:")
-    assert runs_beside(lambda: fill(stream, lambda: ours.record(stream)))
+    assert others_run_during(lambda: fill(stream, lambda: ours.record(stream)))
     print("  synchronize of this extension:")
 
     def synchronize():
@@ -102,16 +102,16 @@ def check_gil():
         ours.record(stream)
         assert ours.synchronize(5)
 
-    assert runs_beside(synchronize)
+    assert others_run_during(synchronize)
     print("  torch.cuda.Event.record:")
-    assert runs_beside(lambda: fill(stream, lambda: theirs.record(stream)))
+    assert others_run_during(lambda: fill(stream, lambda: theirs.record(stream)))
     print("  an operator of PyTorch:")
-    assert runs_beside(lambda: fill(stream, lambda: data.add_(1)))
+    assert others_run_during(lambda: fill(stream, lambda: data.add_(1)))
     print("  torch.cuda.CUDAGraph.replay:")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         data.add_(1)
-    assert runs_beside(lambda: fill(stream, graph.replay))
+    assert others_run_during(lambda: fill(stream, graph.replay))
 
 
 def check_garbage():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tests the extension without PyTorch, on the driver that CUEVENT_DRIVER names or on libcuda.so.1."""
 import ctypes
+import faulthandler
 import importlib.util
 import os
 import threading
@@ -89,7 +90,7 @@ def test_event_of_pytorch_must_exist():
     assert cuevent_torch.Event.borrow(event, 0).cuda_event == event.cuda_event
 
 
-def test_record_beside_a_full_queue_lets_other_threads_run():
+def test_record_that_blocks_lets_other_threads_run():
     stream, other = new_stream(), new_stream()
     watchdog = cuevent_torch.Watchdog(0, limit=0.2)
     event, waste = cuevent_torch.Event(0, timing=True), cuevent_torch.Event(0)
@@ -157,6 +158,7 @@ def test_semaphore_orders_streams():
 
 
 def main():
+    faulthandler.dump_traceback_later(25, exit=True)  # also if a call blocks with the GIL
     result = cuda.cuInit(0)
     if result != 0:
         print(f"no device: cuInit returned {result}")

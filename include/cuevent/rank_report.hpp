@@ -48,8 +48,8 @@ struct RankIdentity {
 /// Context: needs none and changes none.
 /// During capture: harmless; no driver call.
 struct ClockSample {
-  HostTime here{};                       ///< on this rank's host
-  HostTime reference{};                  ///< on the host of rank 0
+  HostTime here{};                        ///< on this rank's host
+  HostTime reference{};                   ///< on the host of rank 0
   std::chrono::nanoseconds uncertainty{}; ///< the largest error of `reference`, either way
 
   /// The sample of one exchange: this rank reads `asked` and asks rank 0 for its time, rank 0

@@ -7,7 +7,8 @@
 
 namespace cuevent {
 
-/// Appends an object to the text: `JsonLine(text).add("span", 1).add("end", 20)`. The destructor ends the line.
+/// Appends an object to the text: `JsonLine(text).add("span", 1).add("end", 20)`. The destructor ends the
+/// line.
 class JsonLine {
 public:
   explicit JsonLine(std::string& text) : text_(text) {}

@@ -32,7 +32,7 @@ unsigned number_in(const char* variable) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size())
     fail_for_rank(std::string("the environment variable ") + variable + " is \"" + std::string(text) +
-         "\", which is no number: start the program with its launcher, or unset the variable");
+                  "\", which is no number: start the program with its launcher, or unset the variable");
   return number;
 }
 
@@ -46,11 +46,13 @@ std::string host_name() {
 std::optional<RankIdentity> RankIdentity::from_environment() {
   for (const Launcher& launcher : launchers) {
     if (std::getenv(launcher.rank) == nullptr || std::getenv(launcher.size) == nullptr) continue;
-    RankIdentity identity{.rank = number_in(launcher.rank), .size = number_in(launcher.size), .host = host_name()};
+    RankIdentity identity{
+        .rank = number_in(launcher.rank), .size = number_in(launcher.size), .host = host_name()};
     if (std::getenv(launcher.local_rank) != nullptr) identity.local_rank = number_in(launcher.local_rank);
     if (identity.rank >= identity.size)
-      fail_for_rank(std::string(launcher.rank) + " is " + std::to_string(identity.rank) + " and " + launcher.size + " is " +
-           std::to_string(identity.size) + ": a rank is less than the size; correct or unset the variables");
+      fail_for_rank(std::string(launcher.rank) + " is " + std::to_string(identity.rank) + " and " +
+                    launcher.size + " is " + std::to_string(identity.size) +
+                    ": a rank is less than the size; correct or unset the variables");
     return identity;
   }
   return std::nullopt;

@@ -99,7 +99,8 @@ struct RankReport::State {
 RankReport::RankReport(const RankIdentity& identity, std::string_view device)
     : state_(std::make_unique<State>()) {
   if (identity.rank >= identity.size)
-    throw InvalidValue("RankReport", "the rank is not less than the number of ranks: correct the RankIdentity");
+    throw InvalidValue("RankReport",
+                       "the rank is not less than the number of ranks: correct the RankIdentity");
   JsonLine(state_->text)
       .add("rank_report", rank_report_version)
       .add("rank", identity.rank)

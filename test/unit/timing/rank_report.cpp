@@ -36,9 +36,17 @@ public:
   }
 
 private:
-  static constexpr const char* names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK",
-                                          "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK",
-                                          "PMI_SIZE", "MPI_LOCALRANKID", "SLURM_PROCID", "SLURM_NTASKS",
+  static constexpr const char* names[] = {"RANK",
+                                          "WORLD_SIZE",
+                                          "LOCAL_RANK",
+                                          "OMPI_COMM_WORLD_RANK",
+                                          "OMPI_COMM_WORLD_SIZE",
+                                          "OMPI_COMM_WORLD_LOCAL_RANK",
+                                          "PMI_RANK",
+                                          "PMI_SIZE",
+                                          "MPI_LOCALRANKID",
+                                          "SLURM_PROCID",
+                                          "SLURM_NTASKS",
                                           "SLURM_LOCALID"};
 };
 
@@ -59,7 +67,8 @@ StageReport report_of(std::vector<StageSpan> spans) {
   return report;
 }
 
-StageSpan span(std::uint64_t number, unsigned stage, unsigned stream, unsigned depth, double begin, double end) {
+StageSpan span(std::uint64_t number, unsigned stage, unsigned stream, unsigned depth, double begin,
+               double end) {
   return {.number = number,
           .stage = StageId(stage),
           .stream = StreamId(stream),
@@ -85,10 +94,10 @@ TEST_CASE("the rank comes from the environment of each launcher") {
   struct Names {
     const char *rank, *size, *local;
   };
-  for (const Names& names : {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-                             Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-                             Names{"RANK", "WORLD_SIZE", "LOCAL_RANK"},
-                             Names{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}}) {
+  for (const Names& names :
+       {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        Names{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}, Names{"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+        Names{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}}) {
     INFO(names.rank);
     const auto identity = identity_of({{names.rank, "5"}, {names.size, "8"}, {names.local, "1"}});
     REQUIRE(identity);
@@ -100,10 +109,8 @@ TEST_CASE("the rank comes from the environment of each launcher") {
 }
 
 TEST_CASE("the ranks of torchrun count, if mpirun has started torchrun") {
-  const auto identity = identity_of({{"OMPI_COMM_WORLD_RANK", "1"},
-                                 {"OMPI_COMM_WORLD_SIZE", "2"},
-                                 {"RANK", "9"},
-                                 {"WORLD_SIZE", "16"}});
+  const auto identity = identity_of(
+      {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"RANK", "9"}, {"WORLD_SIZE", "16"}});
   REQUIRE(identity);
   CHECK(identity->rank == 9);
   CHECK(identity->size == 16);
@@ -121,8 +128,9 @@ TEST_CASE("a variable that cannot be a rank is an error that names the variable"
 
 TEST_CASE("a report begins with the rank, and each line is taken once") {
   RankReport report({.rank = 3, .size = 4, .host = "a\"b\\c\n\xff"}, "device \xc3\xbc");
-  CHECK(report.take() == "{\"rank_report\":1,\"rank\":3,\"size\":4,\"host\":\"a\\u0022b\\u005cc\\u000a\xef\xbf\xbd\","
-                         "\"device\":\"device \xc3\xbc\"}\n");
+  CHECK(report.take() ==
+        "{\"rank_report\":1,\"rank\":3,\"size\":4,\"host\":\"a\\u0022b\\u005cc\\u000a\xef\xbf\xbd\","
+        "\"device\":\"device \xc3\xbc\"}\n");
   CHECK(report.take().empty());
   report.add(ClockSample::exchanged(HostTime(100ns), HostTime(1000ns), HostTime(120ns)));
   CHECK(report.take() == "{\"clock\":110,\"reference\":1000,\"uncertainty\":10}\n");
@@ -147,9 +155,13 @@ TEST_CASE("a report that was moved is empty") {
 
 TEST_CASE("a character that is not UTF-8 is replaced in a line") {
   for (const auto& [text, written] :
-       {std::pair{"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"}, {"\xe2\x82\xac", "\xe2\x82\xac"},
-        {"\x80", "\xef\xbf\xbd"}, {"\xc3", "\xef\xbf\xbd"}, {"\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd"},
-        {"\xc3(", "\xef\xbf\xbd("}, {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+       {std::pair{"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+        {"\xe2\x82\xac", "\xe2\x82\xac"},
+        {"\x80", "\xef\xbf\xbd"},
+        {"\xc3", "\xef\xbf\xbd"},
+        {"\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xc3(", "\xef\xbf\xbd("},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xe0\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xf0\x80\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}}) {
@@ -180,7 +192,8 @@ TEST_CASE("spans are on the host's clock, in whole nanoseconds") {
 
 TEST_CASE("spans that rounding has put out of order are written in order") {
   const auto line = [](int number, int depth, int begin, int end) {
-    return "{\"span\":" + std::to_string(number) + ",\"stage\":0,\"stream\":0,\"depth\":" + std::to_string(depth) +
+    return "{\"span\":" + std::to_string(number) +
+           ",\"stage\":0,\"stream\":0,\"depth\":" + std::to_string(depth) +
            ",\"begin\":" + std::to_string(begin) + ",\"end\":" + std::to_string(end) + "}\n";
   };
   SECTION("neighbours overlap") {
@@ -192,12 +205,13 @@ TEST_CASE("spans that rounding has put out of order are written in order") {
           line(2, 1, 1010, 1025) + line(1, 0, 1010, 1025));
   }
   SECTION("an inner span begins before the previous outer one ends") {
-    CHECK(lines_after_names(report_of({span(1, 0, 0, 0, 0, 10), span(3, 0, 0, 1, 9, 15), span(2, 0, 0, 0, 9, 20)})) ==
+    CHECK(lines_after_names(
+              report_of({span(1, 0, 0, 0, 0, 10), span(3, 0, 0, 1, 9, 15), span(2, 0, 0, 0, 9, 20)})) ==
           line(1, 0, 1000, 1010) + line(3, 1, 1010, 1015) + line(2, 0, 1010, 1020));
   }
   SECTION("the spans inside an earlier span do not count") {
-    CHECK(lines_after_names(report_of({span(2, 0, 0, 1, 0, 5), span(1, 0, 0, 0, 0, 6), span(4, 0, 0, 1, 10, 15),
-                                       span(3, 0, 0, 0, 8, 20)})) ==
+    CHECK(lines_after_names(report_of({span(2, 0, 0, 1, 0, 5), span(1, 0, 0, 0, 0, 6),
+                                       span(4, 0, 0, 1, 10, 15), span(3, 0, 0, 0, 8, 20)})) ==
           line(2, 1, 1000, 1005) + line(1, 0, 1000, 1006) + line(4, 1, 1010, 1015) + line(3, 0, 1008, 1020));
   }
 }
@@ -231,7 +245,8 @@ TEST_CASE("runs that are not in the report are counted") {
   StageReport stages = report_of({span(1, 0, 0, 0, 0, 10)});
   stages.stages[0].count = 4;
   stages.stages[0].dropped = 2;
-  CHECK_THAT(lines_after_names(stages), ContainsSubstring("{\"missing\":3,\"dropped\":2,\"stage\":0}\n{\"span\":1,"));
+  CHECK_THAT(lines_after_names(stages),
+             ContainsSubstring("{\"missing\":3,\"dropped\":2,\"stage\":0}\n{\"span\":1,"));
 }
 
 TEST_CASE("spans that were added before are refused") {

@@ -140,10 +140,13 @@ and the line, merges what comes before it and all other reports, and exits with 
 
 Examples:
   cuevent merge rank*.json
-  cuevent merge rank*.json --out job.json --svg ''
+  cuevent merge reports --out job.json --svg ''
   cuevent merge rank*.json --json | jq '.stages[] | {name, straggler}')");
   MergeOptions merge_options;
-  merge_command->add_option("FILES", merge_options.files, "The reports, one for each rank")->required();
+  merge_command
+      ->add_option("FILES", merge_options.files,
+                   "The reports, one for each rank, or a folder with files rank*.json")
+      ->required();
   merge_command->add_option("--out", merge_options.trace_file, "Trace file; '' for none")
       ->capture_default_str()
       ->type_name("FILE");

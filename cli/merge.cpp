@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 namespace cli {
 
@@ -229,11 +230,29 @@ void print_summary(const Job& job, const std::vector<StageOverRanks>& stages, co
                 RankTable::most_runs);
 }
 
-std::string mistake_in(const MergeOptions& options) {
+/// Each folder becomes its files rank*.json. Everything else stays.
+std::vector<std::string> reports_in(const std::vector<std::string>& paths) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code failed;
+    std::vector<std::string> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("rank") && name.ends_with(".json")) found.push_back(entry.path().string());
+    }
+    if (found.empty()) found.push_back(path); // a file, or a mistake that is explained when it is read
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+std::string mistake_in(const MergeOptions& options, const std::vector<std::string>& files) {
   if (!options.trace_file.empty() && !options.svg_file.empty() &&
       are_same_file(options.trace_file, options.svg_file))
     return "--out and --svg name the same file: " + options.svg_file + "; name two files";
-  for (const std::string& file : options.files)
+  for (const std::string& file : files)
     for (const std::string& output : {options.trace_file, options.svg_file})
       if (!output.empty() && are_same_file(file, output))
         return output + " is both a report and an output file: name another output file with --out or --svg";
@@ -243,11 +262,12 @@ std::string mistake_in(const MergeOptions& options) {
 } // namespace
 
 ExitCode merge(const MergeOptions& options) {
-  if (const std::string mistake = mistake_in(options); !mistake.empty()) {
+  const std::vector<std::string> files = reports_in(options.files);
+  if (const std::string mistake = mistake_in(options, files); !mistake.empty()) {
     std::fprintf(stderr, "cuevent: %s\n", mistake.c_str());
     return usage;
   }
-  Job job = survey(options.files);
+  Job job = survey(files);
   RankTable table(job.ranks.size());
   const bool usable = !job.ranks.empty();
   if (usable) {

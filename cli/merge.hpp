@@ -10,7 +10,7 @@
 namespace cli {
 
 struct MergeOptions {
-  std::vector<std::string> files{};       // one for each rank
+  std::vector<std::string> files{};       // one for each rank, or folders
   std::string trace_file = "merged.json"; // empty: none
   std::string svg_file = "ranks.svg";     // empty: none
   bool json = false;

@@ -13,7 +13,8 @@
 
 namespace cli {
 
-/// Each rank is a process, and each of its streams a thread. Times are nanoseconds since the begin of the job.
+/// Each rank is a process, and each of its streams a thread. Times are nanoseconds since the begin of the
+/// job.
 class MergedTrace {
 public:
   /// Writes to the file. An empty path: writes nothing.

@@ -9,8 +9,8 @@
 
 namespace cli {
 
-/// Interpolates between the samples. Before the first sample and after the last one, the offset stays the same
-/// and the uncertainty grows by `drift_limit`.
+/// Interpolates between the samples. Before the first sample and after the last one, the offset stays the
+/// same, and the uncertainty grows by `drift_limit`.
 class RankClock {
 public:
   static constexpr double drift_limit = 100e-6; // quartz clocks of computers differ by less

@@ -10,11 +10,12 @@ namespace cli {
 
 RankFile::RankFile(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "re")) {
   const auto cannot = [&](const std::string& why) {
-    throw RankFileError(path_ + ": " + why + ": name the report of a rank, which is a file");
+    throw RankFileError(path_ + ": " + why +
+                        ": name the report of a rank, or a folder with files rank*.json");
   };
   struct stat about {};
   if (!file_ || fstat(fileno(file_.get()), &about) != 0) cannot(std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) cannot("not a file that can be read twice");
+  if (!S_ISREG(about.st_mode)) cannot("not a file that can be read twice, and no folder with reports");
   std::setvbuf(file_.get(), nullptr, _IONBF, 0); // the buffer is here
 }
 

@@ -11,7 +11,7 @@
 
 namespace cli {
 
-/// Calls a visitor for each line of a report in the order of the file:
+/// Calls a visitor for each line of a report, in their order:
 ///
 /// - `stage(number, name)` and `stream(number, name)`; a span comes after its names;
 /// - `missing(line)`;
@@ -20,8 +20,8 @@ class RankReader {
 public:
   RankReader(const Job& job, const RankReportFile& rank) : job_(job), rank_(rank), file_(rank.path) {}
 
-  /// Reads all of the report. Throws RankFileError at the first line that is wrong. What was read before that
-  /// has been visited. `visitor.stage()` returns false if there are too many stages.
+  /// Reads all of the report. Throws RankFileError at the first line that is wrong. What was read before
+  /// that has been visited. `visitor.stage()` returns false if there are too many stages.
   template <class Visitor>
   void read(Visitor& visitor) {
     while (const auto text = file_.next())

@@ -54,8 +54,8 @@ public:
            std::optional<long long> uncertainty);
 
   std::vector<StageOverRanks> result() const;
-  /// The time around the run in which the other ranks waited longest for the last rank: also a part of the run
-  /// before, and the run after. Nothing if no run is compared.
+  /// The time around the run in which the other ranks waited longest for the last rank: also a part of the
+  /// run before, and the run after. Nothing if no run is compared.
   struct Period {
     long long begin = 0, end = 0;
   };

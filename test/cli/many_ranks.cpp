@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Writes the reports of a made-up job: many_ranks FOLDER RANKS SPANS STRAGGLER.
 //
-// Each step has four spans on two streams, and a wait. The straggler computes 100 us longer than the others in
-// each step. Each rank has a host of its own, whose clock has an offset and a drift of its own, and two clock
+// Each step has four spans on two streams, and a wait. The straggler computes 100 us longer than the others
+// in each step. Each rank has a host of its own, whose clock has an offset and a drift, and two clock
 // samples with an uncertainty of 5 us.
 #include <cuevent/rank_report.hpp>
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -200,12 +201,15 @@ void print_summary(const Job& job, const std::vector<StageOverRanks>& stages, co
   }
   long long uncertainty = 0;
   double drift = 0;
+  bool drift_is_known = false;
   for (const RankReportFile& rank : job.ranks) {
     uncertainty = std::max(uncertainty, rank.uncertainty);
     drift = std::max(drift, std::abs(rank.clock.drift_ppm()));
+    drift_is_known = drift_is_known || rank.clock.size() > 1;
   }
-  std::printf("  The clocks are aligned to +-%.2f us. They drift by up to %.1f ppm.\n",
-              microseconds(uncertainty), drift);
+  std::printf("  The clocks are aligned to +-%.2f us.", microseconds(uncertainty));
+  if (drift_is_known) std::printf(" They drift by up to %.1f ppm.", drift);
+  std::puts("");
   if (const std::size_t missing = job.size - job.ranks.size(); missing != 0)
     std::printf("  No report: rank %s\n", list_of(job.missing(most_listed), missing).c_str());
   print_ranks(job, "The report has no end, because the rank died or is still running",

@@ -15,7 +15,7 @@ namespace cli {
 ///
 /// - `stage(number, name)` and `stream(number, name)`; a span comes after its names;
 /// - `missing(line)`;
-/// - `span(line, begin, end)` and `wait(line, departure, arrival)`, in nanoseconds since the begin of the job.
+/// - `span(line, begin, end)` and `wait(line, departure, arrival)`, in nanoseconds since the job began.
 class RankReader {
 public:
   RankReader(const Job& job, const RankReportFile& rank) : job_(job), rank_(rank), file_(rank.path) {}

@@ -51,7 +51,7 @@ struct TwoProcesses {
     int sockets[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
     start(exporter, "export", sockets[1]);
-    const int handle = test::receive_descriptor(sockets[0]);
+    const int handle = receive_descriptor(sockets[0]);
     close(sockets[0]);
     return TimelineSemaphore::import(gpu.context, handle);
   }

@@ -79,6 +79,10 @@ std::vector<StageOverRanks> RankTable::result() const {
         over.slowest = rank;
         over.slowest_mean = mean;
       }
+      if (means.empty() || mean < over.fastest_mean) {
+        over.fastest = rank;
+        over.fastest_mean = mean;
+      }
       means.push_back(mean);
       total += mean;
     }

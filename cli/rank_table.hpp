@@ -22,6 +22,8 @@ struct StageOverRanks {
   double mean = 0, p50 = 0, p99 = 0; // over the mean durations of the ranks
   std::size_t slowest = 0;           // index of the rank with the largest mean duration
   double slowest_mean = 0;
+  std::size_t fastest = 0; // and with the smallest
+  double fastest_mean = 0;
 
   std::uint64_t compared = 0; // runs that two or more ranks have
   std::uint64_t decided = 0;  // of these, runs in which the clocks tell which rank ended last

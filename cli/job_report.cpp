@@ -157,7 +157,7 @@ void print_summary(const Job& job, const std::vector<StageOverRanks>& stages, co
           waiting->name.c_str(), microseconds(waiting->slowest_mean), job.ranks[waiting->slowest].header.rank,
           microseconds(waiting->fastest_mean), job.ranks[straggler.rank].header.rank);
   } else {
-    std::puts("  No rank was the last one in most runs of a stage.");
+    std::puts("  No rank is late: none was the last one in two thirds of the runs of a stage.");
   }
   long long uncertainty = 0;
   double drift = 0;

@@ -19,7 +19,7 @@ double percentile(const std::vector<double>& sorted, double share) {
 } // namespace
 
 std::optional<StageOverRanks::Last> StageOverRanks::straggler() const {
-  if (last.empty() || decided < 2 || last.front().runs * 2 <= compared) return std::nullopt;
+  if (last.empty() || decided < 2 || last.front().runs * 3 < compared * 2) return std::nullopt;
   return last.front();
 }
 
@@ -123,11 +123,11 @@ std::optional<RankTable::Period> RankTable::worst_run(std::size_t stage) const {
   for (std::size_t i = 1; i < runs.size(); ++i)
     if (lead(i) > lead(worst)) worst = i;
   if (runs.empty() || lead(worst) < 0) return std::nullopt;
-  // The last end of the run before that is where the late rank begins this run.
-  const long long begin = worst == 0 ? 0 : runs[worst - 1].last.time;
+  constexpr std::size_t runs_before = 4; // so that a short loop of the stage is in it
+  const long long begin = worst < runs_before ? 0 : runs[worst - runs_before].last.time;
   const long long end = runs[std::min(worst + 1, runs.size() - 1)].last.time;
   const long long length = std::max(end - begin, 1LL);
-  return Period{std::max(0LL, begin - length / 4), end + length / 20};
+  return Period{std::max(0LL, begin - length / 20), end + length / 20};
 }
 
 long long RankTable::first_runs_end(std::size_t runs) const {

@@ -34,7 +34,8 @@ struct StageOverRanks {
   };
   std::vector<Last> last{}; // the most frequent first
 
-  /// The rank that was the last one in most of the decided runs, if there is one.
+  /// The rank that was the last one in at least two thirds of the compared runs, if there is one. More than
+  /// half is not enough, because one of two equal ranks often has that by chance.
   std::optional<Last> straggler() const;
 };
 
@@ -56,8 +57,8 @@ public:
            std::optional<long long> uncertainty);
 
   std::vector<StageOverRanks> result() const;
-  /// The time around the run in which the other ranks waited longest for the last rank: also a part of the
-  /// run before, and the run after. Nothing if no run is compared.
+  /// The time around the run in which the other ranks waited longest for the last rank: also some runs
+  /// before, and the run after. Nothing if no run is compared.
   struct Period {
     long long begin = 0, end = 0;
   };

@@ -135,6 +135,7 @@ std::string ranks_svg(const Job& job, const RankTable& table, const std::vector<
                       const StageOverRanks* latest) {
   const RankTable::Period period = period_of(table, stages, latest);
   std::vector<std::string> names;
+  names.reserve(stages.size());
   for (const StageOverRanks& stage : stages)
     names.push_back(stage.name);
   Timeline timeline;

@@ -13,7 +13,6 @@ namespace cli {
 namespace {
 
 using cuevent::DeviceTime;
-using cuevent::StageStatistics;
 
 // All lengths are in px.
 constexpr double width = 1000, margin = 20, gutter = 110; // the gutter has the names of the tracks

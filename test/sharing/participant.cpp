@@ -145,7 +145,7 @@ void synchronize(const gpu::Gpu& gpu, TimelineSemaphore& semaphore) {
 void export_and_signal(const gpu::Gpu& gpu) {
   TimelineSemaphore semaphore(gpu.context);
   const int handle = semaphore.export_handle();
-  require(test::send_descriptor(handle_descriptor, handle), "the test receives the handle");
+  require(send_descriptor(handle_descriptor, handle), "the test receives the handle");
   close(handle);
   signal_on(gpu, semaphore);
 }

@@ -114,8 +114,8 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
 
 #ifdef __cpp_lib_format
 template <class Value>
-requires cuevent::HasText<Value>::value
-struct std::formatter<Value, char> : std::formatter<std::string, char> {
+requires cuevent::HasText<Value>::value struct std::formatter<Value, char>
+    : std::formatter<std::string, char> {
   template <class FormatContext>
   auto format(const Value& value, FormatContext& context) const {
     return std::formatter<std::string, char>::format(to_string(value), context);

@@ -97,16 +97,15 @@ std::string to_string(const EventRef& event);
 std::string to_string(const IpcHandle& handle);
 
 template <class Value, class... Types>
-constexpr bool is_one_of = (std::is_same_v<Value, Types> || ...);
+using IsOneOf = std::disjunction<std::is_same<Value, Types>...>;
 
 /// Whether a stream and std::format take a `Value`.
-template <class Value>
-constexpr bool has_text =
-    is_one_of<Value, CaptureMode, CaptureStatus, ErrorKind, EventFlags, EventTrigger, RecordFlags, StageId,
-              StageRanges, StreamId, TimelineStatus, WaitFlags, WaitOrder, WhenFull> ||
-    is_one_of<Value, Context, Driver, DriverEvent, EventRef, IpcHandle, PooledEvent, SharedEvent>;
+template <class Value> // not a variable, which only objects of a standard with std::format would have
+struct HasText : IsOneOf<Value, CaptureMode, CaptureStatus, Context, Driver, DriverEvent, ErrorKind,
+                         EventFlags, EventRef, EventTrigger, IpcHandle, PooledEvent, RecordFlags, SharedEvent,
+                         StageId, StageRanges, StreamId, TimelineStatus, WaitFlags, WaitOrder, WhenFull> {};
 
-template <class Traits, class Value, std::enable_if_t<has_text<Value>, int> = 0>
+template <class Traits, class Value, std::enable_if_t<HasText<Value>::value, int> = 0>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const Value& value) {
   return out << to_string(value).c_str();
 }
@@ -115,8 +114,8 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
 
 #ifdef __cpp_lib_format
 template <class Value>
-requires cuevent::has_text<Value>
-struct std::formatter<Value, char> : std::formatter<std::string, char> {
+requires cuevent::HasText<Value>::value struct std::formatter<Value, char>
+    : std::formatter<std::string, char> {
   template <class FormatContext>
   auto format(const Value& value, FormatContext& context) const {
     return std::formatter<std::string, char>::format(to_string(value), context);

@@ -115,14 +115,9 @@ bool equal(const cuevent::Context& a, const cuevent::Context& b) {
          a.driver().table() == b.driver().table() && !(a.driver().table() != b.driver().table());
 }
 
-/// Empty if a stream and std::format do not agree.
 std::string text(const cuevent::DriverEvent& event) {
   std::ostringstream out;
   out << event;
-#ifdef __cpp_lib_format
-  if (std::format("{}", event) != out.str()) return {};
-  if (std::format("{:>8}", cuevent::CaptureMode::relaxed) != " relaxed") return {};
-#endif
   return out.str();
 }
 

@@ -140,5 +140,16 @@ TEST_CASE("a stream's width applies to the whole text, and only to types that ha
   std::ostringstream out;
   out << std::setw(8) << CaptureMode::relaxed << '|';
   CHECK(out.str() == " relaxed|");
-  static_assert(has_text<DriverEvent> && !has_text<CUresult> && !has_text<int> && !has_text<std::string>);
+  static_assert(HasText<DriverEvent>::value && HasText<WhenFull>::value);
+  static_assert(!HasText<CUresult>::value && !HasText<int>::value && !HasText<std::string>::value);
 }
+
+#ifdef __cpp_lib_format // Debian 12's compilers do not have it
+TEST_CASE_METHOD(RecordingFixture, "std::format takes the values that a stream takes", "[text]") {
+  const DriverEvent event(context);
+  CHECK(std::format("{}", event) == to_string(event));
+  CHECK(std::format("{}, {}", context, driver) == to_string(context) + ", " + to_string(driver));
+  CHECK(std::format("[{:>8}]", CaptureMode::relaxed) == "[ relaxed]");
+  CHECK(std::format("{:.6}", EventFlags::timing | EventFlags::retire) == "timing");
+}
+#endif

@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <stdexcept>
 #include <string>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -150,18 +151,25 @@ void export_and_signal(const gpu::Gpu& gpu) {
   signal_on(gpu, semaphore);
 }
 
-/// Goes on as process 1 of another PID namespace, as in a container. Exits with 77 if that is not allowed.
+constexpr int not_possible = 77; // an exit code
+
+/// Goes on as process 1 of another PID namespace with its own /proc, as in a container.
 void enter_a_pid_namespace() {
-  if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) std::_Exit(77);
+  constexpr int spaces = CLONE_NEWPID | CLONE_NEWNS;
+  if (unshare(spaces) != 0 && unshare(CLONE_NEWUSER | spaces) != 0) std::_Exit(not_possible);
   const pid_t child = fork();
   require(child >= 0, "the process forks");
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); // the test kills the parent
+    if (mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("proc", "/proc", "proc", 0, nullptr) != 0)
+      std::_Exit(not_possible);
     return;
   }
   close(handle_descriptor);
-  waitpid(child, nullptr, 0);
-  std::_Exit(1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
 void play(const std::string& role, int device) {
@@ -197,6 +205,9 @@ int main(int argc, char** argv) try {
   const std::size_t end = role.find('/');
   play(role.substr(0, end), end == std::string::npos ? 0 : std::stoi(role.substr(end + 1)));
   return 0;
+} catch (const OperatingSystem& error) { // a driver that cannot start in a namespace
+  std::fprintf(stderr, "%s\n", error.what());
+  return not_possible;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -4,6 +4,7 @@
 
 #include <cuevent/rank_report.hpp>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -28,15 +29,20 @@ public:
       : rank_(identity.rank), path_(folder + "/rank" + std::to_string(rank_) + ".json"),
         report_(identity, device), file_(path_) {
     if (!file_) throw std::runtime_error(path_ + " cannot be written: name a folder that exists");
-    std::thread([this] {
+    terminated_ = std::thread([this] {
       const sigset_t terminated = sigterm();
       int signal = 0;
       sigwait(&terminated, &signal);
-      fail("the launcher ended the job, because another rank was lost");
-    }).detach();
+      if (!over_) fail("the launcher ended the job, for example because another rank was lost");
+    });
   }
   RankFile(const RankFile&) = delete;
   RankFile& operator=(const RankFile&) = delete;
+  ~RankFile() {
+    over_ = true;
+    pthread_kill(terminated_.native_handle(), SIGTERM);
+    terminated_.join();
+  }
 
   template <class Part>
   void add(const Part& part) {
@@ -71,6 +77,8 @@ private:
   std::mutex mutex_;
   cuevent::RankReport report_;
   std::ofstream file_;
+  std::atomic<bool> over_ = false;
+  std::thread terminated_; // waits for SIGTERM
 };
 
 } // namespace ranks

@@ -285,7 +285,7 @@ int run(const ranks::Mpi& mpi, const gpu::Gpu& gpu, const Options& options, rank
 } // namespace
 
 int main(int argc, char** argv) try {
-  ranks::RankFile::hold_sigterm();
+  ranks::RankFile::hold_signals();
   const Options options = read(argc, argv);
   const cuevent::Driver& driver = cuevent::Driver::instance();
   const cuevent::RankIdentity identity =

@@ -18,7 +18,7 @@ namespace ranks {
 /// mpirun ends the other ranks with SIGTERM if a rank dies.
 class RankFile {
 public:
-  /// Keeps SIGTERM for the thread of a RankFile. Call this before there are other threads, which inherit this.
+  /// Keeps SIGTERM for the thread of a RankFile. Call this first, because other threads inherit it.
   static void hold_signals() {
     const sigset_t held = held_signals();
     pthread_sigmask(SIG_BLOCK, &held, nullptr);

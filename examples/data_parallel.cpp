@@ -8,7 +8,8 @@
 //     cuevent merge reports
 //
 // The straggler computes several times as long as the others. If a rank dies, the others end, and their
-// reports say why. Exit code 1: a sum was wrong, or a rank was lost; 77: there are fewer GPUs than ranks.
+// reports say why. Exit code 1: a sum or a batch was wrong, or a rank was lost; 77: there are fewer GPUs than
+// ranks.
 #include "gpu.hpp"
 #include "mpi_ranks.hpp"
 #include "rank_file.hpp"
@@ -18,6 +19,7 @@
 #include <cuevent/stage_timer.hpp>
 #include <cuevent/timeline_semaphore.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -98,9 +100,12 @@ public:
     ready_.abandon_on_death();
   }
 
+  /// Each byte of the batch.
+  static unsigned char content(int step) { return static_cast<unsigned char>(step + 1); }
+
   /// Rank 0: fills the batch of this step. The batch of two steps before must be consumed.
   void prepare(int step, CUstream stream) {
-    gpu_.fill(memory(step), static_cast<unsigned char>(step + 1), batch_bytes, stream);
+    gpu_.fill(memory(step), content(step), batch_bytes, stream);
     ready_.signal(stream, static_cast<std::uint64_t>(step) + 1);
   }
   /// Makes the stream wait for the batch, and copies it.
@@ -173,19 +178,22 @@ public:
     timer_.collect();
   }
 
-  /// Whether the sums of the last step are correct.
+  /// Whether the sums and the batch of the last step are correct.
   bool is_right(int last_step) {
     std::uint32_t expected = 0;
     for (int rank = 0; rank < size_; ++rank)
       expected += 0x01010101U * gradient(last_step, rank);
     std::vector<std::uint32_t> numbers(buckets * count_);
     gpu_.copy_to_host(numbers.data(), gradients_, numbers.size() * sizeof numbers[0], computing_);
+    std::vector<unsigned char> batch(batch_bytes);
+    gpu_.copy_to_host(batch.data(), batch_, batch_bytes, computing_);
     DriverEvent copied(gpu_.context);
     copied.record(computing_);
     copied.synchronize();
-    for (const std::uint32_t number : numbers)
-      if (number != expected) return false;
-    return true;
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](std::uint32_t each) { return each == expected; }) &&
+           std::all_of(batch.begin(), batch.end(),
+                       [&](unsigned char each) { return each == Batches::content(last_step); });
   }
 
   StageTimer& timer() { return timer_; }
@@ -266,7 +274,7 @@ int run(const ranks::Mpi& mpi, const gpu::Gpu& gpu, const Options& options, rank
     file.fail(error.what()); // here, because the trainer's streams may wait for a lost rank
   }
   const bool right = trainer.is_right(warm_up + options.steps - 1);
-  if (!right) file.fail("a sum is WRONG");
+  if (!right) file.fail("a sum or a batch is WRONG");
   file.end();
   if (mpi.rank() == 0)
     std::printf("%d ranks, %d steps of %zu buckets, summed by %s\n", mpi.size(), options.steps, buckets,
@@ -277,7 +285,7 @@ int run(const ranks::Mpi& mpi, const gpu::Gpu& gpu, const Options& options, rank
 } // namespace
 
 int main(int argc, char** argv) try {
-  ranks::RankFile::hold_sigterm();
+  ranks::RankFile::hold_signals();
   const Options options = read(argc, argv);
   const cuevent::Driver& driver = cuevent::Driver::instance();
   const cuevent::RankIdentity identity =

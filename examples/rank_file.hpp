@@ -18,25 +18,29 @@ namespace ranks {
 /// mpirun ends the other ranks with SIGTERM if a rank dies.
 class RankFile {
 public:
-  /// Keeps SIGTERM for the thread of a RankFile. Call this before there are other threads, which inherit it.
-  static void hold_sigterm() {
-    const sigset_t terminated = sigterm();
-    pthread_sigmask(SIG_BLOCK, &terminated, nullptr);
+  /// Keeps SIGTERM for the thread of a RankFile. Call this first, because other threads inherit it.
+  static void hold_signals() {
+    const sigset_t held = held_signals();
+    pthread_sigmask(SIG_BLOCK, &held, nullptr);
   }
 
   RankFile(const std::string& folder, const cuevent::RankIdentity& identity, const std::string& device)
       : rank_(identity.rank), path_(folder + "/rank" + std::to_string(rank_) + ".json"),
         report_(identity, device), file_(path_) {
     if (!file_) throw std::runtime_error(path_ + " cannot be written: name a folder that exists");
-    std::thread([this] {
-      const sigset_t terminated = sigterm();
+    terminated_ = std::thread([this] {
+      const sigset_t held = held_signals();
       int signal = 0;
-      sigwait(&terminated, &signal);
-      fail("the launcher ended the job, because another rank was lost");
-    }).detach();
+      sigwait(&held, &signal);
+      if (signal != over) fail("the launcher ended the job, for example because another rank was lost");
+    });
   }
   RankFile(const RankFile&) = delete;
   RankFile& operator=(const RankFile&) = delete;
+  ~RankFile() {
+    pthread_kill(terminated_.native_handle(), over);
+    terminated_.join();
+  }
 
   template <class Part>
   void add(const Part& part) {
@@ -59,10 +63,12 @@ public:
   }
 
 private:
-  static sigset_t sigterm() {
+  static constexpr int over = SIGUSR1; // ends the thread
+  static sigset_t held_signals() {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, over);
     return signals;
   }
 
@@ -71,6 +77,7 @@ private:
   std::mutex mutex_;
   cuevent::RankReport report_;
   std::ofstream file_;
+  std::thread terminated_; // waits for SIGTERM
 };
 
 } // namespace ranks

@@ -85,8 +85,9 @@ public:
   void add(const ClockSample& sample);
 
   /// Adds the spans and waits of a timer's report. Times become whole nanoseconds on the host's
-  /// clock. All reports come from one timer. Call StageTimer::clear() after each add(). Throws
-  /// InvalidValue if a span was added before. No driver call.
+  /// clock. A wait is left out if one of its spans is in another report. All reports come from one
+  /// timer. Call StageTimer::clear() after each add(). Throws InvalidValue if a span was added
+  /// before. No driver call.
   void add(const StageReport& report);
 
   /// Says that the rank has come to its end. Without this line, `cuevent merge` reports that the

@@ -61,6 +61,16 @@ void pin(Lab& lab) {
     lab.is("no_context", cu.MemHostRegister(memory, page, flags));
     lab.is("no_context.null", cu.MemHostRegister(nullptr, page, flags));
   }
+  {
+    Stream origin(lab);
+    lab.must(cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
+    {
+      const Current none(lab, nullptr);
+      lab.is("no_context.in_capture", cu.MemHostRegister(memory, page, flags));
+    }
+    lab.shows("no_context.in_capture.then_capture", capture_state(lab, origin));
+    lab.is("no_context.in_capture.then_end", end_capture(lab, origin));
+  }
   lab.is("two_pages_of_four", cu.MemHostRegister(memory + page, 2 * page, flags));
   lab.is("again", cu.MemHostRegister(memory + page, 2 * page, flags));
   lab.is("again.a_part", cu.MemHostRegister(memory + page, 64, flags));
@@ -177,8 +187,10 @@ void end_of_context(Lab& lab) {
   CUdeviceptr found = 0;
   lab.is("device_pointer", cu.MemHostGetDevicePointer(&found, pages.memory, 0));
   lab.is("unpin", cu.MemHostUnregister(pages.memory));
-  lab.is("pin_again", pages.pin(lab));
   Stream stream(lab);
+  lab.is("write_then", cu.StreamWriteValue64(stream, address(pages.memory), 2, 0));
+  lab.is("wait_then", cu.StreamWaitValue64(stream, address(pages.memory), 0, CU_STREAM_WAIT_VALUE_GEQ));
+  lab.is("pin_again", pages.pin(lab));
   lab.is("write", cu.StreamWriteValue64(stream, address(pages.memory), 3, 0));
   lab.is("synchronize", cu.StreamSynchronize(stream));
   lab.shows("value", load(pages.memory));

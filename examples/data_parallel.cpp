@@ -270,6 +270,8 @@ int run(const ranks::Mpi& mpi, const gpu::Gpu& gpu, const Options& options, rank
   Trainer trainer(mpi, gpu, options);
   try {
     train(mpi, gpu, options, trainer, file);
+  } catch (const cuevent::SemaphoreAbandoned&) {
+    file.fail("another rank was lost: it died without leaving the semaphore of the batches");
   } catch (const std::exception& error) {
     file.fail(error.what()); // here, because the trainer's streams may wait for a lost rank
   }

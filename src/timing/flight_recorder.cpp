@@ -45,7 +45,9 @@ FlightRecorder::FlightRecorder(const Context& context, const FlightRecorderOptio
   if (options.marks_per_stream == 0)
     throw InvalidValue("FlightRecorder",
                        "marks_per_stream is 0, but each mark takes an event: use 64 or more");
-  state_ = std::make_unique<State>(context, options);
+  auto state = std::make_unique<State>(context, options);
+  require(context, state->create());
+  state_ = std::move(state);
 }
 
 CUresult FlightRecorder::try_create(FlightRecorder& out, const Context& context,

@@ -25,6 +25,12 @@ void count(std::atomic<std::uint64_t>& number) noexcept {
 FlightRecorder::State::State(const Context& its_context, const FlightRecorderOptions& its_options)
     : context(its_context), options(its_options), virtual_time_(has_virtual_clock(table())) {}
 
+Status FlightRecorder::State::create() {
+  if (options.graph_marks == GraphMarks::events) return {};
+  words = std::make_shared<MarkWords>();
+  return words->create(context);
+}
+
 long long FlightRecorder::State::coarse_now() const noexcept {
   if (virtual_time_) return table().clock_now();
   timespec now; // of std::chrono::steady_clock, but read in a quarter of the time
@@ -167,10 +173,10 @@ Status FlightRecorder::State::note(RecordedStream& stream, const NotedWait& wait
 void FlightRecorder::State::begin_call(CUstream handle, std::string_view name) noexcept {
   RecordedStream* stream = nullptr;
   if (!find_or_add(handle, stream)) return; // the mark at the end says why
-  const auto& words = ShortName(name).words;
+  const ShortName kept(name);
   stream->call.retract();
-  stream->call.publish(
-      0, {static_cast<std::uint64_t>(coarse_now()), words[0], words[1], words[2], words[3], words[4]});
+  stream->call.publish(0, {static_cast<std::uint64_t>(coarse_now()), kept.words[0], kept.words[1],
+                           kept.words[2], kept.words[3], kept.words[4]});
 }
 
 void FlightRecorder::State::end_call(CUstream handle) noexcept {

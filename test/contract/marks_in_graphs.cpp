@@ -152,6 +152,45 @@ TEST_CASE_METHOD(GraphGateFixture, "with several launches in flight the oldest i
   CHECK(test::eventually([&] { return report_of(recorder).streams.size() == 2; }));
 }
 
+TEST_CASE_METHOD(GraphGateFixture, "numbers in memory say where the oldest of several launches is") {
+  const Stream stream(context);
+  FlightRecorder recorder(context, {.marks_per_stream = 16, .graph_marks = GraphMarks::events_and_memory});
+  FlightGraph number{};
+  const Graph graph = gated_graph(recorder, stream, number);
+  GraphExec exec = graph.instantiate();
+  const AllOpen open(*this, stream);
+  for (int i = 0; i < 3; ++i)
+    recorder.launch(exec, stream, number);
+  for (int replay = 1; replay <= 3; ++replay) {
+    const std::string name = "'stream 0 in replay " + std::to_string(replay) + " of step'";
+    CHECK(test::eventually([&] {
+      return to_text(report_of(recorder))
+                 .find("stream " + name + " has not reached 'behind', which was submitted") !=
+             std::string::npos;
+    }));
+    open_gate();
+  }
+  CHECK(test::eventually([&] { return report_of(recorder).findings.empty(); }));
+}
+
+TEST_CASE_METHOD(GraphGateFixture, "numbers in memory are used again after their graph") {
+  const Stream stream(context);
+  FlightRecorder recorder(context, {.marks_per_stream = 16, .graph_marks = GraphMarks::events_and_memory});
+  recorder.add_stream(stream);
+  FlightGraph number{};
+  for (int i = 0; i < (test::fault_is_planned() ? 2 : 1100); ++i) { // more graphs than numbers
+    const int before = test::live_handles().events;
+    gated_graph(recorder, stream, number);
+    CHECK(test::destroyed_down_to(before, destroy_retired));
+  }
+  const Graph graph = gated_graph(recorder, stream, number);
+  GraphExec exec = graph.instantiate();
+  const AllOpen open(*this, stream);
+  for (int i = 0; i < 2; ++i)
+    recorder.launch(exec, stream, number);
+  CHECK(test::eventually([&] { return report_of(recorder).streams.size() == 2; }));
+}
+
 TEST_CASE_METHOD(GraphGateFixture, "a replay that nobody has noted is reported too") {
   const Stream stream(context), other(context);
   FlightRecorder recorder(context, small);

@@ -156,8 +156,16 @@ public:
 
 private:
   friend class FlightScope;
+  friend class StageTimer;
   struct [[gnu::visibility("hidden")]] State;
   State& state() const;
+  [[gnu::visibility("hidden")]] CUresult find_for(const Context& context, CUstream stream,
+                                                  struct RecordedStream*& known) noexcept;
+  // What a StageTimer of that context has recorded or waited for.
+  [[gnu::visibility("hidden")]] CUresult tell_record(const Context& context, EventRef event,
+                                                     CUstream stream) noexcept;
+  [[gnu::visibility("hidden")]] CUresult tell_wait(const Context& context, EventRef event,
+                                                   CUstream stream) noexcept;
   void begin_call(CUstream stream, std::string_view name) noexcept;
   void end_call(CUstream stream, std::string_view name) noexcept;
 

@@ -103,9 +103,9 @@ Status FlightRecorder::State::submit_here(RecordedStream& stream, const MarkedPl
 }
 
 Status FlightRecorder::State::mark(CUstream handle, std::string_view name) noexcept {
-  RecordedStream* stream = nullptr;
-  if (const Status status = find_or_add(handle, stream); !status) [[unlikely]]
-    return status;
+  RecordedStream* stream = streams.find(one_handle(handle));
+  if (stream == nullptr) [[unlikely]]
+    if (const Status status = find_or_add(handle, stream); !status) return status;
   Submitted submitted{};
   const Status status = submit(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
   return submitted == Submitted::in_capture ? mark_capture(*stream, name) : status;
@@ -116,6 +116,8 @@ Status FlightRecorder::State::note_record(EventRef event, RecordedStream& stream
   const Status status = submit(stream, {.time = coarse_now()}, submitted);
   if (submitted == Submitted::yes)
     events.record(event.native_handle(), {stream.index, stream.ring.submitted() - 1});
+  else
+    events.forget(event.native_handle());
   return status;
 }
 

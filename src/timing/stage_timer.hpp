@@ -31,6 +31,7 @@ struct StageTimer::State {
 
   const std::shared_ptr<StageRings> rings; // also of the TimedGraphs
   Captures captures;
+  FlightRecorder* recorder = nullptr; // told of records and waits
 
 private:
   Status change(std::uint32_t stream, Request request, StageId stage);

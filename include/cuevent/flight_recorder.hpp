@@ -41,8 +41,9 @@ enum class GraphMarks {
   /// launch in flight.
   events,
   /// In addition, writes a number to host memory, with cuStreamWriteValue32. This costs the device 3 us
-  /// more for each mark, and the host 1.4 us more. The numbers also say how far the oldest of several launches has got.
-  /// The recorder allocates a page of pinned memory, which is freed with the context: cuMemHostAlloc.
+  /// more for each mark, and the host 1.4 us more. The numbers also say how far the oldest of several
+  /// launches has got. The recorder allocates a page of pinned memory, which is freed with the
+  /// context: cuMemHostAlloc.
   events_and_memory,
 };
 

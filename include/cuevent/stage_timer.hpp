@@ -142,6 +142,7 @@ struct StageTimerOptions {
   StageRanges ranges = StageRanges::none;
 };
 
+class FlightRecorder;
 class StageTimer;
 
 /// A graph with captured stages that are timed at every launch. Made by StageTimer::instantiate().
@@ -279,6 +280,11 @@ public:
                       RecordFlags flags = RecordFlags::none) noexcept;
   CUresult try_wait(EventRef event, const Context& context, CUstream stream,
                     WaitFlags flags = WaitFlags::none) noexcept;
+
+  /// From now on record() and wait() also tell this flight recorder, as FlightRecorder::record() and
+  /// wait() would remember the call. Then they also call the driver functions of
+  /// FlightRecorder::mark(). Null ends that. The recorder must outlive the timer. No driver call.
+  void set_flight_recorder(FlightRecorder* recorder);
 
   /// Takes a graph that was captured with stages of this timer, and makes it ready to launch. If
   /// this throws, the graph stays with the caller, who can try again. There is one exception: if

@@ -11,7 +11,8 @@
 
 namespace cuevent {
 
-Status MarkedGraphs::find_or_add(const Context& context, const Capturing& capture, std::uint64_t& number,
+Status MarkedGraphs::find_or_add(const Context& context, const Capturing& capture,
+                                 const std::shared_ptr<MarkWords>& page, std::uint64_t& number,
                                  std::shared_ptr<CapturedMarks>& marks) {
   {
     const std::lock_guard lock(mutex_);
@@ -23,6 +24,7 @@ Status MarkedGraphs::find_or_add(const Context& context, const Capturing& captur
   }
   // The graph has its share before a node refers to an event.
   auto made = std::make_shared<CapturedMarks>();
+  made->page = page;
   Graph::borrow(context, capture.graph).retain(std::shared_ptr<CapturedMarks>(made));
   marks = std::move(made);
   const std::lock_guard lock(mutex_);
@@ -63,6 +65,43 @@ std::string MarkedGraphs::launch_name(std::uint64_t number, std::uint64_t replay
   return "replay " + std::to_string(replay) + " of '" + name + "'";
 }
 
+namespace {
+
+/// The word of the stream, which is taken if there is none. Null if there is no free word.
+CapturedMarks::Word* find_or_take_word(CapturedMarks& marks, std::size_t index) {
+  for (CapturedMarks::Word& each : marks.words)
+    if (each.stream == index) return &each;
+  marks.words.reserve(marks.words.size() + 1);
+  std::uint32_t* const word = marks.page->take();
+  if (word == nullptr) return nullptr;
+  marks.words.push_back({.stream = index, .word = word});
+  return &marks.words.back();
+}
+
+Status write_word(const Context& context, CUstream stream, std::uint32_t* word, std::uint32_t value) {
+  const CUresult result = on_stream(context, stream, [&] {
+    return context.driver().table().cuStreamWriteValue32_v11070(stream, reinterpret_cast<CUdeviceptr>(word),
+                                                                value, 0);
+  });
+  return {result, "cuStreamWriteValue32"};
+}
+
+} // namespace
+
+Status capture_beginning(CapturedMarks& marks, const Context& context, CUstream stream, std::size_t index) {
+  if (marks.page == nullptr) return {};
+  std::uint32_t* word = nullptr;
+  {
+    const std::lock_guard lock(marks.mutex);
+    if (marks.word_of(index) != nullptr) return {};
+    CapturedMarks::Word* const its = find_or_take_word(marks, index);
+    if (its == nullptr) return {};
+    its->begins = true;
+    word = its->word;
+  }
+  return write_word(context, stream, word, 0);
+}
+
 Status capture_mark(CapturedMarks& marks, const Context& context, CUstream stream, std::size_t index,
                     std::string_view name) {
   DriverEvent made;
@@ -77,9 +116,17 @@ Status capture_mark(CapturedMarks& marks, const Context& context, CUstream strea
   }
   result = on_stream(context, stream, [&] { return event.try_record(stream, RecordFlags::external); });
   if (result != CUDA_SUCCESS) return {result, "cuEventRecordWithFlags"};
-  const std::lock_guard lock(marks.mutex);
-  marks.marks[place].recorded = true;
-  return {};
+  std::uint32_t *word = nullptr, number = 0;
+  {
+    const std::lock_guard lock(marks.mutex);
+    marks.marks[place].recorded = true;
+    if (marks.page == nullptr) return {};
+    if (CapturedMarks::Word* const its = find_or_take_word(marks, index)) {
+      word = its->word;
+      number = ++its->marks;
+    }
+  }
+  return word == nullptr ? Status{} : write_word(context, stream, word, number);
 }
 
 std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) {
@@ -100,6 +147,13 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) 
       return result == CUDA_SUCCESS;
     });
     track.reached = static_cast<Position>(first - track.marks.begin());
+    // Without a beginning, the last number can be that of an earlier replay.
+    const CapturedMarks::Word* const word = marks.word_of(track.stream);
+    if (track.reached == track.marks.size() || word == nullptr) continue;
+    const std::uint32_t number = MarkWords::read(word->word);
+    if (number > track.marks.size() || (number == track.marks.size() && !word->begins)) continue;
+    track.reached = number;
+    track.written = true;
   }
   return tracks;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/status.hpp"
+#include "timing/mark_words.hpp"
 #include "timing/position.hpp"
 #include "timing/short_name.hpp"
 
@@ -29,8 +30,32 @@ struct CapturedMark {
 /// The marks of one capture, in the order of the calls. The graph shares this object and keeps it until the
 /// graph and its execs have ended; destroy_retired() then drops the graph's share.
 struct CapturedMarks {
-  std::mutex mutex; // never held during a call that can wait
+  /// A word that the graph sets to the number of marks of the stream that a replay has reached.
+  struct Word {
+    std::size_t stream = 0;
+    std::uint32_t* word = nullptr;
+    std::uint32_t marks = 0;
+    bool begins = false; // whether each replay sets it to 0 first
+  };
+
+  CapturedMarks() = default;
+  CapturedMarks(const CapturedMarks&) = delete;
+  CapturedMarks& operator=(const CapturedMarks&) = delete;
+  ~CapturedMarks() {
+    for (const Word& each : words)
+      page->give_back(each.word);
+  }
+  /// Null if there is none.
+  const Word* word_of(std::size_t stream) const noexcept {
+    for (const Word& each : words)
+      if (each.stream == stream) return &each;
+    return nullptr;
+  }
+
+  std::shared_ptr<MarkWords> page; // null without words
+  std::mutex mutex;                // never held during a call that can wait
   std::vector<CapturedMark> marks;
+  std::vector<Word> words;
 };
 
 /// A graph as a report sees it.
@@ -46,8 +71,9 @@ class MarkedGraphs {
 public:
   /// The number of the graph that is being captured, which is new if the capture is. Driver functions for a
   /// new one: cuUserObjectCreate, cuGraphRetainUserObject.
-  Status find_or_add(const Context& context, const Capturing& capture, std::uint64_t& number,
-                     std::shared_ptr<CapturedMarks>& marks);
+  /// `page` is null if the marks use no words.
+  Status find_or_add(const Context& context, const Capturing& capture, const std::shared_ptr<MarkWords>& page,
+                     std::uint64_t& number, std::shared_ptr<CapturedMarks>& marks);
   void rename(std::uint64_t number, std::string_view name);
   /// Counts a launch, and returns its number, from 1. Zero if there is no such graph.
   std::uint64_t count_launch(std::uint64_t number);
@@ -70,15 +96,20 @@ private:
 };
 
 /// Adds a mark to the capture: an untimed event, and a node that records it at each launch. Driver functions:
-/// cuEventCreate, cuEventRecordWithFlags.
+/// cuEventCreate, cuEventRecordWithFlags, with words also cuStreamWriteValue32.
 Status capture_mark(CapturedMarks& marks, const Context& context, CUstream stream, std::size_t index,
                     std::string_view name);
+
+/// Lets each replay begin with a word of 0 for that stream, if the marks use words and the stream has none
+/// yet. Driver function: cuStreamWriteValue32.
+Status capture_beginning(CapturedMarks& marks, const Context& context, CUstream stream, std::size_t index);
 
 /// What events say about the replays of one stream's marks.
 struct ReplayedTrack {
   std::size_t stream = 0;
   std::vector<std::size_t> marks; // places in CapturedMarks::marks
   Position reached = 0;           // the number of marks that read done
+  bool written = false;           // whether a word says so, which holds for the oldest replay in flight
 };
 
 /// Asks the events of the marks, by stream. The thread must be in relaxed capture mode. The marks' mutex must

@@ -12,7 +12,7 @@ Status FlightRecorder::State::find_capture(const RecordedStream& stream, std::ui
   const Status status = capture_of(stream.context, stream.handle, capture);
   if (!status) return {status.result, "cuStreamGetCaptureInfo"};
   if (capture.id == 0) return {CUDA_ERROR_ILLEGAL_STATE, "FlightRecorder::name_capture"};
-  return graphs.find_or_add(stream.context, capture, number, marks);
+  return graphs.find_or_add(stream.context, capture, words, number, marks);
 }
 
 Status FlightRecorder::State::mark_capture(const RecordedStream& stream, std::string_view name) noexcept {
@@ -40,7 +40,8 @@ Status FlightRecorder::State::name_capture(CUstream handle, std::string_view nam
     if (!status) return status.result;
     graphs.rename(number, name);
     graph = FlightGraph(number);
-    return CUDA_SUCCESS;
+    status = capture_beginning(*marks, stream->context, stream->handle, stream->index);
+    return status.result;
   });
   return {result, status.call};
 }

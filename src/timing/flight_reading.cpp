@@ -114,8 +114,9 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
     std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation.fault);
     // Once the next launch is submitted, all marks read pending, until they are reached in that launch.
     const bool says_something =
-        launches == 1 || std::any_of(tracks.begin(), tracks.end(),
-                                     [](const ReplayedTrack& each) { return each.reached != 0; });
+        launches == 1 || std::any_of(tracks.begin(), tracks.end(), [](const ReplayedTrack& each) {
+          return each.reached != 0 || each.written;
+        });
     if (!says_something) continue;
     tracks.erase(std::remove_if(tracks.begin(), tracks.end(),
                                 [](const ReplayedTrack& each) { return each.reached == each.marks.size(); }),

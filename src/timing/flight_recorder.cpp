@@ -45,7 +45,9 @@ FlightRecorder::FlightRecorder(const Context& context, const FlightRecorderOptio
   if (options.marks_per_stream == 0)
     throw InvalidValue("FlightRecorder",
                        "marks_per_stream is 0, but each mark takes an event: use 64 or more");
-  state_ = std::make_unique<State>(context, options);
+  auto state = std::make_unique<State>(context, options);
+  require(context, state->create());
+  state_ = std::move(state);
 }
 
 CUresult FlightRecorder::try_create(FlightRecorder& out, const Context& context,
@@ -185,6 +187,26 @@ CUresult FlightRecorder::try_report(FlightReport& out) const noexcept {
 
 void FlightRecorder::dump(int file) const noexcept {
   if (state_ != nullptr) state_->dump(file);
+}
+
+CUresult FlightRecorder::tell_record(const Context& context, EventRef event, CUstream stream) noexcept {
+  RecordedStream* known = nullptr;
+  const CUresult result = find_for(context, stream, known);
+  if (known == nullptr) return result;
+  return state_->note_record(event, *known).result;
+}
+
+CUresult FlightRecorder::tell_wait(const Context& context, EventRef event, CUstream stream) noexcept {
+  RecordedStream* known = nullptr;
+  const CUresult result = find_for(context, stream, known);
+  if (known == nullptr) return result;
+  return state_->note_wait(event, *known).result;
+}
+
+CUresult FlightRecorder::find_for(const Context& context, CUstream stream, RecordedStream*& known) noexcept {
+  // A default stream of another context cannot be marked.
+  if (state_ == nullptr || (is_default_stream(stream) && context != state_->context)) return CUDA_SUCCESS;
+  return state_->find_or_add(stream, known).result;
 }
 
 void FlightRecorder::begin_call(CUstream stream, std::string_view name) noexcept {

@@ -13,6 +13,8 @@ namespace cuevent {
 
 struct FlightRecorder::State {
   State(const Context& its_context, const FlightRecorderOptions& its_options);
+  /// Driver function: cuMemHostAlloc, with GraphMarks::events_and_memory.
+  Status create();
 
   /// The stream, which is added if it is new.
   Status find_or_add(CUstream stream, RecordedStream*& found) noexcept;
@@ -41,6 +43,7 @@ struct FlightRecorder::State {
   RecordedEvents events;
   NotedSignals signals;
   MarkedGraphs graphs;
+  std::shared_ptr<MarkWords> words; // null without GraphMarks::events_and_memory
 
 private:
   /// Whether a place was submitted.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "timing/flight_streams.hpp"
 
-#include "core/this_thread.hpp"
-
 namespace cuevent {
 
 bool WaitRing::add(const NotedWait& wait, Position reached) noexcept {
@@ -21,15 +19,6 @@ bool WaitRing::add(const NotedWait& wait, Position reached) noexcept {
 RecordedStreams::~RecordedStreams() {
   for (RecordedStream* each = newest(); each != nullptr;)
     delete std::exchange(each, each->older);
-}
-
-RecordedStream* RecordedStreams::find(CUstream handle) const noexcept {
-  const std::atomic<RecordedStream*>& bucket = buckets_[bucket_of(handle)];
-  RecordedStream* each = bucket.load(std::memory_order_acquire);
-  while (each != nullptr &&
-         (each->handle != handle || (handle == CU_STREAM_PER_THREAD && each->thread != this_thread())))
-    each = each->next;
-  return each;
 }
 
 RecordedStream& RecordedStreams::add(std::unique_ptr<RecordedStream> stream) noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/cache_line.hpp"
+#include "core/this_thread.hpp"
 #include "timing/mark_ring.hpp"
 
 #include <algorithm>
@@ -85,7 +86,14 @@ public:
   RecordedStreams& operator=(const RecordedStreams&) = delete;
   ~RecordedStreams();
 
-  RecordedStream* find(CUstream handle) const noexcept;
+  RecordedStream* find(CUstream handle) const noexcept {
+    const std::atomic<RecordedStream*>& bucket = buckets_[bucket_of(handle)];
+    RecordedStream* each = bucket.load(std::memory_order_acquire);
+    while (each != nullptr &&
+           (each->handle != handle || (handle == CU_STREAM_PER_THREAD && each->thread != this_thread())))
+      each = each->next;
+    return each;
+  }
   /// Returns the stream that has the handle already, if another thread was faster.
   RecordedStream& add(std::unique_ptr<RecordedStream> stream) noexcept;
   /// The newest stream. The others follow by `older`, and the indices fall to 0.

@@ -25,6 +25,12 @@ void count(std::atomic<std::uint64_t>& number) noexcept {
 FlightRecorder::State::State(const Context& its_context, const FlightRecorderOptions& its_options)
     : context(its_context), options(its_options), virtual_time_(has_virtual_clock(table())) {}
 
+Status FlightRecorder::State::create() {
+  if (options.graph_marks == GraphMarks::events) return {};
+  words = std::make_shared<MarkWords>();
+  return words->create(context);
+}
+
 long long FlightRecorder::State::coarse_now() const noexcept {
   if (virtual_time_) return table().clock_now();
   timespec now; // of std::chrono::steady_clock, but read in a quarter of the time
@@ -97,9 +103,9 @@ Status FlightRecorder::State::submit_here(RecordedStream& stream, const MarkedPl
 }
 
 Status FlightRecorder::State::mark(CUstream handle, std::string_view name) noexcept {
-  RecordedStream* stream = nullptr;
-  if (const Status status = find_or_add(handle, stream); !status) [[unlikely]]
-    return status;
+  RecordedStream* stream = streams.find(one_handle(handle));
+  if (stream == nullptr) [[unlikely]]
+    if (const Status status = find_or_add(handle, stream); !status) return status;
   Submitted submitted{};
   const Status status = submit(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
   return submitted == Submitted::in_capture ? mark_capture(*stream, name) : status;
@@ -110,6 +116,8 @@ Status FlightRecorder::State::note_record(EventRef event, RecordedStream& stream
   const Status status = submit(stream, {.time = coarse_now()}, submitted);
   if (submitted == Submitted::yes)
     events.record(event.native_handle(), {stream.index, stream.ring.submitted() - 1});
+  else
+    events.forget(event.native_handle());
   return status;
 }
 
@@ -167,10 +175,10 @@ Status FlightRecorder::State::note(RecordedStream& stream, const NotedWait& wait
 void FlightRecorder::State::begin_call(CUstream handle, std::string_view name) noexcept {
   RecordedStream* stream = nullptr;
   if (!find_or_add(handle, stream)) return; // the mark at the end says why
-  const auto& words = ShortName(name).words;
+  const ShortName kept(name);
   stream->call.retract();
-  stream->call.publish(
-      0, {static_cast<std::uint64_t>(coarse_now()), words[0], words[1], words[2], words[3], words[4]});
+  stream->call.publish(0, {static_cast<std::uint64_t>(coarse_now()), kept.words[0], kept.words[1],
+                           kept.words[2], kept.words[3], kept.words[4]});
 }
 
 void FlightRecorder::State::end_call(CUstream handle) noexcept {

@@ -76,10 +76,11 @@ std::string box_of(const FlightReport& report, std::size_t index) {
                 "<rect class=\"%s%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", state,
                 is_cause ? " cause" : "", box_left, y, width - margin - box_left, box_height);
   std::string line = state;
-  if (stream.state != FlightState::idle) line += " at " + place_text(stream);
+  if (stream.state == FlightState::running) line += ", before " + place_text(stream);
+  if (stream.state == FlightState::running && stream.next) line += submitted_text(*stream.next);
+  if (stream.state == FlightState::waiting) line += " at " + place_text(stream);
   for (const FlightWait& wait : stream.waits)
     line += (&wait == stream.waits.data() ? " for " : " and ") + wait.what;
-  if (stream.next) line += submitted_text(*stream.next);
   return box + text_at(box_left + 12, y + 20, "name", stream.name) +
          text_at(box_left + 12, y + 39, "quiet", line);
 }

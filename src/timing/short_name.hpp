@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -15,8 +16,20 @@ struct ShortName {
   static constexpr std::size_t most = 40;
 
   ShortName() noexcept = default;
+  /// Makes each word in a register, because a processor waits if it reads a word whose bytes were just
+  /// written one by one.
   explicit ShortName(std::string_view name) noexcept {
-    if (!name.empty()) std::memcpy(words.data(), name.data(), std::min(name.size(), most));
+    const std::size_t size = std::min(name.size(), most), whole = size / sizeof(std::uint64_t);
+    for (std::size_t i = 0; i < whole; ++i)
+      words[i] = load(name.data() + i * sizeof(std::uint64_t));
+    const std::size_t rest = size % sizeof(std::uint64_t);
+    if (rest == 0) return;
+    if (whole != 0) { // the last eight bytes, without those of the word before
+      words[whole] = load(name.data() + size - sizeof(std::uint64_t)) >> 8 * (sizeof(std::uint64_t) - rest);
+      return;
+    }
+    for (std::size_t i = 0; i < rest; ++i)
+      words[0] |= std::uint64_t{static_cast<unsigned char>(name[i])} << 8 * i;
   }
 
   std::string_view text() const noexcept {
@@ -26,6 +39,14 @@ struct ShortName {
   }
 
   std::array<std::uint64_t, most / sizeof(std::uint64_t)> words{};
+
+private:
+  static_assert(std::endian::native == std::endian::little, "the bytes of a word begin with its lowest one");
+  static std::uint64_t load(const char* bytes) noexcept {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes, sizeof word);
+    return word;
+  }
 };
 
 } // namespace cuevent

@@ -4,6 +4,8 @@
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 
+#include <cuevent/flight_recorder.hpp>
+
 #include <utility>
 
 namespace cuevent {
@@ -194,6 +196,8 @@ void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
   check(context(), state_->point_of(stream, point));
   named(context(), stream, [&](const auto&... where) { event.record(where..., flags); });
   state_->note_record(event, point, flags);
+  if (FlightRecorder* const recorder = state_->recorder)
+    check(context(), {recorder->tell_record(context(), event, stream), "FlightRecorder::record"});
 }
 
 void StageTimer::wait(EventRef event, CUstream stream, WaitFlags flags) {
@@ -201,6 +205,8 @@ void StageTimer::wait(EventRef event, CUstream stream, WaitFlags flags) {
   check(context(), state().point_of(stream, point));
   event.wait(context(), stream, flags);
   state_->note_wait(event, point, flags);
+  if (FlightRecorder* const recorder = state_->recorder)
+    check(context(), {recorder->tell_wait(context(), event, stream), "FlightRecorder::wait"});
 }
 
 CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags flags) noexcept {
@@ -212,8 +218,10 @@ CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags fla
     if (result == CUDA_SUCCESS)
       result = named(state_->rings->context(), stream,
                      [&](const auto&... where) { return event.try_record(where..., flags); });
-    if (result == CUDA_SUCCESS) state_->note_record(event, point, flags);
-    return result;
+    if (result != CUDA_SUCCESS) return result;
+    state_->note_record(event, point, flags);
+    FlightRecorder* const recorder = state_->recorder;
+    return recorder == nullptr ? result : recorder->tell_record(state_->rings->context(), event, stream);
   });
 }
 
@@ -223,8 +231,10 @@ CUresult StageTimer::try_wait(EventRef event, CUstream stream, WaitFlags flags) 
     StreamPoint point;
     CUresult result = state_->point_of(stream, point).result;
     if (result == CUDA_SUCCESS) result = event.try_wait(state_->rings->context(), stream, flags);
-    if (result == CUDA_SUCCESS) state_->note_wait(event, point, flags);
-    return result;
+    if (result != CUDA_SUCCESS) return result;
+    state_->note_wait(event, point, flags);
+    FlightRecorder* const recorder = state_->recorder;
+    return recorder == nullptr ? result : recorder->tell_wait(state_->rings->context(), event, stream);
   });
 }
 
@@ -287,6 +297,8 @@ void StageTimer::calibrate() { check(context(), state().rings->clock().calibrate
 CUresult StageTimer::try_calibrate() noexcept {
   return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->rings->clock().calibrate().result;
 }
+
+void StageTimer::set_flight_recorder(FlightRecorder* recorder) { state().recorder = recorder; }
 
 StageReport StageTimer::report() const { return state().rings->report(); }
 

@@ -37,6 +37,7 @@ struct StageTimer::State {
   const std::shared_ptr<StageRings> rings; // also of the TimedGraphs
   Captures captures;
   NvtxRanges ranges;
+  FlightRecorder* recorder = nullptr; // told of records and waits
 
 private:
   Status change(std::uint32_t stream, Request request, StageId stage);

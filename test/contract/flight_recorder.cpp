@@ -7,6 +7,7 @@
 
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
+#include <cuevent/stage_timer.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
@@ -119,6 +120,36 @@ TEST_CASE_METHOD(Fixture, "a report follows events from stream to stream, to the
   gate.open();
   CHECK(finished(context, compute));
   CHECK(report_of(recorder).findings.empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a stage timer tells a recorder of its records and waits") {
+  const Stream first(context), second(context);
+  DriverEvent event(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(first, "first");
+  recorder.add_stream(second, "second");
+  StageTimer timer(context, {.events_per_stream = 16});
+  timer.add_stream(first);
+  timer.add_stream(second);
+  timer.set_flight_recorder(&recorder);
+  Gate gate(first);
+  recorder.mark(first, "work");
+  timer.record(event, first);
+  timer.wait(event, second);
+  recorder.mark(second, "after");
+  const FlightReport report = report_of(recorder);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].held_up == 1);
+  CHECK(report.streams[1].state == FlightState::waiting);
+
+  timer.set_flight_recorder(nullptr);
+  CHECK(timer.try_record(event, second) == CUDA_SUCCESS);
+  CHECK(timer.try_wait(event, first) == CUDA_SUCCESS);
+  CHECK(report_of(recorder).progress == report.progress);
+  gate.open();
+  CHECK(finished(context, second));
+  CHECK(finished(context, first));
+  CHECK(report_of(recorder).untraced_waits == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "an event that is recorded again stands for its last record") {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "timing/mark_words.hpp"
+
+#include "core/relaxed_mode.hpp"
+#include "core/result_of.hpp"
+
+namespace cuevent {
+
+Status MarkWords::create(const Context& context) noexcept {
+  const DriverTable& table = context.driver().table();
+  CUresult result = thrown_by([this] { free_.reserve(words); });
+  if (result != CUDA_SUCCESS) return {result, "FlightRecorder"};
+  const ContextGuard current(context, result);
+  if (result != CUDA_SUCCESS) return {result, "cuCtxPushCurrent"};
+  RelaxedMode relaxed(table); // an allocation can invalidate captures
+  result = relaxed.enter();
+  if (result != CUDA_SUCCESS) return {result, "cuThreadExchangeStreamCaptureMode"};
+  void* page = nullptr;
+  result = table.cuMemHostAlloc_v2020(&page, words * sizeof(std::uint32_t), CU_MEMHOSTALLOC_PORTABLE);
+  if (result != CUDA_SUCCESS) return {result, "cuMemHostAlloc"};
+  for (std::size_t i = words; i-- != 0;)
+    free_.push_back(static_cast<std::uint32_t*>(page) + i);
+  return {};
+}
+
+std::uint32_t* MarkWords::take() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return nullptr;
+  std::uint32_t* const word = free_.back();
+  free_.pop_back();
+  __atomic_store_n(word, 0U, __ATOMIC_RELAXED);
+  return word;
+}
+
+void MarkWords::give_back(std::uint32_t* word) noexcept {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(word);
+}
+
+} // namespace cuevent

@@ -6,6 +6,7 @@
 #include "check_random.hpp"
 #include "exit_code.hpp"
 #include "trace.hpp"
+#include "watch.hpp"
 
 #include <iosfwd>
 #include <variant>
@@ -17,7 +18,7 @@ struct InfoOptions {
 };
 
 /// What the user asked for: the options of one subcommand.
-using Request = std::variant<InfoOptions, CheckOptions, RandomOptions, TraceOptions>;
+using Request = std::variant<InfoOptions, CheckOptions, RandomOptions, TraceOptions, WatchOptions>;
 
 /// Reads the command line. If it asks for help or for the version, or is wrong, there is nothing left to do:
 /// prints the help to `out` or the mistake to `err`, and returns the exit code.

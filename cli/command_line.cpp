@@ -164,6 +164,8 @@ Examples:
                    "Stacks for calls: all; usual: not for kernels and copies; none")
       ->check(CLI::IsMember({"all", "usual", "none"}))
       ->capture_default_str();
+  watch_command->add_flag("--python", watch_options.python,
+                          "Python frames in all stacks, and not only in those of failed calls");
   CLI::Option* const attach = watch_command->add_option("--attach", watch_options.attach,
                                                         "Watch programs that others start, by a folder");
   attach->type_name("FOLDER");

@@ -128,6 +128,7 @@ pid_t start(const WatchOptions& options, const std::string& folder) {
   setenv("LD_AUDIT", auditors.c_str(), 1);
   setenv("CUEVENT_WATCH", folder.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
+  setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
   execv(program.c_str(), arguments.data());
   std::fprintf(stderr, "cuevent: %s: %s\n", program.c_str(), std::strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);

@@ -14,6 +14,7 @@ struct WatchOptions {
   std::string json_file;
   std::vector<std::string> suppressions;
   std::string stacks = "usual";
+  bool python = false;
   bool fail = false;
 };
 

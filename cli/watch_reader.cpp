@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -96,8 +97,25 @@ bool CallFile::has_ended() const {
 std::vector<std::uint64_t> CallFile::stack(std::uint32_t number) const {
   if (number == 0 || number >= watch::frame_limit) return {};
   const std::uint64_t* const begin = region_->frames + number;
-  const auto count = std::min<std::uint64_t>(*begin, watch::depth_limit);
+  const auto count = std::min<std::uint64_t>(*begin & 0xFFFF'FFFF, watch::depth_limit);
   return {begin + 1, begin + 1 + count};
+}
+
+std::vector<std::string> CallFile::python_stack(std::uint32_t number) const {
+  if (number == 0 || number >= watch::frame_limit) return {};
+  const std::uint64_t* const begin = region_->frames + number;
+  const auto count = std::min<std::uint64_t>(*begin & 0xFFFF'FFFF, watch::depth_limit);
+  const auto length = std::min<std::uint64_t>((*begin >> 32) * 8, watch::text_limit);
+  std::istringstream text(std::string(reinterpret_cast<const char*>(begin + 1 + count), length).c_str());
+  std::vector<std::string> frames;
+  for (std::string line; std::getline(text, line);) { //   File "train.py", line 12 in step
+    const auto file = line.find("File \""), end = line.find("\", line "), name = line.rfind(" in ");
+    if (file == std::string::npos || end == std::string::npos || name == std::string::npos || name < end)
+      continue;
+    const std::string path = line.substr(file + 6, end - file - 6);
+    frames.push_back(path + ":" + line.substr(end + 8, name - end - 8) + line.substr(name));
+  }
+  return frames;
 }
 
 std::pair<std::string, std::uint64_t> CallFile::module_at(std::uint64_t address) const {

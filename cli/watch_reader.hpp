@@ -37,6 +37,8 @@ public:
   unsigned process() const { return region_->process; }
   /// The return addresses of a stack, innermost first.
   std::vector<std::uint64_t> stack(std::uint32_t number) const;
+  /// Its Python frames, innermost first: `train.py:12 in step`.
+  std::vector<std::string> python_stack(std::uint32_t number) const;
   /// The file that was mapped at this address most recently, and where it begins. Empty if unknown.
   std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
 

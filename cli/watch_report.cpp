@@ -3,6 +3,7 @@
 
 #include <cuevent/error.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,10 +28,26 @@ bool is_start(const SourceFrame& frame) {
          frame.function == "clone3" || frame.function == "__libc_start_call_main";
 }
 
+/// The Python frames say more than those of the interpreter.
+bool is_interpreter(const SourceFrame& frame) {
+  const std::string name = frame.library.substr(frame.library.rfind('/') + 1);
+  return name.starts_with("python") || name.starts_with("libpython");
+}
+
 std::string code_text(unsigned code) {
   // "CUDA_ERROR_INVALID_HANDLE (400): ..."
   const std::string text = cuevent::driver_category().message(static_cast<int>(code));
   return text.substr(0, text.find(' '));
+}
+
+/// The first frame outside the CUDA runtime and the driver.
+std::string place_of(const CallFile& process, const Finding& finding, const std::vector<SourceFrame>& stack) {
+  if (const auto python = process.python_stack(finding.call.stack); !python.empty()) return python.front();
+  for (const SourceFrame& frame : stack)
+    if (frame.library.find("libcudart") == std::string::npos && !frame.function.starts_with("cuda") &&
+        !frame.function.starts_with("libcudart_static"))
+      return frame.text();
+  return finding.call.name();
 }
 
 } // namespace
@@ -56,6 +73,12 @@ void Suppressions::read(const std::string& path) {
 
 bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack) const {
   const std::string name = watch::page_of(finding.rule).name;
+  // NCCL lets each stream that it takes wait for the event of the one before, also if there was none.
+  if (finding.rule == watch::Rule::wait_never_recorded)
+    for (const SourceFrame& frame : stack)
+      if (frame.function.starts_with("ncclStrongStream") ||
+          frame.library.find("libnccl.so") != std::string::npos)
+        return true;
   for (const auto& [rule, pattern] : lines_) {
     if (rule != "*" && rule != name) continue;
     if (pattern.empty()) return true;
@@ -94,11 +117,15 @@ std::string WatchReport::text_of_call(const CallFile& process, const Call& call)
   else if (call.result != 0)
     text += ": " + code_text(call.result);
   text += '\n';
-  const auto frames = stack_of(process, call);
+  auto frames = stack_of(process, call);
+  const auto python = process.python_stack(call.stack);
+  if (!python.empty()) frames.erase(std::find_if(frames.begin(), frames.end(), is_interpreter), frames.end());
   for (std::size_t i = 0; i < frames.size() && i < frames_shown; ++i)
     text += "      " + frames[i].text() + '\n';
   if (frames.size() > frames_shown)
     text += "      and " + std::to_string(frames.size() - frames_shown) + " more\n";
+  for (std::size_t i = 0; i < python.size() && i < frames_shown; ++i)
+    text += (i == 0 ? "    in Python\n      " : "      ") + python[i] + '\n';
   return text;
 }
 
@@ -119,6 +146,7 @@ nlohmann::ordered_json WatchReport::json_of_call(const CallFile& process, const 
     }
     stack.push_back(std::move(line));
   }
+  if (const auto python = process.python_stack(call.stack); !python.empty()) json["python"] = python;
   return json;
 }
 
@@ -136,6 +164,8 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   }
   const watch::RulePage& page = watch::page_of(finding.rule);
   std::string key = std::string(page.name) + ' ' + finding.call.name();
+  for (const std::string& frame : process.python_stack(finding.call.stack))
+    key += '\n' + frame;
   for (const SourceFrame& frame : stack)
     key += '\n' + frame.library + std::to_string(frame.offset);
   // Another process, or another part of the process, may have made it too.
@@ -162,8 +192,7 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   }
   json["driver"] = page.driver;
   json["fix"] = page.fix;
-  entries_.push_back(
-      {page.name, stack.empty() ? finding.call.name() : stack.front().text(), 1, std::move(json)});
+  entries_.push_back({page.name, place_of(process, finding, stack), 1, std::move(json)});
 }
 
 void WatchReport::print_summary() const {

@@ -4,6 +4,7 @@
 // So nothing here uses stdio, locales, ctype, iostreams or malloc; test/watch/check-symbols holds it to that.
 
 #include "libraries.hpp"
+#include "python_frames.hpp"
 #include "recorder.hpp"
 
 #include <cstring>
@@ -43,6 +44,7 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
     watch::start_recording(*map);
     return LA_FLG_BINDTO;
   }
+  if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
   watch::add_module(*map);
   return is_of_the_driver(name) ? 0 : LA_FLG_BINDFROM;
 }

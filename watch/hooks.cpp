@@ -67,7 +67,7 @@ void begin(Thread& thread, const Library& library, CallData& call, Verb verb, co
     call.words[i] = words.values[i];
   if (depends_on_context(verb, words))
     call.context = reinterpret_cast<std::uintptr_t>(current_context(library));
-  if (wants_stack(verb)) call.stack = stack_number(thread, address, above);
+  if (wants_stack(verb)) call.stack = stack_number(thread, address, above, region->python != 0);
   if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
   begin_call(thread, call);
 }
@@ -82,8 +82,8 @@ void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintpt
          std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
-  if (failed && call.stack == 0 && region->stacks != Stacks::none)
-    call.stack = stack_number(thread, address, above);
+  if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0))
+    call.stack = stack_number(thread, address, above, true);
   end_call(thread);
   count_captures(verb, result);
   if (failed || (verb != Verb::other && !is_recorded_before(verb))) record(call);

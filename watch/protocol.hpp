@@ -16,6 +16,7 @@ inline constexpr std::uint32_t record_limit = 1U << 18; // a power of two
 inline constexpr std::uint32_t stack_limit = 1U << 16;  // a power of two
 inline constexpr std::uint32_t frame_limit = 1U << 21;  // of all stacks together
 inline constexpr std::uint32_t depth_limit = 48;        // frames of one stack
+inline constexpr std::uint32_t text_limit = 2048;       // bytes of the Python frames of one stack
 
 /// Which calls get a stack.
 enum class Stacks : std::uint32_t { none, usual, all };
@@ -61,6 +62,7 @@ struct Region {
   std::uint32_t version;
   std::uint32_t process;
   Stacks stacks;
+  std::uint32_t python; // not 0: Python frames for all stacks, and not only for those of failed calls
   std::atomic<std::uint32_t> abandoned; // nobody reads any more: the process stops writing
   std::atomic<std::uint32_t> lost;      // records that found no room
   std::atomic<std::uint32_t> module_count;
@@ -71,7 +73,9 @@ struct Region {
   ThreadSlot threads[thread_limit];
   Module modules[module_limit];
   std::atomic<std::uint32_t> stacks_by_hash[stack_limit]; // where each begins in `frames`, + 1; 0 for none
-  std::uint64_t frames[frame_limit];                      // of each stack: their number, then the addresses
+  // Of each stack: the number of its addresses + 2^32 times the number of words of its Python frames; then
+  // both.
+  std::uint64_t frames[frame_limit];
   Record records[record_limit];
 };
 

@@ -20,6 +20,7 @@ constexpr int patience_ms = 10'000; // how long a call waits for a reader that d
 
 char folder[200]; // in which the files are made; empty: nothing is watched
 Stacks stacks_wanted = Stacks::usual;
+bool python_wanted = false;
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
 std::uint32_t last_generation = 0;      // of this process and its ancestors
 
@@ -58,6 +59,7 @@ Region* make_file(char* path) {
   made->version = protocol_version;
   made->process = static_cast<std::uint32_t>(process_number());
   made->stacks = stacks_wanted;
+  made->python = python_wanted ? 1 : 0;
   made->frame_count.store(1, std::memory_order_relaxed); // 0 stands for no stack
   return made;
 }
@@ -131,6 +133,8 @@ bool read_environment() {
     if (std::strcmp(stacks, "all") == 0) stacks_wanted = Stacks::all;
     if (std::strcmp(stacks, "none") == 0) stacks_wanted = Stacks::none;
   }
+  const char* const python = std::getenv("CUEVENT_WATCH_PYTHON");
+  python_wanted = python != nullptr && std::strcmp(python, "all") == 0;
   return prepare_cleared_by_fork();
 }
 

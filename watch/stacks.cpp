@@ -2,7 +2,9 @@
 #include "stacks.hpp"
 
 #include "after_fork.hpp"
+#include "python_frames.hpp"
 
+#include <cstring>
 #include <sys/mman.h>
 #include <unwind.h>
 
@@ -14,7 +16,9 @@ struct Frame {
 };
 
 struct CachedStack {
-  std::uint32_t number, depth, generation, reserved;
+  std::uint32_t number; // in the file; 0 if it is not there yet
+  std::uint32_t depth, generation;
+  std::uint32_t is_plain; // can be recognised in memory
   Frame frames[depth_limit];
 };
 
@@ -31,8 +35,8 @@ bool is_in_memory(const Frame& frame) {
 /// The stack is the same if each frame still returns to where it returned.
 bool still_holds(const CachedStack& stack, std::uintptr_t address, std::uintptr_t above,
                  std::uint32_t generation) {
-  if (stack.number == 0 || stack.generation != generation || stack.frames[0].address != address ||
-      stack.frames[0].above != above)
+  if (stack.depth == 0 || stack.is_plain == 0 || stack.generation != generation ||
+      stack.frames[0].address != address || stack.frames[0].above != above)
     return false;
   for (std::uint32_t i = 1; i < stack.depth; ++i)
     if (!is_in_memory(stack.frames[i])) return false;
@@ -56,31 +60,68 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   return _URC_NO_REASON;
 }
 
-/// The number of these frames in the file; the same frames have one number.
-std::uint32_t intern(const CachedStack& stack) {
-  std::uint64_t hash = stack.depth;
+/// The words that stand for a stack in the file: see Region::frames.
+struct Content {
+  std::uint64_t words[1 + depth_limit + text_limit / 8];
+  std::uint32_t count = 0;
+
+  void add(std::uint64_t word) { words[count++] = word; }
+};
+
+Content content_of(const CachedStack& stack, bool with_python) {
+  Content content;
+  content.add(stack.depth);
   for (std::uint32_t i = 0; i < stack.depth; ++i)
-    hash = (hash ^ stack.frames[i].address) * 0x9E37'79B9'7F4A'7C15U;
+    content.add(stack.frames[i].address);
+  if (!with_python) return content;
+  auto* const text = reinterpret_cast<char*>(content.words + content.count);
+  std::size_t length = python_frames(text, text_limit);
+  while (length % 8 != 0)
+    text[length++] = '\0';
+  content.count += static_cast<std::uint32_t>(length / 8);
+  content.words[0] |= static_cast<std::uint64_t>(length / 8) << 32;
+  return content;
+}
+
+/// The number of this stack in the file; the same stack has one number.
+std::uint32_t intern(const Content& content) {
+  std::uint64_t hash = 0;
+  for (std::uint32_t i = 0; i < content.count; ++i)
+    hash = (hash ^ content.words[i]) * 0x9E37'79B9'7F4A'7C15U;
   const Locked lock(cleared_by_fork->stacks);
   for (std::uint32_t probe = 0; probe < 64; ++probe) {
     std::atomic<std::uint32_t>& place = region->stacks_by_hash[((hash >> 40) + probe) % stack_limit];
     const std::uint32_t number = place.load(std::memory_order_relaxed);
     if (number == 0) {
       const std::uint32_t begin = region->frame_count.load(std::memory_order_relaxed);
-      if (begin + 1 + stack.depth > frame_limit) return 0;
-      region->frames[begin] = stack.depth;
-      for (std::uint32_t i = 0; i < stack.depth; ++i)
-        region->frames[begin + 1 + i] = stack.frames[i].address;
-      region->frame_count.store(begin + 1 + stack.depth, std::memory_order_relaxed);
+      if (begin + content.count > frame_limit) return 0;
+      std::memcpy(region->frames + begin, content.words, content.count * sizeof content.words[0]);
+      region->frame_count.store(begin + content.count, std::memory_order_relaxed);
       place.store(begin, std::memory_order_relaxed); // the record that names it is published later
       return begin;
     }
-    bool same = region->frames[number] == stack.depth;
-    for (std::uint32_t i = 0; same && i < stack.depth; ++i)
-      same = region->frames[number + 1 + i] == stack.frames[i].address;
-    if (same) return number;
+    if (number + content.count <= frame_limit &&
+        std::memcmp(region->frames + number, content.words, content.count * sizeof content.words[0]) == 0)
+      return number;
   }
   return 0;
+}
+
+/// The stack of this thread, walked now if it was not walked before.
+CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t above) {
+  const std::uintptr_t hash = (address ^ (above << 7)) * 0x9E37'79B9'7F4A'7C15U;
+  CachedStack& stack = thread.stacks[(hash >> 32) % stacks_per_thread];
+  if (still_holds(stack, address, above, thread.generation)) return stack;
+  stack.number = stack.depth = 0;
+  stack.generation = thread.generation;
+  Walk walk{above, &stack, false, true};
+  _Unwind_Backtrace(&visit, &walk);
+  if (stack.depth == 0) { // without unwind information, at least the caller is known
+    stack.frames[0] = {address, above};
+    stack.depth = 1;
+  }
+  stack.is_plain = walk.plain ? 1 : 0;
+  return stack;
 }
 
 } // namespace
@@ -95,22 +136,13 @@ CachedStack* stacks_of_slot(std::uint32_t slot) {
   return static_cast<CachedStack*>(place);
 }
 
-std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above) {
+std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python) {
   if (thread.stacks == nullptr) return 0;
-  const std::uintptr_t hash = (address ^ (above << 7)) * 0x9E37'79B9'7F4A'7C15U;
-  CachedStack& stack = thread.stacks[(hash >> 32) % stacks_per_thread];
-  if (still_holds(stack, address, above, thread.generation)) return stack.number;
-  stack.number = stack.depth = 0;
-  Walk walk{above, &stack, false, true};
-  _Unwind_Backtrace(&visit, &walk);
-  if (stack.depth == 0) { // without unwind information, at least the caller is known
-    stack.frames[0] = {address, above};
-    stack.depth = 1;
-  }
-  const std::uint32_t number = intern(stack);
-  stack.generation = thread.generation;
-  stack.number = walk.plain ? number : 0; // others are walked each time
-  return number;
+  CachedStack& stack = stack_of(thread, address, above);
+  // The same native frames may be in other Python functions now.
+  if (with_python) return intern(content_of(stack, true));
+  if (stack.number == 0) stack.number = intern(content_of(stack, false));
+  return stack.number;
 }
 
 } // namespace watch

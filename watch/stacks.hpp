@@ -12,6 +12,7 @@ CachedStack* stacks_of_slot(std::uint32_t slot);
 
 /// The number of the stack whose innermost frame returns to `address`; `above` is the stack pointer after
 /// that return. 0 if there is no room.
-std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above);
+/// With Python frames, it takes tens of microseconds in a thread that runs Python.
+std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python);
 
 } // namespace watch

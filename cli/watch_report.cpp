@@ -42,7 +42,11 @@ std::string code_text(unsigned code) {
 
 /// The first frame outside the CUDA runtime and the driver.
 std::string place_of(const CallFile& process, const Finding& finding, const std::vector<SourceFrame>& stack) {
-  if (const auto python = process.python_stack(finding.call.stack); !python.empty()) return python.front();
+  const auto python = process.python_stack(finding.call.stack);
+  for (const std::string& frame : python)
+    if (frame.find("/site-packages/") == std::string::npos && frame.find("/lib/python3") == std::string::npos)
+      return frame; // of the program, and not of a package
+  if (!python.empty()) return python.front();
   for (const SourceFrame& frame : stack)
     if (frame.library.find("libcudart") == std::string::npos && !frame.function.starts_with("cuda") &&
         !frame.function.starts_with("libcudart_static"))

@@ -130,14 +130,9 @@ void Rules::see(const Call& call) {
       made.context = call.verb() == Verb::stream_create ? call.context : 0;
     }
     break;
-  case Verb::stream_destroy: {
-    StreamState& stream = streams_[key(call, words[0])];
-    if (call.result == CUDA_SUCCESS)
-      stream.destroyed = call;
-    else
-      stream.destroyed.reset();
+  case Verb::stream_destroy:
+    destroy_stream(call);
     break;
-  }
   case Verb::capture_begin:
   case Verb::capture_into_graph:
     if (call.succeeded()) begin_capture(call);
@@ -215,6 +210,16 @@ bool Rules::is_destroyed(const Call& call) {
                   *exec->second.destroyed);
   }
   return false;
+}
+
+void Rules::destroy_stream(const Call& call) {
+  StreamState& stream = streams_[key(call, call.words[0])];
+  stream.destroyed.reset();
+  if (call.result != CUDA_SUCCESS) return;
+  stream.destroyed = call;
+  if (!stream.is_capturing() || stream.capture->origin != key(call, call.words[0])) return;
+  stream.capture->over = true; // and nobody will end it
+  std::erase(captures_, stream.capture);
 }
 
 /// Its objects are gone, or at least no longer known.

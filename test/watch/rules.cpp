@@ -117,6 +117,14 @@ TEST_CASE("captures in relaxed mode and those of other threads in thread-local m
   CHECK(process.found == Found{"capture-invalidated"});
 }
 
+TEST_CASE("a capture whose stream was destroyed is not harmed by later calls", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuStreamDestroy_v2", {stream});
+  process.see("cuEventQuery", {event}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+  CHECK(process.found.empty());
+}
+
 TEST_CASE("a capture that an unwatched call invalidated is reported at its end", "[watch][rules]") {
   Process process;
   process.see("cuStreamBeginCapture_v2", {stream, 0});

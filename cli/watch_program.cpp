@@ -111,11 +111,12 @@ std::string auditing_library() {
                                ", which CUEVENT_WATCH_LIBRARY names: " + std::strerror(errno));
     return fs::absolute(named);
   }
+  // As far from the command as in the installation, which may have been moved; or in the build folder.
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path place : {"../watch", CUEVENT_WATCH_FOLDER})
-    if (const fs::path file = here / place / "libcuevent-watch.so"; fs::exists(file))
-      return fs::canonical(file);
-  throw std::runtime_error("libcuevent-watch.so is neither in " + (here / CUEVENT_WATCH_FOLDER).string() +
+  const fs::path installed = here / fs::path(CUEVENT_WATCH_FOLDER).lexically_relative(CUEVENT_BIN_FOLDER);
+  for (const fs::path& folder : {here / "../watch", installed})
+    if (const fs::path file = folder / "libcuevent-watch.so"; fs::exists(file)) return fs::canonical(file);
+  throw std::runtime_error("libcuevent-watch.so is neither in " + installed.lexically_normal().string() +
                            " nor named by CUEVENT_WATCH_LIBRARY: install cuevent again, or set the variable");
 }
 

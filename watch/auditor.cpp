@@ -46,7 +46,7 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
   }
   if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
   watch::add_module(*map);
-  return is_of_the_driver(name) ? 0 : LA_FLG_BINDFROM;
+  return LA_FLG_BINDFROM;
 }
 
 __attribute__((visibility("default"))) unsigned la_objclose(uintptr_t* cookie) {
@@ -56,12 +56,16 @@ __attribute__((visibility("default"))) unsigned la_objclose(uintptr_t* cookie) {
   return 0;
 }
 
-__attribute__((visibility("default"))) uintptr_t
-la_symbind64(Elf64_Sym* symbol, unsigned, uintptr_t*, uintptr_t* defined_in, unsigned*, const char* name) {
+__attribute__((visibility("default"))) uintptr_t la_symbind64(Elf64_Sym* symbol, unsigned, uintptr_t* used_in,
+                                                              uintptr_t* defined_in, unsigned*,
+                                                              const char* name) {
   const unsigned library = watch::library_index(reinterpret_cast<const link_map*>(*defined_in));
   if (library == watch::library_limit) return symbol->st_value;
-  void* const hook = watch::hook_for_symbol(library, name, reinterpret_cast<void*>(symbol->st_value));
-  return hook == nullptr ? symbol->st_value : reinterpret_cast<uintptr_t>(hook);
+  auto* const function = reinterpret_cast<void*>(symbol->st_value);
+  const bool by_driver = is_of_the_driver(file_name(reinterpret_cast<const link_map*>(*used_in)->l_name));
+  void* const other =
+      by_driver ? watch::function_behind(library, function) : watch::hook_for_symbol(library, name, function);
+  return other == nullptr ? symbol->st_value : reinterpret_cast<uintptr_t>(other);
 }
 
 } // extern "C"

@@ -48,6 +48,21 @@ void add_library(const link_map& map) {
   find(added.find, map, "cuGetProcAddress_v2");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;
+  else
+    return;
+  for (std::size_t i = 0; i < entry_count; ++i)
+    for (const bool per_thread_variant : {false, true})
+      if (added.functions[i][per_thread_variant] != nullptr)
+        redirect_function(map, entry_data[i].symbol, per_thread_variant ? entry_data[i].suffix : nullptr,
+                          hook_of(free, i, per_thread_variant));
+}
+
+void* function_behind(unsigned library, void* hook) {
+  for (std::size_t i = 0; i < entry_count; ++i)
+    for (const bool per_thread_variant : {false, true})
+      if (hook_of(library, i, per_thread_variant) == hook)
+        return libraries[library].functions[i][per_thread_variant];
+  return nullptr;
 }
 
 void remove_library(const link_map& map) {

@@ -23,12 +23,17 @@ struct Library {
 
 extern Library libraries[library_limit];
 
-/// The loader has mapped libcuda, or has unmapped one.
+/// The loader has mapped libcuda, or has unmapped one. Where the library allows, its exports are
+/// redirected to the hooks: the loader does not ask auditors about calls without a procedure linkage table
+/// (-fno-plt), nor about addresses in static tables.
 void add_library(const link_map& map);
 void remove_library(const link_map& map);
 
 /// The index of this copy of libcuda, or `library_limit`.
 unsigned library_index(const link_map* map);
+
+/// The function of this copy that a hook stands for, or null.
+void* function_behind(unsigned library, void* hook);
 
 /// The function that takes the place of this exported one, or null.
 void* hook_for_symbol(unsigned library, const char* symbol, void* function);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace watch {
 
@@ -34,9 +36,7 @@ std::uint32_t hash_of(const char* text, std::uint32_t hash = 5381) {
   return hash;
 }
 
-} // namespace
-
-void* exported_function(const link_map& library, const char* name, const char* suffix) {
+const ElfW(Sym) * symbol_of(const link_map& library, const char* name, const char* suffix) {
   if (suffix == nullptr) suffix = "";
   const Tables tables = tables_of(library);
   if (tables.symbols == nullptr || tables.strings == nullptr || tables.gnu_hash == nullptr) return nullptr;
@@ -54,9 +54,43 @@ void* exported_function(const link_map& library, const char* name, const char* s
     const char* const text = tables.strings + symbol.st_name;
     if ((other | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && std::strncmp(text, name, length) == 0 &&
         std::strcmp(text + length, suffix) == 0)
-      return reinterpret_cast<void*>(library.l_addr + symbol.st_value);
+      return &symbol;
     if ((other & 1) != 0) return nullptr;
   }
+}
+
+/// Whether the address is in a part of the library without code: changing its protection for a moment
+/// disturbs nobody, and a system that forbids changed code does not mind.
+bool is_without_code(const link_map& library, ElfW(Addr) address) {
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(library.l_addr);
+  if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return false;
+  const auto* const parts = reinterpret_cast<const ElfW(Phdr)*>(library.l_addr + header->e_phoff);
+  for (unsigned i = 0; i < header->e_phnum; ++i)
+    if (const ElfW(Addr) begin = library.l_addr + parts[i].p_vaddr;
+        parts[i].p_type == PT_LOAD && address >= begin && address < begin + parts[i].p_memsz)
+      return (parts[i].p_flags & PF_X) == 0;
+  return false;
+}
+
+} // namespace
+
+void* exported_function(const link_map& library, const char* name, const char* suffix) {
+  const ElfW(Sym)* const symbol = symbol_of(library, name, suffix);
+  return symbol == nullptr ? nullptr : reinterpret_cast<void*>(library.l_addr + symbol->st_value);
+}
+
+bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement) {
+  auto* const symbol = const_cast<ElfW(Sym)*>(symbol_of(library, name, suffix));
+  if (symbol == nullptr) return false;
+  const auto address = reinterpret_cast<ElfW(Addr)>(symbol);
+  const auto page = static_cast<ElfW(Addr)>(sysconf(_SC_PAGESIZE));
+  if (!is_without_code(library, address)) return false;
+  void* const begin = reinterpret_cast<void*>(address & ~(page - 1));
+  const std::size_t length = address + sizeof *symbol - (address & ~(page - 1));
+  if (mprotect(begin, length, PROT_READ | PROT_WRITE) != 0) return false;
+  symbol->st_value = reinterpret_cast<ElfW(Addr)>(replacement) - library.l_addr; // the loader adds them again
+  mprotect(begin, length, PROT_READ);
+  return true;
 }
 
 } // namespace watch

@@ -128,6 +128,7 @@ void untouched(void* cuda) {
 /// A child that was forked from a process with threads reports its own calls.
 void forked(void* cuda) {
   Driver driver(by_dlsym(cuda));
+  driver.query(nullptr); // a first call of the simulated driver during the fork would leave it half started
   std::atomic<bool> stop = false;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i)

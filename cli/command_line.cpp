@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace cli {
@@ -154,8 +156,57 @@ Examples:
       ->capture_default_str()
       ->type_name("FILE");
 
+  CLI::App* const watch_command = app.add_subcommand(
+      "watch", "Run a program and report what it does wrong with events, streams and captures");
+  watch_command->footer(R"(
+The program needs no change: C++ or Python, on the driver or the runtime API. Findings go to standard error as
+they happen, each with its stack, what the driver does in that case, and how to fix it. Without findings
+nothing is printed. The exit code is the one of the program, 128 + N if signal N ended it, or 1 with --fail
+and findings.
+
+The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
+statically or run with the rights of another user cannot be watched.
+
+A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
+libraries of the stack. RULE may be *.
+
+Examples:
+  cuevent watch -- python3 train.py
+  cuevent watch --fail --json findings.json -- ./server --port 8080
+  cuevent watch --suppressions known.txt -- ./server
+  cuevent watch --explain capture-invalidated
+  cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
+  WatchOptions watch_options;
+  watch_command->prefix_command();
+  watch_command->add_option("--json", watch_options.json_file, "Write the findings to a file")
+      ->type_name("FILE");
+  watch_command->add_flag("--fail", watch_options.fail, "Exit with 1 if there are findings");
+  watch_command
+      ->add_option("--suppressions", watch_options.suppressions, "Leave out the findings that a file lists")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  watch_command
+      ->add_option("--stacks", watch_options.stacks,
+                   "Stacks for calls: all; usual: not for kernels and copies; none")
+      ->check(CLI::IsMember({"all", "usual", "none"}))
+      ->capture_default_str();
+  watch_command->add_flag("--python", watch_options.python,
+                          "Python frames in all stacks, and not only in those of failed calls");
+  CLI::Option* const attach = watch_command->add_option("--attach", watch_options.attach,
+                                                        "Watch programs that others start, by a folder");
+  attach->type_name("FOLDER");
+  watch_command
+      ->add_option("--explain", watch_options.explain, "Print what a rule means; all: list the rules")
+      ->type_name("RULE")
+      ->excludes(attach);
+
+  // CLI11 gives what follows -- to the command instead of the subcommand.
+  int own = argc;
+  if (argc > 1 && std::string_view(argv[1]) == "watch")
+    own = static_cast<int>(std::find(argv, argv + argc, std::string_view("--")) - argv);
+
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
   } catch (const CLI::RequiredError& error) {
     if (const auto unknown = app.remaining(); !unknown.empty())
       err << "cuevent: there is no subcommand " << unknown.front() << '\n';
@@ -163,6 +214,15 @@ Examples:
     return usage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? success : usage;
+  }
+  if (watch_command->parsed()) {
+    watch_options.program = watch_command->remaining();
+    if (own < argc) watch_options.program.insert(watch_options.program.end(), argv + own + 1, argv + argc);
+    const int ways =
+        !watch_options.program.empty() + !watch_options.attach.empty() + !watch_options.explain.empty();
+    if (ways == 1) return watch_options;
+    err << "cuevent watch: name one program, or use --attach or --explain. See `cuevent watch --help`\n";
+    return usage;
   }
   if (info_command->parsed()) return InfoOptions{json};
   if (!random_options.seeds.empty()) {

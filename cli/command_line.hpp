@@ -7,6 +7,7 @@
 #include "exit_code.hpp"
 #include "merge.hpp"
 #include "trace.hpp"
+#include "watch.hpp"
 
 #include <iosfwd>
 #include <variant>
@@ -18,7 +19,8 @@ struct InfoOptions {
 };
 
 /// What the user asked for: the options of one subcommand.
-using Request = std::variant<InfoOptions, CheckOptions, RandomOptions, TraceOptions, MergeOptions>;
+using Request =
+    std::variant<InfoOptions, CheckOptions, RandomOptions, TraceOptions, MergeOptions, WatchOptions>;
 
 /// Reads the command line. If it asks for help or for the version, or is wrong, there is nothing left to do:
 /// prints the help to `out` or the mistake to `err`, and returns the exit code.

@@ -23,10 +23,11 @@ ExitCode run(const CheckOptions& options) { return check(options); }
 ExitCode run(const RandomOptions& options) { return check_random(options); }
 ExitCode run(const TraceOptions& options) { return trace(options); }
 ExitCode run(const MergeOptions& options) { return merge(options); }
+int run(const WatchOptions& options) { return watch(options); }
 
-ExitCode run_or_explain(const Request& request) {
+int run_or_explain(const Request& request) {
   try {
-    const ExitCode code = std::visit([](const auto& options) { return run(options); }, request);
+    const int code = std::visit([](const auto& options) -> int { return run(options); }, request);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     std::fprintf(stderr, "cuevent: standard output: %s\n", std::strerror(errno));
   } catch (const cuevent::DriverUnavailable& error) {

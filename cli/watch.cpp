@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+#include "watch.hpp"
+
+#include "json_text.hpp"
+#include "output_file.hpp"
+#include "rules.hpp"
+#include "watch_program.hpp"
+#include "watch_report.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace cli {
+
+namespace {
+
+volatile std::sig_atomic_t stop_signal = 0;
+
+/// The folder in which the processes make their files. Memory, if there is such a file system.
+class SharedFolder {
+public:
+  explicit SharedFolder(const std::string& named) : path_(named), is_ours_(named.empty()) {
+    if (!is_ours_) {
+      if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
+        throw std::runtime_error(path_ + ": " + std::strerror(errno));
+      path_ = std::filesystem::absolute(path_);
+      return;
+    }
+    for (const char* place : {"/dev/shm", "/tmp"}) {
+      path_ = std::string(place) + "/cuevent-watch-XXXXXX";
+      if (mkdtemp(path_.data()) != nullptr) return;
+    }
+    throw std::runtime_error("no folder for the records of the calls can be made in /dev/shm or /tmp");
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  ~SharedFolder() {
+    std::error_code ignored;
+    if (is_ours_) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+private:
+  std::string path_;
+  bool is_ours_;
+};
+
+/// The calls of all processes, and what is wrong with them.
+class Watch {
+public:
+  Watch(const std::string& folder, WatchReport& report) : folder_(folder), report_(report) {}
+  ~Watch() {
+    for (Process& process : processes_)
+      process.file->abandon(); // it runs on, unwatched
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// Takes out what there is. Returns whether there was anything.
+  bool read() {
+    for (auto& file : folder_.new_files())
+      processes_.push_back({file, std::make_unique<watch::Rules>([this, file](const watch::Finding& finding) {
+                              report_.add(*file, finding);
+                            })});
+    bool found = false;
+    for (Process& process : processes_)
+      found = process.file->read([&](const watch::Call& call) { process.rules->see(call); }) > 0 || found;
+    return found;
+  }
+
+  /// Lets go of processes that have ended.
+  void end_processes() {
+    std::erase_if(processes_, [this](Process& process) {
+      if (!process.file->has_ended()) return false;
+      process.file->read([&](const watch::Call& call) { process.rules->see(call); }, true);
+      for (const watch::Call& call : process.file->unfinished())
+        process.rules->see(call);
+      if (process.file->has_lost_calls())
+        std::fprintf(stderr,
+                     "cuevent watch: process %u made calls faster than they could be read; its last "
+                     "part was not watched\n",
+                     process.file->process());
+      ended_.push_back(process.file); // findings refer to it
+      return true;
+    });
+  }
+
+  std::size_t processes() const { return processes_.size() + ended_.size(); }
+
+private:
+  struct Process {
+    std::shared_ptr<CallFile> file;
+    std::unique_ptr<watch::Rules> rules;
+  };
+
+  CallFolder folder_;
+  WatchReport& report_;
+  std::vector<Process> processes_;
+  std::vector<std::shared_ptr<CallFile>> ended_;
+};
+
+std::string with_auditor(const std::string& library) {
+  const char* const others = std::getenv("LD_AUDIT");
+  return others == nullptr || *others == '\0' ? library : library + ":" + others;
+}
+
+pid_t start(const WatchOptions& options, const std::string& folder) {
+  const std::string program = watchable_program(options.program.front());
+  const std::string auditors = with_auditor(auditing_library());
+  std::vector<char*> arguments;
+  for (const std::string& argument : options.program)
+    arguments.push_back(const_cast<char*>(argument.c_str())); // execv does not change them
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
+  if (child > 0) return child;
+  setenv("LD_AUDIT", auditors.c_str(), 1);
+  setenv("CUEVENT_WATCH", folder.c_str(), 1);
+  setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
+  setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
+  execv(program.c_str(), arguments.data());
+  std::fprintf(stderr, "cuevent: %s: %s\n", program.c_str(), std::strerror(errno));
+  _exit(errno == ENOENT ? 127 : 126);
+}
+
+/// Ctrl-C reaches the program too, which decides. Other requests to end are passed on.
+void handle_signals(bool ends_us) {
+  struct sigaction action {};
+  action.sa_handler = [](int number) { stop_signal = number; };
+  for (const int number : {SIGTERM, SIGHUP})
+    sigaction(number, &action, nullptr);
+  if (!ends_us) action.sa_handler = [](int) {};
+  for (const int number : {SIGINT, SIGQUIT})
+    sigaction(number, &action, nullptr);
+}
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+/// Reads until the program has ended, or, without a program, until a signal says so. Returns the exit code.
+int read_until_end(Watch& watched, pid_t child) {
+  using namespace std::chrono_literals;
+  unsigned idle = 0;
+  for (;;) {
+    if (watched.read()) {
+      idle = 0;
+      continue;
+    }
+    if (stop_signal != 0) {
+      if (child == 0) return 0;
+      kill(child, stop_signal);
+      stop_signal = 0;
+    }
+    int status = 0;
+    if (child != 0 && waitpid(child, &status, WNOHANG) == child) {
+      while (watched.read()) {
+      }
+      watched.end_processes();
+      return exit_code_of(status);
+    }
+    if (++idle % 64 == 0) watched.end_processes();
+    std::this_thread::sleep_for(idle < 20 ? 200us : idle < 200 ? 1ms : 5ms);
+  }
+}
+
+int explain(const std::string& name) {
+  if (name == "all") {
+    for (const watch::RulePage& page : watch::rule_pages())
+      std::printf("%-26s the program %s\n", page.name, page.title);
+    return 0;
+  }
+  const watch::RulePage* const page = watch::page_named(name);
+  if (page == nullptr)
+    throw std::runtime_error("there is no rule " + name + ". `cuevent watch --explain all` lists the rules");
+  std::printf("%s: the program %s\n\nWhat the driver does\n  %s\n\nHow to fix it\n  %s\n", page->name,
+              page->title, page->driver, page->fix);
+  return 0;
+}
+
+} // namespace
+
+int watch(const WatchOptions& options) {
+  if (!options.explain.empty()) return explain(options.explain);
+  Suppressions suppressions;
+  for (const std::string& path : options.suppressions)
+    suppressions.read(path);
+  const SharedFolder folder(options.attach);
+  WatchReport report(suppressions);
+  int code = 0;
+  std::size_t processes = 0;
+  {
+    Watch watched(folder.path(), report);
+    handle_signals(options.program.empty());
+    pid_t child = 0;
+    if (options.program.empty())
+      std::fprintf(stderr,
+                   "cuevent watch: start programs with\n  LD_AUDIT=%s CUEVENT_WATCH=%s\n"
+                   "Ctrl-C ends the watch.\n",
+                   auditing_library().c_str(), folder.path().c_str());
+    else
+      child = start(options, folder.path());
+    code = read_until_end(watched, child);
+    processes = watched.processes();
+    report.print_summary();
+    if (!options.json_file.empty())
+      write_file(options.json_file, json_text({{"program", options.program},
+                                               {"exit_code", code},
+                                               {"processes", processes},
+                                               {"findings", report.json()}}) +
+                                        "\n");
+  }
+  return options.fail && report.has_findings() ? 1 : code;
+}
+
+} // namespace cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// `cuevent watch`: runs a program and reports what it does wrong with events, streams and captures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cli {
+
+struct WatchOptions {
+  std::vector<std::string> program; // and its arguments
+  std::string attach;               // a folder, instead of a program
+  std::string explain;              // the name of a rule, instead of a program
+  std::string json_file;
+  std::vector<std::string> suppressions;
+  std::string stacks = "usual";
+  bool python = false;
+  bool fail = false;
+};
+
+/// Returns the exit code of the program, or 128 + the number of the signal that ended it.
+int watch(const WatchOptions& options);
+
+} // namespace cli

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include "watch_reader.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <elf.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cli {
+
+using watch::Region;
+
+namespace {
+
+/// Where the last segment of a mapped file ends, counted from its beginning. 0 if it cannot be read.
+std::uint64_t size_in_memory(const std::string& path) {
+  static std::map<std::string, std::uint64_t> known;
+  if (const auto found = known.find(path); found != known.end()) return found->second;
+  std::uint64_t end = 0;
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (file.read(reinterpret_cast<char*>(&header), sizeof header) &&
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0)
+    for (unsigned i = 0; i < header.e_phnum; ++i) {
+      Elf64_Phdr part{};
+      file.seekg(static_cast<std::streamoff>(header.e_phoff + i * sizeof part));
+      if (file.read(reinterpret_cast<char*>(&part), sizeof part) && part.p_type == PT_LOAD)
+        end = std::max<std::uint64_t>(end, part.p_vaddr + part.p_memsz);
+    }
+  return known[path] = end;
+}
+
+} // namespace
+
+CallFile::CallFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct stat status {};
+  if (file < 0 || fstat(file, &status) != 0 || static_cast<std::size_t>(status.st_size) < sizeof(Region)) {
+    if (file >= 0) close(file);
+    throw std::runtime_error(path + " is not a file of calls of this version of cuevent");
+  }
+  void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (place == MAP_FAILED) throw std::runtime_error(path + ": " + std::strerror(errno));
+  region_ = static_cast<Region*>(place);
+  if (region_->version == watch::protocol_version) return;
+  munmap(region_, sizeof(Region));
+  throw std::runtime_error(path + " is of another version of cuevent: use its own `cuevent watch`");
+}
+
+CallFile::~CallFile() { munmap(region_, sizeof(Region)); }
+
+std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, bool ended) {
+  std::size_t count = 0;
+  std::uint64_t next = region_->read.load(std::memory_order_relaxed);
+  // Not without an end: other processes write too.
+  for (; count < watch::record_limit; ++count) {
+    const watch::Record& record = region_->records[next % watch::record_limit];
+    if (record.stamp.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next) + 1) {
+      if (!ended || next >= region_->written.load()) break;
+      region_->read.store(++next);
+      continue;
+    }
+    const watch::Call call{record.call};
+    region_->read.store(++next, std::memory_order_release);
+    if (call.entry < watch::entry_count) see(call);
+  }
+  return count;
+}
+
+std::vector<watch::Call> CallFile::unfinished() const {
+  std::vector<watch::Call> calls;
+  for (const watch::ThreadSlot& slot : region_->threads)
+    if (slot.thread.load() != 0 && slot.inside.load() != 0 && slot.call.entry < watch::entry_count)
+      calls.push_back({slot.call, false});
+  return calls;
+}
+
+bool CallFile::has_ended() const {
+  if (kill(static_cast<pid_t>(region_->process), 0) != 0) return errno == ESRCH;
+  std::ifstream status("/proc/" + std::to_string(region_->process) + "/stat");
+  std::string text;
+  std::getline(status, text);
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos || text.compare(name_end, 3, ") Z") == 0;
+}
+
+std::vector<std::uint64_t> CallFile::stack(std::uint32_t number) const {
+  if (number == 0 || number >= watch::frame_limit) return {};
+  const std::uint64_t* const begin = region_->frames + number;
+  const auto count = std::min<std::uint64_t>(*begin & 0xFFFF'FFFF, watch::depth_limit);
+  return {begin + 1, begin + 1 + count};
+}
+
+std::vector<std::string> CallFile::python_stack(std::uint32_t number) const {
+  if (number == 0 || number >= watch::frame_limit) return {};
+  const std::uint64_t* const begin = region_->frames + number;
+  const auto count = std::min<std::uint64_t>(*begin & 0xFFFF'FFFF, watch::depth_limit);
+  const auto length = std::min<std::uint64_t>((*begin >> 32) * 8, watch::text_limit);
+  std::istringstream text(std::string(reinterpret_cast<const char*>(begin + 1 + count), length).c_str());
+  std::vector<std::string> frames;
+  for (std::string line; std::getline(text, line);) { //   File "train.py", line 12 in step
+    const auto file = line.find("File \""), end = line.find("\", line "), name = line.rfind(" in ");
+    if (file == std::string::npos || end == std::string::npos || name == std::string::npos || name < end)
+      continue;
+    const std::string path = line.substr(file + 6, end - file - 6);
+    frames.push_back(path + ":" + line.substr(end + 8, name - end - 8) + line.substr(name));
+  }
+  return frames;
+}
+
+std::pair<std::string, std::uint64_t> CallFile::module_at(std::uint64_t address) const {
+  const watch::Module* best = nullptr;
+  const auto count = std::min(region_->module_count.load(), watch::module_limit);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const watch::Module& module = region_->modules[i];
+    if (module.path[0] != '/' || address < module.base) continue;
+    if (address - module.base >= size_in_memory(module.path)) continue;
+    if (best == nullptr || module.base >= best->base)
+      best = &module; // the later one, if both were mapped there
+  }
+  if (best == nullptr) return {};
+  return {best->path, best->base};
+}
+
+std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
+  std::vector<std::shared_ptr<CallFile>> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
+    const std::string path = entry.path();
+    if (path.ends_with(".calls") && seen_.insert(path).second)
+      files.push_back(std::make_shared<CallFile>(path));
+  }
+  return files;
+}
+
+} // namespace cli

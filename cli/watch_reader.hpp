@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Reads the files in which watched processes record their calls.
+#pragma once
+
+#include "finding.hpp"
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cli {
+
+/// The calls of one process, from its start, from its last exec or from the fork that made it.
+class CallFile {
+public:
+  /// Maps the file. Throws std::runtime_error if it is not such a file.
+  explicit CallFile(const std::string& path);
+  CallFile(const CallFile&) = delete;
+  CallFile& operator=(const CallFile&) = delete;
+  ~CallFile();
+
+  /// Takes out the calls that are complete, in order. Returns how many. Of a process that has ended, it
+  /// leaves out those that will never be complete.
+  std::size_t read(const std::function<void(const watch::Call&)>& see, bool ended = false);
+
+  /// The calls that the process was in when it ended.
+  std::vector<watch::Call> unfinished() const;
+
+  /// The process writes no more.
+  void abandon() { region_->abandoned.store(1); }
+
+  bool has_ended() const;
+  bool has_lost_calls() const { return region_->lost.load() != 0; }
+  unsigned process() const { return region_->process; }
+  /// The return addresses of a stack, innermost first.
+  std::vector<std::uint64_t> stack(std::uint32_t number) const;
+  /// Its Python frames, innermost first: `train.py:12 in step`.
+  std::vector<std::string> python_stack(std::uint32_t number) const;
+  /// The file that was mapped at this address most recently, and where it begins. Empty if unknown.
+  std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
+
+private:
+  watch::Region* region_;
+};
+
+/// All files of a folder.
+class CallFolder {
+public:
+  explicit CallFolder(std::string path) : path_(std::move(path)) {}
+
+  /// The files that have appeared since the last call.
+  std::vector<std::shared_ptr<CallFile>> new_files();
+
+private:
+  std::string path_;
+  std::set<std::string> seen_;
+};
+
+} // namespace cli

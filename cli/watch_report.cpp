@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include "watch_report.hpp"
+
+#include <cuevent/error.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fnmatch.h>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace cli {
+
+using watch::Call;
+using watch::Finding;
+
+namespace {
+
+constexpr std::size_t frames_shown = 16;
+
+/// Frames of the loader and of the start of a thread say nothing.
+bool is_start(const SourceFrame& frame) {
+  return frame.function == "_start" || frame.function.starts_with("__libc_start") ||
+         frame.function == "start_thread" || frame.function.starts_with("__clone") ||
+         frame.function == "clone3" || frame.function == "__libc_start_call_main";
+}
+
+/// The Python frames say more than those of the interpreter.
+bool is_interpreter(const SourceFrame& frame) {
+  const std::string name = frame.library.substr(frame.library.rfind('/') + 1);
+  return name.starts_with("python") || name.starts_with("libpython");
+}
+
+std::string code_text(unsigned code) {
+  // "CUDA_ERROR_INVALID_HANDLE (400): ..."
+  const std::string text = cuevent::driver_category().message(static_cast<int>(code));
+  return text.substr(0, text.find(' '));
+}
+
+/// The first frame outside the CUDA runtime and the driver.
+std::string place_of(const CallFile& process, const Finding& finding, const std::vector<SourceFrame>& stack) {
+  const auto python = process.python_stack(finding.call.stack);
+  for (const std::string& frame : python)
+    if (frame.find("/site-packages/") == std::string::npos && frame.find("/lib/python3") == std::string::npos)
+      return frame; // of the program, and not of a package
+  if (!python.empty()) return python.front();
+  for (const SourceFrame& frame : stack)
+    if (frame.library.find("libcudart") == std::string::npos && !frame.function.starts_with("cuda") &&
+        !frame.function.starts_with("libcudart_static"))
+      return frame.text();
+  return finding.call.name();
+}
+
+} // namespace
+
+void Suppressions::read(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error(path + ": " + std::strerror(errno));
+  unsigned number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string rule, pattern, more;
+    words >> rule;
+    if (rule.empty()) continue;
+    std::getline(words >> std::ws, pattern);
+    pattern.erase(pattern.find_last_not_of(" \t\r") + 1);
+    if (rule != "*" && watch::page_named(rule) == nullptr)
+      throw std::runtime_error(path + ":" + std::to_string(number) + ": there is no rule " + rule +
+                               ". `cuevent watch --explain all` lists the rules");
+    lines_.emplace_back(rule, pattern);
+  }
+}
+
+bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack) const {
+  const std::string name = watch::page_of(finding.rule).name;
+  // NCCL lets each stream that it takes wait for the event of the one before, also if there was none.
+  if (finding.rule == watch::Rule::wait_never_recorded)
+    for (const SourceFrame& frame : stack)
+      if (frame.function.starts_with("ncclStrongStream") ||
+          frame.library.find("libnccl.so") != std::string::npos)
+        return true;
+  for (const auto& [rule, pattern] : lines_) {
+    if (rule != "*" && rule != name) continue;
+    if (pattern.empty()) return true;
+    for (const SourceFrame& frame : stack)
+      for (const std::string& text : {frame.function, frame.file, frame.library})
+        if (fnmatch(pattern.c_str(), text.c_str(), 0) == 0) return true;
+  }
+  return false;
+}
+
+std::vector<SourceFrame> WatchReport::stack_of(const CallFile& process, const Call& call) {
+  std::vector<SourceFrame> frames;
+  for (const std::uint64_t address : process.stack(call.stack)) {
+    frames.push_back(symbols_.frame(process, address));
+    if (is_start(frames.back())) {
+      frames.pop_back();
+      break;
+    }
+  }
+  return frames;
+}
+
+std::string WatchReport::thread_text(const CallFile& process, unsigned thread) const {
+  std::ifstream file("/proc/" + std::to_string(process.process()) + "/task/" + std::to_string(thread) +
+                     "/comm");
+  std::string name;
+  std::getline(file, name);
+  return "thread " + std::to_string(thread) + (name.empty() ? "" : " (" + name + ")") + " of process " +
+         std::to_string(process.process());
+}
+
+std::string WatchReport::text_of_call(const CallFile& process, const Call& call) {
+  std::string text = call.name() + ", " + thread_text(process, call.thread);
+  if (!call.returned)
+    text += ", did not return";
+  else if (call.result != 0)
+    text += ": " + code_text(call.result);
+  text += '\n';
+  auto frames = stack_of(process, call);
+  const auto python = process.python_stack(call.stack);
+  if (!python.empty()) frames.erase(std::find_if(frames.begin(), frames.end(), is_interpreter), frames.end());
+  for (std::size_t i = 0; i < frames.size() && i < frames_shown; ++i)
+    text += "      " + frames[i].text() + '\n';
+  if (frames.size() > frames_shown)
+    text += "      and " + std::to_string(frames.size() - frames_shown) + " more\n";
+  for (std::size_t i = 0; i < python.size() && i < frames_shown; ++i)
+    text += (i == 0 ? "    in Python\n      " : "      ") + python[i] + '\n';
+  return text;
+}
+
+nlohmann::ordered_json WatchReport::json_of_call(const CallFile& process, const Call& call) {
+  nlohmann::ordered_json json{
+      {"function", call.name()}, {"process", process.process()}, {"thread", call.thread}};
+  if (call.returned)
+    json["result"] = code_text(call.result);
+  else
+    json["result"] = nullptr;
+  auto& stack = json["stack"] = nlohmann::ordered_json::array();
+  for (const SourceFrame& frame : stack_of(process, call)) {
+    nlohmann::ordered_json line{
+        {"function", frame.function}, {"library", frame.library}, {"offset", frame.offset}};
+    if (!frame.file.empty()) {
+      line["file"] = frame.file;
+      line["line"] = frame.line;
+    }
+    stack.push_back(std::move(line));
+  }
+  if (const auto python = process.python_stack(call.stack); !python.empty()) json["python"] = python;
+  return json;
+}
+
+void WatchReport::add(const CallFile& process, const Finding& finding) {
+  // A call without a stack stands for all calls of its function.
+  const auto quick_key = std::tuple(&process, finding.rule, finding.call.stack, unsigned{finding.call.entry});
+  if (const auto known = known_.find(quick_key); known != known_.end()) {
+    if (known->second >= 0) ++entries_[static_cast<std::size_t>(known->second)].count;
+    return;
+  }
+  const auto stack = stack_of(process, finding.call);
+  if (suppressions_.drop(finding, stack)) {
+    known_[quick_key] = -1;
+    return;
+  }
+  const watch::RulePage& page = watch::page_of(finding.rule);
+  std::string key = std::string(page.name) + ' ' + finding.call.name();
+  for (const std::string& frame : process.python_stack(finding.call.stack))
+    key += '\n' + frame;
+  for (const SourceFrame& frame : stack)
+    key += '\n' + frame.library + std::to_string(frame.offset);
+  // Another process, or another part of the process, may have made it too.
+  const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
+  known_[quick_key] = static_cast<long>(place->second);
+  if (!is_new) {
+    ++entries_[place->second].count;
+    return;
+  }
+  std::string text = "cuevent watch: " + std::string(page.name) + ": " + finding.sentence + "\n  in " +
+                     text_of_call(process, finding.call);
+  for (const auto& [what, call] : finding.earlier)
+    text += "  " + what + ": " + text_of_call(process, call);
+  text += std::string("  the driver: ") + page.driver + "\n  to fix it: " + page.fix + '\n';
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+
+  nlohmann::ordered_json json{{"rule", page.name}, {"sentence", finding.sentence}, {"count", 0}};
+  json["call"] = json_of_call(process, finding.call);
+  auto& earlier = json["earlier"] = nlohmann::ordered_json::array();
+  for (const auto& [what, call] : finding.earlier) {
+    earlier.push_back(json_of_call(process, call));
+    earlier.back()["what"] = what;
+  }
+  json["driver"] = page.driver;
+  json["fix"] = page.fix;
+  entries_.push_back({page.name, place_of(process, finding, stack), 1, std::move(json)});
+}
+
+void WatchReport::print_summary() const {
+  if (entries_.empty()) return;
+  std::fprintf(stderr, "cuevent watch: %zu finding%s\n     count  %-26s where\n", entries_.size(),
+               entries_.size() == 1 ? "" : "s", "rule");
+  for (const Entry& entry : entries_)
+    std::fprintf(stderr, "%10lu  %-26s %s\n", entry.count, entry.rule.c_str(), entry.where.c_str());
+}
+
+nlohmann::ordered_json WatchReport::json() const {
+  auto findings = nlohmann::ordered_json::array();
+  for (const Entry& entry : entries_) {
+    findings.push_back(entry.json);
+    findings.back()["count"] = entry.count;
+  }
+  return findings;
+}
+
+} // namespace cli

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// What `cuevent watch` says: findings as they happen, each once with a count; a summary; JSON.
+#pragma once
+
+#include "watch_symbols.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace cli {
+
+/// Lines "RULE PATTERN": findings of this rule are dropped if a function, a source file or a library of the
+/// stack matches the pattern of the shell. RULE may be *, and without PATTERN every finding of the rule is
+/// dropped.
+class Suppressions {
+public:
+  /// Throws std::runtime_error with the number of the line that is wrong.
+  void read(const std::string& path);
+
+  bool drop(const watch::Finding& finding, const std::vector<SourceFrame>& stack) const;
+
+private:
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
+
+class WatchReport {
+public:
+  explicit WatchReport(const Suppressions& suppressions) : suppressions_(suppressions) {}
+
+  /// Prints the finding to standard error, unless there was one of this rule with this stack before.
+  void add(const CallFile& process, const watch::Finding& finding);
+
+  bool has_findings() const { return !entries_.empty(); }
+
+  /// A table to standard error. Nothing if there are no findings.
+  void print_summary() const;
+
+  nlohmann::ordered_json json() const;
+
+private:
+  struct Entry {
+    std::string rule, where;
+    unsigned long count;
+    nlohmann::ordered_json json;
+  };
+
+  std::vector<SourceFrame> stack_of(const CallFile& process, const watch::Call& call);
+  std::string thread_text(const CallFile& process, unsigned thread) const;
+  std::string text_of_call(const CallFile& process, const watch::Call& call);
+  nlohmann::ordered_json json_of_call(const CallFile& process, const watch::Call& call);
+
+  const Suppressions& suppressions_;
+  Symbols symbols_;
+  std::vector<Entry> entries_;
+  std::map<std::string, std::size_t> by_stack_;                                        // into entries_
+  std::map<std::tuple<const CallFile*, watch::Rule, unsigned, unsigned>, long> known_; // -1: suppressed
+};
+
+} // namespace cli

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "watch_symbols.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <map>
+#ifdef CUEVENT_HAS_LIBDW
+#include <elfutils/libdwfl.h>
+#endif
+
+namespace cli {
+
+namespace {
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  const std::string result = status == 0 && text != nullptr ? text : name;
+  std::free(text);
+  return result;
+}
+
+} // namespace
+
+std::string SourceFrame::text() const {
+  if (library.empty()) return "generated code";
+  if (!function.empty() && !file.empty())
+    return function + " (" + file_name(file) + ":" + std::to_string(line) + ")";
+  if (!function.empty()) return function + " (" + file_name(library) + ")";
+  char text[32];
+  std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
+  return file_name(library) + text;
+}
+
+#ifdef CUEVENT_HAS_LIBDW
+
+/// Each file is read once, as if it were mapped at a place of its own.
+struct Symbols::Debug {
+  struct File {
+    Dwfl* dwfl = nullptr;
+    Dwfl_Module* module = nullptr;
+  };
+  std::map<std::string, File> files;
+
+  const File& file(const std::string& path) {
+    const auto [found, added] = files.try_emplace(path);
+    if (!added) return found->second;
+    static char* debug_folders = nullptr;
+    static const Dwfl_Callbacks callbacks{dwfl_build_id_find_elf, dwfl_standard_find_debuginfo,
+                                          dwfl_offline_section_address, &debug_folders};
+    File& file = found->second;
+    file.dwfl = dwfl_begin(&callbacks);
+    if (file.dwfl == nullptr) return file;
+    dwfl_report_begin(file.dwfl);
+    file.module = dwfl_report_elf(file.dwfl, path.c_str(), path.c_str(), -1, 0, true);
+    dwfl_report_end(file.dwfl, nullptr, nullptr);
+    return file;
+  }
+
+  ~Debug() {
+    for (const auto& [path, file] : files)
+      if (file.dwfl != nullptr) dwfl_end(file.dwfl);
+  }
+};
+
+// Only files of this machine: no server is asked for symbols.
+Symbols::Symbols() : debug_(std::make_unique<Debug>()) { unsetenv("DEBUGINFOD_URLS"); }
+
+SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address) {
+  SourceFrame frame;
+  const std::uint64_t address = return_address - 1; // inside the call instruction
+  const auto [library, base] = process.module_at(address);
+  frame.library = library;
+  frame.offset = address - base;
+  if (library.empty()) return frame;
+  Dwfl_Module* const module = debug_->file(library).module;
+  if (module == nullptr) return frame;
+  if (const char* const name = dwfl_module_addrname(module, frame.offset)) frame.function = demangled(name);
+  if (Dwfl_Line* const line = dwfl_module_getsrc(module, frame.offset))
+    if (const char* const file = dwfl_lineinfo(line, nullptr, &frame.line, nullptr, nullptr, nullptr))
+      frame.file = file;
+  return frame;
+}
+
+#else
+
+struct Symbols::Debug {};
+Symbols::Symbols() = default;
+
+SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address) {
+  SourceFrame frame;
+  const auto [library, base] = process.module_at(return_address - 1);
+  frame.library = library;
+  frame.offset = return_address - 1 - base;
+  return frame;
+}
+
+#endif
+
+Symbols::~Symbols() = default;
+
+} // namespace cli

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "programs.hpp"
+
+namespace {
+
+/// Graphs with one node that records the event.
+CUgraphExec graph_that_records(CUevent event) {
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  expect(cuGraphCreate(&graph, 0));
+  expect(cuGraphAddEventRecordNode(&node, graph, nullptr, 0, event));
+  expect(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  expect(cuGraphDestroy(graph));
+  return exec;
+}
+
+/// An event whose only record is part of a finished capture.
+CUevent captured_event(Gpu& gpu) {
+  const CUevent event = gpu.event();
+  CUgraph graph = nullptr;
+  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  gpu.work(gpu.a);
+  expect(cuEventRecord(event, gpu.a));
+  expect(cuStreamEndCapture(gpu.a, &graph));
+  return event;
+}
+
+} // namespace
+
+const std::vector<Programs>& event_programs() {
+  static const std::vector<Programs> programs = {
+      {"wait-never-recorded", [](Gpu& gpu) { expect(cuStreamWaitEvent(gpu.a, gpu.event(), 0)); },
+       [](Gpu& gpu) { // it was recorded, though by a graph
+         const CUevent event = gpu.event();
+         expect(cuGraphLaunch(graph_that_records(event), gpu.b));
+         expect(cuStreamWaitEvent(gpu.a, event, 0));
+         expect(cuEventQuery(gpu.event())); // a query says "complete", which is no wait
+       }},
+      {"wait-before-record",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         expect(cuEventRecord(event, gpu.a));
+         for (int i = 0; i < 3; ++i) {
+           gpu.work(gpu.a);
+           expect(cuStreamWaitEvent(gpu.b, event, 0));
+           expect(cuEventRecord(event, gpu.a));
+         }
+       },
+       [](Gpu& gpu) { // the wait is for the work of the step before
+         const CUevent event = gpu.event();
+         expect(cuEventRecord(event, gpu.a));
+         for (int i = 0; i < 3; ++i) {
+           gpu.work(gpu.a);
+           expect(cuStreamWaitEvent(gpu.b, event, 0));
+           gpu.work(gpu.b);
+           expect(cuEventRecord(event, gpu.a));
+         }
+       }},
+      {"recorded-in-capture-only",
+       [](Gpu& gpu) { expect(cuEventQuery(captured_event(gpu)), CUDA_ERROR_INVALID_VALUE); },
+       [](Gpu& gpu) {
+         const CUevent event = captured_event(gpu);
+         expect(cuEventRecord(event, gpu.a));
+         expect(cuEventSynchronize(event));
+       }},
+      {"record-in-other-context",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         gpu.other_context();
+         expect(cuEventRecord(event, gpu.stream()), CUDA_ERROR_INVALID_HANDLE);
+       },
+       [](Gpu& gpu) { // a wait may cross contexts, and the current context does not matter
+         const CUevent event = gpu.event();
+         gpu.other_context();
+         expect(cuEventRecord(event, gpu.a));
+         expect(cuStreamWaitEvent(gpu.stream(), event, 0));
+       }},
+      {"use-after-destroy",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         expect(cuEventDestroy(event));
+         cuEventQuery(event);
+       },
+       [](Gpu& gpu) { // a new event may get the address of the old one
+         for (int i = 0; i < 100; ++i) {
+           const CUevent event = gpu.event();
+           expect(cuEventRecord(event, gpu.a));
+           expect(cuEventDestroy(event));
+         }
+       }},
+      {"interprocess-wait",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+         gpu.other_context();
+         expect(cuStreamWaitEvent(gpu.stream(), event, 0), CUDA_ERROR_INVALID_HANDLE);
+       },
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+         expect(cuStreamWaitEvent(gpu.a, event, 0));
+         gpu.other_context();
+         expect(cuStreamWaitEvent(gpu.a, event, 0)); // the context of the stream counts, not the current one
+       }},
+      {"destroyed-in-graph",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         graph_that_records(event);
+         expect(cuEventDestroy(event));
+       },
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         expect(cuGraphExecDestroy(graph_that_records(event)));
+         expect(cuEventDestroy(event));
+       }},
+      {"elapsed-without-timing",
+       [](Gpu& gpu) {
+         const CUevent start = gpu.event(), end = gpu.event(CU_EVENT_DEFAULT);
+         expect(cuEventRecord(start, gpu.a));
+         expect(cuEventRecord(end, gpu.a));
+         float milliseconds = 0;
+         expect(cuEventSynchronize(end));
+         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
+       },
+       [](Gpu& gpu) { // too early is no mistake
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         expect(cuEventRecord(start, gpu.a));
+         expect(cuEventRecord(end, gpu.a));
+         float milliseconds = 0;
+         while (cuEventElapsedTime(&milliseconds, start, end) == CUDA_ERROR_NOT_READY) {
+         }
+       }},
+      {"elapsed-never-recorded",
+       [](Gpu& gpu) {
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         expect(cuEventRecord(end, gpu.a));
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
+       },
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event(CU_EVENT_DEFAULT);
+         expect(cuEventRecord(event, gpu.a));
+         expect(cuEventSynchronize(event));
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, event, event));
+       }},
+      {"elapsed-two-contexts",
+       [](Gpu& gpu) {
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT);
+         expect(cuEventRecord(start, gpu.a));
+         gpu.other_context();
+         const CUevent end = gpu.event(CU_EVENT_DEFAULT);
+         expect(cuEventRecord(end, gpu.stream()));
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
+       },
+       [](Gpu& gpu) { // two streams of one context, while another is current
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         gpu.other_context();
+         expect(cuEventRecord(start, gpu.a));
+         expect(cuEventRecord(end, gpu.b));
+         expect(cuEventSynchronize(start));
+         expect(cuEventSynchronize(end));
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, start, end));
+       }},
+      {"use-after-error",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         expect(cuEventRecordWithFlags(event, gpu.a, 64), CUDA_ERROR_INVALID_VALUE);
+         expect(cuStreamWaitEvent(gpu.b, event, 0));
+       },
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         expect(cuEventRecordWithFlags(event, gpu.a, 64), CUDA_ERROR_INVALID_VALUE);
+         expect(cuEventRecord(event, gpu.a));
+         expect(cuStreamWaitEvent(gpu.b, event, 0));
+       }},
+  };
+  return programs;
+}

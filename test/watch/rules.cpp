@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#include "rules.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstring>
+
+namespace {
+
+using namespace watch;
+
+std::uint16_t entry_named(const char* symbol) {
+  for (std::size_t i = 0; i < entry_count; ++i)
+    if (std::strcmp(entry_data[i].symbol, symbol) == 0) return static_cast<std::uint16_t>(i);
+  FAIL("there is no entry " << symbol);
+  return 0;
+}
+
+constexpr Handle event = 0x100, stream = 0x200, other_stream = 0x300, context = 0x400;
+
+/// A process whose calls the test writes down.
+class Process {
+public:
+  Process() {
+    see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
+    see("cuStreamCreate", {other_stream, CU_STREAM_NON_BLOCKING});
+  }
+
+  void see(const char* symbol, std::vector<std::uint64_t> words, CUresult result = CUDA_SUCCESS,
+           std::uint32_t thread = 1) {
+    Call call{};
+    call.entry = entry_named(symbol);
+    call.count = static_cast<std::uint8_t>(words.size());
+    for (std::size_t i = 0; i < words.size(); ++i)
+      call.words[i] = words[i];
+    call.result = static_cast<std::uint32_t>(result);
+    call.thread = thread;
+    call.context = context;
+    rules_.see(call);
+  }
+
+  std::vector<std::string> found;
+
+private:
+  Rules rules_{[this](const Finding& finding) { found.emplace_back(page_of(finding.rule).name); }};
+};
+
+using Found = std::vector<std::string>;
+
+} // namespace
+
+TEST_CASE("objects that were made before the records begin are never reported", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamWaitEvent", {stream, event, 0});
+  process.see("cuEventSynchronize", {event});
+  process.see("cuEventElapsedTime", {event, event}, CUDA_ERROR_INVALID_HANDLE);
+  process.see("cuEventRecord", {event, 0x999}, CUDA_ERROR_INVALID_HANDLE);
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a handle that the driver gives away again is another object", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventRecord", {event, stream});
+  process.see("cuEventDestroy_v2", {event});
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuStreamWaitEvent", {stream, event, 0});
+  CHECK(process.found == Found{"wait-never-recorded"});
+}
+
+TEST_CASE("an event whose destruction failed lives on", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventDestroy_v2", {event}); // recorded before the call
+  process.see("cuEventDestroy_v2", {event}, CUDA_ERROR_ILLEGAL_ADDRESS);
+  process.see("cuEventQuery", {event});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("an event that other processes may record is not reported as never recorded", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 6}); // interprocess, without timing
+  process.see("cuStreamWaitEvent", {stream, event, 0});
+  process.see("cuIpcOpenEventHandle", {0x101});
+  process.see("cuEventSynchronize", {0x101});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("the objects of a destroyed context are forgotten", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuCtxDestroy_v2", {context});
+  process.see("cuEventSynchronize", {event});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a call that invalidates two captures is reported for each", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventRecord", {event, 0x500});
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuStreamBeginCapture_v2", {other_stream, 0}, CUDA_SUCCESS, 2);
+  process.see("cuEventQuery", {event}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 3);
+  CHECK(process.found == Found{"capture-invalidated", "capture-invalidated"});
+  process.see("cuStreamEndCapture", {stream, 0}, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  CHECK(process.found.size() == 2); // the cause was told before
+}
+
+TEST_CASE("captures in relaxed mode and those of other threads in thread-local mode are not harmed",
+          "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuStreamBeginCapture_v2", {stream, 2});
+  process.see("cuStreamBeginCapture_v2", {other_stream, 1}, CUDA_SUCCESS, 2);
+  process.see("cuEventQuery", {event}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+  process.see("cuStreamEndCapture", {stream, 0x600});
+  CHECK(process.found == Found{"capture-invalidated"});
+}
+
+TEST_CASE("a capture whose stream was destroyed is not harmed by later calls", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuStreamDestroy_v2", {stream});
+  process.see("cuEventQuery", {event}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a capture that an unwatched call invalidated is reported at its end", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuStreamEndCapture", {stream, 0}, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  CHECK(process.found == Found{"capture-invalidated"});
+}
+
+TEST_CASE("an event that a graph from a capture refers to must outlive its execs", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuEventRecordWithFlags", {event, stream, CU_EVENT_RECORD_EXTERNAL});
+  process.see("cuStreamEndCapture", {stream, 0x600});
+  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+  process.see("cuGraphDestroy", {0x600});
+  SECTION("destroyed before the exec") {
+    process.see("cuEventDestroy_v2", {event});
+    CHECK(process.found == Found{"destroyed-in-graph"});
+  }
+  SECTION("destroyed after the exec") {
+    process.see("cuGraphExecDestroy", {0x700});
+    process.see("cuEventDestroy_v2", {event});
+    CHECK(process.found.empty());
+  }
+  SECTION("replaced by another event in the exec") {
+    process.see("cuEventCreate", {0x101, 2});
+    process.see("cuGraphExecEventRecordNodeSetEvent", {0x700, 0x800, 0x101});
+    process.see("cuEventDestroy_v2", {event});
+    CHECK(process.found.empty());
+  }
+}
+
+TEST_CASE("a call that never returned is reported if its object was destroyed", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventDestroy_v2", {event});
+  Call call{};
+  call.entry = entry_named("cuEventQuery");
+  call.count = 1;
+  call.words[0] = event;
+  call.returned = false;
+  std::vector<Finding> findings;
+  Rules rules([&](const Finding& finding) { findings.push_back(finding); });
+  for (const char* symbol : {"cuEventCreate", "cuEventDestroy_v2"}) {
+    Call before{};
+    before.entry = entry_named(symbol);
+    before.words[0] = event;
+    rules.see(before);
+  }
+  rules.see(call);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].rule == Rule::use_after_destroy);
+  CHECK(findings[0].sentence.find("the process ended in this call") != std::string::npos);
+}
+
+TEST_CASE("the pages are in the order of the rules", "[watch][rules]") {
+  for (const RulePage& page : rule_pages())
+    CHECK(&page_of(page.rule) == &page);
+}

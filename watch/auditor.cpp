@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The functions that glibc's loader calls (man 7 rtld-audit). The library is loaded by LD_AUDIT, into a
+// namespace of its own with a C library of its own, whose state for the program's threads is not set up.
+// So nothing here uses stdio, locales, ctype, iostreams or malloc; test/watch/check-symbols holds it to that.
+
+#include "libraries.hpp"
+#include "python_frames.hpp"
+#include "recorder.hpp"
+
+#include <cstring>
+#include <link.h>
+
+namespace {
+
+const char* file_name(const char* path) {
+  const char* const slash = std::strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+bool starts_with(const char* text, const char* start) {
+  return std::strncmp(text, start, std::strlen(start)) == 0;
+}
+
+/// Parts of the driver, whose own calls are none of the program's.
+bool is_of_the_driver(const char* name) {
+  return starts_with(name, "libcuda.so") || starts_with(name, "libnvidia-") ||
+         starts_with(name, "libcudadebugger");
+}
+
+} // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) unsigned la_version(unsigned version) {
+  if (!watch::read_environment()) return 0; // the loader forgets this library
+  return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+__attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t, uintptr_t*) {
+  const char* const name = file_name(map->l_name);
+  if (starts_with(name, "libcuda.so")) {
+    watch::add_library(*map);
+    watch::add_module(*map);
+    watch::start_recording(*map);
+    return LA_FLG_BINDTO;
+  }
+  if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
+  watch::add_module(*map);
+  return LA_FLG_BINDFROM;
+}
+
+__attribute__((visibility("default"))) unsigned la_objclose(uintptr_t* cookie) {
+  const auto* const map = reinterpret_cast<const link_map*>(*cookie); // the loader's default value
+  watch::close_module(*map);
+  watch::remove_library(*map);
+  return 0;
+}
+
+__attribute__((visibility("default"))) uintptr_t la_symbind64(Elf64_Sym* symbol, unsigned, uintptr_t* used_in,
+                                                              uintptr_t* defined_in, unsigned*,
+                                                              const char* name) {
+  const unsigned library = watch::library_index(reinterpret_cast<const link_map*>(*defined_in));
+  if (library == watch::library_limit) return symbol->st_value;
+  auto* const function = reinterpret_cast<void*>(symbol->st_value);
+  const bool by_driver = is_of_the_driver(file_name(reinterpret_cast<const link_map*>(*used_in)->l_name));
+  void* const other =
+      by_driver ? watch::function_behind(library, function) : watch::hook_for_symbol(library, name, function);
+  return other == nullptr ? symbol->st_value : reinterpret_cast<uintptr_t>(other);
+}
+
+} // extern "C"

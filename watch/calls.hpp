@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+// The driver functions that are watched: the names that libcuda exports, the names and versions for
+// cuGetProcAddress, and the signatures. What is not in this list passes through untouched.
+#pragma once
+
+#include "verbs.hpp"
+
+// Keeps the header from renaming functions to their newest variant.
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
+#include <cuda.h>
+
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+namespace watch {
+
+struct EntryData {
+  Verb verb;
+  const char* symbol; // that libcuda exports
+  const char* name;   // for cuGetProcAddress
+  int version;        // the CUDA version of this signature, for cuGetProcAddress
+  const char* suffix; // of the variant for per-thread default streams, or null
+};
+
+template <class Signature>
+struct Entry : EntryData {};
+
+// Types that the headers of CUDA 12.0 lack.
+using Opaque = void*;        // CUgreenCtx, CUctxCreateParams*, CUgraphEdgeData*
+using NodeParameters = void; // CUgraphNodeParams
+
+using Launch = CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        CUstream, void**, void**);
+using Cooperative = CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                             CUstream, void**);
+using AddEventNode = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUevent);
+using MemoryOperation32 = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+using MemoryOperation64 = CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned);
+
+inline constexpr auto entries = std::tuple{
+    Entry<CUresult(const char*, void**, int, cuuint64_t)>{
+        {Verb::lookup, "cuGetProcAddress", "cuGetProcAddress", 11030, nullptr}},
+    Entry<CUresult(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*)>{
+        {Verb::lookup, "cuGetProcAddress_v2", "cuGetProcAddress", 12000, nullptr}},
+
+    Entry<CUresult(CUevent*, unsigned)>{
+        {Verb::event_create, "cuEventCreate", "cuEventCreate", 2000, nullptr}},
+    Entry<CUresult(CUevent)>{{Verb::event_destroy, "cuEventDestroy", "cuEventDestroy", 2000, nullptr}},
+    Entry<CUresult(CUevent)>{{Verb::event_destroy, "cuEventDestroy_v2", "cuEventDestroy", 4000, nullptr}},
+    Entry<CUresult(CUevent, CUstream)>{{Verb::event_record, "cuEventRecord", "cuEventRecord", 2000, "_ptsz"}},
+    Entry<CUresult(CUevent, CUstream, unsigned)>{
+        {Verb::event_record, "cuEventRecordWithFlags", "cuEventRecordWithFlags", 11010, "_ptsz"}},
+    Entry<CUresult(CUcontext, CUevent)>{
+        {Verb::context_record, "cuCtxRecordEvent", "cuCtxRecordEvent", 12050, nullptr}},
+    Entry<CUresult(Opaque, CUevent)>{
+        {Verb::context_record, "cuGreenCtxRecordEvent", "cuGreenCtxRecordEvent", 12040, nullptr}},
+    Entry<CUresult(CUevent)>{{Verb::event_query, "cuEventQuery", "cuEventQuery", 2000, nullptr}},
+    Entry<CUresult(CUevent)>{
+        {Verb::event_synchronize, "cuEventSynchronize", "cuEventSynchronize", 2000, nullptr}},
+    Entry<CUresult(float*, CUevent, CUevent)>{
+        {Verb::event_elapsed, "cuEventElapsedTime", "cuEventElapsedTime", 2000, nullptr}},
+    Entry<CUresult(float*, CUevent, CUevent)>{
+        {Verb::event_elapsed, "cuEventElapsedTime_v2", "cuEventElapsedTime", 12080, nullptr}},
+    Entry<CUresult(CUipcEventHandle*, CUevent)>{
+        {Verb::event_export, "cuIpcGetEventHandle", "cuIpcGetEventHandle", 4010, nullptr}},
+    Entry<CUresult(CUevent*, CUipcEventHandle)>{
+        {Verb::event_open, "cuIpcOpenEventHandle", "cuIpcOpenEventHandle", 4010, nullptr}},
+    Entry<CUresult(CUevent*, void*, unsigned)>{
+        {Verb::event_open, "cuEventCreateFromEGLSync", "cuEventCreateFromEGLSync", 9000, nullptr}},
+    Entry<CUresult(CUstream, CUevent, unsigned)>{
+        {Verb::stream_wait, "cuStreamWaitEvent", "cuStreamWaitEvent", 3020, "_ptsz"}},
+    Entry<CUresult(CUcontext, CUevent)>{
+        {Verb::context_wait, "cuCtxWaitEvent", "cuCtxWaitEvent", 12050, nullptr}},
+    Entry<CUresult(Opaque, CUevent)>{
+        {Verb::context_wait, "cuGreenCtxWaitEvent", "cuGreenCtxWaitEvent", 12040, nullptr}},
+
+    Entry<CUresult(CUstream*, unsigned)>{
+        {Verb::stream_create, "cuStreamCreate", "cuStreamCreate", 2000, nullptr}},
+    Entry<CUresult(CUstream*, unsigned, int)>{
+        {Verb::stream_create, "cuStreamCreateWithPriority", "cuStreamCreateWithPriority", 5050, nullptr}},
+    Entry<CUresult(CUstream*, Opaque, unsigned, int)>{
+        {Verb::stream_create_green, "cuGreenCtxStreamCreate", "cuGreenCtxStreamCreate", 12050, nullptr}},
+    Entry<CUresult(CUstream)>{{Verb::stream_destroy, "cuStreamDestroy", "cuStreamDestroy", 2000, nullptr}},
+    Entry<CUresult(CUstream)>{{Verb::stream_destroy, "cuStreamDestroy_v2", "cuStreamDestroy", 4000, nullptr}},
+    Entry<CUresult(CUstream)>{{Verb::stream_use, "cuStreamQuery", "cuStreamQuery", 2000, "_ptsz"}},
+    Entry<CUresult(CUstream)>{
+        {Verb::stream_use, "cuStreamSynchronize", "cuStreamSynchronize", 2000, "_ptsz"}},
+    Entry<CUresult(CUstream, CUstreamCaptureMode)>{
+        {Verb::capture_begin, "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010, "_ptsz"}},
+    Entry<CUresult(CUstream, CUgraph, const CUgraphNode*, const Opaque*, std::size_t, CUstreamCaptureMode)>{
+        {Verb::capture_into_graph, "cuStreamBeginCaptureToGraph", "cuStreamBeginCaptureToGraph", 12030,
+         "_ptsz"}},
+    Entry<CUresult(CUstream, CUgraph*)>{
+        {Verb::capture_end, "cuStreamEndCapture", "cuStreamEndCapture", 10000, "_ptsz"}},
+    Entry<CUresult(CUstreamCaptureMode*)>{{Verb::exchange_mode, "cuThreadExchangeStreamCaptureMode",
+                                           "cuThreadExchangeStreamCaptureMode", 10010, nullptr}},
+
+    Entry<Launch>{{Verb::work, "cuLaunchKernel", "cuLaunchKernel", 4000, "_ptsz"}},
+    Entry<CUresult(const CUlaunchConfig*, CUfunction, void**, void**)>{
+        {Verb::work, "cuLaunchKernelEx", "cuLaunchKernelEx", 11060, "_ptsz"}},
+    Entry<Cooperative>{{Verb::work, "cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel", 9000, "_ptsz"}},
+    Entry<CUresult(CUstream, CUhostFn, void*)>{
+        {Verb::work, "cuLaunchHostFunc", "cuLaunchHostFunc", 10000, "_ptsz"}},
+    Entry<CUresult(CUstream, CUstreamCallback, void*, unsigned)>{
+        {Verb::work, "cuStreamAddCallback", "cuStreamAddCallback", 5000, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t, CUstream)>{
+        {Verb::work, "cuMemcpyAsync", "cuMemcpyAsync", 4000, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, const void*, std::size_t, CUstream)>{
+        {Verb::work, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync", 3020, "_ptsz"}},
+    Entry<CUresult(void*, CUdeviceptr, std::size_t, CUstream)>{
+        {Verb::work, "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t, CUstream)>{
+        {Verb::work, "cuMemcpyDtoDAsync_v2", "cuMemcpyDtoDAsync", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, std::size_t, CUstream)>{
+        {Verb::work, "cuMemcpyPeerAsync", "cuMemcpyPeerAsync", 4000, "_ptsz"}},
+    Entry<CUresult(const CUDA_MEMCPY2D*, CUstream)>{
+        {Verb::work, "cuMemcpy2DAsync_v2", "cuMemcpy2DAsync", 3020, "_ptsz"}},
+    Entry<CUresult(const CUDA_MEMCPY3D*, CUstream)>{
+        {Verb::work, "cuMemcpy3DAsync_v2", "cuMemcpy3DAsync", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, unsigned char, std::size_t, CUstream)>{
+        {Verb::work, "cuMemsetD8Async", "cuMemsetD8Async", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, unsigned short, std::size_t, CUstream)>{
+        {Verb::work, "cuMemsetD16Async", "cuMemsetD16Async", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, unsigned, std::size_t, CUstream)>{
+        {Verb::work, "cuMemsetD32Async", "cuMemsetD32Async", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, std::size_t, unsigned char, std::size_t, std::size_t, CUstream)>{
+        {Verb::work, "cuMemsetD2D8Async", "cuMemsetD2D8Async", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr*, std::size_t, CUstream)>{
+        {Verb::work, "cuMemAllocAsync", "cuMemAllocAsync", 11020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr*, std::size_t, CUmemoryPool, CUstream)>{
+        {Verb::work, "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, CUstream)>{{Verb::work, "cuMemFreeAsync", "cuMemFreeAsync", 11020, "_ptsz"}},
+    Entry<MemoryOperation32>{{Verb::work, "cuStreamWriteValue32_v2", "cuStreamWriteValue32", 11070, "_ptsz"}},
+    Entry<MemoryOperation64>{{Verb::work, "cuStreamWriteValue64_v2", "cuStreamWriteValue64", 11070, "_ptsz"}},
+    Entry<MemoryOperation32>{{Verb::work, "cuStreamWaitValue32_v2", "cuStreamWaitValue32", 11070, "_ptsz"}},
+    Entry<MemoryOperation64>{{Verb::work, "cuStreamWaitValue64_v2", "cuStreamWaitValue64", 11070, "_ptsz"}},
+    Entry<CUresult(CUgraphExec, CUstream)>{
+        {Verb::graph_launch, "cuGraphLaunch", "cuGraphLaunch", 10000, "_ptsz"}},
+
+    Entry<CUresult(CUgraph)>{{Verb::graph_destroy, "cuGraphDestroy", "cuGraphDestroy", 10000, nullptr}},
+    Entry<CUresult(CUgraph*, CUgraph)>{{Verb::graph_clone, "cuGraphClone", "cuGraphClone", 10000, nullptr}},
+    Entry<CUresult(CUgraphExec*, CUgraph, CUgraphNode*, char*, std::size_t)>{
+        {Verb::graph_instantiate, "cuGraphInstantiate", "cuGraphInstantiate", 10000, nullptr}},
+    Entry<CUresult(CUgraphExec*, CUgraph, CUgraphNode*, char*, std::size_t)>{
+        {Verb::graph_instantiate, "cuGraphInstantiate_v2", "cuGraphInstantiate", 11000, nullptr}},
+    Entry<CUresult(CUgraphExec*, CUgraph, unsigned long long)>{
+        {Verb::graph_instantiate, "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", 11040,
+         nullptr}},
+    Entry<CUresult(CUgraphExec*, CUgraph, unsigned long long)>{
+        {Verb::graph_instantiate, "cuGraphInstantiateWithFlags", "cuGraphInstantiate", 12000, nullptr}},
+    Entry<CUresult(CUgraphExec*, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS*)>{
+        {Verb::graph_instantiate, "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams", 12000,
+         "_ptsz"}},
+    Entry<CUresult(CUgraphExec)>{
+        {Verb::exec_destroy, "cuGraphExecDestroy", "cuGraphExecDestroy", 10000, nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraph, CUgraphNode*, CUgraphExecUpdateResult*)>{
+        {Verb::exec_update, "cuGraphExecUpdate", "cuGraphExecUpdate", 10020, nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*)>{
+        {Verb::exec_update, "cuGraphExecUpdate_v2", "cuGraphExecUpdate", 12000, nullptr}},
+    Entry<AddEventNode>{
+        {Verb::node_add_event, "cuGraphAddEventRecordNode", "cuGraphAddEventRecordNode", 11010, nullptr}},
+    Entry<AddEventNode>{
+        {Verb::node_add_event, "cuGraphAddEventWaitNode", "cuGraphAddEventWaitNode", 11010, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, NodeParameters*)>{
+        {Verb::node_add_event, "cuGraphAddNode", "cuGraphAddNode", 12020, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, const Opaque*, std::size_t, NodeParameters*)>{
+        {Verb::node_add_event, "cuGraphAddNode_v2", "cuGraphAddNode", 12030, nullptr}},
+    Entry<CUresult(CUgraphNode, CUevent)>{{Verb::node_set_event, "cuGraphEventRecordNodeSetEvent",
+                                           "cuGraphEventRecordNodeSetEvent", 11010, nullptr}},
+    Entry<CUresult(CUgraphNode, CUevent)>{{Verb::node_set_event, "cuGraphEventWaitNodeSetEvent",
+                                           "cuGraphEventWaitNodeSetEvent", 11010, nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, CUevent)>{
+        {Verb::exec_set_event, "cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventRecordNodeSetEvent",
+         11010, nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, CUevent)>{{Verb::exec_set_event,
+                                                        "cuGraphExecEventWaitNodeSetEvent",
+                                                        "cuGraphExecEventWaitNodeSetEvent", 11010, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraph)>{
+        {Verb::node_add_child, "cuGraphAddChildGraphNode", "cuGraphAddChildGraphNode", 10000, nullptr}},
+
+    Entry<CUresult(CUcontext*, CUdevice)>{
+        {Verb::primary_retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000, nullptr}},
+    Entry<CUresult(CUdevice)>{
+        {Verb::device_reset, "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxReset", 11000, nullptr}},
+    Entry<CUresult(CUdevice)>{
+        {Verb::device_reset, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000, nullptr}},
+    Entry<CUresult(CUcontext*, unsigned, CUdevice)>{
+        {Verb::context_create, "cuCtxCreate_v2", "cuCtxCreate", 3020, nullptr}},
+    Entry<CUresult(CUcontext*, CUexecAffinityParam*, int, unsigned, CUdevice)>{
+        {Verb::context_create, "cuCtxCreate_v3", "cuCtxCreate", 11040, nullptr}},
+    Entry<CUresult(CUcontext*, Opaque, unsigned, CUdevice)>{
+        {Verb::context_create, "cuCtxCreate_v4", "cuCtxCreate", 12050, nullptr}},
+    Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy_v2", "cuCtxDestroy", 4000, nullptr}},
+
+    Entry<CUresult()>{{Verb::other, "cuCtxSynchronize", "cuCtxSynchronize", 2000, nullptr}},
+    Entry<CUresult(CUcontext)>{{Verb::other, "cuCtxSynchronize_v2", "cuCtxSynchronize", 13000, nullptr}},
+    Entry<CUresult(CUdeviceptr*, std::size_t)>{{Verb::other, "cuMemAlloc_v2", "cuMemAlloc", 3020, nullptr}},
+    Entry<CUresult(CUdeviceptr)>{{Verb::other, "cuMemFree_v2", "cuMemFree", 3020, nullptr}},
+    Entry<CUresult(void**, std::size_t)>{{Verb::other, "cuMemAllocHost_v2", "cuMemAllocHost", 3020, nullptr}},
+    Entry<CUresult(void**, std::size_t, unsigned)>{
+        {Verb::other, "cuMemHostAlloc", "cuMemHostAlloc", 2020, nullptr}},
+    Entry<CUresult(void*)>{{Verb::other, "cuMemFreeHost", "cuMemFreeHost", 2000, nullptr}},
+    Entry<CUresult(void*, std::size_t, unsigned)>{
+        {Verb::other, "cuMemHostRegister_v2", "cuMemHostRegister", 6050, nullptr}},
+    Entry<CUresult(void*)>{{Verb::other, "cuMemHostUnregister", "cuMemHostUnregister", 4000, nullptr}},
+    Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t)>{
+        {Verb::other, "cuMemcpy", "cuMemcpy", 4000, "_ptds"}},
+    Entry<CUresult(CUdeviceptr, const void*, std::size_t)>{
+        {Verb::other, "cuMemcpyHtoD_v2", "cuMemcpyHtoD", 3020, "_ptds"}},
+    Entry<CUresult(void*, CUdeviceptr, std::size_t)>{
+        {Verb::other, "cuMemcpyDtoH_v2", "cuMemcpyDtoH", 3020, "_ptds"}},
+    Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t)>{
+        {Verb::other, "cuMemcpyDtoD_v2", "cuMemcpyDtoD", 3020, "_ptds"}},
+    Entry<CUresult(CUdeviceptr, unsigned char, std::size_t)>{
+        {Verb::other, "cuMemsetD8_v2", "cuMemsetD8", 3020, "_ptds"}},
+    Entry<CUresult(CUdeviceptr, unsigned short, std::size_t)>{
+        {Verb::other, "cuMemsetD16_v2", "cuMemsetD16", 3020, "_ptds"}},
+    Entry<CUresult(CUdeviceptr, unsigned, std::size_t)>{
+        {Verb::other, "cuMemsetD32_v2", "cuMemsetD32", 3020, "_ptds"}},
+    Entry<CUresult(CUmodule*, const void*)>{
+        {Verb::other, "cuModuleLoadData", "cuModuleLoadData", 2000, nullptr}},
+    Entry<CUresult(CUmodule)>{{Verb::other, "cuModuleUnload", "cuModuleUnload", 2000, nullptr}},
+};
+
+inline constexpr std::size_t entry_count = std::tuple_size_v<decltype(entries)>;
+
+/// The same list without the signatures.
+inline constexpr std::array<EntryData, entry_count> entry_data = std::apply(
+    [](const auto&... entry) { return std::array<EntryData, entry_count>{EntryData(entry)...}; }, entries);
+
+} // namespace watch

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+// The functions that stand in front of the driver's. Each calls the driver's with the same arguments,
+// returns its result, and records the call.
+
+#include "after_fork.hpp"
+#include "interprocess_events.hpp"
+#include "libraries.hpp"
+#include "recorder.hpp"
+#include "stacks.hpp"
+#include "words.hpp"
+
+namespace watch {
+
+namespace {
+
+CUcontext current_context(const Library& library) {
+  CUcontext context = nullptr;
+  library.current_context(&context);
+  return context;
+}
+
+/// Whether the driver would crash: an interprocess event, and a stream of another context that is not
+/// capturing.
+bool must_refuse(const Library& library, const CallData& call, Verb verb) {
+  if (verb != Verb::stream_wait && verb != Verb::context_wait) return false;
+  const auto event = reinterpret_cast<CUevent>(call.words[1]);
+  const CUcontext home = context_of_interprocess_event(event);
+  if (home == nullptr) return false;
+  if (verb == Verb::context_wait) return reinterpret_cast<CUcontext>(call.words[0]) != home;
+  if (call.words[2] != 0) return false; // the driver refuses other flags itself
+  const auto stream = reinterpret_cast<CUstream>(call.words[0]);
+  CUcontext context = nullptr;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return library.stream_context(stream, &context) == CUDA_SUCCESS && context != nullptr && context != home &&
+         library.is_capturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void keep_interprocess_events(const CallData& call, Verb verb) {
+  if (verb == Verb::event_open ||
+      (verb == Verb::event_create && (call.words[1] & CU_EVENT_INTERPROCESS) != 0))
+    add_interprocess_event(reinterpret_cast<CUevent>(call.words[0]),
+                           reinterpret_cast<CUcontext>(call.context));
+}
+
+/// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node.
+bool wants_stack(Verb verb) {
+  if (region->stacks != Stacks::usual) return region->stacks == Stacks::all;
+  return (verb != Verb::work && verb != Verb::other) ||
+         cleared_by_fork->captures.load(std::memory_order_relaxed) != 0;
+}
+
+void count_captures(Verb verb, CUresult result) {
+  if ((verb == Verb::capture_begin || verb == Verb::capture_into_graph) && result == CUDA_SUCCESS)
+    cleared_by_fork->captures.fetch_add(1, std::memory_order_relaxed);
+  if (verb == Verb::capture_end &&
+      (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
+    cleared_by_fork->captures.fetch_sub(1, std::memory_order_relaxed);
+}
+
+/// What the caller does before the driver's function.
+void begin(Thread& thread, const Library& library, CallData& call, Verb verb, const Words& words,
+           std::uintptr_t address, std::uintptr_t above) {
+  call.thread = thread.number;
+  call.count = words.count;
+  for (unsigned i = 0; i < 4; ++i)
+    call.words[i] = words.values[i];
+  if (depends_on_context(verb, words))
+    call.context = reinterpret_cast<std::uintptr_t>(current_context(library));
+  if (wants_stack(verb)) call.stack = stack_number(thread, address, above, region->python != 0);
+  if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
+  begin_call(thread, call);
+}
+
+/// A handle that is destroyed may belong to another object as soon as the driver has it back.
+constexpr bool is_recorded_before(Verb verb) {
+  return verb == Verb::event_destroy || verb == Verb::stream_destroy || verb == Verb::graph_destroy ||
+         verb == Verb::exec_destroy || verb == Verb::context_destroy;
+}
+
+void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
+         std::uintptr_t above) {
+  call.result = static_cast<std::uint32_t>(result);
+  const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+  if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0))
+    call.stack = stack_number(thread, address, above, true);
+  end_call(thread);
+  count_captures(verb, result);
+  if (failed || (verb != Verb::other && !is_recorded_before(verb))) record(call);
+  if (!failed) keep_interprocess_events(call, verb);
+}
+
+template <unsigned Copy, std::size_t Index, bool PerThread, class Signature>
+struct Hook;
+
+template <unsigned Copy, std::size_t Index, bool PerThread, class... Arguments>
+struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
+  static constexpr Verb verb = entry_data[Index].verb;
+
+  static CUresult CUDAAPI call(Arguments... arguments) {
+    const Library& library = libraries[Copy];
+    const auto function =
+        reinterpret_cast<CUresult(CUDAAPI*)(Arguments...)>(library.functions[Index][PerThread]);
+    Thread* const thread = this_thread();
+    if (thread == nullptr) return function(arguments...);
+    const auto address = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+    const auto above = reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa());
+    CallData made{static_cast<std::uint16_t>(Index),
+                  static_cast<std::uint8_t>(PerThread ? per_thread : 0),
+                  0,
+                  0,
+                  0,
+                  0,
+                  0,
+                  {}};
+    Words words = words_before(arguments...);
+    begin(*thread, library, made, verb, words, address, above);
+    if constexpr (is_recorded_before(verb)) record(made);
+    if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
+      if (must_refuse(library, made, verb)) {
+        made.marks |= Mark::refused;
+        end(*thread, made, verb, CUDA_ERROR_INVALID_HANDLE, address, above);
+        return CUDA_ERROR_INVALID_HANDLE;
+      }
+    }
+    const CUresult result = function(arguments...);
+    if (result == CUDA_SUCCESS) {
+      [[maybe_unused]] std::uint8_t index = 0;
+      (add_result(words, index, arguments), ...);
+      if constexpr (verb != Verb::work)
+        for (unsigned i = 0; i < 4; ++i)
+          made.words[i] = words.values[i];
+    }
+    end(*thread, made, verb, result, address, above);
+    return result;
+  }
+
+private:
+  static Words words_before(Arguments... arguments) {
+    if constexpr (verb == Verb::work) {
+      return words_of_work<PerThread>(arguments...);
+    } else {
+      Words words;
+      (add_word<PerThread>(words, arguments), ...);
+      (add_event_of_node(words, arguments), ...);
+      return words;
+    }
+  }
+
+  /// cuGraphAddNode: the event of CUgraphNodeParams, which the headers of CUDA 12.0 lack. The type of the
+  /// node comes first, and its parameters begin 16 bytes later.
+  template <class T>
+  static void add_event_of_node(Words& words, T argument) {
+    if constexpr (std::is_same_v<T, NodeParameters*>) {
+      const auto* const bytes = static_cast<const unsigned char*>(argument);
+      if (bytes == nullptr) return;
+      const int type = *reinterpret_cast<const int*>(bytes);
+      const void* const parameter = *reinterpret_cast<void* const*>(bytes + 16);
+      if (type == CU_GRAPH_NODE_TYPE_WAIT_EVENT || type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+        words.add(reinterpret_cast<std::uintptr_t>(parameter));
+      else
+        words.add(0);
+    }
+  }
+};
+
+/// cuGetProcAddress, whose result is replaced too.
+template <unsigned Copy, std::size_t Index, class... More>
+struct Lookup {
+  static CUresult CUDAAPI call(const char* name, void** result, int version, cuuint64_t flags, More... more) {
+    const auto function = reinterpret_cast<CUresult(CUDAAPI*)(const char*, void**, int, cuuint64_t, More...)>(
+        libraries[Copy].functions[Index][0]);
+    const CUresult code = function(name, result, version, flags, more...);
+    if (code != CUDA_SUCCESS || name == nullptr || result == nullptr || *result == nullptr) return code;
+    if (void* const hook = hook_for_lookup(Copy, name, flags, *result)) *result = hook;
+    return code;
+  }
+};
+
+template <unsigned Copy, std::size_t Index, class Signature>
+struct HookOf {
+  static void* of(bool per_thread_variant) {
+    return per_thread_variant ? reinterpret_cast<void*>(&Hook<Copy, Index, true, Signature>::call)
+                              : reinterpret_cast<void*>(&Hook<Copy, Index, false, Signature>::call);
+  }
+};
+template <unsigned Copy, std::size_t Index, class... More>
+struct HookOf<Copy, Index, CUresult(const char*, void**, int, cuuint64_t, More...)> {
+  static void* of(bool) { return reinterpret_cast<void*>(&Lookup<Copy, Index, More...>::call); }
+};
+
+template <class T>
+struct SignatureOf;
+template <class Signature>
+struct SignatureOf<Entry<Signature>> {
+  using Type = Signature;
+};
+
+template <unsigned Copy, std::size_t... Index>
+void* hook_in_copy(std::size_t entry, bool per_thread_variant, std::index_sequence<Index...>) {
+  using Maker = void* (*)(bool);
+  static constexpr Maker makers[] = {
+      &HookOf<Copy, Index,
+              typename SignatureOf<
+                  std::tuple_element_t<Index, std::remove_const_t<decltype(entries)>>>::Type>::of...};
+  return makers[entry](per_thread_variant);
+}
+
+} // namespace
+
+void* hook_of(unsigned library, std::size_t entry, bool per_thread_variant) {
+  constexpr std::make_index_sequence<entry_count> all;
+  switch (library) {
+  case 0:
+    return hook_in_copy<0>(entry, per_thread_variant, all);
+  case 1:
+    return hook_in_copy<1>(entry, per_thread_variant, all);
+  case 2:
+    return hook_in_copy<2>(entry, per_thread_variant, all);
+  default:
+    return hook_in_copy<3>(entry, per_thread_variant, all);
+  }
+}
+
+static_assert(library_limit == 4);
+
+} // namespace watch

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "libraries.hpp"
+
+#include "after_fork.hpp"
+#include "loaded_library.hpp"
+
+#include <cstring>
+
+namespace watch {
+
+Library libraries[library_limit];
+
+namespace {
+
+template <class Function>
+void find(Function& function, const link_map& map, const char* name, const char* suffix = nullptr) {
+  function = reinterpret_cast<Function>(exported_function(map, name, suffix));
+}
+
+/// Whether `text` is `name` with `suffix`.
+bool is_symbol(const char* text, const char* name, const char* suffix) {
+  const std::size_t length = std::strlen(name);
+  return std::strncmp(text, name, length) == 0 && std::strcmp(text + length, suffix) == 0;
+}
+
+/// The two flags of cuGetProcAddress that choose the variant.
+cuuint64_t flag_of(bool per_thread_variant) {
+  return per_thread_variant ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                            : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+}
+
+} // namespace
+
+void add_library(const link_map& map) {
+  const Locked lock(cleared_by_fork->libraries);
+  const unsigned free = library_index(nullptr);
+  if (free == library_limit) return;
+  Library& added = libraries[free];
+  for (std::size_t i = 0; i < entry_count; ++i) {
+    find(added.functions[i][0], map, entry_data[i].symbol);
+    added.functions[i][1] = nullptr;
+    if (entry_data[i].suffix != nullptr)
+      find(added.functions[i][1], map, entry_data[i].symbol, entry_data[i].suffix);
+  }
+  find(added.current_context, map, "cuCtxGetCurrent");
+  find(added.stream_context, map, "cuStreamGetCtx");
+  find(added.is_capturing, map, "cuStreamIsCapturing");
+  find(added.find, map, "cuGetProcAddress_v2");
+  if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
+    added.map = &map;
+  else
+    return;
+  for (std::size_t i = 0; i < entry_count; ++i)
+    for (const bool per_thread_variant : {false, true})
+      if (added.functions[i][per_thread_variant] != nullptr)
+        redirect_function(map, entry_data[i].symbol, per_thread_variant ? entry_data[i].suffix : nullptr,
+                          hook_of(free, i, per_thread_variant));
+}
+
+void* function_behind(unsigned library, void* hook) {
+  for (std::size_t i = 0; i < entry_count; ++i)
+    for (const bool per_thread_variant : {false, true})
+      if (hook_of(library, i, per_thread_variant) == hook)
+        return libraries[library].functions[i][per_thread_variant];
+  return nullptr;
+}
+
+void remove_library(const link_map& map) {
+  const Locked lock(cleared_by_fork->libraries);
+  const unsigned index = library_index(&map);
+  if (index != library_limit) libraries[index].map = nullptr;
+}
+
+unsigned library_index(const link_map* map) {
+  unsigned index = 0;
+  while (index < library_limit && libraries[index].map != map)
+    ++index;
+  return index;
+}
+
+void* hook_for_symbol(unsigned library, const char* symbol, void* function) {
+  for (std::size_t i = 0; i < entry_count; ++i)
+    for (const bool per_thread_variant : {false, true}) {
+      const char* const suffix = per_thread_variant ? entry_data[i].suffix : "";
+      if (suffix == nullptr || !is_symbol(symbol, entry_data[i].symbol, suffix)) continue;
+      return libraries[library].functions[i][per_thread_variant] == function
+                 ? hook_of(library, i, per_thread_variant)
+                 : nullptr;
+    }
+  return nullptr;
+}
+
+void* hook_for_lookup(unsigned library, const char* name, cuuint64_t flags, void* function) {
+  Library& here = libraries[library];
+  // The CUDA runtime looks up the empty name, and expects cuGetProcAddress.
+  if (*name == '\0') name = "cuGetProcAddress";
+  for (std::size_t i = 0; i < entry_count; ++i) {
+    if (std::strcmp(entry_data[i].name, name) != 0) continue;
+    const bool per_thread_variant =
+        entry_data[i].suffix != nullptr && (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+    void*& known = here.functions[i][per_thread_variant];
+    if (known != function) {
+      // The driver may return another address than it exports. The version says which variant this is.
+      void* same = nullptr;
+      if (here.find == nullptr ||
+          here.find(name, &same, entry_data[i].version, flag_of(per_thread_variant), nullptr) !=
+              CUDA_SUCCESS ||
+          same != function)
+        continue;
+      if (known == nullptr) known = function;
+    }
+    return hook_of(library, i, per_thread_variant);
+  }
+  return nullptr;
+}
+
+} // namespace watch

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// The copies of libcuda in this process. A program has one, and another one for each namespace of
+// `dlmopen` that uses the driver. Each has its own functions, and so each has its own hooks.
+#pragma once
+
+#include "calls.hpp"
+
+#include <link.h>
+
+namespace watch {
+
+inline constexpr unsigned library_limit = 4; // calls to further copies are not watched
+
+/// One copy of libcuda: where its functions are. The second index is 1 for variants of per-thread streams.
+struct Library {
+  const link_map* map = nullptr;
+  void* functions[entry_count][2] = {};
+  CUresult (*current_context)(CUcontext*) = nullptr;
+  CUresult (*stream_context)(CUstream, CUcontext*) = nullptr;
+  CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
+  CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
+};
+
+extern Library libraries[library_limit];
+
+/// The loader has mapped libcuda, or has unmapped one. Where the library allows, its exports are
+/// redirected to the hooks: the loader does not ask auditors about calls without a procedure linkage table
+/// (-fno-plt), nor about addresses in static tables.
+void add_library(const link_map& map);
+void remove_library(const link_map& map);
+
+/// The index of this copy of libcuda, or `library_limit`.
+unsigned library_index(const link_map* map);
+
+/// The function of this copy that a hook stands for, or null.
+void* function_behind(unsigned library, void* hook);
+
+/// The function that takes the place of this exported one, or null.
+void* hook_for_symbol(unsigned library, const char* symbol, void* function);
+
+/// The function that takes the place of what cuGetProcAddress has returned, or null.
+void* hook_for_lookup(unsigned library, const char* name, cuuint64_t flags, void* function);
+
+/// The hook of an entry; defined with the hooks.
+void* hook_of(unsigned library, std::size_t entry, bool per_thread_variant);
+
+} // namespace watch

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The symbols of a library that the loader has mapped, read from its own tables: `dlsym` would look in the
+// auditor's namespace, and may not be called from inside the loader.
+#pragma once
+
+#include <link.h>
+
+namespace watch {
+
+/// The address of an exported function, or null. `suffix` is appended to the name; it may be null.
+void* exported_function(const link_map& library, const char* name, const char* suffix);
+
+/// Lets every later binding to this exported function lead to `replacement`. False if it cannot be done.
+bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement);
+
+} // namespace watch

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// What the rules know about the objects of a process.
+#pragma once
+
+#include "finding.hpp"
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+namespace watch {
+
+using Handle = std::uint64_t;
+
+/// A stream. Default streams are told apart by context, and per-thread ones also by thread.
+struct StreamKey {
+  Handle handle = 0, context = 0;
+  std::uint32_t thread = 0;
+
+  auto operator<=>(const StreamKey&) const = default;
+};
+
+/// How much of the work of each stream comes before something.
+using Clock = std::map<StreamKey, std::uint64_t>;
+
+struct Capture {
+  Call begun;
+  StreamKey origin;
+  unsigned mode = 0; // CUstreamCaptureMode
+  bool over = false, invalidated = false;
+  std::map<StreamKey, Clock> clocks;   // of each stream in the capture
+  std::map<StreamKey, Call> last_work; // the last node of each stream
+  std::map<Handle, Call> events;       // of external records and waits: the graph will refer to them
+};
+
+struct EventState {
+  std::optional<Call> created; // unknown if it was created in another process, or before the records begin
+  std::optional<Call> destroyed, record, failed_record;
+  unsigned flags = 0;
+  Handle context = 0;
+  bool shared = false;              // with other processes, which may record it
+  bool recorded_by_graph = false;   // by a launch, at a time that is not known here
+  StreamKey stream;                 // of the last record
+  std::uint64_t work_before = 0;    // the stream's work at the last record
+  std::shared_ptr<Capture> capture; // of the last record
+  Clock clock;                      // of the last record, in that capture
+  unsigned late_records = 0;        // how often it was recorded right after the wait that should follow
+
+  bool never_recorded() const { return created && !shared && !record && !recorded_by_graph; }
+};
+
+struct StreamState {
+  std::optional<Call> created, destroyed;
+  unsigned flags = 0;
+  Handle context = 0;
+  std::uint64_t work = 0; // calls that have submitted work
+  std::shared_ptr<Capture> capture;
+
+  bool is_capturing() const { return capture && !capture->over; }
+};
+
+/// The events that a graph refers to, by node. A node without a known handle has a number of its own.
+using EventsOfGraph = std::map<Handle, std::pair<Handle, Call>>;
+
+struct ExecState {
+  Call created;
+  std::optional<Call> destroyed;
+  EventsOfGraph events;
+};
+
+} // namespace watch

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "python_frames.hpp"
+
+#include "loaded_library.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace watch {
+
+namespace {
+
+using ThreadState = void*; // PyThreadState*
+
+ThreadState (*state_of_this_thread)() = nullptr;
+void (*dump)(int file, ThreadState) = nullptr;
+
+} // namespace
+
+void find_python(const link_map& map) {
+  if (dump != nullptr) return;
+  void* const state = exported_function(map, "PyGILState_GetThisThreadState", nullptr);
+  void* const function = exported_function(map, "_Py_DumpTraceback", nullptr);
+  if (state == nullptr || function == nullptr) return;
+  state_of_this_thread = reinterpret_cast<ThreadState (*)()>(state);
+  dump = reinterpret_cast<void (*)(int, ThreadState)>(function);
+}
+
+std::size_t python_frames(char* text, std::size_t room) {
+  if (dump == nullptr) return 0;
+  const ThreadState state = state_of_this_thread();
+  if (state == nullptr) return 0; // a thread that never ran Python
+  // A file of its own: what the process shares with a forked child would be mixed up.
+  const int file = static_cast<int>(syscall(SYS_memfd_create, "cuevent-watch", 1U /* MFD_CLOEXEC */));
+  if (file < 0) return 0;
+  dump(file, state);
+  const long length = syscall(SYS_pread64, file, text, room, 0L);
+  syscall(SYS_close, file);
+  return length > 0 ? static_cast<std::size_t>(length) : 0;
+}
+
+} // namespace watch

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// The Python functions that the calling thread is in. CPython 3.11 and 3.12 export the function with which
+// faulthandler prints them: it needs neither the lock of the interpreter nor memory. Other versions have
+// no frames.
+#pragma once
+
+#include <cstddef>
+#include <link.h>
+
+namespace watch {
+
+/// The program or libpython has been mapped: looks for the interpreter in it.
+void find_python(const link_map& map);
+
+/// Writes lines `  File "train.py", line 12 in step`, innermost first. Returns their length; 0 if there
+/// are none.
+std::size_t python_frames(char* text, std::size_t room);
+
+} // namespace watch

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#include "recorder.hpp"
+
+#include "after_fork.hpp"
+#include "kernel_calls.hpp"
+#include "stacks.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+namespace watch {
+
+Region* region = nullptr;
+
+namespace {
+
+constexpr int patience_ms = 10'000; // how long a call waits for a reader that does not read
+
+char folder[200]; // in which the files are made; empty: nothing is watched
+Stacks stacks_wanted = Stacks::usual;
+bool python_wanted = false;
+const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
+std::uint32_t last_generation = 0;      // of this process and its ancestors
+
+/// Initialised for each thread by the loader; needs no call when it is used.
+__thread Thread current __attribute__((tls_model("initial-exec")));
+
+/// Writes `text`, and then `number`, at `at`.
+char* append(char* at, const char* text) {
+  const std::size_t length = std::strlen(text);
+  std::memcpy(at, text, length + 1);
+  return at + length;
+}
+char* append(char* at, unsigned number) {
+  char digits[12];
+  unsigned count = 0;
+  do
+    digits[count++] = static_cast<char>('0' + number % 10);
+  while ((number /= 10) != 0);
+  while (count > 0)
+    *at++ = digits[--count];
+  *at = '\0';
+  return at;
+}
+
+/// A new file, complete but for its modules, and its name. The reader does not see it yet.
+Region* make_file(char* path) {
+  append(append(append(append(path, folder), "/"), static_cast<unsigned>(process_number())), ".new");
+  const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return nullptr;
+  void* place = MAP_FAILED;
+  if (ftruncate(file, sizeof(Region)) == 0)
+    place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (place == MAP_FAILED) return nullptr;
+  auto* const made = static_cast<Region*>(place); // of zeros, which are valid values
+  made->version = protocol_version;
+  made->process = static_cast<std::uint32_t>(process_number());
+  made->stacks = stacks_wanted;
+  made->python = python_wanted ? 1 : 0;
+  made->frame_count.store(1, std::memory_order_relaxed); // 0 stands for no stack
+  return made;
+}
+
+/// Shows the file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process
+/// makes another file, and the reader may not have seen the first one yet.
+void publish(const char* path) {
+  char final_path[sizeof folder + 60];
+  char* at = append(append(append(final_path, folder), "/"), static_cast<unsigned>(process_number()));
+  const timespec now = time_since_start();
+  at = append(append(at, "-"), static_cast<unsigned>(now.tv_sec));
+  append(append(append(at, "-"), static_cast<unsigned>(now.tv_nsec)), ".calls");
+  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
+}
+
+void start() {
+  const Locked lock(cleared_by_fork->starting);
+  if (cleared_by_fork->generation.load(std::memory_order_relaxed) != 0) return;
+  char path[sizeof folder + 40];
+  Region* const made = make_file(path);
+  if (made == nullptr) {
+    cleared_by_fork->failed.store(1, std::memory_order_relaxed);
+    return;
+  }
+  if (region != nullptr) munmap(region, sizeof(Region)); // after a fork: the parent's
+  region = made;
+  cleared_by_fork->generation.store(++last_generation, std::memory_order_release);
+  const link_map* first = some_library;
+  while (first != nullptr && first->l_prev != nullptr)
+    first = first->l_prev;
+  for (; first != nullptr; first = first->l_next)
+    add_module(*first);
+  publish(path);
+}
+
+/// A slot of a thread that has ended, or one that was never used. The last slot is shared if all are taken.
+ThreadSlot* take_slot(std::uint32_t number) {
+  for (ThreadSlot& slot : region->threads) {
+    std::uint32_t owner = slot.thread.load(std::memory_order_relaxed);
+    if (owner != 0 && owner != number && thread_lives(static_cast<int>(region->process), owner)) continue;
+    if (slot.thread.compare_exchange_strong(owner, number, std::memory_order_acq_rel)) {
+      slot.inside.store(0, std::memory_order_relaxed);
+      return &slot;
+    }
+  }
+  return nullptr;
+}
+
+bool adopt_thread() {
+  ClearedByFork& shared = *cleared_by_fork;
+  if (shared.generation.load(std::memory_order_acquire) == 0) {
+    if (shared.failed.load(std::memory_order_relaxed) != 0 || some_library == nullptr) return false;
+    start();
+    if (shared.generation.load(std::memory_order_acquire) == 0) return false;
+  }
+  current.number = thread_number();
+  current.slot = take_slot(current.number);
+  if (current.slot == nullptr) return false;
+  current.stacks = stacks_of_slot(static_cast<std::uint32_t>(current.slot - region->threads));
+  current.generation = shared.generation.load(std::memory_order_relaxed);
+  return true;
+}
+
+} // namespace
+
+bool read_environment() {
+  const char* const wanted = std::getenv("CUEVENT_WATCH");
+  if (wanted == nullptr || *wanted == '\0' || std::strlen(wanted) >= sizeof folder) return false;
+  std::memcpy(folder, wanted, std::strlen(wanted) + 1);
+  if (const char* const stacks = std::getenv("CUEVENT_WATCH_STACKS"); stacks != nullptr) {
+    if (std::strcmp(stacks, "all") == 0) stacks_wanted = Stacks::all;
+    if (std::strcmp(stacks, "none") == 0) stacks_wanted = Stacks::none;
+  }
+  const char* const python = std::getenv("CUEVENT_WATCH_PYTHON");
+  python_wanted = python != nullptr && std::strcmp(python, "all") == 0;
+  return prepare_cleared_by_fork();
+}
+
+void start_recording(const link_map& known) {
+  if (some_library == nullptr) some_library = &known;
+  if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0) start();
+}
+
+Thread* this_thread() {
+  if (current.generation == 0 ||
+      current.generation != cleared_by_fork->generation.load(std::memory_order_acquire))
+    if (!adopt_thread()) return nullptr;
+  return region->abandoned.load(std::memory_order_relaxed) != 0 ? nullptr : &current;
+}
+
+void begin_call(Thread& thread, const CallData& call) {
+  thread.slot->call = call;
+  thread.slot->inside.store(1, std::memory_order_release);
+}
+
+void end_call(Thread& thread) { thread.slot->inside.store(0, std::memory_order_release); }
+
+void record(const CallData& call) {
+  const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
+  for (int waited_us = 0; number - region->read.load(std::memory_order_acquire) >= record_limit;
+       waited_us += 100) {
+    if (region->abandoned.load(std::memory_order_relaxed) != 0) return;
+    if (waited_us >= patience_ms * 1000) {
+      region->lost.fetch_add(1, std::memory_order_relaxed);
+      region->abandoned.store(1, std::memory_order_relaxed);
+      return;
+    }
+    sleep_microseconds(100);
+  }
+  Record& place = region->records[number % record_limit];
+  place.call = call;
+  place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
+}
+
+void add_module(const link_map& module) {
+  if (region == nullptr) return;
+  const Locked lock(cleared_by_fork->modules);
+  const std::uint32_t count = region->module_count.load(std::memory_order_relaxed);
+  if (count >= module_limit) return;
+  Module& added = region->modules[count];
+  added.base = module.l_addr;
+  added.opened = static_cast<std::uint32_t>(region->written.load(std::memory_order_relaxed)) + 1;
+  if (module.l_name != nullptr && module.l_name[0] != '\0') {
+    const std::size_t length = std::strlen(module.l_name);
+    if (length >= sizeof added.path) return;
+    std::memcpy(added.path, module.l_name, length + 1);
+  } else if (readlink("/proc/self/exe", added.path, sizeof added.path - 1) <= 0) {
+    return;
+  }
+  region->module_count.store(count + 1, std::memory_order_release);
+}
+
+void close_module(const link_map& module) {
+  if (region == nullptr) return;
+  const Locked lock(cleared_by_fork->modules);
+  for (std::uint32_t i = region->module_count.load(std::memory_order_relaxed); i-- > 0;)
+    if (region->modules[i].base == module.l_addr && region->modules[i].closed == 0) {
+      region->modules[i].closed =
+          static_cast<std::uint32_t>(region->written.load(std::memory_order_relaxed)) + 1;
+      return;
+    }
+}
+
+} // namespace watch

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include "stacks.hpp"
+
+#include "after_fork.hpp"
+#include "python_frames.hpp"
+
+#include <cstring>
+#include <sys/mman.h>
+#include <unwind.h>
+
+namespace watch {
+
+/// A frame returns to `address`, which is in memory just below `above`.
+struct Frame {
+  std::uintptr_t address, above;
+};
+
+struct CachedStack {
+  std::uint32_t number; // in the file; 0 if it is not there yet
+  std::uint32_t depth, generation;
+  std::uint32_t is_plain; // can be recognised in memory
+  Frame frames[depth_limit];
+};
+
+namespace {
+
+constexpr std::size_t stacks_per_thread = 128;
+
+std::atomic<CachedStack*> memory[thread_limit];
+
+bool is_in_memory(const Frame& frame) {
+  return *reinterpret_cast<const std::uintptr_t*>(frame.above - sizeof(std::uintptr_t)) == frame.address;
+}
+
+/// The stack is the same if each frame still returns to where it returned.
+bool still_holds(const CachedStack& stack, std::uintptr_t address, std::uintptr_t above,
+                 std::uint32_t generation) {
+  if (stack.depth == 0 || stack.is_plain == 0 || stack.generation != generation ||
+      stack.frames[0].address != address || stack.frames[0].above != above)
+    return false;
+  for (std::uint32_t i = 1; i < stack.depth; ++i)
+    if (!is_in_memory(stack.frames[i])) return false;
+  return true;
+}
+
+struct Walk {
+  std::uintptr_t above;
+  CachedStack* stack;
+  bool found, plain; // the innermost frame; no frame but of ordinary calls
+};
+
+_Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
+  Walk& walk = *static_cast<Walk*>(data);
+  const Frame frame{_Unwind_GetIP(context), _Unwind_GetCFA(context)};
+  if (!walk.found && frame.above != walk.above) return _URC_NO_REASON; // a function of the auditor
+  walk.found = true;
+  if (frame.address == 0 || walk.stack->depth == depth_limit) return _URC_END_OF_STACK;
+  walk.plain = walk.plain && is_in_memory(frame);
+  walk.stack->frames[walk.stack->depth++] = frame;
+  return _URC_NO_REASON;
+}
+
+/// The words that stand for a stack in the file: see Region::frames.
+struct Content {
+  std::uint64_t words[1 + depth_limit + text_limit / 8];
+  std::uint32_t count = 0;
+
+  void add(std::uint64_t word) { words[count++] = word; }
+};
+
+Content content_of(const CachedStack& stack, bool with_python) {
+  Content content;
+  content.add(stack.depth);
+  for (std::uint32_t i = 0; i < stack.depth; ++i)
+    content.add(stack.frames[i].address);
+  if (!with_python) return content;
+  auto* const text = reinterpret_cast<char*>(content.words + content.count);
+  std::size_t length = python_frames(text, text_limit);
+  while (length % 8 != 0)
+    text[length++] = '\0';
+  content.count += static_cast<std::uint32_t>(length / 8);
+  content.words[0] |= static_cast<std::uint64_t>(length / 8) << 32;
+  return content;
+}
+
+/// The number of this stack in the file; the same stack has one number.
+std::uint32_t intern(const Content& content) {
+  std::uint64_t hash = 0;
+  for (std::uint32_t i = 0; i < content.count; ++i)
+    hash = (hash ^ content.words[i]) * 0x9E37'79B9'7F4A'7C15U;
+  const Locked lock(cleared_by_fork->stacks);
+  for (std::uint32_t probe = 0; probe < 64; ++probe) {
+    std::atomic<std::uint32_t>& place = region->stacks_by_hash[((hash >> 40) + probe) % stack_limit];
+    const std::uint32_t number = place.load(std::memory_order_relaxed);
+    if (number == 0) {
+      const std::uint32_t begin = region->frame_count.load(std::memory_order_relaxed);
+      if (begin + content.count > frame_limit) return 0;
+      std::memcpy(region->frames + begin, content.words, content.count * sizeof content.words[0]);
+      region->frame_count.store(begin + content.count, std::memory_order_relaxed);
+      place.store(begin, std::memory_order_relaxed); // the record that names it is published later
+      return begin;
+    }
+    if (number + content.count <= frame_limit &&
+        std::memcmp(region->frames + number, content.words, content.count * sizeof content.words[0]) == 0)
+      return number;
+  }
+  return 0;
+}
+
+/// The stack of this thread, walked now if it was not walked before.
+CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t above) {
+  const std::uintptr_t hash = (address ^ (above << 7)) * 0x9E37'79B9'7F4A'7C15U;
+  CachedStack& stack = thread.stacks[(hash >> 32) % stacks_per_thread];
+  if (still_holds(stack, address, above, thread.generation)) return stack;
+  stack.number = stack.depth = 0;
+  stack.generation = thread.generation;
+  Walk walk{above, &stack, false, true};
+  _Unwind_Backtrace(&visit, &walk);
+  if (stack.depth == 0) { // without unwind information, at least the caller is known
+    stack.frames[0] = {address, above};
+    stack.depth = 1;
+  }
+  stack.is_plain = walk.plain ? 1 : 0;
+  return stack;
+}
+
+} // namespace
+
+CachedStack* stacks_of_slot(std::uint32_t slot) {
+  CachedStack* stacks = memory[slot].load(std::memory_order_acquire);
+  if (stacks != nullptr) return stacks; // of a thread that has ended, or of the parent process
+  void* const place = mmap(nullptr, sizeof(CachedStack) * stacks_per_thread, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) return nullptr;
+  memory[slot].store(static_cast<CachedStack*>(place), std::memory_order_release);
+  return static_cast<CachedStack*>(place);
+}
+
+std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python) {
+  if (thread.stacks == nullptr) return 0;
+  CachedStack& stack = stack_of(thread, address, above);
+  // The same native frames may be in other Python functions now.
+  if (with_python) return intern(content_of(stack, true));
+  if (stack.number == 0) stack.number = intern(content_of(stack, false));
+  return stack.number;
+}
+
+} // namespace watch

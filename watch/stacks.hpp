@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The stacks of calls. Walking one takes microseconds, so each thread keeps the stacks that it has walked,
+// and checks in the memory of the stack whether one of them is still there.
+#pragma once
+
+#include "recorder.hpp"
+
+namespace watch {
+
+/// The memory for the stacks of the thread in this slot.
+CachedStack* stacks_of_slot(std::uint32_t slot);
+
+/// The number of the stack whose innermost frame returns to `address`; `above` is the stack pointer after
+/// that return. 0 if there is no room.
+/// With Python frames, it takes tens of microseconds in a thread that runs Python.
+std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python);
+
+} // namespace watch

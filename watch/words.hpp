@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// The arguments of a call that its record holds: handles, and numbers of 32 bits. verbs.hpp lists them.
+#pragma once
+
+#include "calls.hpp"
+#include "protocol.hpp"
+
+#include <type_traits>
+
+namespace watch {
+
+struct Words {
+  std::uint64_t values[4] = {};
+  std::uint8_t count = 0;
+
+  void add(std::uint64_t value) {
+    if (count < 4) values[count++] = value;
+  }
+};
+
+template <class T>
+constexpr bool is_handle = false;
+template <>
+inline constexpr bool is_handle<CUevent> = true;
+template <>
+inline constexpr bool is_handle<CUcontext> = true;
+template <>
+inline constexpr bool is_handle<CUgraph> = true;
+template <>
+inline constexpr bool is_handle<CUgraphExec> = true;
+template <>
+inline constexpr bool is_handle<CUgraphNode> = true;
+
+inline std::uint64_t stream_word(CUstream stream, bool per_thread_variant) {
+  if (stream != nullptr) return reinterpret_cast<std::uintptr_t>(stream);
+  return reinterpret_cast<std::uintptr_t>(per_thread_variant ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
+}
+
+/// Arguments without a meaning for any rule: addresses, sizes, lists, texts, structures.
+template <bool PerThread, class T>
+void add_word(Words& words, T value) {
+  using Pointee = std::remove_pointer_t<T>;
+  if constexpr (std::is_same_v<T, CUstream>)
+    words.add(stream_word(value, PerThread));
+  else if constexpr (is_handle<T>)
+    words.add(reinterpret_cast<std::uintptr_t>(value));
+  else if constexpr (std::is_same_v<T, CUstreamCaptureMode*>)
+    words.add(value != nullptr ? static_cast<std::uint64_t>(*value) : 0);
+  else if constexpr (std::is_pointer_v<T> &&
+                     (is_handle<Pointee> || std::is_same_v<Pointee, CUstream>)&&!std::is_const_v<Pointee>)
+    words.add(0); // a handle that the call will return
+  else if constexpr ((std::is_integral_v<T> && sizeof(T) == 4) || std::is_enum_v<T>)
+    words.add(static_cast<std::uint32_t>(value));
+}
+
+/// The handles that the call has returned. `index` counts the words as `add_word` does.
+template <class T>
+void add_result(Words& words, std::uint8_t& index, T value) {
+  using Pointee = std::remove_pointer_t<T>;
+  constexpr bool is_result = std::is_pointer_v<T> && !std::is_const_v<Pointee> &&
+                             (is_handle<Pointee> || std::is_same_v<Pointee, CUstream>);
+  if constexpr (is_result) {
+    if (index < 4 && value != nullptr) words.values[index] = reinterpret_cast<std::uintptr_t>(*value);
+  }
+  if constexpr (is_result || is_handle<T> || std::is_same_v<T, CUstream> ||
+                std::is_same_v<T, CUstreamCaptureMode*> || (std::is_integral_v<T> && sizeof(T) == 4) ||
+                std::is_enum_v<T>)
+    ++index;
+}
+
+/// Of a launch or a copy: its stream, then its function.
+template <bool PerThread, class... Arguments>
+Words words_of_work(Arguments... arguments) {
+  Words words;
+  const auto add_stream = [&](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), CUstream>) words.add(stream_word(argument, PerThread));
+    if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
+      words.add(argument != nullptr ? stream_word(argument->hStream, PerThread) : 0);
+  };
+  const auto add_function = [&](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), CUfunction>)
+      words.add(reinterpret_cast<std::uintptr_t>(argument));
+  };
+  // Attribute 7 is a programmatic event, and attribute 12 a launch completion event.
+  const auto add_events = [&](auto argument) {
+    if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
+      for (unsigned i = 0; argument != nullptr && i < argument->numAttrs; ++i)
+        if (const unsigned id = static_cast<unsigned>(argument->attrs[i].id); id == 7 || id == 12)
+          words.add(reinterpret_cast<std::uintptr_t>(argument->attrs[i].value.programmaticEvent.event));
+  };
+  (add_stream(arguments), ...);
+  (add_function(arguments), ...);
+  (add_events(arguments), ...);
+  return words;
+}
+
+/// Whether the call depends on the context that is current.
+inline bool depends_on_context(Verb verb, const Words& words) {
+  if (verb != Verb::work) return verb != Verb::event_query && verb != Verb::exchange_mode;
+  return words.values[0] <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+}
+
+} // namespace watch

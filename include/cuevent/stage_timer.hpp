@@ -18,90 +18,14 @@
 #pragma once
 
 #include <cuevent/graph.hpp>
+#include <cuevent/stage_report.hpp>
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #pragma GCC visibility push(default)
 namespace cuevent {
-
-/// A point in time on the device's clock, counted since the timer was created, or a duration.
-using DeviceTime = std::chrono::duration<double, std::nano>;
-/// A point in time on the host's clock. In a simulated driver this clock can be virtual.
-using HostTime = std::chrono::steady_clock::time_point;
-
-/// The number of a stage or a stream: its place in StageReport::stages or StageReport::streams.
-enum class StageId : std::uint32_t {};
-enum class StreamId : std::uint32_t {};
-
-/// The durations of one stage. The percentiles are at most 0.4 % off, and all other values are
-/// exact.
-struct StageStatistics {
-  std::string name;
-  std::uint64_t count = 0;   ///< spans that were read
-  std::uint64_t dropped = 0; ///< spans not timed: no room, or a call failed
-  DeviceTime total{}, min{}, mean{}, p50{}, p90{}, p99{}, max{};
-};
-
-/// A stream of a timer.
-struct StageStream {
-  std::string name; ///< "stream 0" and so on if the program gave no name
-  CUstream handle = nullptr;
-};
-
-/// One run of a stage, on the device's clock and on the host's. The spans of one stream nest.
-struct StageSpan {
-  std::uint64_t number = 0; ///< unique among the spans of the timer, from 1
-  StageId stage{};
-  StreamId stream{};
-  unsigned depth = 0; ///< the number of stages around this one
-  DeviceTime begin{}, end{};
-  /// When the program opened and closed the stage. For a captured stage: when it launched the
-  /// graph.
-  HostTime opened{}, closed{};
-};
-
-/// A wait of one stream for another, as an arrow between two spans: see StageTimer::record().
-///
-/// - The arrow departs at the last end or beginning of a stage before the record.
-/// - The arrow arrives at the first beginning or end of a stage after the wait.
-///
-/// Records in a side stream are some microseconds late, so an arrow can depart after it arrives.
-struct StageWait {
-  std::uint64_t from = 0, to = 0; ///< StageSpan::number
-  StreamId from_stream{}, to_stream{};
-  DeviceTime departure{}, arrival{};
-};
-
-/// The device's clock: its zero on the host's clock, and how precise it is.
-struct StageClock {
-  HostTime epoch{};           ///< the host's time at device time zero
-  DeviceTime uncertainty{};   ///< the largest error of epoch, either way, at the calibration
-  DeviceTime calibrated_at{}; ///< the time of the last calibration
-  DeviceTime resolution{};    ///< all times seen in the calibration are multiples of this
-  DeviceTime empty_stage{};   ///< the median time measured for an empty stage; every time includes it
-  DeviceTime rounding{};      ///< the largest rounding by the driver's float milliseconds so far
-
-  /// The host's time for a time of the device.
-  HostTime host_time(DeviceTime time) const noexcept {
-    return epoch + std::chrono::duration_cast<HostTime::duration>(time);
-  }
-};
-
-/// Everything that a timer has read so far.
-struct StageReport {
-  std::vector<StageStatistics> stages; ///< by StageId
-  std::vector<StageStream> streams;    ///< by StreamId
-  std::vector<StageSpan> spans;        ///< the last ones; per stream in the order of their ends
-  std::vector<StageWait> waits;        ///< the last ones, between spans of this report
-  std::uint64_t untraced_waits = 0;    ///< waits that are not in the report; causes: docs/timing.md
-  StageClock clock;
-};
 
 /// What to do with a stage if its stream has no room. A stream has room if both are true:
 /// - its ring has free events (StageTimerOptions::events_per_stream);

@@ -36,6 +36,10 @@ void inspect(const cli::TraceOptions& options) {
 }
 
 void inspect(const cli::MergeOptions& options) { require(!options.files.empty(), "a report is named"); }
+void inspect(const cli::WatchOptions& options) {
+  const int ways = !options.program.empty() + !options.attach.empty() + !options.explain.empty();
+  require(ways == 1, "there is one thing to do");
+}
 
 } // namespace
 

@@ -95,7 +95,8 @@ void start() {
   publish(path);
 }
 
-/// A slot of a thread that has ended, or one that was never used. The last slot is shared if all are taken.
+/// A slot of a thread that has ended, or one that was never used. Null if all are taken: the calls of this
+/// thread are not recorded then.
 ThreadSlot* take_slot(std::uint32_t number) {
   for (ThreadSlot& slot : region->threads) {
     std::uint32_t owner = slot.thread.load(std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Events of the stream's context from EventPools, compared with pools per device under a mutex: PyTorch's
-// CUDAEventPool, if it was found, and one as a program would write it. And what a shared lease costs.
+// CUDAEventPool, if it was found, and one as a program would write it. And what a shared lease costs. The
+// driver's two queries and the two locked additions, which cuevent needs, are also measured on their own.
 #include "driver_at_hand.hpp"
 #include "time_of_each.hpp"
 
@@ -112,6 +113,21 @@ void event_pools(benchmark::State& state) {
   }
 }
 
+/// For comparison: the two queries of the driver that find the context of a stream.
+void two_queries(benchmark::State& state) {
+  const auto context_of = driver_at_hand().entry_point<PFN_cuStreamGetCtx_v9020>("cuStreamGetCtx", 9020);
+  const auto id_of = driver_at_hand().entry_point<PFN_cuCtxGetId_v12000>("cuCtxGetId", 12000);
+  CUstream const stream = streams().of_thread(state.thread_index());
+  const TimeOfEach time(state);
+  for ([[maybe_unused]] auto each : state) {
+    CUcontext found = nullptr;
+    unsigned long long id = 0;
+    context_of(stream, &found);
+    id_of(found, &id);
+    benchmark::DoNotOptimize(id);
+  }
+}
+
 void mutex_for_each_device(benchmark::State& state) {
   const TimeOfEach time(state);
   for ([[maybe_unused]] auto each : state) {
@@ -139,13 +155,20 @@ void one_shared_lease(benchmark::State& state) {
   }
 }
 
-/// For comparison: no way to share is cheaper than the two locked instructions that it takes to count.
+/// For comparison: no way to share is cheaper than the two locked instructions that it takes to count. A
+/// holder is in memory, so the second instruction waits until it has read from there where the count is.
 void two_locked_additions(benchmark::State& state) {
+  struct Holder {
+    unsigned* count;
+    void* event; // two words, as of a lease
+  };
   alignas(64) unsigned holders = 1;
   const TimeOfEach time(state);
   for ([[maybe_unused]] auto each : state) {
-    __atomic_fetch_add(&holders, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&holders, 1, __ATOMIC_ACQ_REL);
+    Holder copy{&holders, &holders};
+    __atomic_fetch_add(copy.count, 1, __ATOMIC_RELAXED);
+    benchmark::DoNotOptimize(copy);
+    __atomic_fetch_sub(copy.count, 1, __ATOMIC_ACQ_REL);
   }
 }
 
@@ -180,6 +203,7 @@ void torch_event_pool(benchmark::State& state) {
 } // namespace
 
 BENCHMARK(event_pools)->Threads(1)->Threads(16)->Setup(make)->Teardown(end);
+BENCHMARK(two_queries)->Threads(1)->Threads(16);
 BENCHMARK(mutex_for_each_device)->Threads(1)->Threads(16)->Setup(make)->Teardown(end);
 #ifdef CUEVENT_PEER_TORCH
 BENCHMARK(torch_event_pool)->Threads(1)->Threads(16);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Semaphores that two processes share, next to interprocess events and pipes. `timeline_semaphore 20` divides
 // all counts by 20. CUEVENT_DRIVER can name the simulated driver, which only shows that it works.
+#include "bare_word.hpp"
+
+#include <exit_code.hpp>
 #include <gpu.hpp>
 #include <second_process.hpp>
+#include <shared_memory.hpp>
 
 #include <cuevent/ipc.hpp>
 #include <cuevent/timeline_semaphore.hpp>
@@ -27,8 +31,15 @@ using Clock = std::chrono::steady_clock;
 constexpr int hops = 10; // of a sample, one after the other without a host
 constexpr auto limit = 20s;
 
-/// What the second process inherits: handles of the three semaphores, and the ends of two pipes.
-enum : int { there_handle = SecondProcess::first_descriptor, back_handle, ready_handle, in_pipe, out_pipe };
+/// What the second process inherits: handles of the three semaphores, the ends of two pipes, and memory.
+enum : int {
+  there_handle = SecondProcess::first_descriptor,
+  back_handle,
+  ready_handle,
+  in_pipe,
+  out_pipe,
+  words_memory
+};
 
 struct Semaphores {
   TimelineSemaphore there, back, ready; // ready: the samples that the second process has submitted
@@ -108,16 +119,24 @@ void answer_on_stream(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
   }
 }
 
-void answer_on_host(Semaphores& shared, int samples) {
+/// `there` and `back` are semaphores, or the words in their place.
+template <class Point>
+void answer_on_host(Semaphores& shared, const Point& there, Point& back, int samples) {
   for (int sample = 0; sample < samples; ++sample) {
     shared.ready.signal(value_of(0, sample + 1));
     for (int hop = 1; hop <= hops; ++hop) {
       const auto value = value_of(sample, hop);
-      while (!shared.there.reached(value)) {
+      while (!there.reached(value)) {
       }
-      shared.back.signal(value);
+      back.signal(value);
     }
   }
+}
+
+void answer_by_words(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
+  const gpu::SharedMemory memory(gpu, words_memory, BareWord::bytes);
+  BareWord there(gpu, memory, 0), back(gpu, memory, 1);
+  answer_on_host(shared, there, back, samples);
 }
 
 void answer_by_pipe(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
@@ -131,21 +150,28 @@ void answer_by_pipe(const gpu::Gpu& gpu, Semaphores& shared, int samples) {
   }
 }
 
+/// An interprocess event of each process. The handles go through the pipes.
+struct Events {
+  Events(const gpu::Gpu& gpu, int to, int from) : own(gpu.context, EventFlags::interprocess) {
+    const IpcHandle handle = own.ipc_handle();
+    IpcHandle theirs;
+    expect(write(to, &handle, sizeof handle) == sizeof handle, "the other process reads");
+    expect(read(from, &theirs, sizeof theirs) == sizeof theirs, "the other process is there");
+    other = DriverEvent::from_ipc_handle(gpu.context, theirs);
+  }
+  DriverEvent own, other;
+};
+
 void answer_by_event(const gpu::Gpu& gpu, int samples) {
   const gpu::Stream stream = gpu.stream();
-  DriverEvent own(gpu.context, EventFlags::interprocess);
-  const IpcHandle handle = own.ipc_handle();
-  IpcHandle theirs;
-  expect(write(out_pipe, &handle, sizeof handle) == sizeof handle, "the first process reads");
-  expect(read(in_pipe, &theirs, sizeof theirs) == sizeof theirs, "the first process is there");
-  const DriverEvent other = DriverEvent::from_ipc_handle(gpu.context, theirs);
+  Events events(gpu, out_pipe, in_pipe);
   for (int i = 0; i < samples * hops; ++i) {
     read_byte();
-    other.wait(stream);
-    own.record(stream);
+    events.other.wait(stream);
+    events.own.record(stream);
     write_byte();
   }
-  own.synchronize();
+  events.own.synchronize();
   read_byte(); // the first process is done with the event
 }
 
@@ -157,7 +183,8 @@ int second_process(const std::string& role, int samples) {
   std::optional<Load> load;
   if (role == "busy") load.emplace(gpu);
   if (role == "stream" || role == "busy") answer_on_stream(gpu, shared, samples);
-  if (role == "host") answer_on_host(shared, samples);
+  if (role == "host") answer_on_host(shared, shared.there, shared.back, samples);
+  if (role == "words") answer_by_words(gpu, shared, samples);
   if (role == "pipe") answer_by_pipe(gpu, shared, samples);
   if (role == "event") answer_by_event(gpu, samples);
   return 0;
@@ -177,7 +204,8 @@ public:
       each->abandon_on_death(); // so that a failed run ends
     second_.emplace(program, role + " " + std::to_string(samples),
                     std::initializer_list<int>{shared_.there.export_handle(), shared_.back.export_handle(),
-                                               shared_.ready.export_handle(), to[0], from[1]});
+                                               shared_.ready.export_handle(), to[0], from[1],
+                                               fcntl(words_, F_DUPFD_CLOEXEC, 0)});
   }
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
@@ -185,13 +213,47 @@ public:
     if (std::uncaught_exceptions() == 0) second_->wait();
     close(to_);
     close(from_);
+    close(words_);
     for (TimelineSemaphore* each : {&shared_.there, &shared_.back, &shared_.ready})
       each->abandon();
   }
 
-  /// The time of a sample: from a store of this host, by all hops, until this host sees the last one.
   std::vector<double> by_semaphores(int hops_here) {
     TimelineSemaphore gate(gpu_.context), done(gpu_.context);
+    return by_points(shared_.there, shared_.back, gate, done, hops_here);
+  }
+
+  std::vector<double> by_words(int hops_here) {
+    const gpu::SharedMemory memory(gpu_, words_, BareWord::bytes);
+    const auto word = [&](int line) { return BareWord(gpu_, memory, line); };
+    BareWord there = word(0), back = word(1), gate = word(2), done = word(3);
+    return by_points(there, back, gate, done, hops_here);
+  }
+  std::vector<double> by_pipe() {
+    const gpu::Stream stream = gpu_.stream();
+    const gpu::Call<PFN_cuStreamSynchronize_v2000> synchronize(gpu_.driver, "cuStreamSynchronize", 2000);
+    return turns([&](int turn) {
+      shared_.there.signal(stream, static_cast<std::uint64_t>(turn));
+      synchronize(stream);
+    });
+  }
+
+  std::vector<double> by_event() {
+    const gpu::Stream stream = gpu_.stream();
+    Events events(gpu_, to_, from_);
+    std::vector<double> times = turns([&](int turn) {
+      if (turn > 1) events.other.wait(stream);
+      events.own.record(stream);
+    });
+    events.own.synchronize();
+    expect(write(to_, "x", 1) == 1, "the second process reads");
+    return times;
+  }
+
+private:
+  /// The time of a sample: from a store of this host, by all hops, until this host sees the last one.
+  template <class Point>
+  std::vector<double> by_points(Point& there, const Point& back, Point& gate, Point& done, int hops_here) {
     const gpu::Stream stream = gpu_.stream();
     std::vector<double> times;
     for (int sample = 0; sample < samples_; ++sample) {
@@ -199,8 +261,8 @@ public:
       gate.wait(stream, round, WaitOrder::before_signal);
       for (int hop = 1; hop <= hops_here; ++hop) {
         const auto value = value_of(sample, hop);
-        shared_.there.signal(stream, value);
-        shared_.back.wait(stream, value, WaitOrder::before_signal);
+        there.signal(stream, value);
+        back.wait(stream, value, WaitOrder::before_signal);
       }
       done.signal(stream, round);
       if (hops_here != 0) expect(shared_.ready.wait_for(round, limit), "the second process submits");
@@ -213,33 +275,6 @@ public:
     return times;
   }
 
-  std::vector<double> by_pipe() {
-    const gpu::Stream stream = gpu_.stream();
-    const gpu::Call<PFN_cuStreamSynchronize_v2000> synchronize(gpu_.driver, "cuStreamSynchronize", 2000);
-    return turns([&](int turn) {
-      shared_.there.signal(stream, static_cast<std::uint64_t>(turn));
-      synchronize(stream);
-    });
-  }
-
-  std::vector<double> by_event() {
-    const gpu::Stream stream = gpu_.stream();
-    DriverEvent own(gpu_.context, EventFlags::interprocess);
-    const IpcHandle handle = own.ipc_handle();
-    IpcHandle theirs;
-    expect(write(to_, &handle, sizeof handle) == sizeof handle, "the second process reads");
-    expect(read(from_, &theirs, sizeof theirs) == sizeof theirs, "the second process is there");
-    const DriverEvent other = DriverEvent::from_ipc_handle(gpu_.context, theirs);
-    std::vector<double> times = turns([&](int turn) {
-      if (turn > 1) other.wait(stream);
-      own.record(stream);
-    });
-    own.synchronize();
-    expect(write(to_, "x", 1) == 1, "the second process reads");
-    return times;
-  }
-
-private:
   template <class Turn>
   std::vector<double> turns(Turn turn) {
     std::vector<double> times;
@@ -256,60 +291,16 @@ private:
   const gpu::Gpu& gpu_;
   const int samples_;
   Semaphores shared_;
-  int to_ = -1, from_ = -1;
+  int to_ = -1, from_ = -1, words_ = gpu::SharedMemory::create(BareWord::bytes);
   std::optional<SecondProcess> second_;
 };
 
-/// Costs of the host, in ns.
-void alone(const gpu::Gpu& gpu, int divisor) {
-  TimelineSemaphore semaphore(gpu.context);
-  for (const int threads : {1, 4, 16}) {
-    const int loads = 20'000'000 / divisor;
-    std::vector<std::thread> running;
-    running.reserve(static_cast<std::size_t>(threads));
-    std::vector<double> each(static_cast<std::size_t>(threads));
-    for (double& time : each)
-      running.emplace_back([&time, &semaphore, loads] {
-        const auto start = Clock::now();
-        std::uint64_t reached = 0;
-        for (int i = 0; i < loads; ++i)
-          reached += semaphore.reached(1) ? 1U : 0U;
-        time = reached == 0 ? 1000 * microseconds(Clock::now() - start) / loads : -1;
-      });
-    for (std::thread& thread : running)
-      thread.join();
-    double sum = 0;
-    for (const double time : each)
-      sum += time;
-    std::printf("value(), %2d threads: %.2f ns\n", threads, sum / threads);
-  }
-  std::uint64_t value = 0;
-  const int signals = 1'000'000 / divisor;
-  auto start = Clock::now();
-  for (int i = 0; i < signals; ++i)
-    semaphore.signal(++value);
-  std::printf("signal by the host: %.0f ns\n", 1000 * microseconds(Clock::now() - start) / signals);
-  const gpu::Stream stream = gpu.stream();
-  double submitting = 0;
-  constexpr int batch = 256; // fewer than a launch queue has places
-  const int batches = std::max(1, 400 / divisor);
-  for (int i = 0; i < batches; ++i) {
-    start = Clock::now();
-    for (int each = 0; each < batch; ++each)
-      semaphore.signal(stream, ++value);
-    submitting += microseconds(Clock::now() - start);
-    expect(semaphore.wait_for(value, limit), "the stream signals");
-  }
-  std::printf("signal on a stream, on the host: %.0f ns\n", 1000 * submitting / (batch * batches));
-}
-
-void first_process(const std::string& program, int divisor) {
+int first_process(const std::string& program, int divisor) {
   const gpu::Gpu gpu;
   std::printf("%s, driver %d, %u processors\n", gpu.name().c_str(), gpu.driver.version(),
               std::thread::hardware_concurrency());
-  alone(gpu, divisor);
   const int samples = std::max(5, 1000 / divisor);
-  std::printf("\n%-66s %8s %8s %8s\n", "us", "p50", "p90", "p99");
+  std::printf("%-66s %8s %8s %8s\n", "us", "p50", "p90", "p99");
   const double nothing = print("a host signals a stream, which signals the host",
                                Pair(gpu, program, "none", samples).by_semaphores(0));
   print("stream to stream of the other process, idle GPU",
@@ -321,6 +312,10 @@ void first_process(const std::string& program, int divisor) {
   }
   print("stream to host of the other process, and its answer to the stream",
         Pair(gpu, program, "host", samples).by_semaphores(hops), nothing, hops);
+  const double bare = print("bare words: a host stores for a stream, which stores for the host",
+                            Pair(gpu, program, "none", samples).by_words(0));
+  print("bare words: stream to host of the other process, and its answer",
+        Pair(gpu, program, "words", samples).by_words(hops), bare, hops);
   print("stream, host, pipe, host and stream of the other process",
         Pair(gpu, program, "pipe", samples).by_pipe(), 0, 2);
   if (gpu.simulated())
@@ -328,21 +323,17 @@ void first_process(const std::string& program, int divisor) {
   else
     print("stream to stream by interprocess events, and a pipe that tells of them",
           Pair(gpu, program, "event", samples).by_event(), 0, 2);
+  return 0;
 }
 
 } // namespace
 
-int main(int count, char** arguments) try {
+int main(int count, char** arguments) {
   alarm(240); // a hang must not hold the device
   const std::string role = count > 1 ? arguments[1] : "";
-  if (const std::size_t space = role.find(' '); space != std::string::npos)
-    return second_process(role.substr(0, space), std::atoi(role.c_str() + space));
-  first_process(arguments[0], std::max(1, std::atoi(role.c_str())));
-  return 0;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+  return exit_code([&] {
+    if (const std::size_t space = role.find(' '); space != std::string::npos)
+      return second_process(role.substr(0, space), std::atoi(role.c_str() + space));
+    return first_process(arguments[0], std::max(1, std::atoi(role.c_str())));
+  });
 }

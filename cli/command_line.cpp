@@ -128,6 +128,32 @@ Examples:
       ->capture_default_str()
       ->type_name("FILE");
 
+  CLI::App* const merge_command =
+      add("merge", "Merge the reports of the ranks of a job; print a table, write a trace and a picture", R"(
+Each rank of a job writes a report with cuevent::RankReport. The trace has a process for each rank and a track
+for each stream: open it in https://ui.perfetto.dev. For each stage, the table tells how long the ranks take,
+which rank is the slowest, and which rank ends last most often. The picture shows where a rank was latest.
+
+The clocks of different hosts are aligned with the clock samples in the reports. The output says how
+precisely. Ranks that died, or have no report, are listed. If a report is damaged, the command prints the file
+and the line, merges what comes before it and all other reports, and exits with 1. It needs no driver.
+
+Examples:
+  cuevent merge rank*.json
+  cuevent merge reports --out job.json --svg ''
+  cuevent merge rank*.json --json | jq '.stages[] | {name, straggler}')");
+  MergeOptions merge_options;
+  merge_command
+      ->add_option("FILES", merge_options.files,
+                   "The reports, one for each rank, or a folder with files rank*.json")
+      ->required();
+  merge_command->add_option("--out", merge_options.trace_file, "Trace file; '' for none")
+      ->capture_default_str()
+      ->type_name("FILE");
+  merge_command->add_option("--svg", merge_options.svg_file, "Picture file; '' for none")
+      ->capture_default_str()
+      ->type_name("FILE");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
@@ -146,6 +172,10 @@ Examples:
   if (check_command->parsed()) {
     check_options.json = json;
     return check_options;
+  }
+  if (merge_command->parsed()) {
+    merge_options.json = json;
+    return merge_options;
   }
   trace_options.json = json;
   return trace_options;

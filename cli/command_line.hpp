@@ -5,6 +5,7 @@
 #include "check.hpp"
 #include "check_random.hpp"
 #include "exit_code.hpp"
+#include "merge.hpp"
 #include "trace.hpp"
 
 #include <iosfwd>
@@ -17,7 +18,7 @@ struct InfoOptions {
 };
 
 /// What the user asked for: the options of one subcommand.
-using Request = std::variant<InfoOptions, CheckOptions, RandomOptions, TraceOptions>;
+using Request = std::variant<InfoOptions, CheckOptions, RandomOptions, TraceOptions, MergeOptions>;
 
 /// Reads the command line. If it asks for help or for the version, or is wrong, there is nothing left to do:
 /// prints the help to `out` or the mistake to `err`, and returns the exit code.

@@ -22,6 +22,7 @@ ExitCode run(const InfoOptions& options) { return info(options.json); }
 ExitCode run(const CheckOptions& options) { return check(options); }
 ExitCode run(const RandomOptions& options) { return check_random(options); }
 ExitCode run(const TraceOptions& options) { return trace(options); }
+ExitCode run(const MergeOptions& options) { return merge(options); }
 
 ExitCode run_or_explain(const Request& request) {
   try {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
+#include <utility>
 
 namespace cli {
 
@@ -14,22 +15,11 @@ namespace {
 
 int write_all(int file, std::string_view content) {
   while (!content.empty()) {
-    const ssize_t written = write(file, content.data(), content.size());
+    const ssize_t written = ::write(file, content.data(), content.size());
     if (written < 0 && errno != EINTR) return errno;
     if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
-}
-
-/// Returns errno, or 0 for success.
-int create(const std::string& path, int flags, std::string_view content) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
-  if (file < 0) return errno;
-  int error = write_all(file, content);
-  // A full disk may be reported only here. A pipe or a device has nothing to flush.
-  if (error == 0 && fsync(file) != 0 && errno != EINVAL && errno != EROFS) error = errno;
-  if (close(file) != 0 && error == 0) error = errno;
-  return error;
 }
 
 /// The file that a path names, with links resolved.
@@ -42,25 +32,48 @@ std::string target_of(const std::string& path) {
   return failed ? path : resolved.string();
 }
 
-int write_or_error(const std::string& path, std::string_view content) {
+bool is_regular_or_new(const std::string& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    return create(path, 0, content); // for example /dev/stdout
-
-  const std::string target = target_of(path);
-  const std::string part = target + ".part" + std::to_string(getpid());
-  int error = create(part, O_EXCL, content);
-  if (error == 0 && std::rename(part.c_str(), target.c_str()) != 0) error = errno;
-  if (error != 0 && error != EEXIST) std::remove(part.c_str());
-  return error;
+  return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
 }
 
 } // namespace
 
+OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(target_of(path_)) {
+  if (is_regular_or_new(path_)) part_ = target_ + ".part" + std::to_string(getpid());
+  // Otherwise for example /dev/stdout.
+  const std::string& name = part_.empty() ? path_ : part_;
+  file_ = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (part_.empty() ? 0 : O_EXCL), 0666);
+  if (file_ >= 0) return;
+  const int error = errno;
+  part_.clear(); // not this one's
+  fail(error);
+}
+
+OutputFile::~OutputFile() {
+  if (file_ >= 0) close(file_);
+  if (!part_.empty()) std::remove(part_.c_str());
+}
+
+void OutputFile::fail(int error) const { throw OutputError(path_ + ": " + std::strerror(error)); }
+
+void OutputFile::write(std::string_view content) {
+  if (const int error = write_all(file_, content); error != 0) fail(error);
+}
+
+void OutputFile::finish() {
+  // A full disk may be reported only here. A pipe or a device has nothing to flush.
+  if (fsync(file_) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
+  if (close(std::exchange(file_, -1)) != 0) fail(errno);
+  if (!part_.empty() && std::rename(part_.c_str(), target_.c_str()) != 0) fail(errno);
+  part_.clear();
+}
+
 void write_file(const std::string& path, std::string_view content) {
-  if (const int error = write_or_error(path, content); error != 0)
-    throw OutputError(path + ": " + std::strerror(error));
+  OutputFile file(path);
+  file.write(content);
+  file.finish();
 }
 
 bool are_same_file(const std::string& a, const std::string& b) { return target_of(a) == target_of(b); }

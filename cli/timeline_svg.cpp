@@ -2,13 +2,9 @@
 #include "timeline_svg.hpp"
 
 #include "driver_version.hpp"
+#include "timeline_picture.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdarg>
-#include <cstdio>
-#include <string_view>
 
 namespace cli {
 
@@ -17,306 +13,63 @@ namespace {
 using cuevent::DeviceTime;
 using cuevent::StageStatistics;
 
-// All lengths are in px.
-constexpr double width = 1000, margin = 20, gutter = 110; // the gutter has the names of the tracks
-constexpr double left = margin + gutter, right = width - margin;
-constexpr double top = 88, row = 26, gap = 34, legend_row = 22; // the gaps have the arrows
-constexpr double font_size = 12;
-constexpr double em = 0.62 * font_size; // no usual font has a wider average character
-
-constexpr std::string_view style = R"(  <style>
-    text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
-    .title { font-size: 16px; font-weight: 600; }
-    .quiet { fill: #59636e; }
-    .number { text-anchor: end; font-variant-numeric: tabular-nums; }
-    .tick { text-anchor: middle; fill: #59636e; }
-    .paper { fill: #ffffff; }
-    .lane { fill: #f3f5f7; }
-    .grid { stroke: #dde1e6; }
-    .wait { stroke: #59636e; stroke-width: 1.2; fill: none; }
-    .head { fill: #59636e; }
-    .host { fill: #d0d7de; }
-    .s0 { fill: #9cc5f7; } .s1 { fill: #f5c27a; } .s2 { fill: #93d6a3; } .s3 { fill: #f2a7b5; }
-    .s4 { fill: #c9b1f2; } .s5 { fill: #86d4d3; } .s6 { fill: #e6d774; } .s7 { fill: #d3bda4; }
-    @media (prefers-color-scheme: dark) {
-      text { fill: #e6edf3; }
-      .quiet, .tick { fill: #9aa4af; }
-      .paper { fill: #0d1117; }
-      .lane { fill: #161b22; }
-      .grid { stroke: #2b323b; }
-      .wait { stroke: #9aa4af; }
-      .head { fill: #9aa4af; }
-      .host { fill: #3d444d; }
-      .s0 { fill: #1f5fa8; } .s1 { fill: #8f5a12; } .s2 { fill: #246b38; } .s3 { fill: #97404f; }
-      .s4 { fill: #6543a8; } .s5 { fill: #1b6e6c; } .s6 { fill: #6f5f0c; } .s7 { fill: #6b5540; }
-    }
-  </style>
-)";
-constexpr std::size_t colours = 8;
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  va_list arguments;
-  va_start(arguments, pattern);
-  char text[512];
-  std::vsnprintf(text, sizeof text, pattern, arguments);
-  va_end(arguments);
-  return text;
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~')
-      out += '?';
-    else
-      out += c;
-  }
-  return out;
-}
-
-/// Cuts the text to this width. Dots replace the rest.
-std::string shortened(std::string text, double px) {
-  const auto most = static_cast<std::size_t>(std::max(3.0, px / em));
-  if (text.size() > most) text = text.substr(0, most - 2) + "..";
-  return text;
-}
-
-struct Unit {
-  const char* name;
-  double nanoseconds;
-};
-Unit unit_for(DeviceTime time) {
-  if (time.count() >= 1e9) return {"s", 1e9};
-  if (time.count() >= 1e6) return {"ms", 1e6};
-  return {"&#181;s", 1e3};
-}
-
-/// "297 us", with three significant digits.
-std::string duration_text(DeviceTime time) {
-  const Unit unit = unit_for(time);
-  const double value = time.count() / unit.nanoseconds;
-  return format("%.*f %s", value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, unit.name);
-}
-/// Counts characters. An entity is one character.
-std::size_t duration_length(const std::string& text) {
-  return text.find('&') == std::string::npos ? text.size() : text.size() - 5;
-}
-
-class Picture {
+/// The runs that the picture shows.
+class Window {
 public:
-  Picture(const Recording& recording, const Timeline& timeline, std::size_t runs)
-      : recording_(recording), timeline_(timeline) {
-    find_window(runs);
-    double y = top;
-    for (const Track& track : timeline.tracks) {
-      unsigned depth = 0;
-      for (const Slice& slice : track.slices)
-        if (is_seen(slice)) depth = std::max(depth, slice.depth);
-      lanes_.push_back({y, row * (depth + 1)});
-      y += row * (depth + 1) + gap;
-    }
-    bottom_ = y - gap;
-  }
-
-  std::string text() {
-    heading();
-    axis();
-    for (std::size_t i = 0; i < lanes_.size(); ++i)
-      track(i);
-    for (const Arrow& arrow : timeline_.arrows)
-      draw(arrow);
-    const double end = legend(bottom_ + 40) + margin;
-    return format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-                  "height=\"%.0f\" role=\"img\">\n",
-                  width, end, width, end) +
-           "  <title>" + escaped(heading_text()) + "</title>\n" + std::string(style) +
-           "  <defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
-           "markerHeight=\"7\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n" +
-           format("  <rect class=\"paper\" width=\"%.0f\" height=\"%.0f\"/>\n", width, end) + body_ +
-           "</svg>\n";
-  }
-
-private:
-  struct Lane {
-    double y, height;
-  };
-
-  void find_window(std::size_t runs) {
+  Window(const Recording& recording, const Timeline& timeline, std::size_t runs) {
     const Slice* first = nullptr;
-    for (const Track& track : timeline_.tracks)
+    for (const Track& track : timeline.tracks)
       for (const Slice& slice : track.slices) {
-        end_ = std::max(end_, slice.end);
+        end = std::max(end, slice.end);
         if (track.kind == Track::Kind::stream && (first == nullptr || slice.begin < first->begin))
           first = &slice;
       }
     if (first == nullptr) return;
-    begin_ = first->begin;
+    begin = first->begin;
     std::vector<DeviceTime> begins;
-    for (const Track& track : timeline_.tracks)
+    for (const Track& track : timeline.tracks)
       for (const Slice& slice : track.slices)
         if (track.kind == Track::Kind::stream && slice.stage == first->stage) begins.push_back(slice.begin);
     std::sort(begins.begin(), begins.end());
-    if (begins.size() > runs) end_ = begins[runs];
-    runs_ = std::min(runs, begins.size());
+    if (begins.size() > runs) end = begins[runs];
+    shown = std::min(runs, begins.size());
     const auto stage = static_cast<std::size_t>(*first->stage);
-    all_runs_ = std::max<std::size_t>(begins.size(), recording_.report.stages[stage].count);
-    first_run_ = all_runs_ - begins.size() + 1;
+    all = std::max<std::size_t>(begins.size(), recording.report.stages[stage].count);
+    first_run = all - begins.size() + 1;
     // Includes the time before the first run, because the host submitted the stage before it began.
-    for (const Track& track : timeline_.tracks)
+    for (const Track& track : timeline.tracks)
       for (const Slice& slice : track.slices)
-        if (track.kind == Track::Kind::host && slice.end > begin_ - (end_ - begin_) / 10)
-          begin_ = std::min(begin_, std::max(slice.begin, first->begin - (end_ - first->begin) / 10));
+        if (track.kind == Track::Kind::host && slice.end > begin - (end - begin) / 10)
+          begin = std::min(begin, std::max(slice.begin, first->begin - (end - first->begin) / 10));
   }
 
-  bool is_seen(const Slice& slice) const { return slice.end > begin_ && slice.begin < end_; }
-  double x(DeviceTime time) const {
-    const double share = end_ > begin_ ? (time - begin_) / (end_ - begin_) : 0;
-    return left + std::clamp(share, 0.0, 1.0) * (right - left);
-  }
-
-  void write(double at, double y, const char* kind, const std::string& markup) {
-    body_ += format("  <text x=\"%.1f\" y=\"%.1f\"%s%s%s>", at, y, *kind != '\0' ? " class=\"" : "", kind,
-                    *kind != '\0' ? "\"" : "") +
-             markup + "</text>\n";
-  }
-
-  std::string heading_text() const {
-    return recording_.title + " on " + recording_.device + ": runs " + std::to_string(first_run_) + " to " +
-           std::to_string(first_run_ + runs_ - 1) + " of " + std::to_string(all_runs_);
-  }
-
-  void heading() {
-    const cuevent::StageClock& clock = recording_.report.clock;
-    write(margin, 34, "title", escaped(shortened(heading_text(), (width - 2 * margin) * 12 / 16)));
-    write(margin, 54, "quiet",
-          std::string(recording_.simulated ? "Simulated: all times are modelled. " : "") + "CUDA " +
-              version_text(recording_.driver_version) + "; an empty stage takes " +
-              duration_text(clock.empty_stage) + ", the host's clock is accurate to &#177;" +
-              duration_text(clock.uncertainty));
-  }
-
-  void axis() {
-    // The step is 1, 2 or 5 times a power of ten, and at least about 100 px.
-    const double least = (end_ - begin_).count() * 100 / (right - left);
-    double step = std::pow(10, std::floor(std::log10(std::max(least, 1.0))));
-    step *= step >= least ? 1 : 2 * step >= least ? 2 : 5 * step >= least ? 5 : 10;
-    const Unit unit = unit_for(DeviceTime(step * 2));
-    for (int i = 0; i * step <= (end_ - begin_).count(); ++i) {
-      const double at = x(begin_ + DeviceTime(i * step));
-      body_ += format("  <path class=\"grid\" d=\"M%.1f %.0fV%.0f\"/>\n", at, top - 6, bottom_ + 6);
-      // A label in the middle of the last line would leave the picture.
-      const bool last = at > right - 24;
-      write(last ? right : at, top - 10, last ? "number quiet" : "tick",
-            format("%g %s", i * step / unit.nanoseconds, unit.name));
-    }
-  }
-
-  static std::string colour(const Slice& slice) {
-    return slice.stage ? format("s%zu", static_cast<std::size_t>(*slice.stage) % colours) : "host";
-  }
-
-  void track(std::size_t index) {
-    const Lane& lane = lanes_[index];
-    const Track& track = timeline_.tracks[index];
-    body_ += format("  <rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", left,
-                    lane.y, right - left, lane.height);
-    write(margin, lane.y + row / 2 + 4, "", escaped(shortened(track.name, gutter - 8)));
-    for (const Slice& slice : track.slices) {
-      if (!is_seen(slice)) continue;
-      const double from = x(slice.begin), to = x(slice.end), y = lane.y + row * slice.depth;
-      const std::string time = duration_text(slice.end - slice.begin);
-      body_ += format("  <rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"><title>",
-                      colour(slice).c_str(), from, y + 1,
-                      to - from > 3 ? to - from - 1 : std::max(to - from, 0.5), row - 2) +
-               escaped(slice.name) + ", " + time + "</title></rect>\n";
-      const auto fits = [&](std::size_t characters) {
-        return static_cast<double>(characters) * em + 10 <= to - from;
-      };
-      if (fits(slice.name.size() + 2 + duration_length(time)))
-        write(from + 5, y + row / 2 + 4, "", escaped(slice.name) + ", " + time);
-      else if (fits(slice.name.size()))
-        write(from + 5, y + row / 2 + 4, "", escaped(slice.name));
-    }
-  }
-
-  /// Draws from the edge of one slice to the edge of the other.
-  void draw(const Arrow& arrow) {
-    if (arrow.from.time < begin_ || arrow.to.time >= end_ || arrow.from.track == arrow.to.track) return;
-    const bool down = arrow.from.track < arrow.to.track;
-    const auto y = [&](const Arrow::End& end, bool lower) {
-      const Slice& slice = timeline_.tracks[end.track].slices[end.slice];
-      return lanes_[end.track].y + row * slice.depth + (lower ? row : 0);
-    };
-    const double x1 = x(arrow.from.time), y1 = y(arrow.from, down);
-    const double x2 = x(arrow.to.time), y2 = y(arrow.to, !down);
-    const double bend = (y2 - y1) / 2;
-    body_ +=
-        format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f "
-               "%.1f\"/>\n",
-               x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
-  }
-
-  /// Draws a table of all runs and the legend. Returns the y where it ends.
-  double legend(double y) {
-    struct Column {
-      const char* name;
-      DeviceTime StageStatistics::*time;
-    };
-    static constexpr Column columns[] = {{"p50", &StageStatistics::p50},
-                                         {"p90", &StageStatistics::p90},
-                                         {"p99", &StageStatistics::p99},
-                                         {"max", &StageStatistics::max},
-                                         {"total", &StageStatistics::total}};
-    constexpr double name_x = margin + 22, count_x = 340, column_x = 440, column = 90;
-    write(name_x, y, "quiet", "stage");
-    write(count_x, y, "quiet number", "runs");
-    for (std::size_t i = 0; i < std::size(columns); ++i)
-      write(column_x + column * static_cast<double>(i), y, "quiet number", columns[i].name);
-    for (std::size_t i = 0; i < recording_.report.stages.size(); ++i) {
-      const StageStatistics& stage = recording_.report.stages[i];
-      y += legend_row;
-      swatch(y, format("s%zu", i % colours).c_str());
-      write(name_x, y, "", escaped(shortened(stage.name, count_x - name_x - 80)));
-      write(count_x, y, "number", std::to_string(stage.count));
-      for (std::size_t j = 0; j < std::size(columns); ++j)
-        write(column_x + column * static_cast<double>(j), y, "number", duration_text(stage.*columns[j].time));
-    }
-    y += legend_row + 6;
-    swatch(y, "host");
-    write(name_x, y, "quiet", "the host's own work; for a stage, the time in which the host submitted it");
-    y += legend_row;
-    body_ +=
-        format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fh14\"/>\n", margin, y - 4);
-    write(name_x, y, "quiet", "one stream waits for another");
-    return y;
-  }
-
-  void swatch(double y, const char* kind) {
-    body_ += format("  <rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\" rx=\"2\"/>\n",
-                    kind, margin, y - 11);
-  }
-
-  const Recording& recording_;
-  const Timeline& timeline_;
-  DeviceTime begin_{}, end_{};
-  std::size_t first_run_ = 1, runs_ = 0, all_runs_ = 0;
-  std::vector<Lane> lanes_;
-  double bottom_ = 0;
-  std::string body_;
+  DeviceTime begin{}, end{};
+  std::size_t first_run = 1, shown = 0, all = 0;
 };
 
 } // namespace
 
 std::string timeline_svg(const Recording& recording, const Timeline& timeline, std::size_t runs) {
-  return Picture(recording, timeline, runs).text();
+  const Window window(recording, timeline, runs);
+  const cuevent::StageClock& clock = recording.report.clock;
+  PictureFrame frame{
+      .title = recording.title + " on " + recording.device + ": runs " + std::to_string(window.first_run) +
+               " to " + std::to_string(window.first_run + window.shown - 1) + " of " +
+               std::to_string(window.all),
+      .subtitle = std::string(recording.simulated ? "Simulated: all times are modelled. " : "") + "CUDA " +
+                  version_text(recording.driver_version) + "; an empty stage takes " +
+                  duration_markup(clock.empty_stage) + ", the host's clock is accurate to &#177;" +
+                  duration_markup(clock.uncertainty),
+      .begin = window.begin,
+      .end = window.end,
+      .columns = {{"runs", 340}, {"p50", 440}, {"p90", 530}, {"p99", 620}, {"max", 710}, {"total", 800}}};
+  for (const StageStatistics& stage : recording.report.stages) {
+    PictureFrame::Row row{stage.name, {std::to_string(stage.count)}};
+    for (const DeviceTime time : {stage.p50, stage.p90, stage.p99, stage.max, stage.total})
+      row.markup.push_back(duration_markup(time));
+    frame.rows.push_back(std::move(row));
+  }
+  return picture(timeline, frame);
 }
 
 } // namespace cli

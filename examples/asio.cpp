@@ -2,6 +2,7 @@
 // Coroutines of Asio that wait for the device: `co_await device.completion(stream)`. One thread runs a server
 // with four clients and a timer. It sleeps in Asio, which waits for the descriptor of the completion queue as
 // it does for sockets.
+#include "exit_code.hpp"
 #include "gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
@@ -112,9 +113,7 @@ void rethrow(const std::exception_ptr& error) {
   if (error) std::rethrow_exception(error);
 }
 
-} // namespace
-
-int main() try {
+int run() {
   const gpu::Gpu gpu;
   const gpu::BusyKernel kernel(gpu);
   asio::io_context io;
@@ -134,10 +133,8 @@ int main() try {
   std::printf("%u of %zu requests were answered on %s; the thread slept %zu times for the device\n", right,
               requests * clients, gpu.name().c_str(), device.sleeps());
   return right == requests * clients ? 0 : 1;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }
+
+} // namespace
+
+int main() { return exit_code(run); }

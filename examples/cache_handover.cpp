@@ -6,6 +6,7 @@
 // Each engine survives the death of the other. Here the decode engine kills itself after half of
 // the requests. The prefill engine finds its semaphores abandoned, drops the pool, starts another
 // decode engine with a new pool, and repeats the requests that have no answer.
+#include "exit_code.hpp"
 #include "gpu.hpp"
 #include "second_process.hpp"
 #include "shared_memory.hpp"
@@ -124,15 +125,11 @@ int decode(bool dies) {
 
 } // namespace
 
-int main(int argc, char** argv) try {
+int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  if (argc > 1) return decode(std::strcmp(argv[1], "decode-and-die") == 0);
-  const int answered = serve(argv[0], "decode-and-die", 0);
-  return answered < requests && serve(argv[0], "decode", answered) == requests ? 0 : 1;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+  return exit_code([&] {
+    if (argc > 1) return decode(std::strcmp(argv[1], "decode-and-die") == 0);
+    const int answered = serve(argv[0], "decode-and-die", 0);
+    return answered < requests && serve(argv[0], "decode", answered) == requests ? 0 : 1;
+  });
 }

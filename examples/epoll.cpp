@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // An event loop of one thread. The thread sleeps in epoll until a client asks for work through a socket, a
 // timer ticks, or the device has completed work. No other thread waits for the device.
+#include "descriptor.hpp"
+#include "exit_code.hpp"
 #include "gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -15,30 +16,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <system_error>
 #include <thread>
 #include <unistd.h>
 
 using namespace std::chrono_literals;
 
 namespace {
-
-int checked(int result) {
-  if (result < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category());
-  return result;
-}
-
-class Descriptor {
-public:
-  explicit Descriptor(int number) : number_(checked(number)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { close(number_); }
-  operator int() const noexcept { return number_; }
-
-private:
-  int number_;
-};
 
 /// The processor time that this thread has used.
 double processor_ms() {
@@ -121,9 +104,7 @@ private:
   cuevent::CompletionQueue queue_; // the last: at its end it runs the callbacks that are pending
 };
 
-} // namespace
-
-int main() try {
+int run() {
   const gpu::Gpu gpu;
   std::array<int, 2> pair{};
   checked(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()));
@@ -140,10 +121,8 @@ int main() try {
               "The thread slept %zu times, and used %.1f ms of processor time\n",
               right, requests, gpu.name().c_str(), server.ticks, server.sleeps, used);
   return right == requests && server.ticks != 0 ? 0 : 1;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }
+
+} // namespace
+
+int main() { return exit_code(run); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Two processes that take turns on one GPU. Each waits on the device for the other's event. Neither waits
 // on the host for the device: the pipes carry only the message "I have recorded".
+#include "exit_code.hpp"
 #include "gpu.hpp"
 
 #include <cuevent/ipc.hpp>
@@ -166,13 +167,7 @@ int second_process() {
 
 } // namespace
 
-int main(int argc, char**) try {
+int main(int argc, char**) {
   std::signal(SIGPIPE, SIG_IGN);
-  return argc > 1 ? second_process() : first_process();
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+  return exit_code(argc > 1 ? second_process : first_process);
 }

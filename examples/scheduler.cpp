@@ -7,6 +7,8 @@
 // One idle worker sleeps until the device has completed work or a task is ready. The other idle workers sleep
 // until a task is ready. A thread that makes tasks ready takes one of them, and wakes another worker if more
 // are left.
+#include "descriptor.hpp"
+#include "exit_code.hpp"
 #include "gpu.hpp"
 #include "kernel_observer.hpp"
 #include "task_graph.hpp"
@@ -15,7 +17,6 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -28,7 +29,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -42,20 +42,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t workers = 4;
-
-class Descriptor {
-public:
-  explicit Descriptor(int number) : number_(number) {
-    if (number < 0) throw std::system_error(errno, std::generic_category());
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { close(number_); }
-  operator int() const noexcept { return number_; }
-
-private:
-  int number_;
-};
 
 /// How late the worker that watches the device may learn of the end of a kernel, as in arm(). Without a
 /// value, the worker polls and never sleeps.
@@ -241,9 +227,7 @@ double percentile(const std::vector<double>& sorted, std::size_t percent) {
   return sorted[(sorted.size() * percent + 99) / 100 - 1];
 }
 
-} // namespace
-
-int main() try {
+int run() {
   const gpu::Gpu gpu;
   std::printf("Running on %s%s\n", gpu.name().c_str(),
               gpu.simulated() ? ": no device, so all times are modelled, not measured" : "");
@@ -287,10 +271,8 @@ int main() try {
   if (right) return 0;
   std::puts("WRONG: not every task has run once, or an idle worker does not sleep.");
   return 1;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }
+
+} // namespace
+
+int main() { return exit_code(run); }

@@ -5,6 +5,7 @@
 //
 // The buffers are host memory here, so that the example also runs on the simulated driver. Device
 // memory of cuIpcGetMemHandle or of an exported allocation is used in the same way.
+#include "exit_code.hpp"
 #include "gpu.hpp"
 #include "second_process.hpp"
 #include "shared_memory.hpp"
@@ -84,12 +85,6 @@ int consume() {
 
 } // namespace
 
-int main(int argc, char** argv) try {
-  return argc > 1 ? consume() : produce(argv[0]);
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return exit_code([&] { return argc > 1 ? consume() : produce(argv[0]); });
 }

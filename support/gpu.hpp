@@ -102,6 +102,13 @@ struct Gpu {
   /// On a simulated device times are modelled, and kernels compute nothing.
   bool simulated() const { return name().find("simulated") != std::string::npos; }
 
+  /// All devices of the machine.
+  int count() const {
+    int devices = 0;
+    Call<PFN_cuDeviceGetCount_v2000>(driver, "cuDeviceGetCount", 2000)(&devices);
+    return devices;
+  }
+
   Stream stream() const {
     CUstream handle = nullptr;
     stream_create(&handle, CU_STREAM_NON_BLOCKING);

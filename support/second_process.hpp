@@ -44,8 +44,12 @@ public:
 
   void kill() {
     if (process_ < 0) return;
-    ::kill(process_, SIGKILL);
+    send_kill();
     wait();
+  }
+  /// Does not wait for the end.
+  void send_kill() const {
+    if (process_ > 0) ::kill(process_, SIGKILL);
   }
   /// Waits for the end: "exited with 0", or "killed by signal 9".
   std::string wait() {

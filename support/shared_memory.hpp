@@ -37,6 +37,7 @@ public:
     munmap(memory_, bytes_);
   }
 
+  void* memory() const { return memory_; }
   CUdeviceptr address() const { return reinterpret_cast<std::uintptr_t>(memory_); }
 
 private:

@@ -4,7 +4,8 @@
 
 #include "testbed.hpp"
 
-#include <cerrno>
+#include <descriptor.hpp>
+
 #include <cstdlib>
 #include <ctime>
 #include <sys/epoll.h>
@@ -14,34 +15,19 @@
 
 namespace sleeping {
 
-/// `result`, or the end of the program if it is an error.
-inline int checked(int result) {
-  if (result >= 0 || errno == EINTR) return result;
-  std::perror("sleeping");
-  std::abort();
-}
-
-class Descriptor {
+class WakingDescriptor : public Descriptor {
 public:
-  explicit Descriptor(int number) : number_(checked(number)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { close(number_); }
-  operator int() const { return number_; }
-
+  using Descriptor::Descriptor;
   /// Makes the descriptor unreadable. Returns whether it was readable.
   bool clear() const {
     std::uint64_t count = 0;
-    return read(number_, &count, sizeof count) == sizeof count;
+    return read(*this, &count, sizeof count) == sizeof count;
   }
-
-private:
-  int number_;
 };
 
-class Signal : public Descriptor {
+class Signal : public WakingDescriptor {
 public:
-  Signal() : Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  Signal() : WakingDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   void set() const {
     const std::uint64_t one = 1;
     if (write(*this, &one, sizeof one) != sizeof one) std::abort();
@@ -50,10 +36,10 @@ public:
   static void CUDA_CB set_signal(void* signal) { static_cast<const Signal*>(signal)->set(); }
 };
 
-class Timer : public Descriptor {
+class Timer : public WakingDescriptor {
 public:
   explicit Timer(int flags = TFD_CLOEXEC | TFD_NONBLOCK)
-      : Descriptor(timerfd_create(CLOCK_MONOTONIC, flags)) {}
+      : WakingDescriptor(timerfd_create(CLOCK_MONOTONIC, flags)) {}
   /// Readable at `time`.
   void set(Nanoseconds time) const {
     const itimerspec when{{0, 0}, {time / 1'000'000'000, time % 1'000'000'000}};

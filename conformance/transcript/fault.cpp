@@ -129,6 +129,26 @@ void told_by_elapsed(Lab& lab) {
   fault.stream.release();
 }
 
+// Which capture states report the fault: of the legacy stream, and of streams without and with the fault.
+void told_by_capture_state(Lab& lab) {
+  Fault fault(lab);
+  const auto state_in_time = [&](CUstream stream) {
+    CUstreamCaptureStatus status{};
+    for (int i = 0; i < 100 && lab.cu.StreamIsCapturing(stream, &status) == CUDA_SUCCESS; ++i)
+      std::this_thread::sleep_for(10ms);
+    return capture_state(lab, stream);
+  };
+  lab.shows("legacy", state_in_time(CU_STREAM_LEGACY));
+  lab.shows("elsewhere", state_in_time(fault.other));
+  lab.shows("stream", state_in_time(fault.stream));
+  {
+    const Current guard(lab, lab.second_context());
+    lab.shows("legacy_of_another_context", state_in_time(CU_STREAM_LEGACY));
+  }
+  lab.is("query.completed_before", lab.cu.EventQuery(fault.before));
+  fault.stream.release();
+}
+
 // Which of the calls that create and destroy report the fault first.
 void told_by_create(Lab& lab) {
   Fault fault(lab);
@@ -147,6 +167,7 @@ std::vector<Scenario> fault_scenarios() {
   return {{"fault.told_by_query", told_by_query, Place::child},
           {"fault.told_by_synchronize", told_by_synchronize, Place::child},
           {"fault.told_by_stream", told_by_stream, Place::child},
+          {"fault.told_by_capture_state", told_by_capture_state, Place::child},
           {"fault.told_by_elapsed", told_by_elapsed, Place::child},
           {"fault.told_by_create", told_by_create, Place::child}};
 }

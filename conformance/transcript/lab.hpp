@@ -55,6 +55,8 @@ std::vector<Scenario> order_of_checks_scenarios();
 std::vector<Scenario> capture_neighbours_scenarios();
 std::vector<Scenario> completion_scenarios();
 std::vector<Scenario> exec_update_scenarios();
+std::vector<Scenario> memory_operation_scenarios();
+std::vector<Scenario> registered_memory_scenarios();
 
 struct SetUpFailure : std::runtime_error {
   using std::runtime_error::runtime_error;

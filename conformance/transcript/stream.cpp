@@ -49,6 +49,9 @@ void identity(Lab& lab) {
   unsigned long long there = 0;
   on_other_thread(lab, [&] { return cu.StreamGetId(CU_STREAM_PER_THREAD, &there); });
   lab.shows("per_thread_id_differs_by_thread", here != there);
+  here = id(CU_STREAM_LEGACY);
+  const Current other(lab, lab.second_context());
+  lab.shows("legacy_id_differs_by_context", here != id(CU_STREAM_LEGACY));
 }
 
 // Which streams wait for the legacy stream, and for which streams it waits.

@@ -37,7 +37,9 @@ std::vector<Scenario> all_scenarios() {
                            capture_dependencies_scenarios,
                            capture_into_graph_scenarios,
                            completion_scenarios,
-                           exec_update_scenarios}) {
+                           exec_update_scenarios,
+                           memory_operation_scenarios,
+                           registered_memory_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -42,7 +42,7 @@ public:
   EventRef(const DriverEvent& event) noexcept
       : event_(event.event_), owner_(const_cast<DriverEvent*>(&event)) {
     if (__builtin_expect((flags() & EventFlags::interprocess) != EventFlags::none, false))
-      set_checks(checks() | DriverEvent::interprocess);
+      set_checks(*owner_, checks() | DriverEvent::interprocess);
   }
 
   /// Refers to an event that the program made by other means, or to none if `event` is null. No
@@ -170,12 +170,12 @@ private:
     return __atomic_load_n(&owner.checks_, __ATOMIC_ACQUIRE);
   }
   int checks() const noexcept { return checks(*owner_); }
-  void set_checks(int checks) const noexcept {
-    __atomic_store_n(&owner_->checks_, static_cast<short>(checks), __ATOMIC_RELEASE);
+  static void set_checks(DriverEvent& owner, int checks) noexcept {
+    __atomic_store_n(&owner.checks_, static_cast<short>(checks), __ATOMIC_RELEASE);
   }
   bool unrecorded() const noexcept { return checks() < 0; }
   void note_record() const noexcept {
-    if (__builtin_expect(unrecorded(), false)) set_checks(checks() & ~int{DriverEvent::unrecorded});
+    if (__builtin_expect(unrecorded(), false)) set_checks(*owner_, checks() & ~int{DriverEvent::unrecorded});
   }
 
   [[gnu::visibility("hidden")]] static DriverEvent owner_of_plain_events(const DriverTable& table) noexcept;

@@ -156,7 +156,9 @@ public:
     kept->hold(static_cast<Callback&&>(callback));
   }
 
-  /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags.
+  /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags. Throws
+  /// InvalidValue if the body of a conditional node has a node that it cannot have, such as an event
+  /// node.
   GraphExec instantiate() const;
 
   /// Gives up the handle without destroying it. The graph is empty afterwards, and the caller owns

@@ -52,7 +52,7 @@ public:
 protected:
   Lease() noexcept = default;
   explicit Lease(LeasedEvent& event) noexcept : EventRef(event) {
-    set_checks(checks() | DriverEvent::leased | DriverEvent::unrecorded);
+    set_checks(event, checks(event) | DriverEvent::leased | DriverEvent::unrecorded);
   }
   // Refers to the same event, so the caller decides which lease ends it.
   Lease(const Lease&) noexcept = default;

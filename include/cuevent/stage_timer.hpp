@@ -112,6 +112,16 @@ enum class WhenFull {
   wait, ///< wait on the host until an earlier stage of the stream has completed
 };
 
+/// Whether the stages also appear as ranges in tools such as Nsight Systems.
+enum class StageRanges {
+  none,
+  /// As ranges of NVTX, in the domain "cuevent", with the names of the stages. A range begins and
+  /// ends when the host opens and closes the stage, also if the stage is dropped. A stage in a
+  /// capture has no range. Does nothing if no tool is attached. Needs a cuevent that was built with
+  /// NVTX's headers, which are part of the CUDA toolkit: docs/timing.md.
+  nvtx,
+};
+
 struct StageTimerOptions {
   /// The number of events for each stream, at least 2. A span takes one or two events until it is
   /// read, and a launch of a TimedGraph takes one event for each of its boundaries.
@@ -129,6 +139,7 @@ struct StageTimerOptions {
   /// - The number is 0 if the environment variable CUDA_DEVICE_MAX_CONNECTIONS is less than 8.
   ///   CU_STREAM_PER_THREAD never gets a side stream.
   std::size_t streams_beside = 2;
+  StageRanges ranges = StageRanges::none;
 };
 
 class FlightRecorder;
@@ -193,7 +204,8 @@ public:
   /// Makes the timer's own streams and some events, and calibrates the clock, which takes about a
   /// millisecond. The timer shares the context; a borrowed context must outlive the timer and its
   /// graphs. Driver functions: cuStreamCreate, cuEventCreate, cuEventRecord, cuEventQuery,
-  /// cuEventElapsedTime. Throws InvalidValue for fewer than two events per stream.
+  /// cuEventElapsedTime. Throws InvalidValue for fewer than two events per stream, NotSupported for
+  /// StageRanges::nvtx if cuevent was built without NVTX.
   explicit StageTimer(const Context& context, const StageTimerOptions& options = {});
   static CUresult try_create(StageTimer& out, const Context& context,
                              const StageTimerOptions& options = {}) noexcept;

@@ -14,11 +14,12 @@
 ///   host above a pending signal of a stream of this process.
 ///
 /// Memory and contexts:
-/// - Each semaphore has a page of 4 KB, which is pinned in its context. The page stays pinned until
-///   the context ends or close() is called, because a stream may still look at it. So reuse
-///   semaphores.
-/// - The context must outlive all signals and waits of streams. A semaphore keeps an owned context
-///   alive.
+/// - Each semaphore has a page of 4 KB, which its context pins. The page stays pinned after the
+///   destructor, because a stream may still look at it: until the context ends, or close(). So
+///   reuse semaphores.
+/// - The end of the context unpins the page for the streams of all contexts of this process. So
+///   the context must outlive all signals and waits, also those of streams of other contexts and
+///   devices. A semaphore keeps an owned context alive.
 ///
 /// Other processes: docs/between-processes.md.
 #pragma once
@@ -200,7 +201,7 @@ public:
                                TimeLimit timeout) noexcept;
 
   /// The value: one load, no driver call. released_value if the semaphore is abandoned; a stream's
-  /// signal that was still queued can then lower it for up to 20 ms.
+  /// signal that was still queued can then lower it for up to 10 ms.
   std::uint64_t value() const noexcept { return __atomic_load_n(word_, __ATOMIC_ACQUIRE); }
   /// Whether `value` is reached. Also true if the semaphore is abandoned.
   bool reached(std::uint64_t value_to_reach) const noexcept { return value() >= value_to_reach; }
@@ -216,8 +217,8 @@ public:
   int export_handle();
   CUresult try_export_handle(int& descriptor) noexcept;
 
-  /// What has become of the participants, at this moment. A few calls of the kernel; no driver
-  /// call.
+  /// What has become of the participants, at this moment: a death shows as soon as the kernel has
+  /// ended the process. A few calls of the kernel; no driver call.
   TimelineStatus status() const noexcept;
 
   /// Releases everyone who waits, on hosts and devices, in all processes, and cannot be undone.
@@ -226,9 +227,9 @@ public:
   /// driver call.
   void abandon() noexcept;
 
-  /// From now on, this process abandons the semaphore when it finds that a participant died, within
-  /// 100 ms, also while all its threads are blocked in the driver. No driver call. Throws
-  /// OperatingSystem if the thread that looks cannot start.
+  /// From now on, this process abandons the semaphore when it finds that a participant died. It
+  /// looks every 10 ms, also while all its threads are blocked in the driver, and every 1 ms in a
+  /// wait on the host. No driver call. Throws OperatingSystem if the thread that looks cannot start.
   void abandon_on_death();
   CUresult try_abandon_on_death() noexcept;
 
@@ -240,6 +241,8 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
+  TimelineSemaphore(const Context& context, SemaphoreState& state) noexcept;
+
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   CUresult submit_signal(const Context& context, CUstream stream, std::uint64_t value) noexcept;
   CUresult submit_wait(CUstream stream, std::uint64_t value, WaitOrder order) const noexcept;

@@ -129,6 +129,7 @@ private:
   void wait_while_queue_is_full(const Context&);
 
   // Memory
+  const Allocation* allocation_of(std::uintptr_t address) const;   ///< null if the memory is not allocated
   std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses unallocated memory
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);

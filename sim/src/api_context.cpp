@@ -10,7 +10,7 @@ std::shared_ptr<Stream> Api::new_default_stream(const std::shared_ptr<Context>& 
   stream->process = &process_;
   stream->home = {home, home->generation};
   stream->type = type;
-  stream->id = type == Stream::Type::legacy ? 1 : ++computer_.stream_ids;
+  stream->id = ++computer_.stream_ids;
   return stream;
 }
 
@@ -36,6 +36,9 @@ void Api::kill(Context& context) {
   for (auto& capture : std::vector(process_.captures))
     if (capture->origin->home.context.get() == &context) discard(*capture);
   computer_.scheduler.abandon([&](const Operation& op) { return op.stream->home.context.get() == &context; });
+  std::erase_if(process_.allocations, [&](const auto& each) { // registered memory of the program
+    return !each.second.memory && each.second.home.context.get() == &context;
+  });
   context.per_thread.clear();
   context.barriers.clear();
   computer_.changed.notify_all();

@@ -16,6 +16,13 @@ std::uintptr_t number(const void* pointer) { return reinterpret_cast<std::uintpt
 
 } // namespace
 
+const Allocation* Api::allocation_of(std::uintptr_t address) const {
+  const auto next = process_.allocations.upper_bound(address);
+  if (next == process_.allocations.begin()) return nullptr;
+  const auto& [begin, allocation] = *std::prev(next);
+  return address - begin < allocation.bytes ? &allocation : nullptr;
+}
+
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes) {
   auto next = process_.allocations.upper_bound(address);
   refuse_if(next == process_.allocations.begin(), CUDA_ERROR_INVALID_VALUE);
@@ -107,15 +114,14 @@ CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
 /// program's own address.
 CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
   constexpr unsigned modelled = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-  refuse_if(pointer == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
-  if ((flags & ~modelled) != 0) not_modelled("flags of cuMemHostRegister other than PORTABLE and DEVICEMAP");
   auto home = context_to_create_in();
   unsafe_call();
-  // The registrations of a context end with it.
-  const auto old = process_.allocations.find(number(pointer));
-  if (old != process_.allocations.end() && !old->second.memory && !old->second.home.alive())
-    process_.allocations.erase(old);
-  refuse_if(pinned(pointer, 1), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  refuse_if(pointer == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
+  if ((flags & ~modelled) != 0) not_modelled("flags of cuMemHostRegister other than PORTABLE and DEVICEMAP");
+  const auto next = process_.allocations.lower_bound(number(pointer));
+  const bool overlaps_next = next != process_.allocations.end() && next->first - number(pointer) < bytes;
+  refuse_if(overlaps_next || allocation_of(number(pointer)) != nullptr,
+            CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   Allocation allocation;
   allocation.bytes = bytes;
   allocation.host = true;
@@ -126,11 +132,13 @@ CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int fla
 }
 
 CUresult Api::cuMemHostUnregister(void* pointer) {
-  auto found = process_.allocations.find(number(pointer));
-  refuse_if(found == process_.allocations.end() || !found->second.host || found->second.memory,
-            CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   unsafe_call();
-  end_of_allocation(found->second);
+  refuse_if(pointer == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Allocation* const allocation = allocation_of(number(pointer));
+  refuse_if(allocation == nullptr, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  const bool at_the_start = process_.allocations.count(number(pointer)) != 0;
+  refuse_if(!at_the_start || allocation->memory != nullptr, CUDA_ERROR_INVALID_VALUE);
+  end_of_allocation(*allocation);
   process_.allocations.erase(number(pointer));
   return CUDA_SUCCESS;
 }
@@ -138,8 +146,8 @@ CUresult Api::cuMemHostUnregister(void* pointer) {
 CUresult Api::cuMemFreeHost(void* pointer) { return deallocate(number(pointer), true); }
 
 CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
-  refuse_if(device == nullptr || flags != 0 || !pinned(host, 1), CUDA_ERROR_INVALID_VALUE);
   current_context();
+  refuse_if(device == nullptr || flags != 0 || !pinned(host, 1), CUDA_ERROR_INVALID_VALUE);
   *device = number(host); // one address space
   return CUDA_SUCCESS;
 }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver.hpp>
 
+#include <cuevent/text.hpp>
+
 #include "core/kept_table.hpp"
 #include "core/result_of.hpp"
 #include "core/virtual_clock.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <link.h>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -185,7 +189,24 @@ const DriverTable* make_table(GetProcAddress get_proc_address) {
   return Tables::instance().keep(std::move(table));
 }
 
+/// Whether the program was linked with -static or -static-pie: such a program names no loader.
+bool is_static_program() noexcept {
+  return dl_iterate_phdr( // begins with the program, so the first answer ends it
+             [](dl_phdr_info* program, std::size_t, void*) {
+               const auto* const end = program->dlpi_phdr + program->dlpi_phnum;
+               const auto* const loader = std::find_if(
+                   program->dlpi_phdr, end, [](const auto& header) { return header.p_type == PT_INTERP; });
+               return loader == end ? 1 : 2;
+             },
+             nullptr) == 1;
+}
+
 GetProcAddress load(const std::string& library) {
+  if (is_static_program()) // dlopen would end in a crash
+    throw SharedObjectInitFailed("dlopen",
+                                 "this program is linked with -static, so it cannot load a driver, which "
+                                 "needs the shared C library: link without -static; the static library "
+                                 "libcuevent.a is fine");
   // RTLD_NODELETE and no dlclose: the driver's handles and exit handlers outlive our objects.
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
@@ -279,6 +300,10 @@ void* Driver::find_entry_point(const char* name, int version) const {
                                        ": request a version that has the signature"
                                  : "the driver has no function " + std::string(name) + ": check the name";
   fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress", advice.c_str());
+}
+
+std::string to_string(const Driver& driver) {
+  return driver ? "driver of CUDA " + version_text(driver.version()) : "no driver";
 }
 
 void Driver::fail(CUresult result, const char* call, const char* advice) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/error.hpp>
 
+#include <cuevent/text.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -44,9 +46,8 @@ public:
 
   std::string message(int code) const override {
     const Row* const row = find(code);
-    if (row == nullptr)
-      return "CUresult " + std::to_string(code) + ": an error that this version of cuevent does not know";
-    return std::string(row->name) + " (" + std::to_string(code) + "): " + row->text;
+    return to_string(static_cast<CUresult>(code)) + ": " +
+           (row != nullptr ? row->text : "an error that this version of cuevent does not know");
   }
 
   // Maps the codes that have the same meaning everywhere, for comparison with std::errc.
@@ -86,6 +87,12 @@ void print_error(CUresult result, const char* call) noexcept {
 std::atomic<ErrorHook> hook{print_error};
 
 } // namespace
+
+std::string to_string(CUresult result) {
+  const Row* const row = find(result);
+  const std::string number = std::to_string(static_cast<int>(result));
+  return row != nullptr ? std::string(row->name) + " (" + number + ")" : "CUresult " + number;
+}
 
 ErrorKind kind_of(CUresult result) noexcept {
   const Row* const row = find(result);

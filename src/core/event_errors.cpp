@@ -3,6 +3,7 @@
 
 #include "core/require_context.hpp"
 #include "core/stream_context.hpp"
+#include "core/value_text.hpp"
 
 namespace cuevent {
 
@@ -29,15 +30,7 @@ const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
 
 std::string name_of(const Driver& driver, CUcontext handle) {
   if (handle == nullptr) return "another context"; // of an event for which only the CUevent is known
-  const auto address = reinterpret_cast<std::uintptr_t>(handle);
-  char text[2 + 2 * sizeof address + 1] = "0x";
-  std::size_t digits = 0;
-  for (std::uintptr_t rest = address; rest != 0; rest >>= 4)
-    ++digits;
-  for (std::size_t i = 0; i < digits; ++i)
-    text[1 + digits - i] = "0123456789abcdef"[address >> (4 * i) & 15];
-  text[2 + digits] = '\0';
-  std::string name = "context " + std::string(text);
+  std::string name = "context " + hexadecimal(reinterpret_cast<std::uintptr_t>(handle));
   try {
     name += " (device " + std::to_string(Context::borrow(handle, driver).device()) + ")";
   } catch (const DriverError&) {

@@ -11,8 +11,14 @@ namespace cuevent {
 
 namespace {
 
-constexpr long long idle_period = 20'000'000, busy_period = 1'000'000; // ns
+constexpr long long idle_period = 10'000'000, busy_period = 1'000'000; // ns
 constexpr int busy_rounds = 1'000; // after a signal that lowered an abandoned semaphore
+
+/// Under the lock.
+void abandon_if_died(SemaphoreState& state) noexcept {
+  if (state.abandon_on_death && !state.abandoned() && cuevent_timeline_participant_died(&state.timeline) != 0)
+    cuevent_timeline_abandon(&state.page());
+}
 
 } // namespace
 
@@ -73,6 +79,11 @@ bool Semaphores::abandon_on_death(SemaphoreState& state) noexcept {
   return true;
 }
 
+void Semaphores::look_for_death(SemaphoreState& state) noexcept {
+  const std::lock_guard lock(mutex_);
+  abandon_if_died(state);
+}
+
 void Semaphores::run() noexcept {
   long long sleep = idle_period;
   while (look_at_all(sleep)) {
@@ -90,9 +101,7 @@ bool Semaphores::look_at_all(long long& sleep) noexcept {
     SemaphoreState& state = *each;
     if (!state.guarded) continue;
     any = true;
-    if (state.abandon_on_death && !state.abandoned() &&
-        cuevent_timeline_participant_died(&state.timeline) != 0)
-      cuevent_timeline_abandon(&state.page());
+    abandon_if_died(state);
     if (state.abandoned()) {
       if (cuevent_timeline_keep_released(&state.page()) != 0 || state.busy_rounds == 0)
         state.busy_rounds = busy_rounds;

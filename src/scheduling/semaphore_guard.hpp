@@ -12,7 +12,7 @@ namespace cuevent {
 
 /// All semaphores of this process, with the destroyed ones whose context lives. The thread runs
 /// while there is a semaphore to guard. It makes no driver call, so it also works while all other
-/// threads are blocked in the driver. For each guarded semaphore, at least every 20 ms:
+/// threads are blocked in the driver. For each guarded semaphore, at least every 10 ms:
 /// - If the process asked for it and a participant died, it abandons the semaphore.
 /// - If the semaphore is abandoned, it undoes signals of streams that were still queued.
 /// - If the semaphore was destroyed here, it leaves once the signals of this process are reached.
@@ -27,6 +27,8 @@ public:
   /// Begins to guard. Returns false if the thread cannot start.
   bool guard(SemaphoreState& state) noexcept;
   bool abandon_on_death(SemaphoreState& state) noexcept;
+  /// Does once what the thread does when a participant died.
+  void look_for_death(SemaphoreState& state) noexcept;
   /// The semaphore was destroyed. Deletes the state if it is not registered.
   void retire(SemaphoreState& state) noexcept;
   /// Frees the destroyed semaphores of earlier contexts with the same handle. Asks the driver

@@ -13,13 +13,20 @@ namespace cuevent {
 
 bool PendingSignals::add(unsigned long long stream, std::uint64_t value, std::uint64_t reached) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(signals_, [&](const Signal& each) { return each.value <= reached; });
-  const auto found = std::find_if(signals_.begin(), signals_.end(),
-                                  [&](const Signal& each) { return each.stream == stream; });
-  if (found == signals_.end()) return signals_.push_back({stream, value}), true;
-  if (found->value >= value) return false;
-  signals_.insert(found, {stream, value}); // found first from now on
+  const auto newest = std::find_if(signals_.rbegin(), signals_.rend(),
+                                   [&](const Signal& each) { return each.stream == stream; });
+  if (newest != signals_.rend() && newest->value >= value) return false;
+  if (signals_.size() == signals_.capacity()) { // not each time, because that would look at all signals
+    forget(reached);
+    signals_.reserve(2 * signals_.size() + 8);
+  }
+  signals_.push_back({stream, value});
   return true;
+}
+
+void PendingSignals::forget(std::uint64_t reached) noexcept {
+  if (reached > cuevent_timeline_max) return; // abandoned, with signals that may still be queued
+  std::erase_if(signals_, [&](const Signal& each) { return each.value <= reached; });
 }
 
 void PendingSignals::remove(unsigned long long stream, std::uint64_t value) noexcept {
@@ -27,10 +34,11 @@ void PendingSignals::remove(unsigned long long stream, std::uint64_t value) noex
   std::erase_if(signals_, [&](const Signal& each) { return each.stream == stream && each.value == value; });
 }
 
-bool PendingSignals::any_below(std::uint64_t value, std::uint64_t reached) const noexcept {
+bool PendingSignals::any_below(std::uint64_t value, std::uint64_t reached) noexcept {
   const std::lock_guard lock(mutex_);
+  forget(reached);
   return std::any_of(signals_.begin(), signals_.end(),
-                     [&](const Signal& each) { return each.value > reached && each.value < value; });
+                     [&](const Signal& each) { return each.value < value; });
 }
 
 bool PendingSignals::none() const noexcept {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cuevent/context.hpp>
-#include <cuevent/timeline_page.h>
+#include <cuevent/timeline_participant.h>
 
 #include <cstdint>
 #include <mutex>
@@ -12,8 +12,8 @@
 
 namespace cuevent {
 
-/// The signals that this process has submitted to streams and that may still be pending: the
-/// highest of each stream.
+/// The signals that this process has submitted to streams and that may still be pending, the newest
+/// last.
 class PendingSignals {
 public:
   /// Adds a signal before it is submitted. Returns false if the stream has a signal of this value
@@ -22,13 +22,15 @@ public:
   /// Removes a signal that was not submitted.
   void remove(unsigned long long stream, std::uint64_t value) noexcept;
   /// Whether a pending signal would lower the semaphore after a signal of `value`.
-  bool any_below(std::uint64_t value, std::uint64_t reached) const noexcept;
+  bool any_below(std::uint64_t value, std::uint64_t reached) noexcept;
   /// Whether no signal can be pending, whatever the semaphore has reached.
   bool none() const noexcept;
   /// Whether all signals are reached.
   bool all_reached(std::uint64_t reached) const noexcept;
 
 private:
+  void forget(std::uint64_t reached) noexcept;
+
   struct Signal {
     unsigned long long stream;
     std::uint64_t value;

@@ -53,7 +53,8 @@ constexpr const char* cannot_share =
   context.driver().fail(failed.result, call, advice);
 }
 
-/// A stream for PendingSignals. The legacy streams of all contexts have one id.
+/// A stream for PendingSignals. The context names its legacy stream: asking the driver would harm a capture
+/// that another thread has just begun.
 CUresult id_of(const Context& context, CUstream stream, unsigned long long& id) noexcept {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) {
     id = ~context.id();
@@ -64,42 +65,37 @@ CUresult id_of(const Context& context, CUstream stream, unsigned long long& id) 
 
 } // namespace
 
+TimelineSemaphore::TimelineSemaphore(const Context& context, SemaphoreState& state) noexcept
+    : context_(context), word_(&state.page().word), state_(&state) {}
+
 TimelineSemaphore::TimelineSemaphore(const Context& context, std::uint64_t initial) {
-  const PageResult opened = make_semaphore(context, initial, state_);
+  SemaphoreState* state = nullptr;
+  const PageResult opened = make_semaphore(context, initial, state);
   if (opened.result != CUDA_SUCCESS) fail_to_open(context, opened, false);
-  context_ = context;
-  word_ = &state_->page().word;
+  *this = TimelineSemaphore(context, *state);
 }
 
 CUresult TimelineSemaphore::try_create(TimelineSemaphore& out, const Context& context,
                                        std::uint64_t initial) noexcept {
-  TimelineSemaphore made;
-  const PageResult opened = make_semaphore(context, initial, made.state_);
-  if (opened.result != CUDA_SUCCESS) return opened.result;
-  made.context_ = context;
-  made.word_ = &made.state_->page().word;
-  out = std::move(made);
-  return CUDA_SUCCESS;
+  SemaphoreState* state = nullptr;
+  const PageResult opened = make_semaphore(context, initial, state);
+  if (opened.result == CUDA_SUCCESS) out = TimelineSemaphore(context, *state);
+  return opened.result;
 }
 
 TimelineSemaphore TimelineSemaphore::import(const Context& context, int descriptor) {
-  TimelineSemaphore joined;
-  const PageResult opened = import_semaphore(context, descriptor, joined.state_);
+  SemaphoreState* state = nullptr;
+  const PageResult opened = import_semaphore(context, descriptor, state);
   if (opened.result != CUDA_SUCCESS) fail_to_open(context, opened, true);
-  joined.context_ = context;
-  joined.word_ = &joined.state_->page().word;
-  return joined;
+  return TimelineSemaphore(context, *state);
 }
 
 CUresult TimelineSemaphore::try_import(TimelineSemaphore& out, const Context& context,
                                        int descriptor) noexcept {
-  TimelineSemaphore joined;
-  const PageResult opened = import_semaphore(context, descriptor, joined.state_);
-  if (opened.result != CUDA_SUCCESS) return opened.result;
-  joined.context_ = context;
-  joined.word_ = &joined.state_->page().word;
-  out = std::move(joined);
-  return CUDA_SUCCESS;
+  SemaphoreState* state = nullptr;
+  const PageResult opened = import_semaphore(context, descriptor, state);
+  if (opened.result == CUDA_SUCCESS) out = TimelineSemaphore(context, *state);
+  return opened.result;
 }
 
 TimelineSemaphore::~TimelineSemaphore() {

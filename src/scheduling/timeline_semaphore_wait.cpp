@@ -6,6 +6,7 @@
 #include "core/on_stream.hpp"
 #include "scheduling/memory_operations.hpp"
 #include "scheduling/poll_until.hpp"
+#include "scheduling/semaphore_guard.hpp"
 #include "scheduling/semaphore_state.hpp"
 
 namespace cuevent {
@@ -25,8 +26,10 @@ void doze(const DriverTable& table, cuevent_timeline_page& page, long long nanos
 } // namespace
 
 /// Whether the context can still make progress. The driver reports a fault for any stream, and does not
-/// harm a capture.
+/// harm a capture. Looks for a death too, because on a busy machine this thread may run before the one that
+/// guards semaphores.
 CUresult TimelineSemaphore::fault() const noexcept {
+  if (state_ != nullptr) Semaphores::instance().look_for_death(*state_);
   CUresult result = context_.status();
   if (result != CUDA_SUCCESS) return result;
   result = on_stream(context_, CU_STREAM_LEGACY,
@@ -37,11 +40,12 @@ CUresult TimelineSemaphore::fault() const noexcept {
 
 /// What a wait for `value` has come to.
 CUresult TimelineSemaphore::outcome(std::uint64_t value) const noexcept {
-  const std::uint64_t now = this->value();
-  if (now >= value && now <= max_value) return CUDA_SUCCESS;
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const bool reached = this->reached(value);
+  if (state_ == nullptr) return reached ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  // Asked last, because a stream that was released by force may have signalled.
   if (state_->abandoned()) return CUDA_ERROR_ILLEGAL_STATE;
-  return value > max_value ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_READY;
+  if (value > max_value) return CUDA_ERROR_INVALID_VALUE;
+  return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 bool TimelineSemaphore::wait_for(std::uint64_t value, TimeLimit timeout) const {

@@ -17,6 +17,7 @@ struct TimedStream {
   struct Open {
     StageId stage;
     bool timed;
+    std::uint64_t range; // of NVTX, 0 if there is none
   };
   struct Begun {
     StageId stage;

@@ -32,6 +32,7 @@ Status StageTimer::State::change(std::uint32_t index, Request what, StageId stag
   if (closes) {
     ends_timed = stream.open.back().timed;
     ended = stream.open.back().stage;
+    ranges.end(stream.open.back().range);
     stream.open.pop_back();
     if (ends_timed) stream.ring.use_event_for_end();
   }
@@ -55,7 +56,7 @@ Status StageTimer::State::change(std::uint32_t index, Request what, StageId stag
     rings->push(index, {ends_timed, timed ? std::optional(stage) : std::nullopt}, now,
                 Boundary::Recorded::by_call);
   if (!opens) return {};
-  stream.open.push_back({stage, timed});
+  stream.open.push_back({stage, timed, ranges.begin(stage)});
   if (timed) {
     stream.ring.keep_event_for_end();
     return {};

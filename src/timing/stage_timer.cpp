@@ -70,14 +70,23 @@ StageTimer& StageTimer::operator=(StageTimer&& other) noexcept {
   state_.swap(taken.state_);
   return *this;
 }
-StageTimer::~StageTimer() {
-  if (state_ != nullptr) state_->rings->give_back_side_streams(); // a TimedGraph may keep the rings
+StageTimer::~StageTimer() = default;
+
+StageTimer::State::~State() {
+  for (std::uint32_t stream = 0; rings->has(stream); ++stream)
+    for (const TimedStream::Open& open : (*rings)[stream].open)
+      ranges.end(open.range);
+  rings->give_back_side_streams();
 }
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
   if (options.events_per_stream < fewest_events)
     throw InvalidValue("StageTimer",
                        "events_per_stream is less than 2, but a stage takes two events: use 2 or more");
+  if (options.ranges == StageRanges::nvtx && !NvtxRanges::supported())
+    throw NotSupported("StageTimer",
+                       "this cuevent was built without NVTX: build it with a CUDA toolkit that has "
+                       "nvtx3/nvToolsExt.h next to cuda.h, or use StageRanges::none");
   require_context(context, "StageTimer");
   auto state = std::make_unique<State>(context, options);
   check(context, state->rings->create());
@@ -87,6 +96,7 @@ StageTimer::StageTimer(const Context& context, const StageTimerOptions& options)
 CUresult StageTimer::try_create(StageTimer& out, const Context& context,
                                 const StageTimerOptions& options) noexcept {
   if (options.events_per_stream < fewest_events) return CUDA_ERROR_INVALID_VALUE;
+  if (options.ranges == StageRanges::nvtx && !NvtxRanges::supported()) return CUDA_ERROR_NOT_SUPPORTED;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   return result_of([&] {
     auto state = std::make_unique<State>(context, options);
@@ -99,7 +109,11 @@ CUresult StageTimer::try_create(StageTimer& out, const Context& context,
   });
 }
 
-StageId StageTimer::stage(std::string_view name) { return state().rings->log().stage(name); }
+StageId StageTimer::stage(std::string_view name) {
+  const StageId stage = state().rings->log().stage(name);
+  state_->ranges.add(stage, name);
+  return stage;
+}
 
 StreamId StageTimer::add_stream(CUstream stream, std::string_view name) {
   StageRings& rings = *state().rings;

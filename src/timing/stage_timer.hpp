@@ -4,6 +4,7 @@
 
 #include "core/require_context.hpp"
 #include "timing/captured_stages.hpp"
+#include "timing/nvtx_ranges.hpp"
 #include "timing/stage_rings.hpp"
 
 namespace cuevent {
@@ -21,7 +22,11 @@ void require_own_context(const Context& own, const Context& given, const char* f
 /// in.
 struct StageTimer::State {
   State(const Context& context, const StageTimerOptions& options)
-      : rings(std::make_shared<StageRings>(context, options)) {}
+      : rings(std::make_shared<StageRings>(context, options)), ranges(options.ranges) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  /// Ends the ranges of open stages, and gives back the side streams. A TimedGraph may keep the rings.
+  ~State();
 
   Status request(CUstream stream, Request request, StageId stage);
   /// The point that the work of the stream has reached.
@@ -31,6 +36,7 @@ struct StageTimer::State {
 
   const std::shared_ptr<StageRings> rings; // also of the TimedGraphs
   Captures captures;
+  NvtxRanges ranges;
   FlightRecorder* recorder = nullptr; // told of records and waits
 
 private:

@@ -3,6 +3,8 @@
 // is cpp17, cpp20 or cpp23.
 #include "every_standard.hpp"
 
+#include <sstream>
+
 namespace {
 
 #define SIZE(type)                                                                                           \
@@ -113,9 +115,15 @@ bool equal(const cuevent::Context& a, const cuevent::Context& b) {
          a.driver().table() == b.driver().table() && !(a.driver().table() != b.driver().table());
 }
 
+std::string text(const cuevent::DriverEvent& event) {
+  std::ostringstream out;
+  out << event;
+  return out.str();
+}
+
 } // namespace
 
 builds::Standard builds::STANDARD() {
   return {__cplusplus, layout,        make,    record, elapsed, add_after,
-          acquire,     when_complete, reached, left,   equal};
+          acquire,     when_complete, reached, left,   equal,   text};
 }

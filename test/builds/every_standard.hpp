@@ -27,6 +27,7 @@ struct Standard {
   std::uint64_t (*reached)(cuevent::TimelineFence& fence);
   std::chrono::nanoseconds (*left)(cuevent::Deadline deadline);
   bool (*equal)(const cuevent::Context& a, const cuevent::Context& b);
+  std::string (*text)(const cuevent::DriverEvent& event);
 };
 
 Standard cpp17();

@@ -36,6 +36,7 @@ void use(const builds::Standard& one, const builds::Standard& other, const cueve
   EXPECT(event.flags() == cuevent::EventFlags::blocking_sync);
   EXPECT(other.record(event, stream));
   EXPECT(one.equal(context, event.context()));
+  EXPECT(one.text(event) == cuevent::to_string(event) && other.text(event) == one.text(event));
 
   bool caught = false;
   try {

@@ -143,7 +143,7 @@ TEST_CASE_METHOD(Fixture, "an invalidated capture has no id, no graph and no fro
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "capture_info of the legacy stream beside a blocking capture throws and harms nothing") {
+                 "capture_info of the legacy stream next to a blocking capture throws and harms nothing") {
   const Stream blocking(context, CU_STREAM_DEFAULT);
   CUstream const legacy = GENERATE(CU_STREAM_LEGACY, CUstream(nullptr));
   StreamCapture capture(context, blocking, any_mode());

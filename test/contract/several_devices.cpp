@@ -2,6 +2,7 @@
 // Several devices in one process.
 #include "fixture.hpp"
 #include "gate.hpp"
+#include "semaphores.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
@@ -11,6 +12,7 @@
 #include <cuevent/graph.hpp>
 #include <cuevent/stage_timer.hpp>
 #include <cuevent/timeline_fence.hpp>
+#include <cuevent/timeline_semaphore.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -38,26 +40,28 @@ using cuevent::PooledEvent;
 using cuevent::StageTimer;
 using cuevent::StreamCapture;
 using cuevent::TimelineFence;
+using cuevent::TimelineSemaphore;
 using test::Fixture;
 using test::Gate;
+using test::Release;
 using test::second_device;
 using test::Stream;
 
 namespace {
 
-/// A word of device memory, initially zero.
-class Word {
+/// Words of device memory, initially zero.
+class Words {
 public:
-  explicit Word(const Context& context)
+  explicit Words(const Context& context, std::size_t count = 1)
       : context_(Context::borrow(context.native_handle(), test::unfailing_driver())) {
     const ContextGuard guard(context_);
-    REQUIRE(test::call<PFN_cuMemAlloc_v3020>("cuMemAlloc", 3020)(&address_, sizeof(unsigned)) ==
+    REQUIRE(test::call<PFN_cuMemAlloc_v3020>("cuMemAlloc", 3020)(&address_, count * sizeof(unsigned)) ==
             CUDA_SUCCESS);
-    REQUIRE(test::call<PFN_cuMemsetD32_v3020>("cuMemsetD32", 3020)(address_, 0, 1) == CUDA_SUCCESS);
+    REQUIRE(test::call<PFN_cuMemsetD32_v3020>("cuMemsetD32", 3020)(address_, 0, count) == CUDA_SUCCESS);
   }
-  Word(const Word&) = delete;
-  Word& operator=(const Word&) = delete;
-  ~Word() {
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+  ~Words() {
     const ContextGuard guard(context_);
     test::call<PFN_cuMemFree_v3020>("cuMemFree", 3020)(address_);
   }
@@ -67,15 +71,23 @@ public:
     const auto fill = test::call<PFN_cuMemsetD32Async_v3020>("cuMemsetD32Async", 3020);
     REQUIRE(fill(address_, value, 1, stream) == CUDA_SUCCESS);
   }
-  unsigned read() const {
+  /// Copies the first word of `from`, which may be memory of another device.
+  void copy(CUstream stream, std::size_t index, const Words& from) const {
+    const ContextGuard guard(context_);
+    const auto copy = test::call<PFN_cuMemcpyDtoDAsync_v3020>("cuMemcpyDtoDAsync", 3020);
+    REQUIRE(copy(address_of(index), from.address_, sizeof(unsigned), stream) == CUDA_SUCCESS);
+  }
+  unsigned read(std::size_t index = 0) const {
     const ContextGuard guard(context_);
     unsigned value = 0;
     const auto copy = test::call<PFN_cuMemcpyDtoH_v3020>("cuMemcpyDtoH", 3020);
-    REQUIRE(copy(&value, address_, sizeof value) == CUDA_SUCCESS);
+    REQUIRE(copy(&value, address_of(index), sizeof value) == CUDA_SUCCESS);
     return value;
   }
 
 private:
+  CUdeviceptr address_of(std::size_t index) const { return address_ + index * sizeof(unsigned); }
+
   const Context context_;
   CUdeviceptr address_ = 0;
 };
@@ -107,6 +119,32 @@ TEST_CASE_METHOD(Fixture, "a wait orders streams of different devices", "[device
   CHECK_FALSE(consumed.query());
   gate.open();
   CHECK(consumed.synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(Fixture, "a semaphore orders streams of two devices, and each sees the data of the other",
+                 "[devices][semaphore]") {
+  const Context second = second_device(driver);
+  const bool forwards = GENERATE(true, false);
+  const Context &from = forwards ? context : second, &to = forwards ? second : context;
+  constexpr unsigned rounds = 50;
+  const Words word(from), seen(to, rounds);
+  const Stream producer(from), consumer(to);
+  TimelineSemaphore semaphore(context);
+  const Release release(semaphore);
+  Gate gate(producer); // so that no luck puts the first round in order
+  for (unsigned round = 1; round <= rounds; ++round) {
+    word.fill(producer, round);
+    semaphore.signal(producer, 2 * round - 1);
+    semaphore.wait(consumer, 2 * round - 1);
+    seen.copy(consumer, round - 1, word);
+    semaphore.signal(consumer, 2 * round);
+    semaphore.wait(producer, 2 * round);
+  }
+  CHECK_FALSE(semaphore.wait_for(1, 5ms));
+  gate.open();
+  CHECK(semaphore.wait_for(2 * rounds, 1min));
+  for (unsigned round = 1; round <= rounds; ++round)
+    CHECK(seen.read(round - 1) == round);
 }
 
 TEST_CASE_METHOD(Fixture, "a wait on a default stream of another device can name its context", "[devices]") {
@@ -186,7 +224,7 @@ TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work 
     CompletionQueue queue;
     StageTimer timer;
     const cuevent::StageId stage;
-    const Word word;
+    const Words word;
     int completed = 0;
   };
   Device near(contexts[0]), far(contexts[1]);
@@ -224,7 +262,7 @@ TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work 
 TEST_CASE_METHOD(Fixture, "a capture can fork to another device and join back", "[devices]") {
   const Context second = second_device(driver);
   const Stream origin(context), far(second);
-  const Word near_word(context), far_word(second);
+  const Words near_word(context), far_word(second);
   DriverEvent forked(context), joined(second), done(context), far_done(second, EventFlags::timing);
   StreamCapture capture(context, origin,
                         GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed));

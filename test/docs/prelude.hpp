@@ -12,6 +12,7 @@
 #include <cuevent/retired_events.hpp>
 #include <cuevent/sim.hpp>
 #include <cuevent/stage_timer.hpp>
+#include <cuevent/text.hpp>
 #include <cuevent/timeline_fence.hpp>
 #include <cuevent/timeline_semaphore.hpp>
 
@@ -20,6 +21,7 @@
 #include <cstdio>
 #include <exception>
 #include <initializer_list>
+#include <iostream>
 #include <optional>
 #include <poll.h>
 #include <thread>

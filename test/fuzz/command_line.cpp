@@ -35,6 +35,8 @@ void inspect(const cli::TraceOptions& options) {
   require(options.trace_steps >= 1 && options.trace_steps <= 100'000, "--trace-steps is in its range");
 }
 
+void inspect(const cli::MergeOptions& options) { require(!options.files.empty(), "a report is named"); }
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

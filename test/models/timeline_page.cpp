@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shared page of a TimelineSemaphore. Models the functions of include/cuevent/timeline_page.h.
+// The shared page of a TimelineSemaphore. Models the functions of timeline_page.h and
+// timeline_participant.h.
 #include "variables.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -98,6 +99,39 @@ struct Leaving {
   void finish() {}
 };
 
+/// A process abandons a semaphore. That releases a stream, which has waited for 2 and now signals 1. A thread
+/// that waits for 1 must not take this for the signal that it waits for.
+struct Abandoning {
+  struct Orders {
+    std::memory_order release_word = release;
+    bool asks_last = true; // whether the semaphore is abandoned
+  };
+  Execution& execution;
+  const Orders orders;
+  Atomic word{execution, "word", 0}, abandoned{execution, "abandoned", 0};
+
+  Abandoning(Execution& its, const Orders& used) : execution(its), orders(used) {
+    its.spawn("abandons", abandons());
+    its.spawn("stream", stream());
+    its.spawn("waits", waits());
+  }
+  Task<> abandons() { // cuevent_timeline_abandon(), _keep_released()
+    co_await abandoned.store(1, release);
+    co_await word.store(9, orders.release_word);
+  }
+  Task<> stream() { // what a device's wait and write guarantee
+    co_await word.await(acquire, [](std::int64_t now) { return now >= 2; });
+    co_await word.store(1, release);
+  }
+  Task<> waits() { // TimelineSemaphore::outcome(), cuevent_timeline_wait()
+    const std::int64_t early = orders.asks_last ? 0 : co_await abandoned.load(acquire);
+    if (co_await word.load(acquire) < 1) co_return;
+    const std::int64_t known = orders.asks_last ? co_await abandoned.load(acquire) : early;
+    execution.check(known == 1, "a wait succeeds although the semaphore is abandoned");
+  }
+  void finish() {}
+};
+
 /// Two hosts signal at once.
 struct TwoSignals {
   Execution& execution;
@@ -138,6 +172,14 @@ TEST_CASE("a participant that leaves a semaphore does not count as dead") {
   INFO(result.violation);
   CHECK(result.violation.empty());
   CHECK_FALSE(explore<Leaving>(false).violation.empty()); // the checker finds it
+}
+
+TEST_CASE("a wait for an abandoned semaphore does not succeed") {
+  const Result result = explore<Abandoning>(Abandoning::Orders());
+  INFO(result.violation);
+  CHECK(result.violation.empty());
+  CHECK_FALSE(explore<Abandoning>(Abandoning::Orders{.asks_last = false}).violation.empty());
+  CHECK_FALSE(explore<Abandoning>(Abandoning::Orders{.release_word = relaxed}).violation.empty());
 }
 
 TEST_CASE("two signals of hosts leave the higher value") {

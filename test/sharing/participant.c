@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* SPDX-License-Identifier: MIT */
 /* A participant that does not use CUDA: answers each odd value with the next even one. */
 #define _GNU_SOURCE
 #include "participant.h"
 
-#include <cuevent/timeline_page.h>
+#include <cuevent/timeline_participant.h>
 
 int main(void) {
   struct cuevent_timeline timeline;

@@ -30,6 +30,15 @@ static_assert(sizeof(EventRecordNode) == sizeof(CUgraphNode) && sizeof(EventWait
 static_assert(!std::is_convertible_v<CUgraphNode, EventRecordNode> &&
               !std::is_convertible_v<EventWaitNode, EventRecordNode>);
 
+TEST_CASE_METHOD(RecordingFixture, "a refused instantiation says what a graph cannot have", "[graph]") {
+  const Graph graph = Graph::borrow(context, graph_handle(1));
+  recording.fail_next("cuGraphInstantiateWithFlags", CUDA_ERROR_INVALID_VALUE);
+  CHECK_THAT(refusal<InvalidValue>([&] { graph.instantiate(); }),
+             ContainsSubstring("bodies of conditional nodes"));
+  recording.fail_next("cuGraphInstantiateWithFlags", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_WITH(graph.instantiate(), !ContainsSubstring("conditional"));
+}
+
 TEST_CASE_METHOD(RecordingFixture, "a graph needs a current context only to be instantiated", "[graph]") {
   const DriverEvent event = timed();
   recording.calls();

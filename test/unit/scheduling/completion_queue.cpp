@@ -744,6 +744,7 @@ TEST_CASE_METHOD(QueueFixture, "a reservation reports a lack of memory, and can 
   const std::size_t failed = fail_each_allocation(
       [&] {
         const CUresult result = queue.try_reserve(200);
+        const SafeAllocations checking; // a CHECK can allocate
         CHECK(result == (FailingAllocation::happened() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS));
       },
       [] {});

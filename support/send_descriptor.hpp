@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-namespace test {
-
 /// Room for the control message with one descriptor.
 struct DescriptorMessage {
   DescriptorMessage() {
@@ -45,5 +43,3 @@ inline int receive_descriptor(int socket) {
   std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
   return descriptor;
 }
-
-} // namespace test

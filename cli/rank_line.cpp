@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#include "rank_line.hpp"
+
+#include "json_text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+
+namespace cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr unsigned newest_version = 1;
+constexpr unsigned most_ranks = 1 << 20;
+/// Sums and differences of a few times stay in range.
+constexpr long long most_nanoseconds = std::numeric_limits<long long>::max() / 4;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw RankLineError(what + ": write the file with cuevent::RankReport, or see docs/ranks.md");
+}
+
+const Json& value_of(const Json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end()) fail(std::string("there is no \"") + key + '"');
+  return *found;
+}
+
+std::string text(const Json& line, const char* key) {
+  const Json& value = value_of(line, key);
+  if (!value.is_string()) fail(std::string("\"") + key + "\" is no text");
+  return value.get<std::string>();
+}
+
+template <class Number>
+Number number(const Json& line, const char* key, unsigned long long most) {
+  const Json& value = value_of(line, key);
+  if (!value.is_number_unsigned() || value.get<unsigned long long>() > most)
+    fail(std::string("\"") + key + "\" is " + json_text(value, -1).substr(0, 40) +
+         ", not a whole number in its range");
+  return value.get<Number>();
+}
+
+/// The number of a stage or stream, a depth, or a rank.
+unsigned index(const Json& line, const char* key) {
+  return number<unsigned>(line, key, std::numeric_limits<unsigned>::max());
+}
+unsigned long long count(const Json& line, const char* key) {
+  return number<unsigned long long>(line, key, most_nanoseconds);
+}
+long long time(const Json& line, const char* key) { return number<long long>(line, key, most_nanoseconds); }
+long long duration(const Json& line, const char* key) {
+  return number<long long>(line, key, most_nanoseconds / 4);
+}
+
+RankHeader header(const Json& line) {
+  const unsigned version = index(line, "rank_report");
+  if (version == 0 || version > newest_version)
+    throw RankLineError("the report has version " + std::to_string(version) +
+                        ", and this command reads version " + std::to_string(newest_version) +
+                        ": use the cuevent that wrote the report");
+  RankHeader header{index(line, "rank"), index(line, "size"), text(line, "host"), text(line, "device")};
+  if (header.size > most_ranks) fail("a job of " + std::to_string(header.size) + " ranks is too large");
+  if (header.rank >= header.size)
+    fail("rank " + std::to_string(header.rank) + " is not less than the size " + std::to_string(header.size));
+  return header;
+}
+
+SpanLine span(const Json& line) {
+  const SpanLine span{count(line, "span"),  index(line, "stage"), index(line, "stream"),
+                      index(line, "depth"), time(line, "begin"),  time(line, "end")};
+  if (span.end < span.begin) fail("the span ends before it begins");
+  return span;
+}
+
+WaitLine wait(const Json& line) {
+  const WaitLine wait{count(line, "wait"),      count(line, "to"),       index(line, "from_stream"),
+                      index(line, "to_stream"), time(line, "departure"), time(line, "arrival")};
+  if (wait.arrival < wait.departure) fail("the wait arrives before it departs");
+  return wait;
+}
+
+} // namespace
+
+RankLine read_rank_line(std::string_view bytes) {
+  const Json line = Json::parse(bytes, nullptr, false);
+  if (!line.is_object() || line.empty()) fail("the line is not a JSON object with a kind");
+  const std::string& kind = line.begin().key();
+  if (kind == "span") return span(line);
+  if (kind == "wait") return wait(line);
+  if (kind == "rank_report") return header(line);
+  if (kind == "stage") return StageName{index(line, "stage"), text(line, "name")};
+  if (kind == "stream") return StreamName{index(line, "stream"), text(line, "name")};
+  if (kind == "clock")
+    return ClockLine{time(line, "clock"), time(line, "reference"), duration(line, "uncertainty")};
+  if (kind == "device_clock") return DeviceClockLine{duration(line, "uncertainty")};
+  if (kind == "missing")
+    return MissingLine{index(line, "stage"), count(line, "missing"), count(line, "dropped")};
+  if (kind == "end") {
+    if (text(line, "end") == "complete") return EndLine{};
+    const std::string why = text(line, "why");
+    return EndLine{why.empty() ? "no reason given" : why};
+  }
+  return OtherLine{};
+}
+
+} // namespace cli

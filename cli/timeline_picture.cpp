@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+#include "timeline_picture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <string_view>
+
+namespace cli {
+
+namespace {
+
+using cuevent::DeviceTime;
+
+// All lengths are in px.
+constexpr double width = 1000, margin = 20, gutter = 110; // the gutter has the names of the tracks
+constexpr double left = margin + gutter, right = width - margin;
+constexpr double top = 88, row = 26, gap = 34, legend_row = 22; // the gaps have the arrows
+constexpr double font_size = 12;
+constexpr double em = 0.62 * font_size; // no usual font has a wider average character
+
+constexpr std::string_view style = R"(  <style>
+    text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
+    .title { font-size: 16px; font-weight: 600; }
+    .quiet { fill: #59636e; }
+    .number { text-anchor: end; font-variant-numeric: tabular-nums; }
+    .tick { text-anchor: middle; fill: #59636e; }
+    .paper { fill: #ffffff; }
+    .lane { fill: #f3f5f7; }
+    .grid { stroke: #dde1e6; }
+    .wait { stroke: #59636e; stroke-width: 1.2; fill: none; }
+    .head { fill: #59636e; }
+    .host { fill: #d0d7de; }
+    .s0 { fill: #9cc5f7; } .s1 { fill: #f5c27a; } .s2 { fill: #93d6a3; } .s3 { fill: #f2a7b5; }
+    .s4 { fill: #c9b1f2; } .s5 { fill: #86d4d3; } .s6 { fill: #e6d774; } .s7 { fill: #d3bda4; }
+    @media (prefers-color-scheme: dark) {
+      text { fill: #e6edf3; }
+      .quiet, .tick { fill: #9aa4af; }
+      .paper { fill: #0d1117; }
+      .lane { fill: #161b22; }
+      .grid { stroke: #2b323b; }
+      .wait { stroke: #9aa4af; }
+      .head { fill: #9aa4af; }
+      .host { fill: #3d444d; }
+      .s0 { fill: #1f5fa8; } .s1 { fill: #8f5a12; } .s2 { fill: #246b38; } .s3 { fill: #97404f; }
+      .s4 { fill: #6543a8; } .s5 { fill: #1b6e6c; } .s6 { fill: #6f5f0c; } .s7 { fill: #6b5540; }
+    }
+  </style>
+)";
+constexpr std::size_t colours = 8;
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  char text[512];
+  std::vsnprintf(text, sizeof text, pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~')
+      out += '?';
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// Cuts the text to this width. Dots replace the rest.
+std::string shortened(std::string text, double px) {
+  const auto most = static_cast<std::size_t>(std::max(3.0, px / em));
+  if (text.size() > most) text = text.substr(0, most - 2) + "..";
+  return text;
+}
+
+struct Unit {
+  const char* name;
+  double nanoseconds;
+};
+Unit unit_for(DeviceTime time) {
+  if (time.count() >= 1e9) return {"s", 1e9};
+  if (time.count() >= 1e6) return {"ms", 1e6};
+  return {"&#181;s", 1e3};
+}
+
+/// "297 us", with three significant digits.
+std::string duration_text(DeviceTime time) {
+  const Unit unit = unit_for(time);
+  const double value = time.count() / unit.nanoseconds;
+  return format("%.*f %s", value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, unit.name);
+}
+/// Counts characters. An entity is one character.
+std::size_t duration_length(const std::string& text) {
+  return text.find('&') == std::string::npos ? text.size() : text.size() - 5;
+}
+
+class Picture {
+public:
+  Picture(const Timeline& timeline, const PictureFrame& frame)
+      : timeline_(timeline), frame_(frame), begin_(frame.begin), end_(frame.end) {
+    double y = top;
+    for (const Track& track : timeline.tracks) {
+      unsigned depth = 0;
+      for (const Slice& slice : track.slices)
+        if (is_seen(slice)) depth = std::max(depth, slice.depth);
+      lanes_.push_back({y, row * (depth + 1)});
+      y += row * (depth + 1) + gap;
+    }
+    bottom_ = y - gap;
+  }
+
+  std::string text() {
+    heading();
+    axis();
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+      track(i);
+    for (const Arrow& arrow : timeline_.arrows)
+      draw(arrow);
+    const double end = legend(bottom_ + 40) + margin;
+    return format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
+                  "height=\"%.0f\" role=\"img\">\n",
+                  width, end, width, end) +
+           "  <title>" + escaped(frame_.title) + "</title>\n" + std::string(style) +
+           "  <defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
+           "markerHeight=\"7\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n" +
+           format("  <rect class=\"paper\" width=\"%.0f\" height=\"%.0f\"/>\n", width, end) + body_ +
+           "</svg>\n";
+  }
+
+private:
+  struct Lane {
+    double y, height;
+  };
+
+  bool is_seen(const Slice& slice) const { return slice.end > begin_ && slice.begin < end_; }
+  double x(DeviceTime time) const {
+    const double share = end_ > begin_ ? (time - begin_) / (end_ - begin_) : 0;
+    return left + std::clamp(share, 0.0, 1.0) * (right - left);
+  }
+
+  void write(double at, double y, const char* kind, const std::string& markup) {
+    body_ += format("  <text x=\"%.1f\" y=\"%.1f\"%s%s%s>", at, y, *kind != '\0' ? " class=\"" : "", kind,
+                    *kind != '\0' ? "\"" : "") +
+             markup + "</text>\n";
+  }
+
+  void heading() {
+    write(margin, 34, "title", escaped(shortened(frame_.title, (width - 2 * margin) * 12 / 16)));
+    write(margin, 54, "quiet", frame_.subtitle);
+  }
+
+  void axis() {
+    // The step is 1, 2 or 5 times a power of ten, and at least about 100 px.
+    const double least = (end_ - begin_).count() * 100 / (right - left);
+    double step = std::pow(10, std::floor(std::log10(std::max(least, 1.0))));
+    step *= step >= least ? 1 : 2 * step >= least ? 2 : 5 * step >= least ? 5 : 10;
+    const Unit unit = unit_for(DeviceTime(step * 2));
+    for (int i = 0; i * step <= (end_ - begin_).count(); ++i) {
+      const double at = x(begin_ + DeviceTime(i * step));
+      body_ += format("  <path class=\"grid\" d=\"M%.1f %.0fV%.0f\"/>\n", at, top - 6, bottom_ + 6);
+      // A label in the middle of the last line would leave the picture.
+      const bool last = at > right - 24;
+      write(last ? right : at, top - 10, last ? "number quiet" : "tick",
+            format("%g %s", i * step / unit.nanoseconds, unit.name));
+    }
+  }
+
+  static std::string colour(const Slice& slice) {
+    return slice.stage ? format("s%zu", static_cast<std::size_t>(*slice.stage) % colours) : "host";
+  }
+
+  void track(std::size_t index) {
+    const Lane& lane = lanes_[index];
+    const Track& track = timeline_.tracks[index];
+    body_ += format("  <rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", left,
+                    lane.y, right - left, lane.height);
+    write(margin, lane.y + row / 2 + 4, "", escaped(shortened(track.name, gutter - 8)));
+    for (const Slice& slice : track.slices) {
+      if (!is_seen(slice)) continue;
+      const double from = x(slice.begin), to = x(slice.end), y = lane.y + row * slice.depth;
+      const std::string time = duration_text(slice.end - slice.begin);
+      body_ += format("  <rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"><title>",
+                      colour(slice).c_str(), from, y + 1,
+                      to - from > 3 ? to - from - 1 : std::max(to - from, 0.5), row - 2) +
+               escaped(slice.name) + ", " + time + "</title></rect>\n";
+      const auto fits = [&](std::size_t characters) {
+        return static_cast<double>(characters) * em + 10 <= to - from;
+      };
+      if (fits(slice.name.size() + 2 + duration_length(time)))
+        write(from + 5, y + row / 2 + 4, "", escaped(slice.name) + ", " + time);
+      else if (fits(slice.name.size()))
+        write(from + 5, y + row / 2 + 4, "", escaped(slice.name));
+    }
+  }
+
+  /// Draws from the edge of one slice to the edge of the other.
+  void draw(const Arrow& arrow) {
+    if (arrow.from.time < begin_ || arrow.to.time >= end_ || arrow.from.track == arrow.to.track) return;
+    const bool down = arrow.from.track < arrow.to.track;
+    const auto y = [&](const Arrow::End& end, bool lower) {
+      const Slice& slice = timeline_.tracks[end.track].slices[end.slice];
+      return lanes_[end.track].y + row * slice.depth + (lower ? row : 0);
+    };
+    const double x1 = x(arrow.from.time), y1 = y(arrow.from, down);
+    const double x2 = x(arrow.to.time), y2 = y(arrow.to, !down);
+    const double bend = (y2 - y1) / 2;
+    body_ +=
+        format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f "
+               "%.1f\"/>\n",
+               x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
+  }
+
+  /// Draws the table of the stages and the legend. Returns the y where it ends.
+  double legend(double y) {
+    constexpr double name_x = margin + 22;
+    write(name_x, y, "quiet", "stage");
+    for (const PictureFrame::Column& column : frame_.columns)
+      write(column.right, y, "quiet number", escaped(column.name));
+    for (std::size_t i = 0; i < frame_.rows.size(); ++i) {
+      const PictureFrame::Row& row_of_stage = frame_.rows[i];
+      y += legend_row;
+      swatch(y, format("s%zu", i % colours).c_str());
+      write(name_x, y, "", escaped(shortened(row_of_stage.name, frame_.columns.front().right - name_x - 80)));
+      for (std::size_t j = 0; j < row_of_stage.markup.size(); ++j)
+        write(frame_.columns[j].right, y, "number", row_of_stage.markup[j]);
+    }
+    y += legend_row + 6;
+    const bool has_host = std::any_of(timeline_.tracks.begin(), timeline_.tracks.end(),
+                                      [](const Track& track) { return track.kind == Track::Kind::host; });
+    if (has_host) {
+      swatch(y, "host");
+      write(name_x, y, "quiet", "the host's own work; for a stage, the time in which the host submitted it");
+      y += legend_row;
+    }
+    body_ +=
+        format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fh14\"/>\n", margin, y - 4);
+    write(name_x, y, "quiet", "one stream waits for another");
+    return y;
+  }
+
+  void swatch(double y, const char* kind) {
+    body_ += format("  <rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\" rx=\"2\"/>\n",
+                    kind, margin, y - 11);
+  }
+
+  const Timeline& timeline_;
+  const PictureFrame& frame_;
+  const DeviceTime begin_, end_;
+  std::vector<Lane> lanes_;
+  double bottom_ = 0;
+  std::string body_;
+};
+
+} // namespace
+
+std::string duration_markup(DeviceTime time) { return duration_text(time); }
+
+std::string picture(const Timeline& timeline, const PictureFrame& frame) {
+  return Picture(timeline, frame).text();
+}
+
+} // namespace cli

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// Parts of the texts of values. Internal to the library.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+
+namespace cuevent {
+
+/// "0x1a0".
+inline std::string hexadecimal(std::uint64_t number) {
+  char digits[2 * sizeof number];
+  return "0x" + std::string(digits, std::to_chars(digits, std::end(digits), number, 16).ptr);
+}
+
+/// The name of `value`, which has the enumerators `names` from 0 on, or "CaptureMode(7)".
+template <class Enum>
+std::string enumerator(Enum value, const char* type, std::initializer_list<const char*> names) {
+  const auto number = static_cast<std::uint64_t>(value);
+  return number < names.size() ? names.begin()[number]
+                               : type + ("(" + std::to_string(static_cast<long long>(value)) + ")");
+}
+
+} // namespace cuevent

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include <cuevent/graph.hpp>
+
+#include "core/on_stream.hpp"
+#include "core/retired_events.hpp"
+#include "graphs/require_graph.hpp"
+
+#include <utility>
+
+namespace cuevent {
+
+namespace {
+
+constexpr const char* not_of_this_graph =
+    "the event belongs to a different context than the event it replaces, or the node is not an "
+    "event node of this graph: use an event of that context and a node from event_nodes()";
+
+} // namespace
+
+GraphExec::GraphExec(const Context& context, CUgraphExec exec, Ownership ownership) noexcept
+    : context_(context), exec_(exec), ownership_(ownership) {}
+
+GraphExec GraphExec::from_native_handle(const Context& context, CUgraphExec exec) {
+  require_handle(exec, "GraphExec::from_native_handle");
+  return GraphExec(context, exec, Ownership::owned);
+}
+
+GraphExec GraphExec::borrow(const Context& context, CUgraphExec exec) {
+  require_handle(exec, "GraphExec::borrow");
+  return GraphExec(context, exec, Ownership::borrowed);
+}
+
+GraphExec::GraphExec(GraphExec&& other) noexcept
+    : context_(std::move(other.context_)), exec_(std::exchange(other.exec_, nullptr)),
+      ownership_(std::exchange(other.ownership_, Ownership::borrowed)), kept_(std::move(other.kept_)) {}
+
+GraphExec& GraphExec::operator=(GraphExec&& other) noexcept {
+  GraphExec taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+
+GraphExec::~GraphExec() {
+  if (ownership_ == Ownership::owned) {
+    const CUresult result = table().cuGraphExecDestroy_v10000(exec_);
+    if (result != CUDA_SUCCESS) report_error(result, "cuGraphExecDestroy");
+  }
+  released_by_graphs.destroy_all();
+}
+
+void GraphExec::launch(CUstream stream) {
+  require_not_empty(*this, "cuGraphLaunch");
+  const Status status = on_stream(context_, stream, [&] {
+    return Status{table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch"};
+  });
+  require_success(context_, status.result, status.call);
+}
+
+void GraphExec::set_event(EventRecordNode node, EventRef event) {
+  const char* const call = "cuGraphExecEventRecordNodeSetEvent";
+  require_not_empty(*this, call);
+  require_event(context_, event, call);
+  require_success(
+      context_,
+      table().cuGraphExecEventRecordNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
+      call, not_of_this_graph);
+}
+
+void GraphExec::set_event(EventWaitNode node, EventRef event) {
+  const char* const call = "cuGraphExecEventWaitNodeSetEvent";
+  require_not_empty(*this, call);
+  require_event(context_, event, call);
+  require_success(
+      context_,
+      table().cuGraphExecEventWaitNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
+      call, not_of_this_graph);
+}
+
+DriverEvent GraphExec::set_event(EventRecordNode node, DriverEvent&& event) {
+  return keep(node, std::move(event));
+}
+DriverEvent GraphExec::set_event(EventWaitNode node, DriverEvent&& event) {
+  return keep(node, std::move(event));
+}
+
+template <class Node>
+DriverEvent GraphExec::keep(Node node, DriverEvent&& event) {
+  for (Kept& kept : kept_)
+    if (kept.node == node.native_handle()) {
+      set_event(node, std::as_const(event));
+      return std::exchange(kept.event, std::move(event));
+    }
+  kept_.reserve(kept_.size() + 1); // nothing may throw after the node is set
+  set_event(node, std::as_const(event));
+  kept_.push_back({node.native_handle(), std::move(event)});
+  return {};
+}
+
+CUgraphExec GraphExec::release() noexcept {
+  for (Kept& kept : kept_)
+    kept.event.release();
+  kept_.clear();
+  ownership_ = Ownership::borrowed;
+  context_ = Context();
+  return std::exchange(exec_, nullptr);
+}
+
+void GraphExec::swap(GraphExec& other) noexcept {
+  context_.swap(other.context_);
+  std::swap(exec_, other.exec_);
+  std::swap(ownership_, other.ownership_);
+  kept_.swap(other.kept_);
+}
+
+} // namespace cuevent

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// What Graph and GraphExec check before and after a driver call. Internal to the library.
+#pragma once
+
+#include <cuevent/graph.hpp>
+
+namespace cuevent {
+
+inline void require_success(const Context& context, CUresult result, const char* call,
+                            const char* advice = nullptr) {
+  if (result != CUDA_SUCCESS) context.driver().fail(result, call, advice);
+}
+
+inline void require_event(const Context& context, EventRef event, const char* call) {
+  if (!event)
+    throw EmptyEvent(call, "the event is empty: give the graph an event that lives as long as the graph");
+  if (context && event.driver() != context.driver())
+    throw ContextMismatch(
+        call, "the event and the graph belong to different drivers: make the event with the graph's driver");
+}
+
+inline void require_not_empty(const Graph& graph, const char* call) {
+  if (!graph)
+    throw InvalidHandle(
+        call, "the graph is empty, because it was moved from or released: use the object that has it now");
+}
+
+inline void require_not_empty(const GraphExec& exec, const char* call) {
+  if (!exec)
+    throw InvalidHandle(
+        call,
+        "the GraphExec is empty, because it was moved from or released: use the object that has it now");
+}
+
+template <class Handle>
+void require_handle(Handle handle, const char* call) {
+  if (handle == nullptr) throw InvalidHandle(call, "the handle is null: pass a live handle");
+}
+
+} // namespace cuevent

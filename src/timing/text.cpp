@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+#include <cuevent/text.hpp>
+
+#include <cuevent/stage_timer.hpp>
+
+#include "core/value_text.hpp"
+
+namespace cuevent {
+
+std::string to_string(StageId stage) { return "stage " + std::to_string(std::uint32_t(stage)); }
+
+std::string to_string(StreamId stream) { return "stream " + std::to_string(std::uint32_t(stream)); }
+
+std::string to_string(StageRanges ranges) { return enumerator(ranges, "StageRanges", {"none", "nvtx"}); }
+
+std::string to_string(WhenFull what) { return enumerator(what, "WhenFull", {"drop", "wait"}); }
+
+} // namespace cuevent

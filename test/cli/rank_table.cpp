@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "rank_table.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace {
+
+using cli::RankTable;
+using cli::StageOverRanks;
+
+/// Each rank runs the stage once in each step, and ends it at these times after the begin of the step.
+RankTable table_of(const std::vector<std::vector<long long>>& ends, long long uncertainty = 1) {
+  RankTable table(ends.size());
+  const std::size_t stage = *table.stage("work");
+  for (std::size_t rank = 0; rank < ends.size(); ++rank)
+    for (std::size_t i = 0; i < ends[rank].size(); ++i)
+      table.add(rank, stage, ends[rank][i], static_cast<long long>(i) * 1000 + ends[rank][i], uncertainty);
+  return table;
+}
+
+} // namespace
+
+TEST_CASE("mean and percentiles are over the mean durations of the ranks") {
+  const StageOverRanks over = table_of({{10, 20}, {40, 40}, {21, 21}, {31, 31}}).result().at(0);
+  CHECK(over.name == "work");
+  CHECK(over.ranks == 4);
+  CHECK(over.runs == 8);
+  CHECK(over.mean == (15 + 40 + 21 + 31) / 4.0);
+  CHECK(over.p50 == 21);
+  CHECK(over.p99 == 40);
+  CHECK(over.slowest == 1);
+  CHECK(over.slowest_mean == 40);
+}
+
+TEST_CASE("percentiles of a hundred ranks") {
+  RankTable table(100);
+  const std::size_t stage = *table.stage("work");
+  for (std::size_t rank = 0; rank < 100; ++rank)
+    table.add(rank, stage, static_cast<long long>(rank) + 1, 0, 0);
+  const StageOverRanks over = table.result().at(0);
+  CHECK(over.p50 == 50);
+  CHECK(over.p99 == 99);
+}
+
+TEST_CASE("the rank that ends last in most runs is the straggler") {
+  const RankTable table = table_of({{10, 10, 50}, {30, 40, 20}, {20, 20, 20}});
+  const StageOverRanks over = table.result().at(0);
+  CHECK(over.compared == 3);
+  CHECK(over.decided == 3);
+  REQUIRE(over.last.size() == 2);
+  CHECK(over.last[0].rank == 1);
+  CHECK(over.last[0].runs == 2);
+  CHECK(over.last[0].lead == 15); // 10 and 20 after the next one
+  CHECK(over.last[1].rank == 0);
+  CHECK(over.last[1].runs == 1);
+  REQUIRE(over.straggler());
+  CHECK(over.straggler()->rank == 1);
+  const auto worst = table.worst_run(0); // the third run
+  REQUIRE(worst);
+  CHECK(worst->begin < 1040);
+  CHECK(worst->end > 2050);
+}
+
+TEST_CASE("no rank is the straggler if the clocks cannot tell") {
+  const StageOverRanks over = table_of({{10, 10}, {30, 30}}, 10).result().at(0);
+  CHECK(over.compared == 2);
+  CHECK(over.decided == 0);
+  CHECK(over.last.empty());
+  CHECK_FALSE(over.straggler());
+}
+
+TEST_CASE("no rank is the straggler if each one is last as often") {
+  CHECK_FALSE(table_of({{10, 30, 10, 30}, {30, 10, 30, 10}}).result().at(0).straggler());
+}
+
+TEST_CASE("a rank that is last a little more often than another one is not the straggler") {
+  CHECK_FALSE(table_of({{10, 30, 10, 30, 10}, {30, 10, 30, 10, 30}}).result().at(0).straggler());
+  CHECK(table_of({{10, 30, 10}, {30, 10, 30}}).result().at(0).straggler());
+}
+
+TEST_CASE("one run, or one rank, has no straggler") {
+  CHECK_FALSE(table_of({{10}, {30}}).result().at(0).straggler());
+  const StageOverRanks over = table_of({{10, 20}}).result().at(0);
+  CHECK(over.compared == 0);
+  CHECK_FALSE(over.straggler());
+  CHECK_FALSE(table_of({{}}).worst_run(0));
+}
+
+TEST_CASE("runs that a timer has not kept are counted, so that the others are compared with their own") {
+  RankTable table(2);
+  const std::size_t stage = *table.stage("work");
+  for (int i = 0; i < 4; ++i)
+    table.add(0, stage, 10, 1000 * i, 1);
+  table.add_missing(1, stage, 2, 0);
+  for (int i = 2; i < 4; ++i)
+    table.add(1, stage, 10, 1000 * i + 50, 1);
+  const StageOverRanks over = table.result().at(0);
+  CHECK(over.missing == 2);
+  CHECK(over.compared == 2);
+  REQUIRE(over.straggler());
+  CHECK(over.straggler()->lead == 50);
+}
+
+TEST_CASE("after runs that were not timed, a rank is not compared") {
+  RankTable table(2);
+  const std::size_t stage = *table.stage("work");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    table.add(rank, stage, 10, 100, 1);
+    if (rank == 1) table.add_missing(rank, stage, 0, 1);
+    table.add(rank, stage, 10, 200, 1);
+  }
+  const StageOverRanks over = table.result().at(0);
+  CHECK(over.dropped == 1);
+  CHECK(over.runs == 4);
+  CHECK(over.compared == 1);
+}
+
+TEST_CASE("a rank that is not aligned is not compared") {
+  RankTable table(2);
+  const std::size_t stage = *table.stage("work");
+  table.add(0, stage, 10, 100, 1);
+  table.add(1, stage, 10, 200, std::nullopt);
+  CHECK(table.result().at(0).compared == 0);
+  CHECK(table.result().at(0).ranks == 2);
+}
+
+TEST_CASE("only a limited number of runs is compared, and the table says so") {
+  RankTable table(1);
+  const std::size_t stage = *table.stage("work");
+  table.add_missing(0, stage, RankTable::most_runs - 1, 0);
+  table.add(0, stage, 10, 100, 1);
+  CHECK(table.has_all_runs());
+  table.add(0, stage, 10, 200, 1);
+  CHECK_FALSE(table.has_all_runs());
+  CHECK(table.result().at(0).runs == 2);
+}
+
+TEST_CASE("a job has a limited number of stages") {
+  RankTable table(1);
+  for (std::size_t i = 0; i < RankTable::most_stages; ++i)
+    REQUIRE(table.stage(std::to_string(i)) == i);
+  CHECK_FALSE(table.stage("one more"));
+  CHECK(table.stage("7") == 7);
+}

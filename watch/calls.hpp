@@ -30,8 +30,8 @@ template <class Signature>
 struct Entry : EntryData {};
 
 // Types that the headers of CUDA 12.0 lack.
-using Opaque = void*;        // CUgreenCtx, CUctxCreateParams*, CUgraphEdgeData*
-using NodeParameters = void; // CUgraphNodeParams
+using Opaque = void*;  // CUgreenCtx, CUctxCreateParams*, CUgraphEdgeData*
+struct NodeParameters; // CUgraphNodeParams; a type of its own, so that it is not taken for an Opaque
 
 using Launch = CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                         CUstream, void**, void**);

@@ -9,6 +9,8 @@
 #include "stacks.hpp"
 #include "words.hpp"
 
+#include <cstring>
+
 namespace watch {
 
 namespace {
@@ -19,20 +21,53 @@ CUcontext current_context(const Library& library) {
   return context;
 }
 
-/// Whether the driver would crash: an interprocess event, and a stream of another context that is not
-/// capturing.
+/// Whether an event of the context `home` can be recorded in another place: in the same context, or on the
+/// same device from a primary to a green context and back. An interprocess event can be waited for there, and
+/// only there. No query tells which contexts are green, so this tries it.
+template <class Record>
+bool can_record(const Library& library, CUcontext home, Record record) {
+  unsigned long long id = 0;
+  if (library.trial.context_id == nullptr || library.trial.context_id(home, &id) != CUDA_SUCCESS) return true;
+  if (library.trial.push(home) != CUDA_SUCCESS) return true;
+  CUevent event = nullptr;
+  const CUresult created = library.trial.create(&event, CU_EVENT_DISABLE_TIMING);
+  CUcontext popped = nullptr;
+  library.trial.pop(&popped);
+  if (created != CUDA_SUCCESS) return true; // the driver will say why
+  const CUresult result = record(event);
+  library.trial.destroy(event);
+  return result != CUDA_ERROR_INVALID_HANDLE;
+}
+
+bool waits_for_green_context(const CallData& call) {
+  return std::strcmp(entry_data[call.entry].name, "cuGreenCtxWaitEvent") == 0;
+}
+
+/// Whether the driver would crash: an interprocess event, and a stream or context where it cannot be waited
+/// for, which is not capturing.
 bool must_refuse(const Library& library, const CallData& call, Verb verb) {
   if (verb != Verb::stream_wait && verb != Verb::context_wait) return false;
   const auto event = reinterpret_cast<CUevent>(call.words[1]);
   const CUcontext home = context_of_interprocess_event(event);
   if (home == nullptr) return false;
-  if (verb == Verb::context_wait) return reinterpret_cast<CUcontext>(call.words[0]) != home;
+  if (verb == Verb::context_wait) {
+    if (waits_for_green_context(call)) {
+      const auto green = reinterpret_cast<Opaque>(call.words[0]);
+      return !can_record(library, home,
+                         [&](CUevent tried) { return library.trial.record_green_context(green, tried); });
+    }
+    const auto context = reinterpret_cast<CUcontext>(call.words[0]);
+    return context != home && !can_record(library, home, [&](CUevent tried) {
+             return library.trial.record_context(context, tried);
+           });
+  }
   if (call.words[2] != 0) return false; // the driver refuses other flags itself
   const auto stream = reinterpret_cast<CUstream>(call.words[0]);
   CUcontext context = nullptr;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return library.stream_context(stream, &context) == CUDA_SUCCESS && context != nullptr && context != home &&
-         library.is_capturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE;
+         library.is_capturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
+         !can_record(library, home, [&](CUevent tried) { return library.trial.record(tried, stream); });
 }
 
 void keep_interprocess_events(const CallData& call, Verb verb) {
@@ -152,7 +187,7 @@ private:
   template <class T>
   static void add_event_of_node(Words& words, T argument) {
     if constexpr (std::is_same_v<T, NodeParameters*>) {
-      const auto* const bytes = static_cast<const unsigned char*>(argument);
+      const auto* const bytes = reinterpret_cast<const unsigned char*>(argument);
       if (bytes == nullptr) return;
       const int type = *reinterpret_cast<const int*>(bytes);
       const void* const parameter = *reinterpret_cast<void* const*>(bytes + 16);

@@ -45,6 +45,14 @@ void add_library(const link_map& map) {
   find(added.current_context, map, "cuCtxGetCurrent");
   find(added.stream_context, map, "cuStreamGetCtx");
   find(added.is_capturing, map, "cuStreamIsCapturing");
+  find(added.trial.context_id, map, "cuCtxGetId");
+  find(added.trial.push, map, "cuCtxPushCurrent_v2");
+  find(added.trial.pop, map, "cuCtxPopCurrent_v2");
+  find(added.trial.create, map, "cuEventCreate");
+  find(added.trial.destroy, map, "cuEventDestroy_v2");
+  find(added.trial.record, map, "cuEventRecord");
+  find(added.trial.record_context, map, "cuCtxRecordEvent");
+  find(added.trial.record_green_context, map, "cuGreenCtxRecordEvent");
   find(added.find, map, "cuGetProcAddress_v2");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;

@@ -18,6 +18,17 @@ struct Library {
   CUresult (*current_context)(CUcontext*) = nullptr;
   CUresult (*stream_context)(CUstream, CUcontext*) = nullptr;
   CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
+  /// What it takes to try a record in another context.
+  struct {
+    CUresult (*context_id)(CUcontext, unsigned long long*) = nullptr;
+    CUresult (*push)(CUcontext) = nullptr;
+    CUresult (*pop)(CUcontext*) = nullptr;
+    CUresult (*create)(CUevent*, unsigned) = nullptr;
+    CUresult (*destroy)(CUevent) = nullptr;
+    CUresult (*record)(CUevent, CUstream) = nullptr;
+    CUresult (*record_context)(CUcontext, CUevent) = nullptr;
+    CUresult (*record_green_context)(Opaque, CUevent) = nullptr;
+  } trial;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };
 

@@ -26,6 +26,19 @@ CUevent captured_event(Gpu& gpu) {
   return event;
 }
 
+/// A green context on the device of the event's primary context can wait for an interprocess event too.
+void wait_in_green_context([[maybe_unused]] CUevent event) {
+#if CUDA_VERSION >= 12040
+  CUdevResource processors{};
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  expect(cuDeviceGetDevResource(0, &processors, CU_DEV_RESOURCE_TYPE_SM));
+  expect(cuDevResourceGenerateDesc(&description, &processors, 1));
+  expect(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+  expect(cuGreenCtxWaitEvent(green, event));
+#endif
+}
+
 } // namespace
 
 const std::vector<Programs>& event_programs() {
@@ -100,6 +113,7 @@ const std::vector<Programs>& event_programs() {
          expect(cuStreamWaitEvent(gpu.a, event, 0));
          gpu.other_context();
          expect(cuStreamWaitEvent(gpu.a, event, 0)); // the context of the stream counts, not the current one
+         wait_in_green_context(event);
        }},
       {"destroyed-in-graph",
        [](Gpu& gpu) {

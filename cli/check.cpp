@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view recorded_lines[] = {
+constexpr const char* recorded_lines[] = { // as views, they would be too many for a constant
 #include "recorded_transcript.inc"
 };
 /// `prefix of names: reason`, and comments

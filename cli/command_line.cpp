@@ -48,9 +48,8 @@ Examples:
   cuevent info --json | jq -r .driver.version
   CUEVENT_DRIVER=/opt/driver/libcuda.so.1 cuevent info)");
 
-  CLI::App* const check_command =
-      add("check",
-          "Ask the driver about 3,800 questions and print every answer that differs from the recording", R"(
+  CLI::App* const check_command = add(
+      "check", "Ask the driver 5,325 questions and print every answer that differs from the recording", R"(
 The answers were recorded on an NVIDIA H200 with a driver for CUDA 13.0. A difference is not necessarily an
 error. It shows where code written for one driver may fail with the other. If there is a difference, the exit
 code is 1. Each scenario runs in its own process. Some of these processes crash on purpose.

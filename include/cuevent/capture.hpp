@@ -77,9 +77,9 @@ public:
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
                                        CaptureMode mode = CaptureMode::per_thread);
 
-  /// Begins a capture into `graph`, which may have nodes already. It may also be the body of a
-  /// conditional node, in which no event can be recorded externally: Graph::instantiate() would
-  /// throw. The first captured work depends on the nodes in `after`.
+  /// Begins a capture into `graph`, which may have nodes already. The graph may also be the body of a
+  /// conditional node. Do not record an event externally in such a body, or Graph::instantiate()
+  /// throws. The first captured work depends on the nodes in `after`.
   /// The object `graph` must not end or move before the capture ends. What was captured stays in
   /// `graph`, even if the capture is abandoned. Driver function:
   /// cuStreamBeginCaptureToGraph. Throws as the other constructor, and:

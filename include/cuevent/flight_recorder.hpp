@@ -5,10 +5,11 @@
 /// Rules for all members of FlightRecorder:
 /// - Streams can belong to any context. A default stream means a default stream of the recorder's
 ///   context, and 0 and CU_STREAM_LEGACY are one stream.
-/// - The first use of a stream adds the stream to the recorder. This allocates memory, and creates
-///   events: cuStreamGetCtx, cuEventCreate for each event of the stream. The call can wait as
-///   DriverEvent's constructor; use add_stream() to choose the moment. If the driver reuses a stream
-///   handle, the recorder treats the new stream as the old one.
+/// - The first use of a stream adds the stream to the recorder. This allocates memory and creates
+///   events. Driver functions: cuStreamGetCtx, cuEventCreate for each event of the stream, and
+///   cuCtxGetId for a stream of another context. The call can wait as DriverEvent's constructor;
+///   use add_stream() to choose the moment. If the driver reuses a stream handle, the recorder
+///   treats the new stream as the old one.
 /// - A `try_` member is a non-throwing overload and returns a CUresult.
 /// - Members of an empty recorder throw InvalidHandle. Their non-throwing overloads return
 ///   CUDA_ERROR_INVALID_HANDLE.
@@ -42,36 +43,36 @@ enum class GraphMarks {
   events,
   /// In addition, writes a number to host memory, with cuStreamWriteValue32. This costs the device 3 us
   /// more for each mark, and the host 1.4 us more. The numbers also say how far the oldest of several
-  /// launches has got. The recorder allocates a page of pinned memory, which is freed with the
-  /// context: cuMemHostAlloc.
+  /// launches has got. The recorder allocates a page of pinned memory with cuMemHostAlloc. The page is
+  /// freed with the context.
   events_and_memory,
 };
 
 struct FlightRecorderOptions {
-  /// The number of events for each stream, rounded up to a power of two. Each mark, each record()
-  /// and each note_signal() takes one until the stream has reached it. If none is free, a mark is
-  /// dropped and counted.
+  /// The number of events for each stream, rounded up to a power of two. Each mark(), record(),
+  /// launched(), note_signal() and note_wait() takes one until the stream has reached it. If none is
+  /// free, a mark is dropped and counted.
   std::size_t marks_per_stream = 1024;
   GraphMarks graph_marks = GraphMarks::events;
-  /// A call in a FlightScope that takes longer than this is blocked, says the report.
+  /// If a call in a FlightScope takes this long, the report says that it is blocked.
   std::chrono::nanoseconds blocked_after = std::chrono::milliseconds(100);
 };
 
-/// Records where the work of each stream has got to, cheaply enough to be always on. Mark the work
-/// after you submit it. When the program hangs, report() names the cause: from any thread, also while
-/// other threads are blocked in the driver, capture streams, or after a fault.
+/// Records how far the work of each stream has got, cheaply enough to be always on. Mark the work after
+/// you submit it. When the program hangs, report() names the cause. Any thread can call it, also after
+/// a fault, or while other threads are blocked in the driver or capture streams.
 ///
 ///     FlightRecorder recorder(context);
 ///     recorder.mark(stream, "all_reduce 17"); // the work was submitted before
 ///     std::fputs(to_text(recorder.report()).c_str(), stderr);
 ///
 /// Thread-safety: any thread. The caller orders the calls for one stream, as its submissions.
-/// Context: leaves the caller's current context unchanged. A borrowed context must outlive it.
+/// Context: leaves the caller's current context unchanged. A borrowed context must outlive the recorder.
 /// During capture: the members for one stream act on the capture of that stream only.
 class FlightRecorder {
 public:
-  /// Shares `context`. No driver call, except for GraphMarks::events_and_memory. Throws InvalidContext
-  /// if the context is empty, InvalidValue if marks_per_stream is 0.
+  /// Shares `context`. No driver call, except for GraphMarks::events_and_memory: cuMemHostAlloc. Throws
+  /// InvalidContext if the context is empty, InvalidValue if marks_per_stream is 0.
   explicit FlightRecorder(const Context& context, const FlightRecorderOptions& options = {});
   static CUresult try_create(FlightRecorder& out, const Context& context,
                              const FlightRecorderOptions& options = {}) noexcept;
@@ -80,50 +81,54 @@ public:
   FlightRecorder() noexcept;
   FlightRecorder(FlightRecorder&&) noexcept;
   FlightRecorder& operator=(FlightRecorder&&) noexcept;
-  /// Destroys the recorder's events. Can wait as ~DriverEvent.
+  /// Destroys the events of all streams. Driver function: cuEventDestroy. Can wait as ~DriverEvent.
   ~FlightRecorder();
 
   /// Adds a stream and names it, or names a stream that was added before. The first form is for
-  /// streams of `context`. Streams without a name are called "stream 0" and so on. Throws
-  /// InvalidContext for an empty context, ContextMismatch for a default stream of a context that is
-  /// not the recorder's, or for a stream that was added with another context.
+  /// streams of `context`. Streams without a name are called "stream 0" and so on. Driver functions:
+  /// as for the first use of a stream. Throws InvalidContext for an empty context, ContextMismatch
+  /// for a default stream of a context that is not the recorder's, or for a stream that was added
+  /// with another context.
   void add_stream(const Context& context, CUstream stream, std::string_view name = {});
   void add_stream(CUstream stream, std::string_view name = {});
   CUresult try_add_stream(const Context& context, CUstream stream, std::string_view name = {}) noexcept;
   CUresult try_add_stream(CUstream stream, std::string_view name = {}) noexcept;
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuStreamIsCapturing,
-  /// cuEventRecord; if the ring of the stream is full also cuThreadExchangeStreamCaptureMode and
+  /// cuEventRecord; if the ring of the stream is full, also cuThreadExchangeStreamCaptureMode and
   /// cuEventQuery. Allocates nothing and takes no lock. A mark takes no place in the launch queue of
-  /// its stream, but a full queue blocks it as it blocks a record, and a report then says so.
+  /// its stream. But a full queue blocks a mark as it blocks a record, and a report then says so.
   ///
-  /// In a capture the mark becomes a node, which belongs to the present replay at each launch. The graph
-  /// keeps the node's event, and destroy_retired() destroys it after the graph. Driver functions:
-  /// cuStreamGetCaptureInfo, cuEventCreate, cuEventRecordWithFlags, and for the first mark of a capture
-  /// cuUserObjectCreate, cuGraphRetainUserObject.
+  /// In a capture, the mark becomes a node. At each launch, the node marks the work of that replay. The
+  /// graph keeps the node's event, and destroy_retired() destroys the event after the graph. Driver
+  /// functions: cuStreamGetCaptureInfo, cuEventCreate, cuEventRecordWithFlags; for the first mark of a
+  /// capture also cuUserObjectCreate and cuGraphRetainUserObject; with GraphMarks::events_and_memory
+  /// also cuStreamWriteValue32.
   void mark(CUstream stream, std::string_view name);
   CUresult try_mark(CUstream stream, std::string_view name) noexcept;
 
-  /// Names the graph that `stream` is being captured into. Without a name it is called "graph 1" and
-  /// so on. Returns a number for launched(). Driver functions: cuStreamGetCaptureInfo, and those of
-  /// the first mark; with GraphMarks::events_and_memory also cuStreamWriteValue32. Then call this
-  /// before the first mark. Throws IllegalState if the stream is not being captured.
+  /// Names the graph that `stream` is being captured into. A graph without a name is called "graph 1"
+  /// and so on. Returns a number for launched(). With GraphMarks::events_and_memory, call this before
+  /// the first mark. Driver functions: cuStreamGetCaptureInfo; before the first mark of a capture also
+  /// cuUserObjectCreate and cuGraphRetainUserObject; with GraphMarks::events_and_memory also
+  /// cuStreamWriteValue32. Throws IllegalState if the stream is not being captured.
   FlightGraph name_capture(CUstream stream, std::string_view name);
   CUresult try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept;
 
-  /// Marks a launch of the graph after it was submitted to `stream`, and counts it. Driver
-  /// functions: those of mark(). Throws InvalidValue if the recorder has no such graph, or the graph
-  /// has ended.
+  /// Marks a launch of the graph, and counts it. Call this after the launch was submitted to `stream`.
+  /// Driver functions: those of mark(). Throws InvalidValue if the recorder has no such graph. It
+  /// forgets graphs that have ended.
   void launched(CUstream stream, FlightGraph graph);
   CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
-  /// Launches `exec`, which was made from that graph. A report knows that the thread is inside.
-  /// Driver functions: cuGraphLaunch, and those of launched().
+  /// Launches `exec`, which was made from that graph, and calls launched(). As long as the call is
+  /// blocked, a report says so. Driver functions: cuGraphLaunch, and those of launched().
   void launch(GraphExec& exec, CUstream stream, FlightGraph graph);
 
-  /// Calls EventRef::record() or EventRef::wait(), and remembers the call: a report then knows which
-  /// work a stream waits for. A record takes a place in the ring of its stream too. A wait is traced if
-  /// the event is one of the last thousand that were recorded like this. Driver functions:
-  /// cuStreamIsCapturing, cuEventRecord, and the functions of the event.
+  /// Calls EventRef::record() or EventRef::wait(), and remembers the call. A report then knows which
+  /// work a stream waits for. A wait is traced if its event is among the last thousand events that
+  /// were recorded with record(). Throws as the member of EventRef. Driver functions: those of the
+  /// member of EventRef; for a record also those of mark(); if many waits of the stream are pending,
+  /// also cuThreadExchangeStreamCaptureMode and cuEventQuery.
   void record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
   CUresult try_record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none) noexcept;
@@ -131,9 +136,9 @@ public:
 
   /// For streams that wait for memory instead of events: TimelineSemaphore, cuStreamWaitValue64 and
   /// the like. `object` is any address that stands for the memory. Call note_signal() after the work
-  /// that sets the value was submitted, and note_wait() before the wait is. A wait may come before
-  /// its signal: two streams that wait for each other are reported as a deadlock, and a value that no
-  /// stream will set as a missing signal. Driver functions: those of mark().
+  /// that sets the value was submitted. Call note_wait() before the wait is submitted. A wait may come
+  /// before its signal. A report calls it a deadlock if two streams wait for each other, and a missing
+  /// signal if no known stream will set the value. Driver functions: those of mark().
   void note_signal(CUstream stream, const void* object, std::uint64_t value);
   void note_wait(CUstream stream, const void* object, std::uint64_t value, std::string_view name);
   CUresult try_note_signal(CUstream stream, const void* object, std::uint64_t value) noexcept;
@@ -142,15 +147,16 @@ public:
 
   /// What each stream is doing. Calls nothing that can wait for the device or for a thread that is
   /// blocked in the driver, and harms no capture. Creates and destroys no driver object. Driver
-  /// functions: cuThreadExchangeStreamCaptureMode, and cuEventQuery some twenty times for each stream.
-  /// After a fault the driver answers for no event. The report then knows what the last report saw, so
-  /// make one every second or so: see the watchdog in docs/when-it-hangs.md.
+  /// functions: cuThreadExchangeStreamCaptureMode, and cuEventQuery about twenty times for each stream,
+  /// and a few times for each graph with marks. After a fault, the driver answers no query. The report
+  /// then knows only what the previous report saw. So make a report every second or so: see the
+  /// watchdog in docs/when-it-hangs.md.
   FlightReport report() const;
   CUresult try_report(FlightReport& out) const noexcept;
 
   /// Writes the last marks of each stream to a file descriptor, for a crash report. Async-signal-safe:
-  /// a signal handler may call this, whatever the threads of the program are doing. The text says what
-  /// the last report saw, because no event is asked. No driver call.
+  /// a signal handler may call this, whatever the threads of the program are doing. No event is
+  /// queried, so the text says what the previous report saw. No driver call.
   void dump(int file) const noexcept;
 
   const Context& context() const;
@@ -175,19 +181,21 @@ private:
 };
 
 /// Surrounds submissions that can block, for example because the launch queue of the stream is full,
-/// and marks their end. A report says which thread is inside. Scopes of one stream do not nest.
+/// and marks their end. As long as a thread is inside, a report says so. Scopes of one stream do not
+/// nest.
 ///
 ///     {
 ///       const FlightScope scope(recorder, stream, "step 18");
 ///       submit(stream);
 ///     }
 ///
-/// Thread-safety: as FlightRecorder::mark.
-/// Context: as FlightRecorder::mark. The recorder must outlive the scope.
+/// Thread-safety: as FlightRecorder.
+/// Context: as FlightRecorder. The recorder must outlive the scope.
 /// During capture: as FlightRecorder::mark.
 class FlightScope {
 public:
-  /// Give the scope a name: an unnamed scope ends at once. `name` must live as long as the scope.
+  /// Name the variable: an unnamed scope ends at once. `name` must live as long as the scope. No driver
+  /// call, unless this is the first use of the stream.
   [[nodiscard]] FlightScope(FlightRecorder& recorder, CUstream stream, std::string_view name) noexcept
       : recorder_(recorder), stream_(stream), name_(name) {
     recorder.begin_call(stream, name);

@@ -3,6 +3,10 @@
 /// \brief FlightReport: what each stream was doing at one moment, and why nothing moves.
 ///
 /// FlightRecorder::report() makes reports. docs/when-it-hangs.md explains how to read them.
+///
+/// Thread-safety: plain values.
+/// Context: needs none and changes none.
+/// During capture: harmless; no driver call.
 #pragma once
 
 #include <cuda.h>
@@ -20,16 +24,16 @@ namespace cuevent {
 /// A mark that was submitted to a stream.
 struct FlightMark {
   std::string name;
-  /// How long ago the mark was submitted, or the launch of a graph that the mark is in. Some
-  /// milliseconds off. Zero if unknown.
+  /// How long ago the mark was submitted. For a mark in a graph: how long ago the graph was launched.
+  /// Wrong by up to a few milliseconds. Zero if unknown.
   std::chrono::nanoseconds age{};
 };
 
 /// Something that a stream waits for.
 struct FlightWait {
   std::string what; ///< "'all_reduce 17'", "the work after 'step 3'" or "value 5 of 'gate'"
-  /// The stream that has to do it: its place in FlightReport::streams. Empty if no stream that the
-  /// recorder knows will do it.
+  /// The stream that has to do this work: its place in FlightReport::streams. Empty if no stream that
+  /// the recorder knows will do it.
   std::optional<std::size_t> stream{};
 };
 
@@ -42,7 +46,7 @@ struct FlightCall {
 enum class FlightState {
   idle,    ///< everything that was marked has completed
   running, ///< nothing known holds the stream up
-  waiting, ///< for `waits`
+  waiting, ///< held up by what `waits` lists
 };
 
 /// What one stream was doing. The streams of a graph that is being replayed are streams too.
@@ -55,8 +59,8 @@ struct FlightStream {
   std::vector<FlightWait> waits{};     ///< what holds the stream up, before `next`
   std::optional<FlightCall> call{};    ///< what a thread is submitting to the stream
   std::uint64_t dropped = 0;           ///< marks for which there was no room
-  /// False if a fault has made the driver silent: then `reached` is from an earlier look, and any of
-  /// the pending marks may be the next one.
+  /// False if the driver answers no query because of a fault. `reached` is then from an earlier report,
+  /// and any of the pending marks may be the next one.
   bool exact = true;
 };
 
@@ -87,8 +91,9 @@ struct FlightReport {
   CUresult fault = CUDA_SUCCESS; ///< the driver's answer if device work has failed
   std::vector<FlightStream> streams{};
   std::vector<FlightFinding> findings{}; ///< the most likely cause first; empty if all streams are idle
-  /// The number of marks, records and signals that streams have reached so far. If it stays the same
-  /// while there are findings, nothing moves.
+  /// The number of marks, records, signals and noted waits that streams have reached so far. Marks in
+  /// graphs do not count, only the launches. If the number stays the same while there are findings,
+  /// nothing else moves.
   std::uint64_t progress = 0;
   std::uint64_t untraced_waits = 0; ///< waits whose records the recorder did not see
 };

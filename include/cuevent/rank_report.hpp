@@ -30,15 +30,15 @@ struct RankIdentity {
   unsigned local_rank = 0; ///< from 0, among the ranks of this host
   std::string host{};      ///< the name of the host
 
-  /// What the launcher says, or nothing if no launcher is known. The first of these whose two
-  /// variables are set counts:
+  /// What the launcher says, or nothing if no launcher is known. The first launcher counts whose
+  /// first two variables are set:
   /// - torchrun: RANK, WORLD_SIZE, and LOCAL_RANK;
   /// - mpirun of Open MPI: OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK;
   /// - mpirun of MPICH and others: PMI_RANK, PMI_SIZE, and MPI_LOCALRANKID;
   /// - Slurm: SLURM_PROCID, SLURM_NTASKS, and SLURM_LOCALID.
   ///
   /// Without the third variable `local_rank` is 0. No driver call. Throws InvalidValue if a variable
-  /// is no number, or if the rank is not less than the size.
+  /// is not a number, or if the rank is not less than the size.
   static std::optional<RankIdentity> from_environment();
 };
 
@@ -81,12 +81,12 @@ public:
   ~RankReport();
 
   /// Adds a clock sample. Add one at the start and one at the end, because clocks drift apart; more
-  /// in between are better. Samples are in the order of `here`. Rank 0 needs none. No driver call.
+  /// in between are better. Add samples in the order of `here`. Rank 0 needs none. No driver call.
   void add(const ClockSample& sample);
 
   /// Adds the spans and waits of a timer's report. Times become whole nanoseconds on the host's
-  /// clock. A wait is left out if one of its spans is in another report. All reports come from one
-  /// timer. Call StageTimer::clear() after each add(). Throws InvalidValue if a span was added
+  /// clock. A wait is left out if one of its spans is in another report. All reports must come from
+  /// one timer. Call StageTimer::clear() after each add(). Throws InvalidValue if a span was added
   /// before. No driver call.
   void add(const StageReport& report);
 
@@ -96,7 +96,7 @@ public:
   /// The same for a rank that ends because of an error. `why` is a text for people.
   void end(std::string_view why);
 
-  /// The lines that were not taken yet, each with a newline. No driver call.
+  /// Returns the lines that were not taken yet, each with a newline. No driver call.
   std::string take();
 
   /// False after a move. Other members of a moved report throw InvalidHandle.

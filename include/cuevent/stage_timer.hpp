@@ -39,10 +39,10 @@ enum class WhenFull {
 /// Whether the stages also appear as ranges in tools such as Nsight Systems.
 enum class StageRanges {
   none,
-  /// As ranges of NVTX, in the domain "cuevent", with the names of the stages. A range begins and
-  /// ends when the host opens and closes the stage, also if the stage is dropped. A stage in a
-  /// capture has no range. Does nothing if no tool is attached. Needs a cuevent that was built with
-  /// NVTX's headers, which are part of the CUDA toolkit: docs/timing.md.
+  /// As NVTX ranges, in the domain "cuevent", with the names of the stages. A range begins and ends
+  /// when the host opens and closes the stage, even if the stage is dropped. A stage in a capture has
+  /// no range. Has no effect if no tool is attached. cuevent must have been built with NVTX's headers,
+  /// which are part of the CUDA toolkit: docs/timing.md.
   nvtx,
 };
 
@@ -205,9 +205,9 @@ public:
   CUresult try_wait(EventRef event, const Context& context, CUstream stream,
                     WaitFlags flags = WaitFlags::none) noexcept;
 
-  /// From now on record() and wait() also tell this flight recorder, as FlightRecorder::record() and
-  /// wait() would remember the call. Then they also call the driver functions of
-  /// FlightRecorder::mark(). Null ends that. The recorder must outlive the timer. No driver call.
+  /// From now on, this flight recorder remembers each record() and wait() as if the call were made
+  /// through the recorder. record() and wait() then also call the driver functions of
+  /// FlightRecorder::mark(). Null ends this. The recorder must outlive the timer. No driver call.
   void set_flight_recorder(FlightRecorder* recorder);
 
   /// Takes a graph that was captured with stages of this timer, and makes it ready to launch. If

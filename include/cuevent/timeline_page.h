@@ -5,7 +5,9 @@
  *
  * Functions that can fail return 0 or a negative errno. All processes store into the page.
  *
- * Thread-safety: the functions may run concurrently in all threads and processes. */
+ * Thread-safety: the functions may run concurrently in all threads and processes.
+ * Context: needs none and changes none.
+ * During capture: harmless; no driver call. */
 #ifndef CUEVENT_TIMELINE_PAGE_H
 #define CUEVENT_TIMELINE_PAGE_H
 
@@ -69,7 +71,7 @@ static inline void cuevent_timeline_wake(struct cuevent_timeline_page* page) {
     syscall(SYS_futex, &page->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* A thread that wants to sleep: begin, look once more at what it waits for, sleep, end. */
+/* A thread that wants to sleep calls begin, looks once more at what it waits for, sleeps, and calls end. */
 static inline uint32_t cuevent_timeline_begin_sleep(struct cuevent_timeline_page* page) {
   __atomic_fetch_add(&page->sleepers, 1, __ATOMIC_ACQ_REL);
   return __atomic_load_n(&page->wakes, __ATOMIC_ACQUIRE);
@@ -116,7 +118,7 @@ static inline int cuevent_timeline_wait(struct cuevent_timeline_page* page, uint
     const uint64_t now = cuevent_timeline_value(page);
     const long long waited = cuevent_timeline_now() - start;
     long long sleep = waited / 10 < longest ? waited / 10 : longest;
-    /* Asked last, because a stream that was released by force may have signalled. */
+    /* Checked after the value, because a stream that was released by force may have signalled. */
     if (cuevent_timeline_is_abandoned(page)) return -ECANCELED;
     if (now >= value) return 0;
     if (nanoseconds >= 0 && waited >= nanoseconds) return -ETIMEDOUT;

@@ -18,7 +18,9 @@
  *   child does.
  *
  * Thread-safety: the caller orders the functions that change a struct cuevent_timeline with its other
- * uses. */
+ * uses.
+ * Context: needs none and changes none.
+ * During capture: harmless; no driver call. */
 #ifndef CUEVENT_TIMELINE_PARTICIPANT_H
 #define CUEVENT_TIMELINE_PARTICIPANT_H
 
@@ -99,7 +101,7 @@ static inline int cuevent_timeline_reopen(int fd) {
   return again >= 0 ? again : cuevent_timeline_error();
 }
 
-/* A descriptor that holds the lock of a place that was free. -EUSERS: all places are taken. */
+/* Returns a descriptor that holds the lock of a place that was free. -EUSERS: all places are taken. */
 static inline int cuevent_timeline_new_place(const struct cuevent_timeline* timeline, uint32_t state) {
   const int fd = cuevent_timeline_reopen(timeline->memory);
   if (fd < 0) return fd;

@@ -15,8 +15,8 @@
 ///
 /// Memory and contexts:
 /// - Each semaphore has a page of 4 KB, which its context pins. The page stays pinned after the
-///   destructor, because a stream may still look at it: until the context ends, or close(). So
-///   reuse semaphores.
+///   destructor, because a stream may still look at it. It stays pinned until the context ends, or
+///   until close(). So reuse semaphores.
 /// - The end of the context unpins the page for the streams of all contexts of this process. So
 ///   the context must outlive all signals and waits, also those of streams of other contexts and
 ///   devices. A semaphore keeps an owned context alive.
@@ -190,7 +190,7 @@ public:
   CUresult try_wait_for(std::uint64_t value, TimeLimit timeout) const noexcept;
 
   /// Waits on the host until all points are reached. Returns false on timeout. Sees signals of hosts
-  /// up to 1 ms late, as those of devices. Throws as wait_for().
+  /// and devices up to 1 ms late. Throws as wait_for().
   static bool wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout);
   static CUresult try_wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout) noexcept;
   /// Waits on the host until one of the points is reached, and returns the index of the first that

@@ -18,8 +18,10 @@ public:
   RankReportFile read(std::vector<std::string>& errors) {
     read_header();
     try {
-      while (const auto line = file_.next())
+      while (const auto line = file_.next()) {
         look_at(*line);
+        ++rank_.lines;
+      }
     } catch (const RankFileError& error) {
       errors.emplace_back(error.what());
       rank_.ended = true; // as far as is known
@@ -37,6 +39,7 @@ private:
       rank_.header = std::move(*header);
     else
       file_.fail("this is not the report of a rank: its first line has no \"rank_report\"");
+    rank_.lines = 1;
   }
 
   void look_at(std::string_view line) {

@@ -93,6 +93,11 @@ void sort_by_rank(Job& job) {
   job.ranks.resize(kept);
 }
 
+/// An empty name says nothing about the host.
+bool has_clock_of(const RankHeader& zero, const RankHeader& rank) {
+  return rank.rank == 0 || (!rank.host.empty() && rank.host == zero.host);
+}
+
 /// Decides how each rank is aligned, and finds the begin of the job.
 void align(Job& job) {
   const RankHeader* const zero =
@@ -101,7 +106,7 @@ void align(Job& job) {
   for (RankReportFile& rank : job.ranks) {
     if (rank.clock.empty())
       rank.aligned =
-          zero != nullptr && zero->host == rank.header.host ? Aligned::same_host : Aligned::not_at_all;
+          zero != nullptr && has_clock_of(*zero, rank.header) ? Aligned::same_host : Aligned::not_at_all;
     if (!rank.has_spans()) continue;
     rank.uncertainty = rank.device_uncertainty + rank.clock.uncertainty(rank.first, rank.last);
     if (rank.aligned != Aligned::not_at_all) job.begin = std::min(job.begin, rank.reference(rank.first));

@@ -94,3 +94,19 @@ TEST_CASE("lines that a rank writes after the survey are not read") {
   CHECK(spans_of(job, 0).count == 1);
   CHECK(spans_of(job, 0).last_end == 10);
 }
+
+TEST_CASE("without clock samples, a rank needs the host name of rank 0, and rank 0 needs nothing") {
+  const auto alignment = [](const std::string& of_zero, const std::string& of_one) {
+    Reports reports;
+    reports.begin(0, of_zero);
+    reports.begin(1, of_one);
+    const Job job = reports.survey();
+    CHECK(job.ranks.at(0).aligned == Aligned::same_host);
+    return job.ranks.at(1).aligned;
+  };
+  CHECK(alignment("node0", "node0") == Aligned::same_host);
+  CHECK(alignment("node0", "node1") == Aligned::not_at_all);
+  CHECK(alignment("node0", "") == Aligned::not_at_all);
+  CHECK(alignment("", "node0") == Aligned::not_at_all);
+  CHECK(alignment("", "") == Aligned::not_at_all);
+}

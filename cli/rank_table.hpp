@@ -63,7 +63,8 @@ public:
     long long begin = 0, end = 0;
   };
   std::optional<Period> worst_run(std::size_t stage) const;
-  /// When the last of this number of runs ended, of the first stage that has runs.
+  /// When the last of this number of runs ended, of the first stage that has runs. Runs that no rank has do
+  /// not count.
   long long first_runs_end(std::size_t runs) const;
   bool has_all_runs() const noexcept { return has_all_runs_; }
 
@@ -75,6 +76,7 @@ private:
   };
   struct Run {
     End last, second;
+    bool has_end() const noexcept { return last.time != never; }
     bool is_compared() const noexcept { return second.time != never; }
     bool is_decided() const noexcept {
       return is_compared() && last.time - second.time > last.uncertainty + second.uncertainty;

@@ -2,6 +2,7 @@
 #include "rank_table.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 namespace {
 
@@ -99,6 +100,56 @@ TEST_CASE("runs that a timer has not kept are counted, so that the others are co
   CHECK(over.compared == 2);
   REQUIRE(over.straggler());
   CHECK(over.straggler()->lead == 50);
+}
+
+TEST_CASE("the period of the worst run leaves out runs that no rank has") {
+  const int missing = GENERATE(1, 4, 7, 100);
+  RankTable table(2);
+  const std::size_t stage = *table.stage("work");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    table.add(rank, stage, 10, 100, 1);
+    table.add_missing(rank, stage, static_cast<std::uint64_t>(missing), 0);
+    table.add(rank, stage, 10, 9000 + (rank == 1 ? 500 : 0), 1);
+  }
+  // Only one rank has the last run, and the run between it and the worst one is missing.
+  table.add_missing(0, stage, 1, 0);
+  table.add(0, stage, 10, 11000, 1);
+  const auto worst = table.worst_run(stage);
+  REQUIRE(worst);
+  CHECK(worst->begin >= 0);
+  CHECK(worst->begin <= (missing < 4 ? 100 : 9000));
+  CHECK(worst->end >= 9500);
+  CHECK(worst->end < 11000);
+  CHECK(worst->begin < worst->end);
+}
+
+TEST_CASE("the period of the worst run is not upside down if the run after it ended earlier") {
+  RankTable table(2);
+  const std::size_t stage = *table.stage("work");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < 5; ++i)
+      table.add(rank, stage, 10, 1000 + i, 1);
+    table.add(rank, stage, 10, rank == 1 ? 900 : 100, 1); // the worst run
+    table.add(rank, stage, 10, 50, 1);
+  }
+  const auto worst = table.worst_run(stage);
+  REQUIRE(worst);
+  CHECK(worst->begin <= 900);
+  CHECK(worst->end >= 900);
+  CHECK(worst->end < 1000);
+}
+
+TEST_CASE("the end of the first runs leaves out runs that no rank has") {
+  RankTable table(1);
+  CHECK(table.first_runs_end(4) == 1);
+  CHECK(table.stage("never run"));
+  const std::size_t stage = *table.stage("work");
+  table.add_missing(0, stage, 4, 0);
+  for (const long long end : {100, 300, 200, 400})
+    table.add(0, stage, 10, end, 1);
+  CHECK(table.first_runs_end(1) == 100);
+  CHECK(table.first_runs_end(3) == 300);
+  CHECK(table.first_runs_end(9) == 400);
 }
 
 TEST_CASE("after runs that were not timed, a rank is not compared") {

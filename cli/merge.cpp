@@ -40,8 +40,8 @@ public:
     return true;
   }
   void stream(unsigned number, const std::string& name) { trace_.add_stream(number, name); }
-  void missing(const MissingLine& line) {
-    table_.add_missing(index_, stages_[line.stage], line.runs, line.dropped);
+  bool missing(const MissingLine& line) {
+    return table_.add_missing(index_, stages_[line.stage], line.runs, line.dropped);
   }
   void span(const SpanLine& line, long long begin, long long end) {
     trace_.add_span(line, names_[line.stage], begin, end);

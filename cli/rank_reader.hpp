@@ -22,7 +22,7 @@ public:
 
   /// Reads the lines that the survey has read: it has not seen the clock samples of later ones. Throws
   /// RankFileError at the first line that is wrong. What was read before that has been visited.
-  /// `visitor.stage()` returns false if there are too many stages.
+  /// `visitor.stage()` and `visitor.missing()` return false if there are too many stages or missing runs.
   template <class Visitor>
   void read(Visitor& visitor) {
     for (std::size_t line = 0; line < rank_.lines; ++line) {
@@ -62,7 +62,7 @@ private:
   template <class Visitor>
   void take(const MissingLine& line, Visitor& visitor) {
     require_stage(line.stage);
-    visitor.missing(line);
+    require(visitor.missing(line), "the stage has too many missing runs: the report is damaged");
   }
   template <class Visitor>
   void take(const SpanLine& line, Visitor& visitor) {

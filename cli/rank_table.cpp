@@ -31,10 +31,12 @@ std::optional<std::size_t> RankTable::stage(const std::string& name) {
   return stages_.size() - 1;
 }
 
-void RankTable::add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs, std::uint64_t dropped) {
+bool RankTable::add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs, std::uint64_t dropped) {
   OfRank& of_rank = stages_[stage].ranks[rank];
+  if (runs > most_missing - of_rank.missing || dropped > most_missing - of_rank.dropped) return false;
   of_rank.missing += runs;
   of_rank.dropped += dropped;
+  return true;
 }
 
 void RankTable::add(std::size_t rank, std::size_t stage, long long duration, long long end,

@@ -45,13 +45,17 @@ class RankTable {
 public:
   static constexpr std::size_t most_stages = 4096;
   static constexpr std::size_t most_runs = 1 << 20; // compared between ranks, over all stages
+  /// Of one rank and stage: 12 days with a run each microsecond. The sum over all ranks stays in range.
+  static constexpr std::uint64_t most_missing = std::uint64_t{1} << 40;
 
   explicit RankTable(std::size_t ranks) : ranks_(ranks) {}
 
   /// The stage with that name, or nothing if there are too many.
   std::optional<std::size_t> stage(const std::string& name);
 
-  void add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs, std::uint64_t dropped);
+  /// Adds nothing and returns false if the rank has more than `most_missing` of the stage then.
+  [[nodiscard]] bool add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs,
+                                 std::uint64_t dropped);
   /// `end` is on the clock of rank 0. Without `uncertainty` the run is not compared with other ranks.
   void add(std::size_t rank, std::size_t stage, long long duration, long long end,
            std::optional<long long> uncertainty);

@@ -54,7 +54,7 @@ struct Spans {
   long long last_end = 0;
   static bool stage(unsigned, const std::string&) { return true; }
   static void stream(unsigned, const std::string&) {}
-  static void missing(const cli::MissingLine&) {}
+  static bool missing(const cli::MissingLine&) { return true; }
   void span(const cli::SpanLine&, long long, long long end) {
     ++count;
     last_end = end;

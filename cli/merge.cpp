@@ -5,6 +5,7 @@
 #include "json_text.hpp"
 #include "merged_trace.hpp"
 #include "output_file.hpp"
+#include "printable.hpp"
 #include "progress.hpp"
 #include "rank_reader.hpp"
 #include "rank_survey.hpp"
@@ -119,7 +120,7 @@ ExitCode merge(const MergeOptions& options) {
     write_file(options.svg_file, ranks_svg(job, table, stages, latest_stage(stages)));
 
   for (std::size_t i = 0; i < std::min(job.errors.size(), most_errors); ++i)
-    std::fprintf(stderr, "cuevent: %s\n", job.errors[i].c_str());
+    std::fprintf(stderr, "cuevent: %s\n", printable(job.errors[i]).c_str());
   if (job.errors.size() > most_errors)
     std::fprintf(stderr, "cuevent: and %zu more errors like these\n", job.errors.size() - most_errors);
   if (options.json) {

@@ -2,6 +2,7 @@
 #include "job_report.hpp"
 
 #include "json_text.hpp"
+#include "printable.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -89,7 +90,7 @@ void print_table(const Job& job, const std::vector<StageOverRanks>& stages) {
   std::printf("\n  %-16s %6s %9s %10s %10s %10s   %-20s  %s\n", "times in us", "ranks", "runs", "mean", "p50",
               "p99", "slowest, over p50", "last most often");
   for (const StageOverRanks& stage : stages) {
-    std::printf("  %-16s %6zu %9llu", stage.name.c_str(), stage.ranks,
+    std::printf("  %-16s %6zu %9llu", printable(stage.name).c_str(), stage.ranks,
                 static_cast<unsigned long long>(stage.runs));
     if (stage.ranks == 0) {
       std::puts("");
@@ -148,14 +149,15 @@ void print_summary(const Job& job, const std::vector<StageOverRanks>& stages, co
     std::printf(
         "  Rank %u is late: it was the last to end \"%s\" in %llu of %llu runs, %.2f us after the next "
         "rank.\n",
-        job.ranks[straggler.rank].header.rank, stage->name.c_str(),
+        job.ranks[straggler.rank].header.rank, printable(stage->name).c_str(),
         static_cast<unsigned long long>(straggler.runs), static_cast<unsigned long long>(stage->compared),
         microseconds(straggler.lead));
     if (const StageOverRanks* const waiting = waiting_stage(stages, straggler.rank))
       std::printf(
           "  The others wait for it in \"%s\": %.2f us on average in rank %u, and %.2f us in rank %u.\n",
-          waiting->name.c_str(), microseconds(waiting->slowest_mean), job.ranks[waiting->slowest].header.rank,
-          microseconds(waiting->fastest_mean), job.ranks[straggler.rank].header.rank);
+          printable(waiting->name).c_str(), microseconds(waiting->slowest_mean),
+          job.ranks[waiting->slowest].header.rank, microseconds(waiting->fastest_mean),
+          job.ranks[straggler.rank].header.rank);
   } else {
     std::puts("  No rank is late: none was the last one in two thirds of the runs of a stage.");
   }
@@ -176,7 +178,7 @@ void print_summary(const Job& job, const std::vector<StageOverRanks>& stages, co
               [](const RankReportFile& rank) { return !rank.ended; });
   for (std::size_t i = 0, printed = 0; i < job.ranks.size() && printed < most_listed; ++i)
     if (!job.ranks[i].why.empty()) {
-      std::printf("  Rank %u failed: %s\n", job.ranks[i].header.rank, job.ranks[i].why.c_str());
+      std::printf("  Rank %u failed: %s\n", job.ranks[i].header.rank, printable(job.ranks[i].why).c_str());
       ++printed;
     }
   print_ranks(
@@ -187,7 +189,7 @@ void print_summary(const Job& job, const std::vector<StageOverRanks>& stages, co
   for (const StageOverRanks& stage : stages)
     if (stage.missing != 0 || stage.dropped != 0)
       std::printf("  \"%s\": %llu runs were not kept by their timers, and %llu were not timed\n",
-                  stage.name.c_str(), static_cast<unsigned long long>(stage.missing),
+                  printable(stage.name).c_str(), static_cast<unsigned long long>(stage.missing),
                   static_cast<unsigned long long>(stage.dropped));
   if (!table.has_all_runs())
     std::printf("  Only the first %zu runs of all stages together are compared between ranks.\n",

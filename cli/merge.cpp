@@ -5,6 +5,7 @@
 #include "json_text.hpp"
 #include "merged_trace.hpp"
 #include "output_file.hpp"
+#include "printable.hpp"
 #include "progress.hpp"
 #include "rank_reader.hpp"
 #include "rank_survey.hpp"
@@ -40,8 +41,8 @@ public:
     return true;
   }
   void stream(unsigned number, const std::string& name) { trace_.add_stream(number, name); }
-  void missing(const MissingLine& line) {
-    table_.add_missing(index_, stages_[line.stage], line.runs, line.dropped);
+  bool missing(const MissingLine& line) {
+    return table_.add_missing(index_, stages_[line.stage], line.runs, line.dropped);
   }
   void span(const SpanLine& line, long long begin, long long end) {
     trace_.add_span(line, names_[line.stage], begin, end);
@@ -109,8 +110,7 @@ ExitCode merge(const MergeOptions& options) {
       try {
         RankReader(job, job.ranks[i]).read(merger);
       } catch (const RankFileError& error) {
-        if (std::find(job.errors.begin(), job.errors.end(), error.what()) == job.errors.end())
-          job.errors.emplace_back(error.what());
+        job.errors.emplace_back(error.what()); // in a line that the survey has read: not reported yet
       }
     }
     trace.finish(json_text({{"title", std::to_string(job.size) + " ranks"}}, -1));
@@ -120,7 +120,7 @@ ExitCode merge(const MergeOptions& options) {
     write_file(options.svg_file, ranks_svg(job, table, stages, latest_stage(stages)));
 
   for (std::size_t i = 0; i < std::min(job.errors.size(), most_errors); ++i)
-    std::fprintf(stderr, "cuevent: %s\n", job.errors[i].c_str());
+    std::fprintf(stderr, "cuevent: %s\n", printable(job.errors[i]).c_str());
   if (job.errors.size() > most_errors)
     std::fprintf(stderr, "cuevent: and %zu more errors like these\n", job.errors.size() - most_errors);
   if (options.json) {

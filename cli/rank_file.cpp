@@ -3,12 +3,23 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <utility>
 
 namespace cli {
 
-RankFile::RankFile(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "re")) {
+namespace {
+
+/// A plain fopen() of a pipe would wait until somebody writes to the pipe.
+std::FILE* open_at_once(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  return file < 0 ? nullptr : fdopen(file, "r");
+}
+
+} // namespace
+
+RankFile::RankFile(std::string path) : path_(std::move(path)), file_(open_at_once(path_)) {
   const auto cannot = [&](const std::string& why) {
     throw RankFileError(path_ + ": " + why +
                         ": name the report of a rank, or a folder with files rank*.json");

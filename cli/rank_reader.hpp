@@ -20,12 +20,16 @@ class RankReader {
 public:
   RankReader(const Job& job, const RankReportFile& rank) : job_(job), rank_(rank), file_(rank.path) {}
 
-  /// Reads all of the report. Throws RankFileError at the first line that is wrong. What was read before
-  /// that has been visited. `visitor.stage()` returns false if there are too many stages.
+  /// Reads the lines that the survey has read: it has not seen the clock samples of later ones. Throws
+  /// RankFileError at the first line that is wrong. What was read before that has been visited.
+  /// `visitor.stage()` and `visitor.missing()` return false if there are too many stages or missing runs.
   template <class Visitor>
   void read(Visitor& visitor) {
-    while (const auto text = file_.next())
-      std::visit([&](const auto& line) { take(line, visitor); }, file_.read(*text));
+    for (std::size_t line = 0; line < rank_.lines; ++line) {
+      const auto text = file_.next();
+      if (!text) break;
+      std::visit([&](const auto& each) { take(each, visitor); }, file_.read(*text));
+    }
   }
 
 private:
@@ -58,7 +62,7 @@ private:
   template <class Visitor>
   void take(const MissingLine& line, Visitor& visitor) {
     require_stage(line.stage);
-    visitor.missing(line);
+    require(visitor.missing(line), "the stage has too many missing runs: the report is damaged");
   }
   template <class Visitor>
   void take(const SpanLine& line, Visitor& visitor) {

@@ -18,8 +18,10 @@ public:
   RankReportFile read(std::vector<std::string>& errors) {
     read_header();
     try {
-      while (const auto line = file_.next())
+      while (const auto line = file_.next()) {
         look_at(*line);
+        ++rank_.lines;
+      }
     } catch (const RankFileError& error) {
       errors.emplace_back(error.what());
       rank_.ended = true; // as far as is known
@@ -37,6 +39,7 @@ private:
       rank_.header = std::move(*header);
     else
       file_.fail("this is not the report of a rank: its first line has no \"rank_report\"");
+    rank_.lines = 1;
   }
 
   void look_at(std::string_view line) {
@@ -90,6 +93,11 @@ void sort_by_rank(Job& job) {
   job.ranks.resize(kept);
 }
 
+/// An empty name says nothing about the host.
+bool has_clock_of(const RankHeader& zero, const RankHeader& rank) {
+  return rank.rank == 0 || (!rank.host.empty() && rank.host == zero.host);
+}
+
 /// Decides how each rank is aligned, and finds the begin of the job.
 void align(Job& job) {
   const RankHeader* const zero =
@@ -98,7 +106,7 @@ void align(Job& job) {
   for (RankReportFile& rank : job.ranks) {
     if (rank.clock.empty())
       rank.aligned =
-          zero != nullptr && zero->host == rank.header.host ? Aligned::same_host : Aligned::not_at_all;
+          zero != nullptr && has_clock_of(*zero, rank.header) ? Aligned::same_host : Aligned::not_at_all;
     if (!rank.has_spans()) continue;
     rank.uncertainty = rank.device_uncertainty + rank.clock.uncertainty(rank.first, rank.last);
     if (rank.aligned != Aligned::not_at_all) job.begin = std::min(job.begin, rank.reference(rank.first));

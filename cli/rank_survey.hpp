@@ -21,6 +21,7 @@ enum class Aligned {
 
 struct RankReportFile {
   std::string path{};
+  std::size_t lines = 0; // that were read without an error
   RankHeader header{};
   RankClock clock{};
   Aligned aligned = Aligned::by_samples;

@@ -31,10 +31,12 @@ std::optional<std::size_t> RankTable::stage(const std::string& name) {
   return stages_.size() - 1;
 }
 
-void RankTable::add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs, std::uint64_t dropped) {
+bool RankTable::add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs, std::uint64_t dropped) {
   OfRank& of_rank = stages_[stage].ranks[rank];
+  if (runs > most_missing - of_rank.missing || dropped > most_missing - of_rank.dropped) return false;
   of_rank.missing += runs;
   of_rank.dropped += dropped;
+  return true;
 }
 
 void RankTable::add(std::size_t rank, std::size_t stage, long long duration, long long end,
@@ -124,17 +126,28 @@ std::optional<RankTable::Period> RankTable::worst_run(std::size_t stage) const {
     if (lead(i) > lead(worst)) worst = i;
   if (runs.empty() || lead(worst) < 0) return std::nullopt;
   constexpr std::size_t runs_before = 4; // so that a short loop of the stage is in it
-  const long long begin = worst < runs_before ? 0 : runs[worst - runs_before].last.time;
-  const long long end = runs[std::min(worst + 1, runs.size() - 1)].last.time;
+  std::size_t first = worst < runs_before ? worst : worst - runs_before;
+  while (!runs[first].has_end())
+    ++first;
+  // On several streams, the runs before may end later, and the run after earlier, if it is not missing.
+  const long long begin = worst < runs_before ? 0 : std::min(runs[first].last.time, runs[worst].second.time);
+  const long long end = std::max(runs[worst].last.time, runs[std::min(worst + 1, runs.size() - 1)].last.time);
   const long long length = std::max(end - begin, 1LL);
   return Period{std::max(0LL, begin - length / 20), end + length / 20};
 }
 
 long long RankTable::first_runs_end(std::size_t runs) const {
-  for (const Stage& stage : stages_)
-    if (!stage.runs.empty())
-      return std::max(1LL, stage.runs[std::min(runs, stage.runs.size()) - 1].last.time);
-  return 1;
+  long long end = 1;
+  for (const Stage& stage : stages_) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < stage.runs.size() && found < runs; ++i) {
+      if (!stage.runs[i].has_end()) continue;
+      ++found;
+      end = std::max(end, stage.runs[i].last.time);
+    }
+    if (found != 0) break;
+  }
+  return end;
 }
 
 } // namespace cli

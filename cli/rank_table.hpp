@@ -45,13 +45,17 @@ class RankTable {
 public:
   static constexpr std::size_t most_stages = 4096;
   static constexpr std::size_t most_runs = 1 << 20; // compared between ranks, over all stages
+  /// Of one rank and stage: 12 days with a run each microsecond. The sum over all ranks stays in range.
+  static constexpr std::uint64_t most_missing = std::uint64_t{1} << 40;
 
   explicit RankTable(std::size_t ranks) : ranks_(ranks) {}
 
   /// The stage with that name, or nothing if there are too many.
   std::optional<std::size_t> stage(const std::string& name);
 
-  void add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs, std::uint64_t dropped);
+  /// Adds nothing and returns false if the rank has more than `most_missing` of the stage then.
+  [[nodiscard]] bool add_missing(std::size_t rank, std::size_t stage, std::uint64_t runs,
+                                 std::uint64_t dropped);
   /// `end` is on the clock of rank 0. Without `uncertainty` the run is not compared with other ranks.
   void add(std::size_t rank, std::size_t stage, long long duration, long long end,
            std::optional<long long> uncertainty);
@@ -63,7 +67,8 @@ public:
     long long begin = 0, end = 0;
   };
   std::optional<Period> worst_run(std::size_t stage) const;
-  /// When the last of this number of runs ended, of the first stage that has runs.
+  /// When the last of this number of runs ended, of the first stage that has runs. Runs that no rank has do
+  /// not count.
   long long first_runs_end(std::size_t runs) const;
   bool has_all_runs() const noexcept { return has_all_runs_; }
 
@@ -75,6 +80,7 @@ private:
   };
   struct Run {
     End last, second;
+    bool has_end() const noexcept { return last.time != never; }
     bool is_compared() const noexcept { return second.time != never; }
     bool is_decided() const noexcept {
       return is_compared() && last.time - second.time > last.uncertainty + second.uncertainty;

@@ -58,7 +58,7 @@ public:
       timeline_.tracks.push_back({Track::Kind::stream, {}, {}});
     timeline_.tracks[first_track_ + number].name = std::to_string(rank_) + ": " + name;
   }
-  void missing(const MissingLine&) {}
+  static bool missing(const MissingLine&) { return true; }
   void span(const SpanLine& line, long long begin, long long end) {
     if (end <= period_.begin || begin >= period_.end || slices_ == most_slices) return;
     ++slices_;

@@ -2,6 +2,7 @@
 #include "rank_table.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 namespace {
 
@@ -91,7 +92,7 @@ TEST_CASE("runs that a timer has not kept are counted, so that the others are co
   const std::size_t stage = *table.stage("work");
   for (int i = 0; i < 4; ++i)
     table.add(0, stage, 10, 1000 * i, 1);
-  table.add_missing(1, stage, 2, 0);
+  REQUIRE(table.add_missing(1, stage, 2, 0));
   for (int i = 2; i < 4; ++i)
     table.add(1, stage, 10, 1000 * i + 50, 1);
   const StageOverRanks over = table.result().at(0);
@@ -101,12 +102,62 @@ TEST_CASE("runs that a timer has not kept are counted, so that the others are co
   CHECK(over.straggler()->lead == 50);
 }
 
+TEST_CASE("the period of the worst run leaves out runs that no rank has") {
+  const int missing = GENERATE(1, 4, 7, 100);
+  RankTable table(2);
+  const std::size_t stage = *table.stage("work");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    table.add(rank, stage, 10, 100, 1);
+    REQUIRE(table.add_missing(rank, stage, static_cast<std::uint64_t>(missing), 0));
+    table.add(rank, stage, 10, 9000 + (rank == 1 ? 500 : 0), 1);
+  }
+  // Only one rank has the last run, and the run between it and the worst one is missing.
+  REQUIRE(table.add_missing(0, stage, 1, 0));
+  table.add(0, stage, 10, 11000, 1);
+  const auto worst = table.worst_run(stage);
+  REQUIRE(worst);
+  CHECK(worst->begin >= 0);
+  CHECK(worst->begin <= (missing < 4 ? 100 : 9000));
+  CHECK(worst->end >= 9500);
+  CHECK(worst->end < 11000);
+  CHECK(worst->begin < worst->end);
+}
+
+TEST_CASE("the period of the worst run is not upside down if the run after it ended earlier") {
+  RankTable table(2);
+  const std::size_t stage = *table.stage("work");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < 5; ++i)
+      table.add(rank, stage, 10, 1000 + i, 1);
+    table.add(rank, stage, 10, rank == 1 ? 900 : 100, 1); // the worst run
+    table.add(rank, stage, 10, 50, 1);
+  }
+  const auto worst = table.worst_run(stage);
+  REQUIRE(worst);
+  CHECK(worst->begin <= 900);
+  CHECK(worst->end >= 900);
+  CHECK(worst->end < 1000);
+}
+
+TEST_CASE("the end of the first runs leaves out runs that no rank has") {
+  RankTable table(1);
+  CHECK(table.first_runs_end(4) == 1);
+  CHECK(table.stage("never run"));
+  const std::size_t stage = *table.stage("work");
+  REQUIRE(table.add_missing(0, stage, 4, 0));
+  for (const long long end : {100, 300, 200, 400})
+    table.add(0, stage, 10, end, 1);
+  CHECK(table.first_runs_end(1) == 100);
+  CHECK(table.first_runs_end(3) == 300);
+  CHECK(table.first_runs_end(9) == 400);
+}
+
 TEST_CASE("after runs that were not timed, a rank is not compared") {
   RankTable table(2);
   const std::size_t stage = *table.stage("work");
   for (std::size_t rank = 0; rank < 2; ++rank) {
     table.add(rank, stage, 10, 100, 1);
-    if (rank == 1) table.add_missing(rank, stage, 0, 1);
+    if (rank == 1) REQUIRE(table.add_missing(rank, stage, 0, 1));
     table.add(rank, stage, 10, 200, 1);
   }
   const StageOverRanks over = table.result().at(0);
@@ -127,12 +178,26 @@ TEST_CASE("a rank that is not aligned is not compared") {
 TEST_CASE("only a limited number of runs is compared, and the table says so") {
   RankTable table(1);
   const std::size_t stage = *table.stage("work");
-  table.add_missing(0, stage, RankTable::most_runs - 1, 0);
+  REQUIRE(table.add_missing(0, stage, RankTable::most_runs - 1, 0));
   table.add(0, stage, 10, 100, 1);
   CHECK(table.has_all_runs());
   table.add(0, stage, 10, 200, 1);
   CHECK_FALSE(table.has_all_runs());
   CHECK(table.result().at(0).runs == 2);
+}
+
+TEST_CASE("more missing runs than a rank can have are refused, so that their sum stays in range") {
+  RankTable table(1);
+  const std::size_t stage = *table.stage("work"), other = *table.stage("other");
+  REQUIRE(table.add_missing(0, stage, RankTable::most_missing - 1, 0));
+  CHECK_FALSE(table.add_missing(0, stage, 2, 0));
+  CHECK_FALSE(table.add_missing(0, stage, std::numeric_limits<std::uint64_t>::max(), 0));
+  CHECK(table.add_missing(0, stage, 1, RankTable::most_missing));
+  CHECK_FALSE(table.add_missing(0, stage, 0, 1));
+  CHECK(table.add_missing(0, other, RankTable::most_missing, 0));
+  table.add(0, other, 10, 100, 1);
+  CHECK_FALSE(table.has_all_runs());
+  CHECK(table.result().at(stage).missing == RankTable::most_missing);
 }
 
 TEST_CASE("a job has a limited number of stages") {

@@ -164,6 +164,10 @@ TEST_CASE_METHOD(RecorderFixture, "reports and dumps read marks while they are m
   stop = true;
   reader.join();
   CHECK_FALSE(wrong);
+  CHECK(recorder.report().streams.at(0).pending == 0);
+  recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+  recorder.mark(stream, "bbbbbbbbbbbbbbbbbbbbbbbb");
+  CHECK(recorder.report().streams.at(0).pending == 1);
   CHECK_THAT(out.read_all(), ContainsSubstring("end of the flight recorder"));
 }
 

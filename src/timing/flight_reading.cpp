@@ -118,9 +118,10 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
           return each.reached != 0 || each.written;
         });
     if (!says_something) continue;
-    tracks.erase(std::remove_if(tracks.begin(), tracks.end(),
-                                [](const ReplayedTrack& each) { return each.reached == each.marks.size(); }),
-                 tracks.end());
+    // A stream can be newer than the list of streams.
+    std::erase_if(tracks, [&](const ReplayedTrack& each) {
+      return each.reached == each.marks.size() || each.stream >= look.count;
+    });
     // What was captured first is first: later tracks may depend on it.
     std::sort(tracks.begin(), tracks.end(), [](const ReplayedTrack& a, const ReplayedTrack& b) {
       return a.marks[a.reached] < b.marks[b.reached];

@@ -6,8 +6,10 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -78,13 +80,20 @@ public:
     else
       signals_[next_++ % most] = {object, value, place};
   }
-  /// The places that set the object to at least this value.
+  /// The places that set the object to at least this value, the lowest value first.
   std::vector<StreamPlace> find(const void* object, std::uint64_t value) const {
-    const std::lock_guard lock(mutex_);
-    std::vector<StreamPlace> found;
-    for (const Signal& each : signals_)
-      if (each.object == object && each.value >= value) found.push_back(each.place);
-    return found;
+    std::vector<Signal> found;
+    {
+      const std::lock_guard lock(mutex_);
+      std::copy_if(signals_.begin(), signals_.end(), std::back_inserter(found),
+                   [&](const Signal& each) { return each.object == object && each.value >= value; });
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Signal& a, const Signal& b) { return a.value < b.value; });
+    std::vector<StreamPlace> places;
+    for (const Signal& each : found)
+      places.push_back(each.place);
+    return places;
   }
 
 private:

@@ -174,6 +174,28 @@ TEST_CASE_METHOD(Fixture, "an event that is recorded again stands for its last r
   CHECK(finished(context, first));
 }
 
+TEST_CASE_METHOD(Fixture, "a wait in a capture is not a wait of the stream") {
+  const Stream pending(context), captured(context);
+  DriverEvent event(context), unknown(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(pending, "pending");
+  recorder.add_stream(captured, "captured");
+  Gate gate(pending);
+  recorder.record(event, pending);
+  {
+    StreamCapture capture(context, captured);
+    recorder.wait(event, captured, WaitFlags::external);
+    recorder.wait(unknown, captured, WaitFlags::external);
+    const FlightReport report = report_of(recorder);
+    CHECK(report.streams[1].state == FlightState::idle);
+    CHECK(report.untraced_waits == 0);
+    capture.end();
+  }
+  CHECK(report_of(recorder).streams[1].state == FlightState::idle);
+  gate.open();
+  CHECK(finished(context, pending));
+}
+
 TEST_CASE_METHOD(Fixture, "default streams and streams of other contexts can be marked") {
   const Context other = Context::create(0, driver);
   const Stream foreign(other);

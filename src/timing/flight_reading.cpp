@@ -100,6 +100,23 @@ ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t 
   return found;
 }
 
+namespace {
+
+/// The waits of a launch, which its tracks share before the first mark. False if earlier places of the stream
+/// are not reached, or if a wait has no known signal: then the stream itself is what a report should name.
+bool waits_of_next(const ObservedStream& stream, Position launch, std::vector<ObservedWait>& waits) {
+  if (stream.reached != launch) return false;
+  for (const ObservedWait& each : stream.waits) {
+    if (each.before != launch) continue;
+    if (each.signals.empty()) return false;
+    waits.push_back(each);
+    waits.back().before = 0;
+  }
+  return true;
+}
+
+} // namespace
+
 /// Adds a stream for each track of a replay in flight. A launch waits for its tracks.
 void FlightRecorder::State::observe_replays(const Look& look, FlightObservation& observation) const {
   for (const MarkedGraph& graph : graphs.all()) {
@@ -113,11 +130,15 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
     const std::lock_guard lock(graph.marks->mutex);
     std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation.fault);
     // Once the next launch is submitted, all marks read pending, until they are reached in that launch.
-    const bool says_something =
-        launches == 1 || std::any_of(tracks.begin(), tracks.end(), [](const ReplayedTrack& each) {
-          return each.reached != 0 || each.written;
-        });
-    if (!says_something) continue;
+    const bool has_begun = std::any_of(tracks.begin(), tracks.end(), [](const ReplayedTrack& each) {
+      return each.reached != 0 || each.written;
+    });
+    if (!has_begun && launches != 1) continue;
+    // Work before the launch can hold up a replay that has not begun.
+    std::vector<ObservedWait> waits;
+    if (!has_begun &&
+        !waits_of_next(observation.streams[launch->place.stream], launch->place.position, waits))
+      continue;
     // A stream can be newer than the list of streams.
     std::erase_if(tracks, [&](const ReplayedTrack& each) {
       return each.reached == each.marks.size() || each.stream >= look.count;
@@ -133,6 +154,7 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
                   std::string(graph.name.text())};
       observed.reached = track.reached;
       observed.submitted = track.marks.size();
+      observed.waits = waits;
       const std::chrono::nanoseconds age = launch == nullptr ? std::chrono::nanoseconds{} : launch->age;
       for (std::size_t i = track.reached == 0 ? 0 : track.reached - 1; i < track.marks.size(); ++i)
         observed.marks.push_back({i, {std::string(graph.marks->marks[track.marks[i]].name.text()), age}});

@@ -154,6 +154,36 @@ TEST_CASE_METHOD(GraphGateFixture, "a report says which replay is where") {
   }
 }
 
+TEST_CASE_METHOD(GraphGateFixture, "a replay that has not begun is not the cause") {
+  const Stream stuck(context), stream(context);
+  DriverEvent event(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(stuck, "stuck");
+  recorder.add_stream(stream, "main");
+  FlightGraph number{};
+  const Graph graph = [&] {
+    StreamCapture capture(context, stream);
+    number = recorder.name_capture(stream, "step");
+    recorder.mark(stream, "mark");
+    return capture.end();
+  }();
+  GraphExec exec = graph.instantiate();
+  const AllOpen open(*this, stuck);
+  add_gate(stuck);
+  recorder.record(event, stuck);
+  SECTION("it waits for another stream") { recorder.wait(event, stream); }
+  SECTION("earlier work of its stream waits") {
+    recorder.wait(event, stream);
+    recorder.mark(stream, "earlier");
+  }
+  recorder.launch(exec, stream, number);
+  const FlightReport report = report_of(recorder);
+  REQUIRE(report.findings.size() == 1);
+  CHECK_THAT(report.findings[0].text, ContainsSubstring("stream 'stuck' has not reached"));
+  open_gate();
+  CHECK(test::eventually([&] { return report_of(recorder).findings.empty(); }));
+}
+
 TEST_CASE_METHOD(GraphGateFixture, "with several launches in flight the oldest is named, and not its marks") {
   const Stream stream(context);
   FlightRecorder recorder(context, small);

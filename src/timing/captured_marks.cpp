@@ -143,8 +143,9 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) 
     // The marks of a stream are reached in order.
     const auto first = std::partition_point(track.marks.begin(), track.marks.end(), [&](std::size_t mark) {
       const CUresult result = marks.marks[mark].event.try_query();
-      if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY && fault == CUDA_SUCCESS) fault = result;
-      return result == CUDA_SUCCESS;
+      if (result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED) return true;
+      if (result != CUDA_ERROR_NOT_READY && fault == CUDA_SUCCESS) fault = result;
+      return false;
     });
     track.reached = static_cast<Position>(first - track.marks.begin());
     // Without a beginning, the last number can be that of an earlier replay.

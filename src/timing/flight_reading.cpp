@@ -38,8 +38,15 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
   observed.submitted = stream.ring.submitted();
   observed.reached = std::min(stream.ring.seen(), observed.submitted);
   // In another capture mode a query could harm captures.
-  const CUresult result =
-      look.relaxed == CUDA_SUCCESS ? stream.ring.look(observed.submitted, observed.reached) : look.relaxed;
+  CUresult result = look.relaxed;
+  if (result == CUDA_SUCCESS && !stream.over.load(std::memory_order_relaxed))
+    result = stream.ring.look(observed.submitted, observed.reached);
+  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+    stream.over.store(true, std::memory_order_relaxed); // some drivers crash if they are asked again
+    result = CUDA_SUCCESS;
+  }
+  const bool is_over = stream.over.load(std::memory_order_relaxed);
+  if (is_over) observed.reached = observed.submitted;
   observed.exact = result == CUDA_SUCCESS;
   if (!observed.exact && fault == CUDA_SUCCESS) fault = result;
 
@@ -57,7 +64,7 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
 
   stream.waits.each([&](const NotedWait& wait) {
     const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < look.count;
-    if (is_known && wait.before >= observed.reached && wait.before <= observed.submitted)
+    if (is_known && !is_over && wait.before >= observed.reached && wait.before <= observed.submitted)
       observed.waits.push_back(this->observed(wait, look.count));
   });
   observed.call = call_on(stream, look.now);

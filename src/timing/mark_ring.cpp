@@ -60,6 +60,8 @@ CUresult MarkRing::look(Position submitted, Position& reached) noexcept {
     } else if (result == CUDA_ERROR_NOT_READY) {
       end = asked;
       step = (end - reached + 1) / 2;
+    } else if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+      reached = submitted; // the context has ended all its work
     } else {
       break;
     }

@@ -90,7 +90,7 @@ struct FlightReport {
   /// The number of marks, records and signals that streams have reached so far. If it stays the same
   /// while there are findings, nothing moves.
   std::uint64_t progress = 0;
-  std::uint64_t untraced_waits = 0; ///< waits whose records the recorder did not see
+  std::uint64_t untraced_waits = 0; ///< waits whose records or signals the recorder does not know
 };
 
 /// A text for people: the findings, then the streams.

@@ -17,13 +17,14 @@ FlightObservation FlightRecorder::State::observe() const {
     all.push_back(each);
   std::reverse(all.begin(), all.end()); // by index
   RelaxedMode relaxed(table());
-  Look look{relaxed.enter(), table().clock_now(), all.size(), {}};
+  Look look{relaxed.enter(), table().clock_now(), all.size(), {}, 0};
   observation.fault = look.relaxed;
   for (RecordedStream* const each : all) {
     observation.streams.push_back(observe(*each, look, observation.fault));
     observation.progress += observation.streams.back().reached;
     observation.untraced_waits += each->untraced.load(std::memory_order_relaxed);
   }
+  observation.untraced_waits += look.forgotten;
   if (observation.fault == CUDA_SUCCESS) observe_replays(look, observation);
   return observation;
 }
@@ -64,8 +65,11 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
 
   stream.waits.each([&](const NotedWait& wait) {
     const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < look.count;
-    if (is_known && !is_over && wait.before >= observed.reached && wait.before <= observed.submitted)
-      observed.waits.push_back(this->observed(wait, look.count));
+    if (!is_known || is_over || wait.before < observed.reached || wait.before > observed.submitted) return;
+    if (std::optional<ObservedWait> known = this->observed(wait, look.count))
+      observed.waits.push_back(*std::move(known));
+    else
+      ++look.forgotten;
   });
   observed.call = call_on(stream, look.now);
   return observed;
@@ -94,7 +98,7 @@ std::optional<ObservedMark> FlightRecorder::State::mark_at(RecordedStream& strea
   return ObservedMark{position, {graphs.launch_name(place.graph, place.replay), age}};
 }
 
-ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t count) const {
+std::optional<ObservedWait> FlightRecorder::State::observed(const NotedWait& wait, std::size_t count) const {
   ObservedWait found{.before = wait.before};
   if (wait.stream != NotedWait::no_stream) {
     found.signals.push_back({wait.stream, wait.position});
@@ -102,8 +106,10 @@ ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t 
   }
   found.what = "value " + std::to_string(wait.value) + " of '" + std::string(wait.name.text()) + "'";
   // NOLINTNEXTLINE(performance-no-int-to-ptr): it was an address
-  for (const StreamPlace& each : signals.find(reinterpret_cast<const void*>(wait.object), wait.value))
+  const auto* const object = reinterpret_cast<const void*>(wait.object);
+  for (const StreamPlace& each : signals.find(object, wait.value))
     if (each.stream < count) found.signals.push_back({each.stream, each.position});
+  if (signals.may_have_forgotten(object, wait.value)) return std::nullopt;
   return found;
 }
 

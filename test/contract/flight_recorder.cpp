@@ -294,6 +294,29 @@ TEST_CASE_METHOD(Fixture, "streams that wait for each other's values are a deadl
   CHECK(finished(context, a));
 }
 
+TEST_CASE_METHOD(Fixture, "a wait for a signal that is forgotten counts as not traced") {
+  const Stream stream(context), other(context);
+  FlightRecorder recorder(context, small);
+  const int x = 0, y = 0;
+  recorder.note_signal(other, &x, 1);
+  for (int i = 0; i < (test::fault_is_planned() ? 2 : 3000); ++i) { // more signals than are kept
+    recorder.note_signal(other, &y, 1);
+    if (i % 16 == 0) CHECK(finished(context, other));
+  }
+  recorder.note_wait(stream, &x, 1, "x");
+  REQUIRE(finished(context, stream));
+  Gate gate(stream);
+  recorder.mark(stream, "after x");
+  if (!test::fault_is_planned()) {
+    const FlightReport report = report_of(recorder);
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].kind == Kind::unfinished);
+    CHECK(report.untraced_waits == 1);
+  }
+  gate.open();
+  CHECK(finished(context, stream));
+}
+
 TEST_CASE_METHOD(Fixture, "a report names the call that a thread is inside") {
   const Stream stream(context);
   FlightRecorder recorder(context, {.marks_per_stream = 16, .blocked_after = 0ns});

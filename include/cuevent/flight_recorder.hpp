@@ -117,7 +117,8 @@ public:
   void launched(CUstream stream, FlightGraph graph);
   CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
   /// Launches `exec`, which was made from that graph. A report knows that the thread is inside.
-  /// Driver functions: cuGraphLaunch, and those of launched().
+  /// Driver functions: cuGraphLaunch, and those of launched(). If there is no such graph, throws
+  /// InvalidValue and launches nothing.
   void launch(GraphExec& exec, CUstream stream, FlightGraph graph);
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call: a report then knows which

@@ -45,7 +45,13 @@ void MarkedGraphs::rename(std::uint64_t number, std::string_view name) {
 std::uint64_t MarkedGraphs::count_launch(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto found = graphs_.find(number);
-  return found == graphs_.end() ? 0 : ++found->second.launches;
+  return found == graphs_.end() || found->second.marks.expired() ? 0 : ++found->second.launches;
+}
+
+bool MarkedGraphs::has(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = graphs_.find(number);
+  return found != graphs_.end() && !found->second.marks.expired();
 }
 
 std::vector<MarkedGraph> MarkedGraphs::all() const {

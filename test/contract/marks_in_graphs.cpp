@@ -253,11 +253,26 @@ TEST_CASE_METHOD(GraphGateFixture, "the events of marks end with their graph, an
   }
   CHECK(test::destroyed_down_to(before, destroy_retired));
   CHECK(report_of(recorder).streams.size() == 1);
-  CHECK(recorder.try_launched(stream, number) == CUDA_SUCCESS);
+  CHECK(recorder.try_launched(stream, number) == CUDA_ERROR_INVALID_VALUE);
   gated_graph(recorder, stream, number); // forgets the graphs that have ended
   CHECK_THROWS_AS(recorder.launched(stream, FlightGraph(1)), InvalidValue);
   CHECK_THROWS_AS(recorder.launched(stream, FlightGraph(7)), InvalidValue);
   CHECK(test::destroyed_down_to(before, destroy_retired));
+}
+
+TEST_CASE_METHOD(GraphGateFixture, "a launch with a wrong number does not begin") {
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::timing);
+  FlightRecorder recorder(context, small);
+  FlightGraph number{};
+  const Graph graph = gated_graph(recorder, stream, number);
+  GraphExec exec = graph.instantiate();
+  const AllOpen open(*this, stream);
+  CHECK_THROWS_AS(recorder.launch(exec, stream, FlightGraph(7)), InvalidValue);
+  CHECK(report_of(recorder).streams.size() == 1);
+  CHECK_FALSE(report_of(recorder).streams[0].call);
+  event.record(stream);
+  CHECK(event.synchronize_for(1min)); // there is no closed gate before it
 }
 
 TEST_CASE_METHOD(GraphGateFixture, "a graph with marks may outlive the recorder") {

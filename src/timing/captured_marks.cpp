@@ -14,20 +14,25 @@ namespace cuevent {
 Status MarkedGraphs::find_or_add(const Context& context, const Capturing& capture,
                                  const std::shared_ptr<MarkWords>& page, std::uint64_t& number,
                                  std::shared_ptr<CapturedMarks>& marks) {
-  {
-    const std::lock_guard lock(mutex_);
+  const auto is_known = [&] {
     for (auto& [its_number, each] : graphs_) {
       if (each.capture != capture.id || (marks = each.marks.lock()) == nullptr) continue;
       number = its_number;
-      return {};
+      return true;
     }
+    return false;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_known()) return {};
   }
   // The graph has its share before a node refers to an event.
   auto made = std::make_shared<CapturedMarks>();
   made->page = page;
   Graph::borrow(context, capture.graph).retain(std::shared_ptr<CapturedMarks>(made));
-  marks = std::move(made);
   const std::lock_guard lock(mutex_);
+  if (is_known()) return {}; // another thread was faster, on another stream of the capture
+  marks = std::move(made);
   std::erase_if(graphs_, [](const auto& each) { return each.second.marks.expired(); });
   number = ++last_;
   graphs_[number] = {.capture = capture.id,

@@ -164,7 +164,8 @@ private:
   State& state() const;
   [[gnu::visibility("hidden")]] CUresult find_for(const Context& context, CUstream stream,
                                                   struct RecordedStream*& known) noexcept;
-  // What a StageTimer of that context has recorded or waited for.
+  // What a StageTimer of that context is about to record, has recorded or waited for.
+  [[gnu::visibility("hidden")]] void tell_before_record(EventRef event) noexcept;
   [[gnu::visibility("hidden")]] CUresult tell_record(const Context& context, EventRef event,
                                                      CUstream stream) noexcept;
   [[gnu::visibility("hidden")]] CUresult tell_wait(const Context& context, EventRef event,

@@ -191,6 +191,10 @@ void FlightRecorder::dump(int file) const noexcept {
   if (state_ != nullptr) state_->dump(file);
 }
 
+void FlightRecorder::tell_before_record(EventRef event) noexcept {
+  if (state_ != nullptr) state_->events.forget(event.native_handle());
+}
+
 CUresult FlightRecorder::tell_record(const Context& context, EventRef event, CUstream stream) noexcept {
   RecordedStream* known = nullptr;
   const CUresult result = find_for(context, stream, known);

@@ -152,6 +152,29 @@ TEST_CASE_METHOD(Fixture, "a stage timer tells a recorder of its records and wai
   CHECK(report_of(recorder).untraced_waits == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "a record that the recorder cannot mark ends the last record of the event") {
+  const Context other = Context::create(0, driver);
+  const Stream foreign(other), waiting(context);
+  DriverEvent event(other);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(other, foreign, "foreign");
+  recorder.add_stream(waiting, "waiting");
+  StageTimer timer(other, {.events_per_stream = 16});
+  timer.set_flight_recorder(&recorder);
+  Gate gate(foreign);
+  recorder.record(event, foreign);
+  SECTION("a throwing call") { timer.record(event, CU_STREAM_PER_THREAD); }
+  SECTION("a call that does not throw") {
+    CHECK(timer.try_record(event, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
+  }
+  recorder.wait(event, waiting);
+  recorder.mark(waiting, "after");
+  CHECK(finished(context, waiting));
+  CHECK(report_of(recorder).untraced_waits == 1);
+  gate.open();
+  CHECK(finished(other, foreign));
+}
+
 TEST_CASE_METHOD(Fixture, "an event that is recorded again stands for its last record") {
   const Stream first(context), second(context), waiting(context);
   DriverEvent event(context);

@@ -155,7 +155,10 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) 
     const auto first = std::partition_point(track.marks.begin(), track.marks.end(), [&](std::size_t mark) {
       const CUresult result = marks.marks[mark].event.try_query();
       if (result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED) return true;
-      if (result != CUDA_ERROR_NOT_READY && fault == CUDA_SUCCESS) fault = result;
+      // The last two are answers about this event, and say nothing about the device.
+      const bool is_pending = result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_INVALID_VALUE ||
+                              result == CUDA_ERROR_CAPTURED_EVENT;
+      if (!is_pending && fault == CUDA_SUCCESS) fault = result;
       return false;
     });
     track.reached = static_cast<Position>(first - track.marks.begin());

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <stop_token>
 #include <thread>
 
@@ -15,7 +16,8 @@ class Watchdog {
 public:
   Watchdog(const cuevent::FlightRecorder& recorder, std::chrono::milliseconds patience, const Stuck& stuck)
       : thread_([=, &recorder](const std::stop_token& stop) {
-          for (std::uint64_t before = 0; !stop.stop_requested(); std::this_thread::sleep_for(patience)) {
+          for (std::optional<std::uint64_t> before; !stop.stop_requested();
+               std::this_thread::sleep_for(patience)) {
             const cuevent::FlightReport report = recorder.report();
             if (!report.findings.empty() && report.progress == before) stuck(report);
             before = report.progress;

@@ -121,7 +121,8 @@ public:
   void launched(CUstream stream, FlightGraph graph);
   CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
   /// Launches `exec`, which was made from that graph, and calls launched(). As long as the call is
-  /// blocked, a report says so. Driver functions: cuGraphLaunch, and those of launched().
+  /// blocked, a report says so. Driver functions: cuGraphLaunch, and those of launched(). If there is
+  /// no such graph, throws InvalidValue and launches nothing.
   void launch(GraphExec& exec, CUstream stream, FlightGraph graph);
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call. A report then knows which
@@ -169,7 +170,8 @@ private:
   State& state() const;
   [[gnu::visibility("hidden")]] CUresult find_for(const Context& context, CUstream stream,
                                                   struct RecordedStream*& known) noexcept;
-  // What a StageTimer of that context has recorded or waited for.
+  // What a StageTimer of that context is about to record, has recorded or waited for.
+  [[gnu::visibility("hidden")]] void tell_before_record(EventRef event) noexcept;
   [[gnu::visibility("hidden")]] CUresult tell_record(const Context& context, EventRef event,
                                                      CUstream stream) noexcept;
   [[gnu::visibility("hidden")]] CUresult tell_wait(const Context& context, EventRef event,

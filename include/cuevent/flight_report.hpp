@@ -95,7 +95,7 @@ struct FlightReport {
   /// graphs do not count, only the launches. If the number stays the same while there are findings,
   /// nothing else moves.
   std::uint64_t progress = 0;
-  std::uint64_t untraced_waits = 0; ///< waits whose records the recorder did not see
+  std::uint64_t untraced_waits = 0; ///< waits whose records or signals the recorder does not know
 };
 
 /// A text for people: the findings, then the streams.

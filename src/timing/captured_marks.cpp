@@ -14,20 +14,25 @@ namespace cuevent {
 Status MarkedGraphs::find_or_add(const Context& context, const Capturing& capture,
                                  const std::shared_ptr<MarkWords>& page, std::uint64_t& number,
                                  std::shared_ptr<CapturedMarks>& marks) {
-  {
-    const std::lock_guard lock(mutex_);
+  const auto is_known = [&] {
     for (auto& [its_number, each] : graphs_) {
       if (each.capture != capture.id || (marks = each.marks.lock()) == nullptr) continue;
       number = its_number;
-      return {};
+      return true;
     }
+    return false;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_known()) return {};
   }
   // The graph has its share before a node refers to an event.
   auto made = std::make_shared<CapturedMarks>();
   made->page = page;
   Graph::borrow(context, capture.graph).retain(std::shared_ptr<CapturedMarks>(made));
-  marks = std::move(made);
   const std::lock_guard lock(mutex_);
+  if (is_known()) return {}; // another thread was faster, on another stream of the capture
+  marks = std::move(made);
   std::erase_if(graphs_, [](const auto& each) { return each.second.marks.expired(); });
   number = ++last_;
   graphs_[number] = {.capture = capture.id,
@@ -45,7 +50,13 @@ void MarkedGraphs::rename(std::uint64_t number, std::string_view name) {
 std::uint64_t MarkedGraphs::count_launch(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto found = graphs_.find(number);
-  return found == graphs_.end() ? 0 : ++found->second.launches;
+  return found == graphs_.end() || found->second.marks.expired() ? 0 : ++found->second.launches;
+}
+
+bool MarkedGraphs::has(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = graphs_.find(number);
+  return found != graphs_.end() && !found->second.marks.expired();
 }
 
 std::vector<MarkedGraph> MarkedGraphs::all() const {
@@ -143,8 +154,12 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) 
     // The marks of a stream are reached in order.
     const auto first = std::partition_point(track.marks.begin(), track.marks.end(), [&](std::size_t mark) {
       const CUresult result = marks.marks[mark].event.try_query();
-      if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY && fault == CUDA_SUCCESS) fault = result;
-      return result == CUDA_SUCCESS;
+      if (result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED) return true;
+      // The last two are answers about this event, and say nothing about the device.
+      const bool is_pending = result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_INVALID_VALUE ||
+                              result == CUDA_ERROR_CAPTURED_EVENT;
+      if (!is_pending && fault == CUDA_SUCCESS) fault = result;
+      return false;
     });
     track.reached = static_cast<Position>(first - track.marks.begin());
     // Without a beginning, the last number can be that of an earlier replay.

@@ -75,8 +75,9 @@ public:
   Status find_or_add(const Context& context, const Capturing& capture, const std::shared_ptr<MarkWords>& page,
                      std::uint64_t& number, std::shared_ptr<CapturedMarks>& marks);
   void rename(std::uint64_t number, std::string_view name);
-  /// Counts a launch, and returns its number, from 1. Zero if there is no such graph.
+  /// Counts a launch, and returns its number, from 1. Zero if there is no such graph, or it has ended.
   std::uint64_t count_launch(std::uint64_t number);
+  bool has(std::uint64_t number) const;
   /// Those that still exist.
   std::vector<MarkedGraph> all() const;
   /// "replay 3 of 'step'"

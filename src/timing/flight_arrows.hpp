@@ -6,10 +6,14 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace cuevent {
@@ -76,15 +80,29 @@ public:
     if (signals_.size() < most)
       signals_.push_back({object, value, place});
     else
-      signals_[next_++ % most] = {object, value, place};
+      forget(std::exchange(signals_[next_++ % most], {object, value, place}));
   }
-  /// The places that set the object to at least this value.
-  std::vector<StreamPlace> find(const void* object, std::uint64_t value) const {
+  /// Whether a signal that find() no longer knows may have set the object to at least this value.
+  bool may_have_forgotten(const void* object, std::uint64_t value) const noexcept {
     const std::lock_guard lock(mutex_);
-    std::vector<StreamPlace> found;
-    for (const Signal& each : signals_)
-      if (each.object == object && each.value >= value) found.push_back(each.place);
-    return found;
+    for (std::size_t i = 0; i < forgotten_objects_; ++i)
+      if (forgotten_[i].object == object) return forgotten_[i].highest >= value;
+    return others_forgotten_ && *others_forgotten_ >= value;
+  }
+  /// The places that set the object to at least this value, the lowest value first.
+  std::vector<StreamPlace> find(const void* object, std::uint64_t value) const {
+    std::vector<Signal> found;
+    {
+      const std::lock_guard lock(mutex_);
+      std::copy_if(signals_.begin(), signals_.end(), std::back_inserter(found),
+                   [&](const Signal& each) { return each.object == object && each.value >= value; });
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Signal& a, const Signal& b) { return a.value < b.value; });
+    std::vector<StreamPlace> places;
+    for (const Signal& each : found)
+      places.push_back(each.place);
+    return places;
   }
 
 private:
@@ -93,11 +111,30 @@ private:
     std::uint64_t value;
     StreamPlace place;
   };
+  struct Forgotten {
+    const void* object;
+    std::uint64_t highest;
+  };
   static constexpr std::size_t most = 1024;
+
+  void forget(const Signal& signal) noexcept {
+    for (std::size_t i = 0; i < forgotten_objects_; ++i) {
+      if (forgotten_[i].object != signal.object) continue;
+      forgotten_[i].highest = std::max(forgotten_[i].highest, signal.value);
+      return;
+    }
+    if (forgotten_objects_ < forgotten_.size())
+      forgotten_[forgotten_objects_++] = {signal.object, signal.value};
+    else
+      others_forgotten_ = std::max(others_forgotten_.value_or(0), signal.value);
+  }
 
   mutable std::mutex mutex_;
   std::vector<Signal> signals_; // a ring once it is full
   std::size_t next_ = 0;
+  std::array<Forgotten, 64> forgotten_{}; // the highest value of each object
+  std::size_t forgotten_objects_ = 0;
+  std::optional<std::uint64_t> others_forgotten_; // the highest value of all other objects
 };
 
 } // namespace cuevent

@@ -17,13 +17,14 @@ FlightObservation FlightRecorder::State::observe() const {
     all.push_back(each);
   std::reverse(all.begin(), all.end()); // by index
   RelaxedMode relaxed(table());
-  Look look{relaxed.enter(), table().clock_now(), all.size(), {}};
+  Look look{relaxed.enter(), table().clock_now(), all.size(), {}, 0};
   observation.fault = look.relaxed;
   for (RecordedStream* const each : all) {
     observation.streams.push_back(observe(*each, look, observation.fault));
     observation.progress += observation.streams.back().reached;
     observation.untraced_waits += each->untraced.load(std::memory_order_relaxed);
   }
+  observation.untraced_waits += look.forgotten;
   if (observation.fault == CUDA_SUCCESS) observe_replays(look, observation);
   return observation;
 }
@@ -38,8 +39,15 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
   observed.submitted = stream.ring.submitted();
   observed.reached = std::min(stream.ring.seen(), observed.submitted);
   // In another capture mode a query could harm captures.
-  const CUresult result =
-      look.relaxed == CUDA_SUCCESS ? stream.ring.look(observed.submitted, observed.reached) : look.relaxed;
+  CUresult result = look.relaxed;
+  if (result == CUDA_SUCCESS && !stream.over.load(std::memory_order_relaxed))
+    result = stream.ring.look(observed.submitted, observed.reached);
+  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+    stream.over.store(true, std::memory_order_relaxed); // some drivers crash if they are asked again
+    result = CUDA_SUCCESS;
+  }
+  const bool is_over = stream.over.load(std::memory_order_relaxed);
+  if (is_over) observed.reached = observed.submitted;
   observed.exact = result == CUDA_SUCCESS;
   if (!observed.exact && fault == CUDA_SUCCESS) fault = result;
 
@@ -57,8 +65,11 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
 
   stream.waits.each([&](const NotedWait& wait) {
     const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < look.count;
-    if (is_known && wait.before >= observed.reached && wait.before <= observed.submitted)
-      observed.waits.push_back(this->observed(wait, look.count));
+    if (!is_known || is_over || wait.before < observed.reached || wait.before > observed.submitted) return;
+    if (std::optional<ObservedWait> known = this->observed(wait, look.count))
+      observed.waits.push_back(*std::move(known));
+    else
+      ++look.forgotten;
   });
   observed.call = call_on(stream, look.now);
   return observed;
@@ -87,7 +98,7 @@ std::optional<ObservedMark> FlightRecorder::State::mark_at(RecordedStream& strea
   return ObservedMark{position, {graphs.launch_name(place.graph, place.replay), age}};
 }
 
-ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t count) const {
+std::optional<ObservedWait> FlightRecorder::State::observed(const NotedWait& wait, std::size_t count) const {
   ObservedWait found{.before = wait.before};
   if (wait.stream != NotedWait::no_stream) {
     found.signals.push_back({wait.stream, wait.position});
@@ -95,10 +106,29 @@ ObservedWait FlightRecorder::State::observed(const NotedWait& wait, std::size_t 
   }
   found.what = "value " + std::to_string(wait.value) + " of '" + std::string(wait.name.text()) + "'";
   // NOLINTNEXTLINE(performance-no-int-to-ptr): it was an address
-  for (const StreamPlace& each : signals.find(reinterpret_cast<const void*>(wait.object), wait.value))
+  const auto* const object = reinterpret_cast<const void*>(wait.object);
+  for (const StreamPlace& each : signals.find(object, wait.value))
     if (each.stream < count) found.signals.push_back({each.stream, each.position});
+  if (signals.may_have_forgotten(object, wait.value)) return std::nullopt;
   return found;
 }
+
+namespace {
+
+/// The waits of a launch, which its tracks share before the first mark. False if earlier places of the stream
+/// are not reached, or if a wait has no known signal: then the stream itself is what a report should name.
+bool waits_of_next(const ObservedStream& stream, Position launch, std::vector<ObservedWait>& waits) {
+  if (stream.reached != launch) return false;
+  for (const ObservedWait& each : stream.waits) {
+    if (each.before != launch) continue;
+    if (each.signals.empty()) return false;
+    waits.push_back(each);
+    waits.back().before = 0;
+  }
+  return true;
+}
+
+} // namespace
 
 /// Adds a stream for each track of a replay in flight. A launch waits for its tracks.
 void FlightRecorder::State::observe_replays(const Look& look, FlightObservation& observation) const {
@@ -113,14 +143,19 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
     const std::lock_guard lock(graph.marks->mutex);
     std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation.fault);
     // Once the next launch is submitted, all marks read pending, until they are reached in that launch.
-    const bool says_something =
-        launches == 1 || std::any_of(tracks.begin(), tracks.end(), [](const ReplayedTrack& each) {
-          return each.reached != 0 || each.written;
-        });
-    if (!says_something) continue;
-    tracks.erase(std::remove_if(tracks.begin(), tracks.end(),
-                                [](const ReplayedTrack& each) { return each.reached == each.marks.size(); }),
-                 tracks.end());
+    const bool has_begun = std::any_of(tracks.begin(), tracks.end(), [](const ReplayedTrack& each) {
+      return each.reached != 0 || each.written;
+    });
+    if (!has_begun && launches != 1) continue;
+    // Work before the launch can hold up a replay that has not begun.
+    std::vector<ObservedWait> waits;
+    if (!has_begun &&
+        !waits_of_next(observation.streams[launch->place.stream], launch->place.position, waits))
+      continue;
+    // A stream can be newer than the list of streams.
+    std::erase_if(tracks, [&](const ReplayedTrack& each) {
+      return each.reached == each.marks.size() || each.stream >= look.count;
+    });
     // What was captured first is first: later tracks may depend on it.
     std::sort(tracks.begin(), tracks.end(), [](const ReplayedTrack& a, const ReplayedTrack& b) {
       return a.marks[a.reached] < b.marks[b.reached];
@@ -132,6 +167,7 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
                   std::string(graph.name.text())};
       observed.reached = track.reached;
       observed.submitted = track.marks.size();
+      observed.waits = waits;
       const std::chrono::nanoseconds age = launch == nullptr ? std::chrono::nanoseconds{} : launch->age;
       for (std::size_t i = track.reached == 0 ? 0 : track.reached - 1; i < track.marks.size(); ++i)
         observed.marks.push_back({i, {std::string(graph.marks->marks[track.marks[i]].name.text()), age}});

@@ -147,7 +147,9 @@ CUresult FlightRecorder::try_launched(CUstream stream, FlightGraph graph) noexce
 }
 
 void FlightRecorder::launch(GraphExec& exec, CUstream stream, FlightGraph graph) {
-  state().begin_call(stream, "cuGraphLaunch");
+  if (!state().graphs.has(static_cast<std::uint64_t>(graph)))
+    require(state_->context, {CUDA_ERROR_INVALID_VALUE, "FlightRecorder::launched"});
+  state_->begin_call(stream, "cuGraphLaunch");
   try {
     exec.launch(stream);
   } catch (...) {
@@ -187,6 +189,10 @@ CUresult FlightRecorder::try_report(FlightReport& out) const noexcept {
 
 void FlightRecorder::dump(int file) const noexcept {
   if (state_ != nullptr) state_->dump(file);
+}
+
+void FlightRecorder::tell_before_record(EventRef event) noexcept {
+  if (state_ != nullptr) state_->events.forget(event.native_handle());
 }
 
 CUresult FlightRecorder::tell_record(const Context& context, EventRef event, CUstream stream) noexcept {

@@ -69,12 +69,14 @@ private:
     long long now;                // on the driver's clock
     std::size_t count;            // of streams
     std::vector<Launch> launches; // that were noted and have not completed
+    std::uint64_t forgotten;      // waits whose signals may be forgotten
   };
   ObservedStream observe(RecordedStream& stream, Look& look, CUresult& fault) const;
   static std::optional<FlightCall> call_on(const RecordedStream& stream, long long now);
   std::optional<ObservedMark> mark_at(RecordedStream& stream, Position position, Look& look) const;
   void observe_replays(const Look& look, FlightObservation& observation) const;
-  ObservedWait observed(const NotedWait& wait, std::size_t count) const;
+  /// Nothing if a signal that is forgotten may have ended the wait.
+  std::optional<ObservedWait> observed(const NotedWait& wait, std::size_t count) const;
 
   const bool virtual_time_; // of a simulated driver
 };

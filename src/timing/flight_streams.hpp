@@ -73,6 +73,7 @@ struct alignas(cache_line) RecordedStream {
   MarkRing ring;
   WaitRing waits;
   std::atomic<std::uint64_t> dropped{0}, untraced{0}; // written by the thread that submits
+  std::atomic<bool> over{false};                      // a report has found that the context was destroyed
   PublishedWords<6> call;                             // the time and the name of a FlightScope
   PublishedWords<5> name;
   RecordedStream *next = nullptr, *older = nullptr; // in the bucket, and of all streams

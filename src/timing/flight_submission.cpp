@@ -122,6 +122,12 @@ Status FlightRecorder::State::note_record(EventRef event, RecordedStream& stream
 }
 
 Status FlightRecorder::State::note_wait(EventRef event, RecordedStream& stream) noexcept {
+  CaptureState capture{};
+  const Status status = on_stream(stream.context, stream.handle, [&] {
+    capture = capture_state(table(), stream.handle);
+    return Status{capture.result, "cuStreamIsCapturing"};
+  });
+  if (!status || capture.capturing()) return status; // a wait in a capture is a wait of the graph
   if (const std::optional<StreamPlace> from = events.find(event.native_handle()))
     return note(stream,
                 {.before = stream.ring.submitted(), .stream = from->stream, .position = from->position});

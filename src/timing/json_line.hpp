@@ -7,18 +7,18 @@
 
 namespace cuevent {
 
-/// Appends an object to the text: `JsonLine(text).add("span", 1).add("end", 20)`. The destructor ends the
-/// line.
+/// Appends an object to the text: `JsonLine(text).add("span", 1).add("end", 20)`. After each add() the line
+/// has its end.
 class JsonLine {
 public:
   explicit JsonLine(std::string& text) : text_(text) {}
   JsonLine(const JsonLine&) = delete;
   JsonLine& operator=(const JsonLine&) = delete;
-  ~JsonLine() { text_ += "}\n"; }
 
   JsonLine& add(std::string_view key, long long value) {
     add_key(key);
     text_ += std::to_string(value);
+    text_ += end;
     return *this;
   }
   JsonLine& add(std::string_view key, std::string_view value) {
@@ -27,11 +27,13 @@ public:
     while (!value.empty())
       value.remove_prefix(add_character(value));
     text_ += '"';
+    text_ += end;
     return *this;
   }
 
 private:
   void add_key(std::string_view key) {
+    if (!first_) text_.resize(text_.size() - end.size());
     text_ += first_ ? "{\"" : ",\"";
     text_ += key;
     text_ += "\":";
@@ -60,6 +62,8 @@ private:
     text_ += valid ? text.substr(0, length) : "\xef\xbf\xbd";
     return valid ? length : 1;
   }
+
+  static constexpr std::string_view end = "}\n";
 
   std::string& text_;
   bool first_ = true;

@@ -60,6 +60,8 @@ CUresult MarkRing::look(Position submitted, Position& reached) noexcept {
     } else if (result == CUDA_ERROR_NOT_READY) {
       end = asked;
       step = (end - reached + 1) / 2;
+    } else if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+      reached = submitted; // the context has ended all its work
     } else {
       break;
     }
@@ -82,10 +84,12 @@ void MarkRing::note_reached(Position reached) noexcept {
 
 /// Looks for the largest part of the ring that was reached: half of it, a quarter and so on.
 CUresult MarkRing::make_room() noexcept {
+  const Position oldest = seen();
+  // A report may have found room since the caller looked. Then some places below were not submitted yet.
+  if (next_.load(std::memory_order_relaxed) - oldest < size_) return CUDA_SUCCESS;
   RelaxedMode relaxed(table()); // the thread may be capturing another stream
   CUresult result = relaxed.enter();
   if (result != CUDA_SUCCESS) return result;
-  const Position oldest = seen();
   for (std::size_t part = std::max<std::size_t>(size_ / 2, 1); part != 0; part /= 2) {
     result = query(oldest + part - 1);
     if (result == CUDA_SUCCESS) note_reached(oldest + part);

@@ -70,7 +70,8 @@ public:
   bool read(Position position, MarkedPlace& place) const noexcept;
 
   /// Finds out how many of the first `submitted` places were reached. If the result is a fault, it
-  /// says nothing about the places from `reached` on. The thread must be in relaxed capture mode.
+  /// says nothing about the places from `reached` on, except that CUDA_ERROR_CONTEXT_IS_DESTROYED means that
+  /// all of them are over. The thread must be in relaxed capture mode.
   /// Driver function: cuEventQuery, at most twice the logarithm of the number of places.
   CUresult look(Position submitted, Position& reached) noexcept;
 

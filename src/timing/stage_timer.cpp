@@ -194,9 +194,11 @@ void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
                           "make the event in the timer's context");
   StreamPoint point;
   check(context(), state_->point_of(stream, point));
+  FlightRecorder* const recorder = state_->recorder;
+  if (recorder != nullptr) recorder->tell_before_record(event);
   named(context(), stream, [&](const auto&... where) { event.record(where..., flags); });
   state_->note_record(event, point, flags);
-  if (FlightRecorder* const recorder = state_->recorder)
+  if (recorder != nullptr)
     check(context(), {recorder->tell_record(context(), event, stream), "FlightRecorder::record"});
 }
 
@@ -215,12 +217,13 @@ CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags fla
     StreamPoint point;
     if (!can_record(state_->rings->context(), event, stream)) return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = state_->point_of(stream, point).result;
-    if (result == CUDA_SUCCESS)
-      result = named(state_->rings->context(), stream,
-                     [&](const auto&... where) { return event.try_record(where..., flags); });
+    if (result != CUDA_SUCCESS) return result;
+    FlightRecorder* const recorder = state_->recorder;
+    if (recorder != nullptr) recorder->tell_before_record(event);
+    result = named(state_->rings->context(), stream,
+                   [&](const auto&... where) { return event.try_record(where..., flags); });
     if (result != CUDA_SUCCESS) return result;
     state_->note_record(event, point, flags);
-    FlightRecorder* const recorder = state_->recorder;
     return recorder == nullptr ? result : recorder->tell_record(state_->rings->context(), event, stream);
   });
 }

@@ -152,6 +152,29 @@ TEST_CASE_METHOD(Fixture, "a stage timer tells a recorder of its records and wai
   CHECK(report_of(recorder).untraced_waits == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "a record that the recorder cannot mark ends the last record of the event") {
+  const Context other = Context::create(0, driver);
+  const Stream foreign(other), waiting(context);
+  DriverEvent event(other);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(other, foreign, "foreign");
+  recorder.add_stream(waiting, "waiting");
+  StageTimer timer(other, {.events_per_stream = 16});
+  timer.set_flight_recorder(&recorder);
+  Gate gate(foreign);
+  recorder.record(event, foreign);
+  SECTION("a throwing call") { timer.record(event, CU_STREAM_PER_THREAD); }
+  SECTION("a call that does not throw") {
+    CHECK(timer.try_record(event, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
+  }
+  recorder.wait(event, waiting);
+  recorder.mark(waiting, "after");
+  CHECK(finished(context, waiting));
+  CHECK(report_of(recorder).untraced_waits == 1);
+  gate.open();
+  CHECK(finished(other, foreign));
+}
+
 TEST_CASE_METHOD(Fixture, "an event that is recorded again stands for its last record") {
   const Stream first(context), second(context), waiting(context);
   DriverEvent event(context);
@@ -172,6 +195,28 @@ TEST_CASE_METHOD(Fixture, "an event that is recorded again stands for its last r
   CHECK(report_of(recorder).untraced_waits == 1);
   gate.open();
   CHECK(finished(context, first));
+}
+
+TEST_CASE_METHOD(Fixture, "a wait in a capture is not a wait of the stream") {
+  const Stream pending(context), captured(context);
+  DriverEvent event(context), unknown(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(pending, "pending");
+  recorder.add_stream(captured, "captured");
+  Gate gate(pending);
+  recorder.record(event, pending);
+  {
+    StreamCapture capture(context, captured);
+    recorder.wait(event, captured, WaitFlags::external);
+    recorder.wait(unknown, captured, WaitFlags::external);
+    const FlightReport report = report_of(recorder);
+    CHECK(report.streams[1].state == FlightState::idle);
+    CHECK(report.untraced_waits == 0);
+    capture.end();
+  }
+  CHECK(report_of(recorder).streams[1].state == FlightState::idle);
+  gate.open();
+  CHECK(finished(context, pending));
 }
 
 TEST_CASE_METHOD(Fixture, "default streams and streams of other contexts can be marked") {
@@ -270,6 +315,29 @@ TEST_CASE_METHOD(Fixture, "streams that wait for each other's values are a deadl
   CHECK_THAT(report.findings[0].text, ContainsSubstring("for value 2 of 'x', which no stream"));
   gate.reset();
   CHECK(finished(context, a));
+}
+
+TEST_CASE_METHOD(Fixture, "a wait for a signal that is forgotten counts as not traced") {
+  const Stream stream(context), other(context);
+  FlightRecorder recorder(context, small);
+  const int x = 0, y = 0;
+  recorder.note_signal(other, &x, 1);
+  for (int i = 0; i < (test::fault_is_planned() ? 2 : 3000); ++i) { // more signals than are kept
+    recorder.note_signal(other, &y, 1);
+    if (i % 16 == 0) CHECK(finished(context, other));
+  }
+  recorder.note_wait(stream, &x, 1, "x");
+  REQUIRE(finished(context, stream));
+  Gate gate(stream);
+  recorder.mark(stream, "after x");
+  if (!test::fault_is_planned()) {
+    const FlightReport report = report_of(recorder);
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].kind == Kind::unfinished);
+    CHECK(report.untraced_waits == 1);
+  }
+  gate.open();
+  CHECK(finished(context, stream));
 }
 
 TEST_CASE_METHOD(Fixture, "a report names the call that a thread is inside") {

@@ -154,6 +154,36 @@ TEST_CASE_METHOD(GraphGateFixture, "a report says which replay is where") {
   }
 }
 
+TEST_CASE_METHOD(GraphGateFixture, "a replay that has not begun is not the cause") {
+  const Stream stuck(context), stream(context);
+  DriverEvent event(context);
+  FlightRecorder recorder(context, small);
+  recorder.add_stream(stuck, "stuck");
+  recorder.add_stream(stream, "main");
+  FlightGraph number{};
+  const Graph graph = [&] {
+    StreamCapture capture(context, stream);
+    number = recorder.name_capture(stream, "step");
+    recorder.mark(stream, "mark");
+    return capture.end();
+  }();
+  GraphExec exec = graph.instantiate();
+  const AllOpen open(*this, stuck);
+  add_gate(stuck);
+  recorder.record(event, stuck);
+  SECTION("it waits for another stream") { recorder.wait(event, stream); }
+  SECTION("earlier work of its stream waits") {
+    recorder.wait(event, stream);
+    recorder.mark(stream, "earlier");
+  }
+  recorder.launch(exec, stream, number);
+  const FlightReport report = report_of(recorder);
+  REQUIRE(report.findings.size() == 1);
+  CHECK_THAT(report.findings[0].text, ContainsSubstring("stream 'stuck' has not reached"));
+  open_gate();
+  CHECK(test::eventually([&] { return report_of(recorder).findings.empty(); }));
+}
+
 TEST_CASE_METHOD(GraphGateFixture, "with several launches in flight the oldest is named, and not its marks") {
   const Stream stream(context);
   FlightRecorder recorder(context, small);
@@ -223,11 +253,26 @@ TEST_CASE_METHOD(GraphGateFixture, "the events of marks end with their graph, an
   }
   CHECK(test::destroyed_down_to(before, destroy_retired));
   CHECK(report_of(recorder).streams.size() == 1);
-  CHECK(recorder.try_launched(stream, number) == CUDA_SUCCESS);
+  CHECK(recorder.try_launched(stream, number) == CUDA_ERROR_INVALID_VALUE);
   gated_graph(recorder, stream, number); // forgets the graphs that have ended
   CHECK_THROWS_AS(recorder.launched(stream, FlightGraph(1)), InvalidValue);
   CHECK_THROWS_AS(recorder.launched(stream, FlightGraph(7)), InvalidValue);
   CHECK(test::destroyed_down_to(before, destroy_retired));
+}
+
+TEST_CASE_METHOD(GraphGateFixture, "a launch with a wrong number does not begin") {
+  const Stream stream(context);
+  DriverEvent event(context, EventFlags::timing);
+  FlightRecorder recorder(context, small);
+  FlightGraph number{};
+  const Graph graph = gated_graph(recorder, stream, number);
+  GraphExec exec = graph.instantiate();
+  const AllOpen open(*this, stream);
+  CHECK_THROWS_AS(recorder.launch(exec, stream, FlightGraph(7)), InvalidValue);
+  CHECK(report_of(recorder).streams.size() == 1);
+  CHECK_FALSE(report_of(recorder).streams[0].call);
+  event.record(stream);
+  CHECK(event.synchronize_for(1min)); // there is no closed gate before it
 }
 
 TEST_CASE_METHOD(GraphGateFixture, "a graph with marks may outlive the recorder") {

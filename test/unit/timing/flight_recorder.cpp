@@ -115,6 +115,24 @@ TEST_CASE_METHOD(RecorderFixture, "after a fault a report knows what the last re
              ContainsSubstring("'suspect' on stream 'compute' or one of the 1 marks after it"));
 }
 
+TEST_CASE_METHOD(RecorderFixture, "the work of a destroyed context is over, and nobody asks again",
+                 "[flight]") {
+  DriverEvent event(context);
+  recorder.record(event, stream);
+  recorder.mark(stream, "mark");
+  recorder.wait(event, stream);
+  recording.fail_always("cuEventQuery", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  for (int i = 0; i < 2; ++i) {
+    recording.calls();
+    const FlightReport report = recorder.report();
+    CHECK(recording.calls().size() == (i == 0 ? 3 : 2));
+    CHECK(report.fault == CUDA_SUCCESS);
+    CHECK(report.findings.empty());
+    CHECK(report.streams.at(0).exact);
+    CHECK(report.streams.at(0).pending == 0);
+  }
+}
+
 TEST_CASE_METHOD(RecorderFixture, "a dump needs no driver and no memory, also in a signal handler",
                  "[flight]") {
   recorder.mark(stream, "reached \x01");
@@ -164,6 +182,10 @@ TEST_CASE_METHOD(RecorderFixture, "reports and dumps read marks while they are m
   stop = true;
   reader.join();
   CHECK_FALSE(wrong);
+  CHECK(recorder.report().streams.at(0).pending == 0);
+  recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+  recorder.mark(stream, "bbbbbbbbbbbbbbbbbbbbbbbb");
+  CHECK(recorder.report().streams.at(0).pending == 1);
   CHECK_THAT(out.read_all(), ContainsSubstring("end of the flight recorder"));
 }
 

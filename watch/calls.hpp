@@ -30,7 +30,8 @@ template <class Signature>
 struct Entry : EntryData {};
 
 // Types that the headers of CUDA 12.0 lack.
-using Opaque = void*;  // CUgreenCtx, CUctxCreateParams*, CUgraphEdgeData*
+using Opaque = void*;  // CUgreenCtx of a stream's creation, CUctxCreateParams*, CUgraphEdgeData*
+struct GreenContext;   // CUgreenCtx is a pointer to it
 struct NodeParameters; // CUgraphNodeParams; a type of its own, so that it is not taken for an Opaque
 
 using Launch = CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -56,7 +57,7 @@ inline constexpr auto entries = std::tuple{
         {Verb::event_record, "cuEventRecordWithFlags", "cuEventRecordWithFlags", 11010, "_ptsz"}},
     Entry<CUresult(CUcontext, CUevent)>{
         {Verb::context_record, "cuCtxRecordEvent", "cuCtxRecordEvent", 12050, nullptr}},
-    Entry<CUresult(Opaque, CUevent)>{
+    Entry<CUresult(GreenContext*, CUevent)>{
         {Verb::context_record, "cuGreenCtxRecordEvent", "cuGreenCtxRecordEvent", 12040, nullptr}},
     Entry<CUresult(CUevent)>{{Verb::event_query, "cuEventQuery", "cuEventQuery", 2000, nullptr}},
     Entry<CUresult(CUevent)>{
@@ -75,7 +76,7 @@ inline constexpr auto entries = std::tuple{
         {Verb::stream_wait, "cuStreamWaitEvent", "cuStreamWaitEvent", 3020, "_ptsz"}},
     Entry<CUresult(CUcontext, CUevent)>{
         {Verb::context_wait, "cuCtxWaitEvent", "cuCtxWaitEvent", 12050, nullptr}},
-    Entry<CUresult(Opaque, CUevent)>{
+    Entry<CUresult(GreenContext*, CUevent)>{
         {Verb::context_wait, "cuGreenCtxWaitEvent", "cuGreenCtxWaitEvent", 12040, nullptr}},
 
     Entry<CUresult(CUstream*, unsigned)>{

@@ -52,7 +52,7 @@ bool must_refuse(const Library& library, const CallData& call, Verb verb) {
   if (home == nullptr) return false;
   if (verb == Verb::context_wait) {
     if (waits_for_green_context(call)) {
-      const auto green = reinterpret_cast<Opaque>(call.words[0]);
+      const auto green = reinterpret_cast<GreenContext*>(call.words[0]);
       return !can_record(library, home,
                          [&](CUevent tried) { return library.trial.record_green_context(green, tried); });
     }

@@ -25,6 +25,8 @@ inline constexpr bool is_handle<CUevent> = true;
 template <>
 inline constexpr bool is_handle<CUcontext> = true;
 template <>
+inline constexpr bool is_handle<GreenContext*> = true;
+template <>
 inline constexpr bool is_handle<CUgraph> = true;
 template <>
 inline constexpr bool is_handle<CUgraphExec> = true;

@@ -21,13 +21,9 @@ void Rules::create_event(const Call& call) {
 }
 
 void Rules::destroy_event(const Call& call) {
-  EventState& event = events_[call.words[0]];
-  if (call.result != CUDA_SUCCESS) {
-    event.destroyed.reset();
-    return;
-  }
+  if (call.result != CUDA_SUCCESS) return;
   check_graphs_with(call, call.words[0]);
-  event.destroyed = call;
+  events_[call.words[0]].destroyed = call;
 }
 
 void Rules::record_event(const Call& call, Handle handle, const StreamKey& stream, unsigned flags) {

@@ -86,6 +86,7 @@ Handle Rules::context_of(const StreamKey& stream) {
 }
 
 void Rules::see(const Call& call) {
+  if (call.returned && call.result != CUDA_SUCCESS) take_back_destruction(call);
   if (is_destroyed(call) || !call.returned) return;
   if (see_capture_error(call)) {
     late_waits_.erase(call.thread);
@@ -186,11 +187,11 @@ bool Rules::is_destroyed(const Call& call) {
            std::move(earlier));
     return true;
   };
-  // A destruction that failed was recorded before as if it would succeed.
+  // A destruction that failed, or did not return, was recorded before as if it would succeed.
   const bool failed_destruction =
       (call.verb() == Verb::event_destroy || call.verb() == Verb::stream_destroy ||
        call.verb() == Verb::exec_destroy) &&
-      call.result != CUDA_SUCCESS;
+      (call.result != CUDA_SUCCESS || !call.returned);
   if (failed_destruction) return false;
   if (const int word = event_word(call.verb()); word >= 0) {
     for (int i = word; i <= (call.verb() == Verb::event_elapsed ? 1 : word); ++i)
@@ -212,10 +213,22 @@ bool Rules::is_destroyed(const Call& call) {
   return false;
 }
 
+/// The call was recorded before as if it would succeed, but it has failed.
+void Rules::take_back_destruction(const Call& call) {
+  if (call.verb() == Verb::event_destroy) {
+    if (const auto event = events_.find(call.words[0]); event != events_.end())
+      event->second.destroyed.reset();
+  } else if (call.verb() == Verb::stream_destroy) {
+    if (const auto stream = streams_.find(key(call, call.words[0])); stream != streams_.end())
+      stream->second.destroyed.reset();
+  } else if (call.verb() == Verb::exec_destroy) {
+    if (const auto exec = execs_.find(call.words[0]); exec != execs_.end()) exec->second.destroyed.reset();
+  }
+}
+
 void Rules::destroy_stream(const Call& call) {
-  StreamState& stream = streams_[key(call, call.words[0])];
-  stream.destroyed.reset();
   if (call.result != CUDA_SUCCESS) return;
+  StreamState& stream = streams_[key(call, call.words[0])];
   stream.destroyed = call;
   if (!stream.is_capturing() || stream.capture->origin != key(call, call.words[0])) return;
   stream.capture->over = true; // and nobody will end it

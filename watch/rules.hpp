@@ -27,6 +27,7 @@ private:
   void wait(const Call& call);
   void elapsed(const Call& call);
   bool is_destroyed(const Call& call);
+  void take_back_destruction(const Call& call);
   void destroy_stream(const Call& call);
   void notice_late_record(const Call& call);
   void forget_context(Handle context);

@@ -28,6 +28,21 @@ public:
 
   void see(const char* symbol, std::vector<std::uint64_t> words, CUresult result = CUDA_SUCCESS,
            std::uint32_t thread = 1) {
+    rules_.see(call_of(symbol, words, result, thread));
+  }
+
+  /// The process ended in this call.
+  void see_unfinished(const char* symbol, std::vector<std::uint64_t> words) {
+    Call call = call_of(symbol, words, CUDA_SUCCESS, 1);
+    call.returned = false;
+    rules_.see(call);
+  }
+
+  std::vector<std::string> found;
+
+private:
+  static Call call_of(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result,
+                      std::uint32_t thread) {
     Call call{};
     call.entry = entry_named(symbol);
     call.count = static_cast<std::uint8_t>(words.size());
@@ -36,12 +51,9 @@ public:
     call.result = static_cast<std::uint32_t>(result);
     call.thread = thread;
     call.context = context;
-    rules_.see(call);
+    return call;
   }
 
-  std::vector<std::string> found;
-
-private:
   Rules rules_{[this](const Finding& finding) { found.emplace_back(page_of(finding.rule).name); }};
 };
 
@@ -74,6 +86,28 @@ TEST_CASE("an event whose destruction failed lives on", "[watch][rules]") {
   process.see("cuEventDestroy_v2", {event}); // recorded before the call
   process.see("cuEventDestroy_v2", {event}, CUDA_ERROR_ILLEGAL_ADDRESS);
   process.see("cuEventQuery", {event});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a stream and an executable graph whose destruction failed live on", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamDestroy_v2", {1});
+  process.see("cuStreamDestroy_v2", {1}, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  process.see("cuEventRecord", {event, 1});
+  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+  process.see("cuGraphExecDestroy", {0x700});
+  process.see("cuGraphExecDestroy", {0x700}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  process.see("cuGraphLaunch", {0x700, stream});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a destruction in which the process ends is no use after itself", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventDestroy_v2", {event});
+  process.see_unfinished("cuEventDestroy_v2", {event});
+  process.see("cuStreamDestroy_v2", {stream});
+  process.see_unfinished("cuStreamDestroy_v2", {stream});
   CHECK(process.found.empty());
 }
 

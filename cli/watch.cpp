@@ -83,6 +83,7 @@ public:
   void end_processes() {
     std::erase_if(processes_, [this](Process& process) {
       if (!process.file->has_ended()) return false;
+      process.file->abandon(); // should it live on after all, it does not wait for a reader
       process.file->read([&](const watch::Call& call) { process.rules->see(call); }, true);
       for (const watch::Call& call : process.file->unfinished())
         process.rules->see(call);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -91,7 +92,13 @@ bool CallFile::has_ended() const {
   std::string text;
   std::getline(status, text);
   const auto name_end = text.rfind(')');
-  return name_end == std::string::npos || text.compare(name_end, 3, ") Z") == 0;
+  if (name_end == std::string::npos) return true;
+  if (text.compare(name_end, 3, ") Z") != 0) return false;
+  // So it is too if only the main thread has ended.
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/" + std::to_string(region_->process) + "/task",
+                                                    error);
+  return error || std::distance(begin(threads), end(threads)) <= 1;
 }
 
 std::vector<std::uint64_t> CallFile::stack(std::uint32_t number) const {

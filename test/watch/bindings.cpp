@@ -10,6 +10,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
+#include <pthread.h>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -173,6 +174,16 @@ void threads(void* cuda) {
   driver.make_mistake();
 }
 
+/// The main thread ends, and another one goes on for longer than the command looks away.
+void without_main_thread(void* cuda) {
+  std::thread([cuda] {
+    usleep(400'000);
+    mistake_by(by_dlsym(cuda));
+    std::exit(0);
+  }).detach();
+  pthread_exit(nullptr);
+}
+
 /// A static object that uses the driver at exit.
 struct AtExit {
   Driver& driver;
@@ -211,6 +222,8 @@ int main(int argc, char** argv) {
     untouched(library(path));
   else if (way == "fork")
     forked(library(path));
+  else if (way == "main-ends")
+    without_main_thread(library(path));
   else if (way == "threads")
     threads(library(path));
   else if (way == "exec") {

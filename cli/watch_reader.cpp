@@ -3,6 +3,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <elf.h>
 #include <fcntl.h>
@@ -53,12 +55,19 @@ CallFile::CallFile(const std::string& path) {
   close(file);
   if (place == MAP_FAILED) throw std::runtime_error(path + ": " + std::strerror(errno));
   region_ = static_cast<Region*>(place);
+  unlink(path.c_str()); // both have it mapped, and neither will open it again
+  process_ = region_->process;
   if (region_->version == watch::protocol_version) return;
   munmap(region_, sizeof(Region));
   throw std::runtime_error(path + " is of another version of cuevent: use its own `cuevent watch`");
 }
 
-CallFile::~CallFile() { munmap(region_, sizeof(Region)); }
+CallFile::~CallFile() { release(); }
+
+void CallFile::release() {
+  if (region_ != nullptr) munmap(region_, sizeof(Region));
+  region_ = nullptr;
+}
 
 std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, bool ended) {
   std::size_t count = 0;
@@ -144,6 +153,9 @@ std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
     const std::string path = entry.path();
+    if (path.ends_with(".unwatched") && unlink(path.c_str()) == 0)
+      std::fprintf(stderr, "cuevent watch: process %d is not watched: %s has no room for its calls\n",
+                   std::atoi(entry.path().filename().c_str()), path_.c_str());
     if (path.ends_with(".calls") && seen_.insert(path).second)
       files.push_back(std::make_shared<CallFile>(path));
   }

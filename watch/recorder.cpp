@@ -45,16 +45,32 @@ char* append(char* at, unsigned number) {
   return at;
 }
 
+/// Shows a file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process makes
+/// another file, and the reader may not have seen the first one yet.
+void publish(const char* path, const char* kind) {
+  char final_path[sizeof folder + 60];
+  char* at = append(append(append(final_path, folder), "/"), static_cast<unsigned>(process_number()));
+  const timespec now = time_since_start();
+  at = append(append(at, "-"), static_cast<unsigned>(now.tv_sec));
+  append(append(append(at, "-"), static_cast<unsigned>(now.tv_nsec)), kind);
+  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
+}
+
 /// A new file, complete but for its modules, and its name. The reader does not see it yet.
 Region* make_file(char* path) {
   append(append(append(append(path, folder), "/"), static_cast<unsigned>(process_number())), ".new");
   const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
   void* place = MAP_FAILED;
-  if (ftruncate(file, sizeof(Region)) == 0)
+  // All of its memory now: a file system that is full later would end the program with SIGBUS.
+  if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) == 0)
     place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (place == MAP_FAILED) ftruncate(file, 0);
   close(file);
-  if (place == MAP_FAILED) return nullptr;
+  if (place == MAP_FAILED) { // the reader says so
+    publish(path, ".unwatched");
+    return nullptr;
+  }
   auto* const made = static_cast<Region*>(place); // of zeros, which are valid values
   made->version = protocol_version;
   made->process = static_cast<std::uint32_t>(process_number());
@@ -62,17 +78,6 @@ Region* make_file(char* path) {
   made->python = python_wanted ? 1 : 0;
   made->frame_count.store(1, std::memory_order_relaxed); // 0 stands for no stack
   return made;
-}
-
-/// Shows the file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process
-/// makes another file, and the reader may not have seen the first one yet.
-void publish(const char* path) {
-  char final_path[sizeof folder + 60];
-  char* at = append(append(append(final_path, folder), "/"), static_cast<unsigned>(process_number()));
-  const timespec now = time_since_start();
-  at = append(append(at, "-"), static_cast<unsigned>(now.tv_sec));
-  append(append(append(at, "-"), static_cast<unsigned>(now.tv_nsec)), ".calls");
-  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
 }
 
 void start() {
@@ -92,7 +97,7 @@ void start() {
     first = first->l_prev;
   for (; first != nullptr; first = first->l_next)
     add_module(*first);
-  publish(path);
+  publish(path, ".calls");
 }
 
 /// A slot of a thread that has ended, or one that was never used. Null if all are taken: the calls of this

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <dlfcn.h>
 #include <functional>
 #include <pthread.h>
@@ -153,6 +154,21 @@ void forked(void* cuda) {
     thread.join();
 }
 
+/// Leaves a child behind that calls the driver all the time.
+int with_busy_child(void* cuda) {
+  Driver driver(by_dlsym(cuda));
+  driver.start();
+  if (fork() == 0) {
+    for (int descriptor = 0; descriptor < 3; ++descriptor)
+      close(descriptor); // so that nobody waits for the end of its output
+    for (const time_t end = time(nullptr) + 5; time(nullptr) < end;)
+      driver.query(nullptr);
+    _exit(0);
+  }
+  usleep(100'000);
+  return 7;
+}
+
 void threads(void* cuda) {
   Driver driver(by_dlsym(cuda));
   driver.start();
@@ -224,6 +240,8 @@ int main(int argc, char** argv) {
     forked(library(path));
   else if (way == "main-ends")
     without_main_thread(library(path));
+  else if (way == "busy-child")
+    return with_busy_child(library(path));
   else if (way == "threads")
     threads(library(path));
   else if (way == "exec") {

@@ -188,7 +188,7 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUdevice)>{
         {Verb::device_reset, "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxReset", 11000, nullptr}},
     Entry<CUresult(CUdevice)>{
-        {Verb::device_reset, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000, nullptr}},
+        {Verb::primary_release, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000, nullptr}},
     Entry<CUresult(CUcontext*, unsigned, CUdevice)>{
         {Verb::context_create, "cuCtxCreate_v2", "cuCtxCreate", 3020, nullptr}},
     Entry<CUresult(CUcontext*, CUexecAffinityParam*, int, unsigned, CUdevice)>{

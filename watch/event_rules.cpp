@@ -13,6 +13,8 @@ constexpr unsigned external = 1;                         // CU_EVENT_RECORD_EXTE
 
 void Rules::create_event(const Call& call) {
   if (!call.succeeded()) return;
+  if (const auto old = events_.find(call.words[0]); old != events_.end() && old->second.recorded_by_graph)
+    forget_in_graphs(call.words[0]);
   EventState& made = events_[call.words[0]] = {};
   made.created = call;
   made.context = call.context;

@@ -67,6 +67,15 @@ void Rules::see_graph(const Call& call) {
   }
 }
 
+/// The graphs refer to an event that is gone, and not to another one of the same handle.
+void Rules::forget_in_graphs(Handle event) {
+  const auto is_of_event = [&](const auto& node) { return node.second.first == event; };
+  for (auto& [graph, events] : graphs_)
+    std::erase_if(events, is_of_event);
+  for (auto& [exec, state] : execs_)
+    std::erase_if(state.events, is_of_event);
+}
+
 void Rules::check_graphs_with(const Call& call, Handle handle) {
   for (const auto& [exec, state] : execs_) {
     if (state.destroyed) continue;

@@ -152,21 +152,21 @@ void Rules::see(const Call& call) {
       record_event(call, words[i], *stream_of(call), 0);
     break;
   case Verb::primary_retain:
+    if (call.succeeded()) ++retained_[words[call.count - 1]];
+    [[fallthrough]];
   case Verb::context_create:
     if (call.succeeded()) device_of_context_[words[0]] = words[call.count - 1];
     break;
   case Verb::context_destroy:
     forget_context(words[0]);
     break;
-  case Verb::device_reset: {
-    if (!call.succeeded()) break;
-    std::vector<Handle> gone;
-    for (const auto& [context, device] : device_of_context_)
-      if (device == words[0]) gone.push_back(context);
-    for (const Handle context : gone)
-      forget_context(context);
+  case Verb::primary_release: // the last release ends the context
+    if (auto& count = retained_[words[0]]; call.succeeded() && (count == 0 || --count == 0))
+      forget_device(words[0]);
     break;
-  }
+  case Verb::device_reset:
+    if (call.succeeded()) forget_device(words[0]);
+    break;
   default:
     see_graph(call);
     break;
@@ -235,11 +235,28 @@ void Rules::destroy_stream(const Call& call) {
   std::erase(captures_, stream.capture);
 }
 
+void Rules::forget_device(std::uint64_t wanted) {
+  std::vector<Handle> gone;
+  for (const auto& [context, device] : device_of_context_)
+    if (device == wanted) gone.push_back(context);
+  for (const Handle context : gone)
+    forget_context(context);
+}
+
 /// Its objects are gone, or at least no longer known.
 void Rules::forget_context(Handle context) {
-  std::erase_if(events_, [&](const auto& event) { return event.second.context == context; });
+  std::erase_if(events_, [&](const auto& event) {
+    if (event.second.context != context) return false;
+    if (event.second.recorded_by_graph) forget_in_graphs(event.first);
+    return true;
+  });
   std::erase_if(streams_, [&](const auto& stream) {
-    return stream.second.context == context || stream.first.context == context;
+    if (stream.second.context != context && stream.first.context != context) return false;
+    if (const auto& capture = stream.second.capture; capture && capture->origin == stream.first) {
+      capture->over = true;
+      std::erase(captures_, capture);
+    }
+    return true;
   });
 }
 

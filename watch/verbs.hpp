@@ -43,6 +43,7 @@ enum class Verb : std::uint8_t {
   primary_retain,      // context, device
   context_create,      // context, ..., device
   context_destroy,     // context
+  primary_release,     // device
   device_reset,        // device
   other,               // nothing; recorded only if the call failed
 };

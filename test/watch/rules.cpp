@@ -128,6 +128,35 @@ TEST_CASE("the objects of a destroyed context are forgotten", "[watch][rules]") 
   CHECK(process.found.empty());
 }
 
+TEST_CASE("a primary context lives until its last release", "[watch][rules]") {
+  Process process;
+  process.see("cuDevicePrimaryCtxRetain", {context, 0});
+  process.see("cuDevicePrimaryCtxRetain", {context, 0});
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventCreate", {0x101, 2});
+  process.see("cuDevicePrimaryCtxRelease_v2", {0});
+  process.see("cuEventSynchronize", {event});
+  CHECK(process.found == Found{"wait-never-recorded"});
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuDevicePrimaryCtxRelease_v2", {0});
+  process.see("cuEventSynchronize", {0x101});
+  process.see("cuEventQuery", {0x102}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+  CHECK(process.found.size() == 1); // the capture ended with the context
+}
+
+TEST_CASE("a synchronisation of a context harms the captures of that context only", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  SECTION("the current one") {
+    process.see("cuCtxSynchronize", {}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+    CHECK(process.found == Found{"capture-invalidated"});
+  }
+  SECTION("one that is named") {
+    process.see("cuCtxSynchronize_v2", {0x401}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+    CHECK(process.found.empty());
+  }
+}
+
 TEST_CASE("a call that invalidates two captures is reported for each", "[watch][rules]") {
   Process process;
   process.see("cuEventCreate", {event, 2});
@@ -177,6 +206,12 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
   SECTION("destroyed before the exec") {
     process.see("cuEventDestroy_v2", {event});
     CHECK(process.found == Found{"destroyed-in-graph"});
+  }
+  SECTION("destroyed before the exec, and another event gets its handle") {
+    process.see("cuEventDestroy_v2", {event});
+    process.see("cuEventCreate", {event, 2});
+    process.see("cuEventDestroy_v2", {event});
+    CHECK(process.found.size() == 1);
   }
   SECTION("destroyed after the exec") {
     process.see("cuGraphExecDestroy", {0x700});

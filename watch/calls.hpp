@@ -180,6 +180,12 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUgraphExec, CUgraphNode, CUevent)>{{Verb::exec_set_event,
                                                         "cuGraphExecEventWaitNodeSetEvent",
                                                         "cuGraphExecEventWaitNodeSetEvent", 11010, nullptr}},
+    Entry<CUresult(CUgraphNode, NodeParameters*)>{
+        {Verb::node_set_event, "cuGraphNodeSetParams", "cuGraphNodeSetParams", 12020, nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, NodeParameters*)>{
+        {Verb::exec_set_event, "cuGraphExecNodeSetParams", "cuGraphExecNodeSetParams", 12020, nullptr}},
+    Entry<CUresult(CUgraphNode)>{
+        {Verb::node_destroy, "cuGraphDestroyNode", "cuGraphDestroyNode", 10000, nullptr}},
     Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraph)>{
         {Verb::node_add_child, "cuGraphAddChildGraphNode", "cuGraphAddChildGraphNode", 10000, nullptr}},
 

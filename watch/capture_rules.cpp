@@ -66,16 +66,23 @@ void Rules::end_capture(const Call& call) {
     report(Rule::capture_invalidated, call,
            capture_text(*capture) + " was invalidated by a call that is not watched", std::move(earlier));
   } else if (call.result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
+    bool found = false;
     for (const auto& [other, work] : capture->last_work) {
       const Clock& joined = capture->clocks[origin];
       const auto known = joined.find(other);
       if (other == origin || (known != joined.end() && known->second >= streams_[other].work)) continue;
+      found = true;
       report(
           Rule::capture_unjoined, call,
           "the work of " + stream_text(other) + " is not joined to " + stream_text(origin) +
               ", which ends the capture",
           {{"the last node of the branch was added here", work}, {"the capture began here", capture->begun}});
     }
+    if (!found)
+      report(Rule::capture_unjoined, call,
+             "a stream whose work is not watched is not joined to " + stream_text(origin) +
+                 ", which ends the capture",
+             {{"the capture began here", capture->begun}});
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 1; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 2; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t thread_limit = 4096;
 inline constexpr std::uint32_t module_limit = 4096;

@@ -86,7 +86,7 @@ Words words_of_work(Arguments... arguments) {
   // Attribute 7 is a programmatic event, and attribute 12 a launch completion event.
   const auto add_events = [&](auto argument) {
     if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
-      for (unsigned i = 0; argument != nullptr && i < argument->numAttrs; ++i)
+      for (unsigned i = 0; argument != nullptr && argument->attrs != nullptr && i < argument->numAttrs; ++i)
         if (const unsigned id = static_cast<unsigned>(argument->attrs[i].id); id == 7 || id == 12)
           words.add(reinterpret_cast<std::uintptr_t>(argument->attrs[i].value.programmaticEvent.event));
   };

@@ -226,6 +226,25 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
   }
 }
 
+TEST_CASE("a graph no longer refers to the event of a destroyed or changed node", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventCreate", {0x101, 2});
+  process.see("cuGraphAddEventRecordNode", {0x800, 0x600, event});
+  SECTION("destroyed") { process.see("cuGraphDestroyNode", {0x800}); }
+  SECTION("changed") { process.see("cuGraphNodeSetParams", {0x800, 0x101}); }
+  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+  process.see("cuEventDestroy_v2", {event});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("an unjoined capture is reported although its branch was not watched", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuStreamEndCapture", {stream, 0}, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  CHECK(process.found == Found{"capture-unjoined"});
+}
+
 TEST_CASE("a call that never returned is reported if its object was destroyed", "[watch][rules]") {
   Process process;
   process.see("cuEventCreate", {event, 2});

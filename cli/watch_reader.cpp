@@ -135,17 +135,13 @@ std::vector<std::string> CallFile::python_stack(std::uint32_t number) const {
 }
 
 std::pair<std::string, std::uint64_t> CallFile::module_at(std::uint64_t address) const {
-  const watch::Module* best = nullptr;
   const auto count = std::min(region_->module_count.load(), watch::module_limit);
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = count; i-- > 0;) { // the later one, if both were mapped there
     const watch::Module& module = region_->modules[i];
     if (module.path[0] != '/' || address < module.base) continue;
-    if (address - module.base >= size_in_memory(module.path)) continue;
-    if (best == nullptr || module.base >= best->base)
-      best = &module; // the later one, if both were mapped there
+    if (address - module.base < size_in_memory(module.path)) return {module.path, module.base};
   }
-  if (best == nullptr) return {};
-  return {best->path, best->base};
+  return {};
 }
 
 std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {

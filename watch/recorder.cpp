@@ -45,8 +45,8 @@ char* append(char* at, unsigned number) {
   return at;
 }
 
-/// Shows a file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process makes
-/// another file, and the reader may not have seen the first one yet.
+/// Shows a file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process
+/// makes another file, and the reader may not have seen the first one yet.
 void publish(const char* path, const char* kind) {
   char final_path[sizeof folder + 60];
   char* at = append(append(append(final_path, folder), "/"), static_cast<unsigned>(process_number()));
@@ -145,7 +145,7 @@ bool read_environment() {
 }
 
 void start_recording(const link_map& known) {
-  if (some_library == nullptr) some_library = &known;
+  some_library = &known;
   if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0) start();
 }
 
@@ -190,8 +190,15 @@ void add_module(const link_map& module) {
   added.opened = static_cast<std::uint32_t>(region->written.load(std::memory_order_relaxed)) + 1;
   if (module.l_name != nullptr && module.l_name[0] != '\0') {
     const std::size_t length = std::strlen(module.l_name);
-    if (length >= sizeof added.path) return;
-    std::memcpy(added.path, module.l_name, length + 1);
+    std::size_t folder_length = 0; // of a relative path
+    if (module.l_name[0] != '/' && std::strchr(module.l_name, '/') != nullptr) {
+      const long written = syscall(SYS_getcwd, added.path, sizeof added.path);
+      if (written <= 0) return;
+      folder_length = static_cast<std::size_t>(written);
+      added.path[folder_length - 1] = '/';
+    }
+    if (folder_length + length >= sizeof added.path) return;
+    std::memcpy(added.path + folder_length, module.l_name, length + 1);
   } else if (readlink("/proc/self/exe", added.path, sizeof added.path - 1) <= 0) {
     return;
   }
@@ -199,6 +206,12 @@ void add_module(const link_map& module) {
 }
 
 void close_module(const link_map& module) {
+  if (some_library == &module) { // the program itself stays, and so does its place in the list
+    const link_map* first = &module;
+    while (first->l_prev != nullptr)
+      first = first->l_prev;
+    some_library = first != &module && first->l_name[0] == '\0' ? first : nullptr;
+  }
   if (region == nullptr) return;
   const Locked lock(cleared_by_fork->modules);
   for (std::uint32_t i = region->module_count.load(std::memory_order_relaxed); i-- > 0;)

@@ -37,6 +37,9 @@ public:
       if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
         throw std::runtime_error(path_ + ": " + std::strerror(errno));
       path_ = std::filesystem::absolute(path_);
+      if (path_.size() >= watch::folder_limit)
+        throw std::runtime_error(path_ + ": the name of the folder is too long. Choose one of less than " +
+                                 std::to_string(watch::folder_limit) + " bytes");
       return;
     }
     for (const std::uint64_t processes : {4, 0}) // for which there has to be room

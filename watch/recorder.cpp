@@ -18,7 +18,7 @@ namespace {
 
 constexpr int patience_ms = 10'000; // how long a call waits for a reader that does not read
 
-char folder[200]; // in which the files are made; empty: nothing is watched
+char folder[folder_limit]; // in which the files are made; empty: nothing is watched
 Stacks stacks_wanted = Stacks::usual;
 bool python_wanted = false;
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork

@@ -23,7 +23,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* recorded_lines[] = { // as views, they would be too many for a constant
+constexpr const char* recorded_lines[] = {
+// as views, they would be too many for a constant
 #include "recorded_transcript.inc"
 };
 /// `prefix of names: reason`, and comments

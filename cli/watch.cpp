@@ -3,6 +3,7 @@
 
 #include "json_text.hpp"
 #include "output_file.hpp"
+#include "protocol.hpp"
 #include "rules.hpp"
 #include "watch_program.hpp"
 #include "watch_report.hpp"
@@ -17,6 +18,7 @@
 #include <memory>
 #include <stdexcept>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -35,12 +37,20 @@ public:
       if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
         throw std::runtime_error(path_ + ": " + std::strerror(errno));
       path_ = std::filesystem::absolute(path_);
+      if (path_.size() >= watch::folder_limit)
+        throw std::runtime_error(path_ + ": the name of the folder is too long. Choose one of less than " +
+                                 std::to_string(watch::folder_limit) + " bytes");
       return;
     }
-    for (const char* place : {"/dev/shm", "/tmp"}) {
-      path_ = std::string(place) + "/cuevent-watch-XXXXXX";
-      if (mkdtemp(path_.data()) != nullptr) return;
-    }
+    for (const std::uint64_t processes : {4, 0}) // for which there has to be room
+      for (const char* place : {"/dev/shm", "/tmp"}) {
+        struct statvfs status {};
+        if (statvfs(place, &status) != 0 ||
+            std::uint64_t{status.f_bavail} * status.f_frsize < processes * sizeof(watch::Region))
+          continue;
+        path_ = std::string(place) + "/cuevent-watch-XXXXXX";
+        if (mkdtemp(path_.data()) != nullptr) return;
+      }
     throw std::runtime_error("no folder for the records of the calls can be made in /dev/shm or /tmp");
   }
   SharedFolder(const SharedFolder&) = delete;
@@ -83,6 +93,7 @@ public:
   void end_processes() {
     std::erase_if(processes_, [this](Process& process) {
       if (!process.file->has_ended()) return false;
+      process.file->abandon(); // should it live on after all, it does not wait for a reader
       process.file->read([&](const watch::Call& call) { process.rules->see(call); }, true);
       for (const watch::Call& call : process.file->unfinished())
         process.rules->see(call);
@@ -91,7 +102,8 @@ public:
                      "cuevent watch: process %u made calls faster than they could be read; its last "
                      "part was not watched\n",
                      process.file->process());
-      ended_.push_back(process.file); // findings refer to it
+      process.file->release();
+      ended_.push_back(process.file); // the report tells processes apart by these addresses
       return true;
     });
   }
@@ -134,15 +146,21 @@ pid_t start(const WatchOptions& options, const std::string& folder) {
   _exit(errno == ENOENT ? 127 : 126);
 }
 
+/// What is ignored, as with nohup, stays ignored, for the program too.
+void handle_signal(int number, const struct sigaction& action) {
+  struct sigaction old {};
+  if (sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+}
+
 /// Ctrl-C reaches the program too, which decides. Other requests to end are passed on.
 void handle_signals(bool ends_us) {
   struct sigaction action {};
   action.sa_handler = [](int number) { stop_signal = number; };
   for (const int number : {SIGTERM, SIGHUP})
-    sigaction(number, &action, nullptr);
+    handle_signal(number, action);
   if (!ends_us) action.sa_handler = [](int) {};
   for (const int number : {SIGINT, SIGQUIT})
-    sigaction(number, &action, nullptr);
+    handle_signal(number, action);
 }
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
@@ -150,26 +168,33 @@ int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(statu
 /// Reads until the program has ended, or, without a program, until a signal says so. Returns the exit code.
 int read_until_end(Watch& watched, pid_t child) {
   using namespace std::chrono_literals;
+  constexpr auto look_interval = 50ms;
+  constexpr int last_turns = 8; // processes that the program leaves behind may write without an end
   unsigned idle = 0;
+  auto next_look = std::chrono::steady_clock::now() + look_interval;
   for (;;) {
-    if (watched.read()) {
-      idle = 0;
-      continue;
-    }
+    const bool found = watched.read();
     if (stop_signal != 0) {
-      if (child == 0) return 0;
+      if (child == 0) {
+        watched.end_processes();
+        return 0;
+      }
       kill(child, stop_signal);
       stop_signal = 0;
     }
     int status = 0;
     if (child != 0 && waitpid(child, &status, WNOHANG) == child) {
-      while (watched.read()) {
+      for (int turn = 0; turn < last_turns && watched.read(); ++turn) {
       }
       watched.end_processes();
       return exit_code_of(status);
     }
-    if (++idle % 64 == 0) watched.end_processes();
-    std::this_thread::sleep_for(idle < 20 ? 200us : idle < 200 ? 1ms : 5ms);
+    if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
+      watched.end_processes();
+      next_look = now + look_interval;
+    }
+    idle = found ? 0 : idle + 1;
+    if (!found) std::this_thread::sleep_for(idle < 20 ? 200us : idle < 200 ? 1ms : 5ms);
   }
 }
 

@@ -3,11 +3,14 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <elf.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -52,12 +55,19 @@ CallFile::CallFile(const std::string& path) {
   close(file);
   if (place == MAP_FAILED) throw std::runtime_error(path + ": " + std::strerror(errno));
   region_ = static_cast<Region*>(place);
+  unlink(path.c_str()); // both have it mapped, and neither will open it again
+  process_ = region_->process;
   if (region_->version == watch::protocol_version) return;
   munmap(region_, sizeof(Region));
   throw std::runtime_error(path + " is of another version of cuevent: use its own `cuevent watch`");
 }
 
-CallFile::~CallFile() { munmap(region_, sizeof(Region)); }
+CallFile::~CallFile() { release(); }
+
+void CallFile::release() {
+  if (region_ != nullptr) munmap(region_, sizeof(Region));
+  region_ = nullptr;
+}
 
 std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, bool ended) {
   std::size_t count = 0;
@@ -91,7 +101,13 @@ bool CallFile::has_ended() const {
   std::string text;
   std::getline(status, text);
   const auto name_end = text.rfind(')');
-  return name_end == std::string::npos || text.compare(name_end, 3, ") Z") == 0;
+  if (name_end == std::string::npos) return true;
+  if (text.compare(name_end, 3, ") Z") != 0) return false;
+  // So it is too if only the main thread has ended.
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/" + std::to_string(region_->process) + "/task",
+                                                    error);
+  return error || std::distance(begin(threads), end(threads)) <= 1;
 }
 
 std::vector<std::uint64_t> CallFile::stack(std::uint32_t number) const {
@@ -119,17 +135,13 @@ std::vector<std::string> CallFile::python_stack(std::uint32_t number) const {
 }
 
 std::pair<std::string, std::uint64_t> CallFile::module_at(std::uint64_t address) const {
-  const watch::Module* best = nullptr;
   const auto count = std::min(region_->module_count.load(), watch::module_limit);
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = count; i-- > 0;) { // the later one, if both were mapped there
     const watch::Module& module = region_->modules[i];
     if (module.path[0] != '/' || address < module.base) continue;
-    if (address - module.base >= size_in_memory(module.path)) continue;
-    if (best == nullptr || module.base >= best->base)
-      best = &module; // the later one, if both were mapped there
+    if (address - module.base < size_in_memory(module.path)) return {module.path, module.base};
   }
-  if (best == nullptr) return {};
-  return {best->path, best->base};
+  return {};
 }
 
 std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
@@ -137,6 +149,9 @@ std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
     const std::string path = entry.path();
+    if (path.ends_with(".unwatched") && unlink(path.c_str()) == 0)
+      std::fprintf(stderr, "cuevent watch: process %d is not watched: %s has no room for its calls\n",
+                   std::atoi(entry.path().filename().c_str()), path_.c_str());
     if (path.ends_with(".calls") && seen_.insert(path).second)
       files.push_back(std::make_shared<CallFile>(path));
   }

@@ -29,12 +29,15 @@ public:
   /// The calls that the process was in when it ended.
   std::vector<watch::Call> unfinished() const;
 
+  /// Gives its memory back. From here on, only `process` may be called.
+  void release();
+
   /// The process writes no more.
   void abandon() { region_->abandoned.store(1); }
 
   bool has_ended() const;
   bool has_lost_calls() const { return region_->lost.load() != 0; }
-  unsigned process() const { return region_->process; }
+  unsigned process() const { return process_; }
   /// The return addresses of a stack, innermost first.
   std::vector<std::uint64_t> stack(std::uint32_t number) const;
   /// Its Python frames, innermost first: `train.py:12 in step`.
@@ -44,6 +47,7 @@ public:
 
 private:
   watch::Region* region_;
+  unsigned process_ = 0;
 };
 
 /// All files of a folder.
@@ -51,7 +55,7 @@ class CallFolder {
 public:
   explicit CallFolder(std::string path) : path_(std::move(path)) {}
 
-  /// The files that have appeared since the last call.
+  /// The files that have appeared since the last call. Says which processes found no room for one.
   std::vector<std::shared_ptr<CallFile>> new_files();
 
 private:

@@ -62,10 +62,10 @@ void Suppressions::read(const std::string& path) {
   unsigned number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string rule, pattern, more;
+    std::istringstream words(line);
+    std::string rule, pattern;
     words >> rule;
-    if (rule.empty()) continue;
+    if (rule.empty() || rule[0] == '#') continue; // a # elsewhere may be part of the name of a lambda
     std::getline(words >> std::ws, pattern);
     pattern.erase(pattern.find_last_not_of(" \t\r") + 1);
     if (rule != "*" && watch::page_named(rule) == nullptr)

@@ -48,6 +48,8 @@ struct Symbols::Debug {
   const File& file(const std::string& path) {
     const auto [found, added] = files.try_emplace(path);
     if (!added) return found->second;
+    // Only files of this machine: no server is asked for symbols. The program, which runs by now, keeps it.
+    unsetenv("DEBUGINFOD_URLS");
     static char* debug_folders = nullptr;
     static const Dwfl_Callbacks callbacks{dwfl_build_id_find_elf, dwfl_standard_find_debuginfo,
                                           dwfl_offline_section_address, &debug_folders};
@@ -66,8 +68,7 @@ struct Symbols::Debug {
   }
 };
 
-// Only files of this machine: no server is asked for symbols.
-Symbols::Symbols() : debug_(std::make_unique<Debug>()) { unsetenv("DEBUGINFOD_URLS"); }
+Symbols::Symbols() : debug_(std::make_unique<Debug>()) {}
 
 SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address) {
   SourceFrame frame;

@@ -52,6 +52,7 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
 __attribute__((visibility("default"))) unsigned la_objclose(uintptr_t* cookie) {
   const auto* const map = reinterpret_cast<const link_map*>(*cookie); // the loader's default value
   watch::close_module(*map);
+  watch::forget_python(*map);
   watch::remove_library(*map);
   return 0;
 }

@@ -30,7 +30,8 @@ template <class Signature>
 struct Entry : EntryData {};
 
 // Types that the headers of CUDA 12.0 lack.
-using Opaque = void*;  // CUgreenCtx, CUctxCreateParams*, CUgraphEdgeData*
+using Opaque = void*;  // CUgreenCtx of a stream's creation, CUctxCreateParams*, CUgraphEdgeData*
+struct GreenContext;   // CUgreenCtx is a pointer to it
 struct NodeParameters; // CUgraphNodeParams; a type of its own, so that it is not taken for an Opaque
 
 using Launch = CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -56,7 +57,7 @@ inline constexpr auto entries = std::tuple{
         {Verb::event_record, "cuEventRecordWithFlags", "cuEventRecordWithFlags", 11010, "_ptsz"}},
     Entry<CUresult(CUcontext, CUevent)>{
         {Verb::context_record, "cuCtxRecordEvent", "cuCtxRecordEvent", 12050, nullptr}},
-    Entry<CUresult(Opaque, CUevent)>{
+    Entry<CUresult(GreenContext*, CUevent)>{
         {Verb::context_record, "cuGreenCtxRecordEvent", "cuGreenCtxRecordEvent", 12040, nullptr}},
     Entry<CUresult(CUevent)>{{Verb::event_query, "cuEventQuery", "cuEventQuery", 2000, nullptr}},
     Entry<CUresult(CUevent)>{
@@ -75,7 +76,7 @@ inline constexpr auto entries = std::tuple{
         {Verb::stream_wait, "cuStreamWaitEvent", "cuStreamWaitEvent", 3020, "_ptsz"}},
     Entry<CUresult(CUcontext, CUevent)>{
         {Verb::context_wait, "cuCtxWaitEvent", "cuCtxWaitEvent", 12050, nullptr}},
-    Entry<CUresult(Opaque, CUevent)>{
+    Entry<CUresult(GreenContext*, CUevent)>{
         {Verb::context_wait, "cuGreenCtxWaitEvent", "cuGreenCtxWaitEvent", 12040, nullptr}},
 
     Entry<CUresult(CUstream*, unsigned)>{
@@ -179,6 +180,12 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUgraphExec, CUgraphNode, CUevent)>{{Verb::exec_set_event,
                                                         "cuGraphExecEventWaitNodeSetEvent",
                                                         "cuGraphExecEventWaitNodeSetEvent", 11010, nullptr}},
+    Entry<CUresult(CUgraphNode, NodeParameters*)>{
+        {Verb::node_set_event, "cuGraphNodeSetParams", "cuGraphNodeSetParams", 12020, nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, NodeParameters*)>{
+        {Verb::exec_set_event, "cuGraphExecNodeSetParams", "cuGraphExecNodeSetParams", 12020, nullptr}},
+    Entry<CUresult(CUgraphNode)>{
+        {Verb::node_destroy, "cuGraphDestroyNode", "cuGraphDestroyNode", 10000, nullptr}},
     Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraph)>{
         {Verb::node_add_child, "cuGraphAddChildGraphNode", "cuGraphAddChildGraphNode", 10000, nullptr}},
 
@@ -187,7 +194,7 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUdevice)>{
         {Verb::device_reset, "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxReset", 11000, nullptr}},
     Entry<CUresult(CUdevice)>{
-        {Verb::device_reset, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000, nullptr}},
+        {Verb::primary_release, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000, nullptr}},
     Entry<CUresult(CUcontext*, unsigned, CUdevice)>{
         {Verb::context_create, "cuCtxCreate_v2", "cuCtxCreate", 3020, nullptr}},
     Entry<CUresult(CUcontext*, CUexecAffinityParam*, int, unsigned, CUdevice)>{

@@ -3,6 +3,7 @@
 #include "rules.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace watch {
 
@@ -65,16 +66,23 @@ void Rules::end_capture(const Call& call) {
     report(Rule::capture_invalidated, call,
            capture_text(*capture) + " was invalidated by a call that is not watched", std::move(earlier));
   } else if (call.result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED) {
+    bool found = false;
     for (const auto& [other, work] : capture->last_work) {
       const Clock& joined = capture->clocks[origin];
       const auto known = joined.find(other);
       if (other == origin || (known != joined.end() && known->second >= streams_[other].work)) continue;
+      found = true;
       report(
           Rule::capture_unjoined, call,
           "the work of " + stream_text(other) + " is not joined to " + stream_text(origin) +
               ", which ends the capture",
           {{"the last node of the branch was added here", work}, {"the capture began here", capture->begun}});
     }
+    if (!found)
+      report(Rule::capture_unjoined, call,
+             "a stream whose work is not watched is not joined to " + stream_text(origin) +
+                 ", which ends the capture",
+             {{"the capture began here", capture->begun}});
   }
 }
 
@@ -100,14 +108,22 @@ std::vector<std::shared_ptr<Capture>> Rules::captures_harmed_by(const Call& call
         add(capture);
     return harmed;
   }
-  if (call.verb() == Verb::capture_begin) return harmed; // such a stream cannot be captured, and that is all
+  if (call.verb() == Verb::capture_begin || call.verb() == Verb::capture_into_graph)
+    return harmed; // such a stream cannot be captured, and that is all
+  // A synchronisation of a context harms the captures of this context, in all modes.
+  if (const std::string_view name = entry_data[call.entry].name; name == "cuCtxSynchronize") {
+    const Handle context = call.count > 0 && call.words[0] != 0 ? call.words[0] : call.context;
+    for (const auto& capture : captures_)
+      if (context != 0 && streams_[capture->origin].context == context) add(capture);
+    return harmed;
+  }
   const auto mode = mode_of_thread_.find(call.thread);
   const bool relaxed = mode != mode_of_thread_.end() && mode->second == mode_relaxed;
   for (const auto& capture : captures_)
     if (!relaxed && capture->mode != mode_relaxed &&
         (capture->mode == mode_global || capture->begun.thread == call.thread))
       add(capture);
-  // A synchronisation of the context, for example, harms captures of all modes.
+  // Other calls of the context may harm captures of all modes too.
   if (harmed.empty())
     for (const auto& capture : captures_)
       if (call.context != 0 && streams_[capture->origin].context == call.context) add(capture);

@@ -13,6 +13,8 @@ constexpr unsigned external = 1;                         // CU_EVENT_RECORD_EXTE
 
 void Rules::create_event(const Call& call) {
   if (!call.succeeded()) return;
+  if (const auto old = events_.find(call.words[0]); old != events_.end() && old->second.recorded_by_graph)
+    forget_in_graphs(call.words[0]);
   EventState& made = events_[call.words[0]] = {};
   made.created = call;
   made.context = call.context;
@@ -21,13 +23,9 @@ void Rules::create_event(const Call& call) {
 }
 
 void Rules::destroy_event(const Call& call) {
-  EventState& event = events_[call.words[0]];
-  if (call.result != CUDA_SUCCESS) {
-    event.destroyed.reset();
-    return;
-  }
+  if (call.result != CUDA_SUCCESS) return;
   check_graphs_with(call, call.words[0]);
-  event.destroyed = call;
+  events_[call.words[0]].destroyed = call;
 }
 
 void Rules::record_event(const Call& call, Handle handle, const StreamKey& stream, unsigned flags) {

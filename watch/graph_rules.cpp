@@ -48,7 +48,14 @@ void Rules::see_graph(const Call& call) {
     if (const auto graph = graph_of_node_.find(words[0]); graph != graph_of_node_.end())
       add_event_to_graph(call, graph->second, words[0], words[1]);
     break;
+  case Verb::node_destroy:
+    if (const auto graph = graph_of_node_.find(words[0]); graph != graph_of_node_.end()) {
+      graphs_[graph->second].erase(words[0]);
+      graph_of_node_.erase(graph);
+    }
+    break;
   case Verb::exec_set_event: {
+    if (words[2] == 0) break;
     EventsOfGraph& events = execs_[words[0]].events;
     // Of a node from a capture the handle is not known, so neither is the event that is replaced.
     if (events.find(words[1]) == events.end()) events.clear();
@@ -65,6 +72,15 @@ void Rules::see_graph(const Call& call) {
   default:
     break;
   }
+}
+
+/// The graphs refer to an event that is gone, and not to another one of the same handle.
+void Rules::forget_in_graphs(Handle event) {
+  const auto is_of_event = [&](const auto& node) { return node.second.first == event; };
+  for (auto& [graph, events] : graphs_)
+    std::erase_if(events, is_of_event);
+  for (auto& [exec, state] : execs_)
+    std::erase_if(state.events, is_of_event);
 }
 
 void Rules::check_graphs_with(const Call& call, Handle handle) {

@@ -52,7 +52,7 @@ bool must_refuse(const Library& library, const CallData& call, Verb verb) {
   if (home == nullptr) return false;
   if (verb == Verb::context_wait) {
     if (waits_for_green_context(call)) {
-      const auto green = reinterpret_cast<Opaque>(call.words[0]);
+      const auto green = reinterpret_cast<GreenContext*>(call.words[0]);
       return !can_record(library, home,
                          [&](CUevent tried) { return library.trial.record_green_context(green, tried); });
     }
@@ -71,10 +71,12 @@ bool must_refuse(const Library& library, const CallData& call, Verb verb) {
 }
 
 void keep_interprocess_events(const CallData& call, Verb verb) {
-  if (verb == Verb::event_open ||
-      (verb == Verb::event_create && (call.words[1] & CU_EVENT_INTERPROCESS) != 0))
-    add_interprocess_event(reinterpret_cast<CUevent>(call.words[0]),
-                           reinterpret_cast<CUcontext>(call.context));
+  if (verb != Verb::event_create && verb != Verb::event_open) return;
+  const auto event = reinterpret_cast<CUevent>(call.words[0]);
+  remove_interprocess_event(event); // one that ended with its context may have had the same address
+  if (verb == Verb::event_create ? (call.words[1] & CU_EVENT_INTERPROCESS) != 0
+                                 : std::strcmp(entry_data[call.entry].name, "cuIpcOpenEventHandle") == 0)
+    add_interprocess_event(event, reinterpret_cast<CUcontext>(call.context));
 }
 
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node.

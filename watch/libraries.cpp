@@ -106,6 +106,8 @@ void* hook_for_lookup(unsigned library, const char* name, cuuint64_t flags, void
     if (std::strcmp(entry_data[i].name, name) != 0) continue;
     const bool per_thread_variant =
         entry_data[i].suffix != nullptr && (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+    // An older version may have no variant for per-thread streams.
+    if (per_thread_variant && function == here.functions[i][0]) return hook_of(library, i, false);
     void*& known = here.functions[i][per_thread_variant];
     if (known != function) {
       // The driver may return another address than it exports. The version says which variant this is.

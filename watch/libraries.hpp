@@ -27,7 +27,7 @@ struct Library {
     CUresult (*destroy)(CUevent) = nullptr;
     CUresult (*record)(CUevent, CUstream) = nullptr;
     CUresult (*record_context)(CUcontext, CUevent) = nullptr;
-    CUresult (*record_green_context)(Opaque, CUevent) = nullptr;
+    CUresult (*record_green_context)(GreenContext*, CUevent) = nullptr;
   } trial;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };

@@ -13,6 +13,7 @@ namespace {
 using ThreadState = void*; // PyThreadState*
 
 ThreadState (*state_of_this_thread)() = nullptr;
+const link_map* interpreter = nullptr;
 void (*dump)(int file, ThreadState) = nullptr;
 
 } // namespace
@@ -24,6 +25,13 @@ void find_python(const link_map& map) {
   if (state == nullptr || function == nullptr) return;
   state_of_this_thread = reinterpret_cast<ThreadState (*)()>(state);
   dump = reinterpret_cast<void (*)(int, ThreadState)>(function);
+  interpreter = &map;
+}
+
+void forget_python(const link_map& map) {
+  if (interpreter != &map) return;
+  dump = nullptr;
+  interpreter = nullptr;
 }
 
 std::size_t python_frames(char* text, std::size_t room) {

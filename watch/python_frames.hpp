@@ -12,6 +12,9 @@ namespace watch {
 /// The program or libpython has been mapped: looks for the interpreter in it.
 void find_python(const link_map& map);
 
+/// The library is unmapped.
+void forget_python(const link_map& map);
+
 /// Writes lines `  File "train.py", line 12 in step`, innermost first. Returns their length; 0 if there
 /// are none.
 std::size_t python_frames(char* text, std::size_t room);

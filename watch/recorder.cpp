@@ -18,7 +18,7 @@ namespace {
 
 constexpr int patience_ms = 10'000; // how long a call waits for a reader that does not read
 
-char folder[200]; // in which the files are made; empty: nothing is watched
+char folder[folder_limit]; // in which the files are made; empty: nothing is watched
 Stacks stacks_wanted = Stacks::usual;
 bool python_wanted = false;
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
@@ -45,16 +45,32 @@ char* append(char* at, unsigned number) {
   return at;
 }
 
+/// Shows a file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process
+/// makes another file, and the reader may not have seen the first one yet.
+void publish(const char* path, const char* kind) {
+  char final_path[sizeof folder + 60];
+  char* at = append(append(append(final_path, folder), "/"), static_cast<unsigned>(process_number()));
+  const timespec now = time_since_start();
+  at = append(append(at, "-"), static_cast<unsigned>(now.tv_sec));
+  append(append(append(at, "-"), static_cast<unsigned>(now.tv_nsec)), kind);
+  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
+}
+
 /// A new file, complete but for its modules, and its name. The reader does not see it yet.
 Region* make_file(char* path) {
   append(append(append(append(path, folder), "/"), static_cast<unsigned>(process_number())), ".new");
   const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
   void* place = MAP_FAILED;
-  if (ftruncate(file, sizeof(Region)) == 0)
+  // All of its memory now: a file system that is full later would end the program with SIGBUS.
+  if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) == 0)
     place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (place == MAP_FAILED) ftruncate(file, 0);
   close(file);
-  if (place == MAP_FAILED) return nullptr;
+  if (place == MAP_FAILED) { // the reader says so
+    publish(path, ".unwatched");
+    return nullptr;
+  }
   auto* const made = static_cast<Region*>(place); // of zeros, which are valid values
   made->version = protocol_version;
   made->process = static_cast<std::uint32_t>(process_number());
@@ -62,17 +78,6 @@ Region* make_file(char* path) {
   made->python = python_wanted ? 1 : 0;
   made->frame_count.store(1, std::memory_order_relaxed); // 0 stands for no stack
   return made;
-}
-
-/// Shows the file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process
-/// makes another file, and the reader may not have seen the first one yet.
-void publish(const char* path) {
-  char final_path[sizeof folder + 60];
-  char* at = append(append(append(final_path, folder), "/"), static_cast<unsigned>(process_number()));
-  const timespec now = time_since_start();
-  at = append(append(at, "-"), static_cast<unsigned>(now.tv_sec));
-  append(append(append(at, "-"), static_cast<unsigned>(now.tv_nsec)), ".calls");
-  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
 }
 
 void start() {
@@ -92,7 +97,7 @@ void start() {
     first = first->l_prev;
   for (; first != nullptr; first = first->l_next)
     add_module(*first);
-  publish(path);
+  publish(path, ".calls");
 }
 
 /// A slot of a thread that has ended, or one that was never used. Null if all are taken: the calls of this
@@ -140,7 +145,7 @@ bool read_environment() {
 }
 
 void start_recording(const link_map& known) {
-  if (some_library == nullptr) some_library = &known;
+  some_library = &known;
   if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0) start();
 }
 
@@ -185,8 +190,15 @@ void add_module(const link_map& module) {
   added.opened = static_cast<std::uint32_t>(region->written.load(std::memory_order_relaxed)) + 1;
   if (module.l_name != nullptr && module.l_name[0] != '\0') {
     const std::size_t length = std::strlen(module.l_name);
-    if (length >= sizeof added.path) return;
-    std::memcpy(added.path, module.l_name, length + 1);
+    std::size_t folder_length = 0; // of a relative path
+    if (module.l_name[0] != '/' && std::strchr(module.l_name, '/') != nullptr) {
+      const long written = syscall(SYS_getcwd, added.path, sizeof added.path);
+      if (written <= 0) return;
+      folder_length = static_cast<std::size_t>(written);
+      added.path[folder_length - 1] = '/';
+    }
+    if (folder_length + length >= sizeof added.path) return;
+    std::memcpy(added.path + folder_length, module.l_name, length + 1);
   } else if (readlink("/proc/self/exe", added.path, sizeof added.path - 1) <= 0) {
     return;
   }
@@ -194,6 +206,12 @@ void add_module(const link_map& module) {
 }
 
 void close_module(const link_map& module) {
+  if (some_library == &module) { // the program itself stays, and so does its place in the list
+    const link_map* first = &module;
+    while (first->l_prev != nullptr)
+      first = first->l_prev;
+    some_library = first != &module && first->l_name[0] == '\0' ? first : nullptr;
+  }
   if (region == nullptr) return;
   const Locked lock(cleared_by_fork->modules);
   for (std::uint32_t i = region->module_count.load(std::memory_order_relaxed); i-- > 0;)

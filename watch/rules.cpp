@@ -86,6 +86,7 @@ Handle Rules::context_of(const StreamKey& stream) {
 }
 
 void Rules::see(const Call& call) {
+  if (call.returned && call.result != CUDA_SUCCESS) take_back_destruction(call);
   if (is_destroyed(call) || !call.returned) return;
   if (see_capture_error(call)) {
     late_waits_.erase(call.thread);
@@ -151,21 +152,21 @@ void Rules::see(const Call& call) {
       record_event(call, words[i], *stream_of(call), 0);
     break;
   case Verb::primary_retain:
+    if (call.succeeded()) ++retained_[words[call.count - 1]];
+    [[fallthrough]];
   case Verb::context_create:
     if (call.succeeded()) device_of_context_[words[0]] = words[call.count - 1];
     break;
   case Verb::context_destroy:
     forget_context(words[0]);
     break;
-  case Verb::device_reset: {
-    if (!call.succeeded()) break;
-    std::vector<Handle> gone;
-    for (const auto& [context, device] : device_of_context_)
-      if (device == words[0]) gone.push_back(context);
-    for (const Handle context : gone)
-      forget_context(context);
+  case Verb::primary_release: // the last release ends the context
+    if (auto& count = retained_[words[0]]; call.succeeded() && (count == 0 || --count == 0))
+      forget_device(words[0]);
     break;
-  }
+  case Verb::device_reset:
+    if (call.succeeded()) forget_device(words[0]);
+    break;
   default:
     see_graph(call);
     break;
@@ -186,11 +187,11 @@ bool Rules::is_destroyed(const Call& call) {
            std::move(earlier));
     return true;
   };
-  // A destruction that failed was recorded before as if it would succeed.
+  // A destruction that failed, or did not return, was recorded before as if it would succeed.
   const bool failed_destruction =
       (call.verb() == Verb::event_destroy || call.verb() == Verb::stream_destroy ||
        call.verb() == Verb::exec_destroy) &&
-      call.result != CUDA_SUCCESS;
+      (call.result != CUDA_SUCCESS || !call.returned);
   if (failed_destruction) return false;
   if (const int word = event_word(call.verb()); word >= 0) {
     for (int i = word; i <= (call.verb() == Verb::event_elapsed ? 1 : word); ++i)
@@ -212,21 +213,50 @@ bool Rules::is_destroyed(const Call& call) {
   return false;
 }
 
+/// The call was recorded before as if it would succeed, but it has failed.
+void Rules::take_back_destruction(const Call& call) {
+  if (call.verb() == Verb::event_destroy) {
+    if (const auto event = events_.find(call.words[0]); event != events_.end())
+      event->second.destroyed.reset();
+  } else if (call.verb() == Verb::stream_destroy) {
+    if (const auto stream = streams_.find(key(call, call.words[0])); stream != streams_.end())
+      stream->second.destroyed.reset();
+  } else if (call.verb() == Verb::exec_destroy) {
+    if (const auto exec = execs_.find(call.words[0]); exec != execs_.end()) exec->second.destroyed.reset();
+  }
+}
+
 void Rules::destroy_stream(const Call& call) {
-  StreamState& stream = streams_[key(call, call.words[0])];
-  stream.destroyed.reset();
   if (call.result != CUDA_SUCCESS) return;
+  StreamState& stream = streams_[key(call, call.words[0])];
   stream.destroyed = call;
   if (!stream.is_capturing() || stream.capture->origin != key(call, call.words[0])) return;
   stream.capture->over = true; // and nobody will end it
   std::erase(captures_, stream.capture);
 }
 
+void Rules::forget_device(std::uint64_t wanted) {
+  std::vector<Handle> gone;
+  for (const auto& [context, device] : device_of_context_)
+    if (device == wanted) gone.push_back(context);
+  for (const Handle context : gone)
+    forget_context(context);
+}
+
 /// Its objects are gone, or at least no longer known.
 void Rules::forget_context(Handle context) {
-  std::erase_if(events_, [&](const auto& event) { return event.second.context == context; });
+  std::erase_if(events_, [&](const auto& event) {
+    if (event.second.context != context) return false;
+    if (event.second.recorded_by_graph) forget_in_graphs(event.first);
+    return true;
+  });
   std::erase_if(streams_, [&](const auto& stream) {
-    return stream.second.context == context || stream.first.context == context;
+    if (stream.second.context != context && stream.first.context != context) return false;
+    if (const auto& capture = stream.second.capture; capture && capture->origin == stream.first) {
+      capture->over = true;
+      std::erase(captures_, capture);
+    }
+    return true;
   });
 }
 

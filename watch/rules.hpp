@@ -27,13 +27,16 @@ private:
   void wait(const Call& call);
   void elapsed(const Call& call);
   bool is_destroyed(const Call& call);
+  void take_back_destruction(const Call& call);
   void destroy_stream(const Call& call);
   void notice_late_record(const Call& call);
+  void forget_device(std::uint64_t device);
   void forget_context(Handle context);
 
   // Graphs: graph_rules.cpp
   void see_graph(const Call& call);
   void add_event_to_graph(const Call& call, Handle graph, Handle node, Handle event);
+  void forget_in_graphs(Handle event);
   void check_graphs_with(const Call& call, Handle event);
 
   // Captures: capture_rules.cpp
@@ -59,6 +62,7 @@ private:
   std::unordered_map<Handle, ExecState> execs_;
   std::unordered_map<Handle, Handle> graph_of_node_;
   std::unordered_map<Handle, std::uint64_t> device_of_context_;
+  std::unordered_map<std::uint64_t, unsigned> retained_; // how often each device's primary context
   std::unordered_map<std::uint32_t, std::uint64_t> mode_of_thread_;
   std::unordered_map<std::uint32_t, Call> late_waits_; // the last call of a thread, if it is such a wait
   std::vector<std::shared_ptr<Capture>> captures_;     // that are not over

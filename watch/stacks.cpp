@@ -128,7 +128,11 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
 
 CachedStack* stacks_of_slot(std::uint32_t slot) {
   CachedStack* stacks = memory[slot].load(std::memory_order_acquire);
-  if (stacks != nullptr) return stacks; // of a thread that has ended, or of the parent process
+  if (stacks != nullptr) { // of a thread that has ended, or of the parent process: other frames, then
+    for (std::size_t i = 0; i < stacks_per_thread; ++i)
+      stacks[i].depth = 0;
+    return stacks;
+  }
   void* const place = mmap(nullptr, sizeof(CachedStack) * stacks_per_thread, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) return nullptr;

@@ -37,12 +37,14 @@ enum class Verb : std::uint8_t {
   exec_destroy,        // exec
   exec_update,         // exec, graph
   node_add_event,      // node, graph, event
-  node_set_event,      // node, event
-  exec_set_event,      // exec, node, event
+  node_set_event,      // node, event, or 0 for a node of another kind
+  node_destroy,        // node
+  exec_set_event,      // exec, node, event, or 0 for a node of another kind
   node_add_child,      // node, graph, child
   primary_retain,      // context, device
   context_create,      // context, ..., device
   context_destroy,     // context
+  primary_release,     // device
   device_reset,        // device
   other,               // nothing; recorded only if the call failed
 };

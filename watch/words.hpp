@@ -25,6 +25,8 @@ inline constexpr bool is_handle<CUevent> = true;
 template <>
 inline constexpr bool is_handle<CUcontext> = true;
 template <>
+inline constexpr bool is_handle<GreenContext*> = true;
+template <>
 inline constexpr bool is_handle<CUgraph> = true;
 template <>
 inline constexpr bool is_handle<CUgraphExec> = true;
@@ -84,7 +86,7 @@ Words words_of_work(Arguments... arguments) {
   // Attribute 7 is a programmatic event, and attribute 12 a launch completion event.
   const auto add_events = [&](auto argument) {
     if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
-      for (unsigned i = 0; argument != nullptr && i < argument->numAttrs; ++i)
+      for (unsigned i = 0; argument != nullptr && argument->attrs != nullptr && i < argument->numAttrs; ++i)
         if (const unsigned id = static_cast<unsigned>(argument->attrs[i].id); id == 7 || id == 12)
           words.add(reinterpret_cast<std::uintptr_t>(argument->attrs[i].value.programmaticEvent.event));
   };

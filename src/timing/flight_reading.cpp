@@ -117,10 +117,10 @@ namespace {
 
 /// The waits of a launch, which its tracks share before the first mark. False if earlier places of the stream
 /// are not reached, or if a wait has no known signal: then the stream itself is what a report should name.
-bool waits_of_next(const ObservedStream& stream, Position launch, std::vector<ObservedWait>& waits) {
-  if (stream.reached != launch) return false;
+bool waits_of_next(const ObservedStream& stream, Position next, std::vector<ObservedWait>& waits) {
+  if (stream.reached != next) return false;
   for (const ObservedWait& each : stream.waits) {
-    if (each.before != launch) continue;
+    if (each.before != next) continue;
     if (each.signals.empty()) return false;
     waits.push_back(each);
     waits.back().before = 0;

@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <dlfcn.h>
 #include <functional>
+#include <pthread.h>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -152,6 +154,21 @@ void forked(void* cuda) {
     thread.join();
 }
 
+/// Leaves a child behind that calls the driver all the time.
+int with_busy_child(void* cuda) {
+  Driver driver(by_dlsym(cuda));
+  driver.start();
+  if (fork() == 0) {
+    for (int descriptor = 0; descriptor < 3; ++descriptor)
+      close(descriptor); // so that nobody waits for the end of its output
+    for (const time_t end = time(nullptr) + 5; time(nullptr) < end;)
+      driver.query(nullptr);
+    _exit(0);
+  }
+  usleep(100'000);
+  return 7;
+}
+
 void threads(void* cuda) {
   Driver driver(by_dlsym(cuda));
   driver.start();
@@ -171,6 +188,16 @@ void threads(void* cuda) {
   for (std::thread& thread : threads)
     thread.join();
   driver.make_mistake();
+}
+
+/// The main thread ends, and another one goes on for longer than the command looks away.
+void without_main_thread(void* cuda) {
+  std::thread([cuda] {
+    usleep(400'000);
+    mistake_by(by_dlsym(cuda));
+    std::exit(0);
+  }).detach();
+  pthread_exit(nullptr);
 }
 
 /// A static object that uses the driver at exit.
@@ -211,6 +238,10 @@ int main(int argc, char** argv) {
     untouched(library(path));
   else if (way == "fork")
     forked(library(path));
+  else if (way == "main-ends")
+    without_main_thread(library(path));
+  else if (way == "busy-child")
+    return with_busy_child(library(path));
   else if (way == "threads")
     threads(library(path));
   else if (way == "exec") {

@@ -26,16 +26,31 @@ CUevent captured_event(Gpu& gpu) {
   return event;
 }
 
-/// A green context on the device of the event's primary context can wait for an interprocess event too.
-void wait_in_green_context([[maybe_unused]] CUevent event) {
 #if CUDA_VERSION >= 12040
+CUgreenCtx green_context() {
   CUdevResource processors{};
   CUdevResourceDesc description = nullptr;
   CUgreenCtx green = nullptr;
   expect(cuDeviceGetDevResource(0, &processors, CU_DEV_RESOURCE_TYPE_SM));
   expect(cuDevResourceGenerateDesc(&description, &processors, 1));
   expect(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
-  expect(cuGreenCtxWaitEvent(green, event));
+  return green;
+}
+#endif
+
+/// A green context on the device of the event's primary context can wait for an interprocess event too.
+void wait_in_green_context([[maybe_unused]] CUevent event) {
+#if CUDA_VERSION >= 12040
+  expect(cuGreenCtxWaitEvent(green_context(), event));
+#endif
+}
+
+/// The wait follows a record that no stream was named for.
+void wait_for_record_of_green_context([[maybe_unused]] Gpu& gpu) {
+#if CUDA_VERSION >= 12040
+  const CUevent event = gpu.event();
+  expect(cuGreenCtxRecordEvent(green_context(), event));
+  expect(cuStreamWaitEvent(gpu.a, event, 0));
 #endif
 }
 
@@ -49,6 +64,7 @@ const std::vector<Programs>& event_programs() {
          expect(cuGraphLaunch(graph_that_records(event), gpu.b));
          expect(cuStreamWaitEvent(gpu.a, event, 0));
          expect(cuEventQuery(gpu.event())); // a query says "complete", which is no wait
+         wait_for_record_of_green_context(gpu);
        }},
       {"wait-before-record",
        [](Gpu& gpu) {

@@ -28,6 +28,21 @@ public:
 
   void see(const char* symbol, std::vector<std::uint64_t> words, CUresult result = CUDA_SUCCESS,
            std::uint32_t thread = 1) {
+    rules_.see(call_of(symbol, words, result, thread));
+  }
+
+  /// The process ended in this call.
+  void see_unfinished(const char* symbol, std::vector<std::uint64_t> words) {
+    Call call = call_of(symbol, words, CUDA_SUCCESS, 1);
+    call.returned = false;
+    rules_.see(call);
+  }
+
+  std::vector<std::string> found;
+
+private:
+  static Call call_of(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result,
+                      std::uint32_t thread) {
     Call call{};
     call.entry = entry_named(symbol);
     call.count = static_cast<std::uint8_t>(words.size());
@@ -36,12 +51,9 @@ public:
     call.result = static_cast<std::uint32_t>(result);
     call.thread = thread;
     call.context = context;
-    rules_.see(call);
+    return call;
   }
 
-  std::vector<std::string> found;
-
-private:
   Rules rules_{[this](const Finding& finding) { found.emplace_back(page_of(finding.rule).name); }};
 };
 
@@ -77,6 +89,28 @@ TEST_CASE("an event whose destruction failed lives on", "[watch][rules]") {
   CHECK(process.found.empty());
 }
 
+TEST_CASE("a stream and an executable graph whose destruction failed live on", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamDestroy_v2", {1});
+  process.see("cuStreamDestroy_v2", {1}, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  process.see("cuEventRecord", {event, 1});
+  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+  process.see("cuGraphExecDestroy", {0x700});
+  process.see("cuGraphExecDestroy", {0x700}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  process.see("cuGraphLaunch", {0x700, stream});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a destruction in which the process ends is no use after itself", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventDestroy_v2", {event});
+  process.see_unfinished("cuEventDestroy_v2", {event});
+  process.see("cuStreamDestroy_v2", {stream});
+  process.see_unfinished("cuStreamDestroy_v2", {stream});
+  CHECK(process.found.empty());
+}
+
 TEST_CASE("an event that other processes may record is not reported as never recorded", "[watch][rules]") {
   Process process;
   process.see("cuEventCreate", {event, 6}); // interprocess, without timing
@@ -92,6 +126,35 @@ TEST_CASE("the objects of a destroyed context are forgotten", "[watch][rules]") 
   process.see("cuCtxDestroy_v2", {context});
   process.see("cuEventSynchronize", {event});
   CHECK(process.found.empty());
+}
+
+TEST_CASE("a primary context lives until its last release", "[watch][rules]") {
+  Process process;
+  process.see("cuDevicePrimaryCtxRetain", {context, 0});
+  process.see("cuDevicePrimaryCtxRetain", {context, 0});
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventCreate", {0x101, 2});
+  process.see("cuDevicePrimaryCtxRelease_v2", {0});
+  process.see("cuEventSynchronize", {event});
+  CHECK(process.found == Found{"wait-never-recorded"});
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuDevicePrimaryCtxRelease_v2", {0});
+  process.see("cuEventSynchronize", {0x101});
+  process.see("cuEventQuery", {0x102}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+  CHECK(process.found.size() == 1); // the capture ended with the context
+}
+
+TEST_CASE("a synchronisation of a context harms the captures of that context only", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  SECTION("the current one") {
+    process.see("cuCtxSynchronize", {}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+    CHECK(process.found == Found{"capture-invalidated"});
+  }
+  SECTION("one that is named") {
+    process.see("cuCtxSynchronize_v2", {0x401}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
+    CHECK(process.found.empty());
+  }
 }
 
 TEST_CASE("a call that invalidates two captures is reported for each", "[watch][rules]") {
@@ -144,6 +207,12 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
     process.see("cuEventDestroy_v2", {event});
     CHECK(process.found == Found{"destroyed-in-graph"});
   }
+  SECTION("destroyed before the exec, and another event gets its handle") {
+    process.see("cuEventDestroy_v2", {event});
+    process.see("cuEventCreate", {event, 2});
+    process.see("cuEventDestroy_v2", {event});
+    CHECK(process.found.size() == 1);
+  }
   SECTION("destroyed after the exec") {
     process.see("cuGraphExecDestroy", {0x700});
     process.see("cuEventDestroy_v2", {event});
@@ -155,6 +224,25 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
     process.see("cuEventDestroy_v2", {event});
     CHECK(process.found.empty());
   }
+}
+
+TEST_CASE("a graph no longer refers to the event of a destroyed or changed node", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventCreate", {0x101, 2});
+  process.see("cuGraphAddEventRecordNode", {0x800, 0x600, event});
+  SECTION("destroyed") { process.see("cuGraphDestroyNode", {0x800}); }
+  SECTION("changed") { process.see("cuGraphNodeSetParams", {0x800, 0x101}); }
+  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+  process.see("cuEventDestroy_v2", {event});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("an unjoined capture is reported although its branch was not watched", "[watch][rules]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuStreamEndCapture", {stream, 0}, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  CHECK(process.found == Found{"capture-unjoined"});
 }
 
 TEST_CASE("a call that never returned is reported if its object was destroyed", "[watch][rules]") {

@@ -15,6 +15,7 @@ namespace {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+#ifdef CUEVENT_HAS_LIBDW
 std::string demangled(const char* name) {
   int status = 0;
   char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
@@ -22,6 +23,7 @@ std::string demangled(const char* name) {
   std::free(text);
   return result;
 }
+#endif
 
 } // namespace
 

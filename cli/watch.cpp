@@ -42,7 +42,7 @@ public:
                                  std::to_string(watch::folder_limit) + " bytes");
       return;
     }
-    for (const std::uint64_t processes : {4, 0}) // for which there has to be room
+    for (const std::uint64_t processes : {4u, 0u}) // for which there has to be room
       for (const char* place : {"/dev/shm", "/tmp"}) {
         struct statvfs status {};
         if (statvfs(place, &status) != 0 ||

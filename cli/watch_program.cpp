@@ -99,7 +99,7 @@ void check_file(const std::string& program, int scripts) {
 } // namespace
 
 std::string watchable_program(const std::string& name) {
-  const std::string program = find_in_path(name);
+  std::string program = find_in_path(name);
   check_file(program, 0);
   return program;
 }

@@ -68,9 +68,11 @@ void Suppressions::read(const std::string& path) {
     if (rule.empty() || rule[0] == '#') continue; // a # elsewhere may be part of the name of a lambda
     std::getline(words >> std::ws, pattern);
     pattern.erase(pattern.find_last_not_of(" \t\r") + 1);
-    if (rule != "*" && watch::page_named(rule) == nullptr)
-      throw std::runtime_error(path + ":" + std::to_string(number) + ": there is no rule " + rule +
-                               ". `cuevent watch --explain all` lists the rules");
+    if (rule != "*" && watch::page_named(rule) == nullptr) {
+      std::string wrong = path;
+      wrong.append(":").append(std::to_string(number)).append(": there is no rule ").append(rule);
+      throw std::runtime_error(wrong.append(". `cuevent watch --explain all` lists the rules"));
+    }
     lines_.emplace_back(rule, pattern);
   }
 }

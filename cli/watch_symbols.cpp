@@ -19,7 +19,7 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
 std::string demangled(const char* name) {
   int status = 0;
   char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  const std::string result = status == 0 && text != nullptr ? text : name;
+  std::string result = status == 0 && text != nullptr ? text : name;
   std::free(text);
   return result;
 }

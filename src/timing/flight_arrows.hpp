@@ -100,6 +100,7 @@ public:
     std::stable_sort(found.begin(), found.end(),
                      [](const Signal& a, const Signal& b) { return a.value < b.value; });
     std::vector<StreamPlace> places;
+    places.reserve(found.size());
     for (const Signal& each : found)
       places.push_back(each.place);
     return places;

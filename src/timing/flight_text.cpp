@@ -30,7 +30,8 @@ std::string chain_from(const FlightReport& report, std::size_t stream) {
     if (seen[at]) return text + ": a deadlock";
     if (other.state != FlightState::waiting) {
       const std::string submitted = other.next ? submitted_text(*other.next) : std::string();
-      return text + (submitted.empty() ? ", which has not finished" : submitted + " and has not finished");
+      return text.append(submitted).append(submitted.empty() ? ", which has not finished"
+                                                             : " and has not finished");
     }
     text += ", which";
   }

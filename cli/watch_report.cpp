@@ -28,7 +28,7 @@ bool is_start(const SourceFrame& frame) {
          frame.function == "clone3" || frame.function == "__libc_start_call_main";
 }
 
-/// The Python frames say more than those of the interpreter.
+/// The Python frames say more than the interpreter's own frames.
 bool is_interpreter(const SourceFrame& frame) {
   const std::string name = frame.library.substr(frame.library.rfind('/') + 1);
   return name.starts_with("python") || name.starts_with("libpython");

@@ -125,7 +125,7 @@ class DriverError:
 
 
 def base_of_exception(name):
-    """The name of the base class. The third word of a class's type information points to that of the base."""
+    """The name of the base class. The third word of a class's type information points to the base's."""
     word = gdb.lookup_type("unsigned long")
     info = gdb.parse_and_eval(f"(unsigned long)&'typeinfo for {name}'").cast(word.pointer())
     symbol = gdb.execute(f"info symbol {int(info[2]):#x}", to_string=True)

@@ -127,7 +127,7 @@ public:
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call. A report then knows which
   /// work a stream waits for. A wait is traced if its event is among the last thousand events that
-  /// were recorded with record(). Throws as the member of EventRef. Driver functions: those of the
+  /// were recorded with record(). Throws as the member of EventRef. Driver functions: as for the
   /// member of EventRef; for a record also those of mark(); if many waits of the stream are pending,
   /// also cuThreadExchangeStreamCaptureMode and cuEventQuery.
   void record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none);

@@ -24,7 +24,7 @@ struct ShortName {
       words[i] = load(name.data() + i * sizeof(std::uint64_t));
     const std::size_t rest = size % sizeof(std::uint64_t);
     if (rest == 0) return;
-    if (whole != 0) { // the last eight bytes, without those of the word before
+    if (whole != 0) { // the last eight bytes, without the bytes of the word before
       words[whole] = load(name.data() + size - sizeof(std::uint64_t)) >> 8 * (sizeof(std::uint64_t) - rest);
       return;
     }

@@ -87,9 +87,9 @@ inline constexpr auto entries = std::tuple{
         {Verb::stream_create_green, "cuGreenCtxStreamCreate", "cuGreenCtxStreamCreate", 12050, nullptr}},
     Entry<CUresult(CUstream)>{{Verb::stream_destroy, "cuStreamDestroy", "cuStreamDestroy", 2000, nullptr}},
     Entry<CUresult(CUstream)>{{Verb::stream_destroy, "cuStreamDestroy_v2", "cuStreamDestroy", 4000, nullptr}},
-    Entry<CUresult(CUstream)>{{Verb::stream_use, "cuStreamQuery", "cuStreamQuery", 2000, "_ptsz"}},
+    Entry<CUresult(CUstream)>{{Verb::stream_query, "cuStreamQuery", "cuStreamQuery", 2000, "_ptsz"}},
     Entry<CUresult(CUstream)>{
-        {Verb::stream_use, "cuStreamSynchronize", "cuStreamSynchronize", 2000, "_ptsz"}},
+        {Verb::stream_synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 2000, "_ptsz"}},
     Entry<CUresult(CUstream, CUstreamCaptureMode)>{
         {Verb::capture_begin, "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010, "_ptsz"}},
     Entry<CUresult(CUstream, CUgraph, const CUgraphNode*, const Opaque*, std::size_t, CUstreamCaptureMode)>{
@@ -135,10 +135,14 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUdeviceptr*, std::size_t, CUmemoryPool, CUstream)>{
         {Verb::work, "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020, "_ptsz"}},
     Entry<CUresult(CUdeviceptr, CUstream)>{{Verb::work, "cuMemFreeAsync", "cuMemFreeAsync", 11020, "_ptsz"}},
-    Entry<MemoryOperation32>{{Verb::work, "cuStreamWriteValue32_v2", "cuStreamWriteValue32", 11070, "_ptsz"}},
-    Entry<MemoryOperation64>{{Verb::work, "cuStreamWriteValue64_v2", "cuStreamWriteValue64", 11070, "_ptsz"}},
-    Entry<MemoryOperation32>{{Verb::work, "cuStreamWaitValue32_v2", "cuStreamWaitValue32", 11070, "_ptsz"}},
-    Entry<MemoryOperation64>{{Verb::work, "cuStreamWaitValue64_v2", "cuStreamWaitValue64", 11070, "_ptsz"}},
+    Entry<MemoryOperation32>{
+        {Verb::value_write, "cuStreamWriteValue32_v2", "cuStreamWriteValue32", 11070, "_ptsz"}},
+    Entry<MemoryOperation64>{
+        {Verb::value_write, "cuStreamWriteValue64_v2", "cuStreamWriteValue64", 11070, "_ptsz"}},
+    Entry<MemoryOperation32>{
+        {Verb::value_wait, "cuStreamWaitValue32_v2", "cuStreamWaitValue32", 11070, "_ptsz"}},
+    Entry<MemoryOperation64>{
+        {Verb::value_wait, "cuStreamWaitValue64_v2", "cuStreamWaitValue64", 11070, "_ptsz"}},
     Entry<CUresult(CUgraphExec, CUstream)>{
         {Verb::graph_launch, "cuGraphLaunch", "cuGraphLaunch", 10000, "_ptsz"}},
 
@@ -203,8 +207,9 @@ inline constexpr auto entries = std::tuple{
         {Verb::context_create, "cuCtxCreate_v4", "cuCtxCreate", 12050, nullptr}},
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy_v2", "cuCtxDestroy", 4000, nullptr}},
 
-    Entry<CUresult()>{{Verb::other, "cuCtxSynchronize", "cuCtxSynchronize", 2000, nullptr}},
-    Entry<CUresult(CUcontext)>{{Verb::other, "cuCtxSynchronize_v2", "cuCtxSynchronize", 13000, nullptr}},
+    Entry<CUresult()>{{Verb::context_synchronize, "cuCtxSynchronize", "cuCtxSynchronize", 2000, nullptr}},
+    Entry<CUresult(CUcontext)>{
+        {Verb::context_synchronize, "cuCtxSynchronize_v2", "cuCtxSynchronize", 13000, nullptr}},
     Entry<CUresult(CUdeviceptr*, std::size_t)>{{Verb::other, "cuMemAlloc_v2", "cuMemAlloc", 3020, nullptr}},
     Entry<CUresult(CUdeviceptr)>{{Verb::other, "cuMemFree_v2", "cuMemFree", 3020, nullptr}},
     Entry<CUresult(void**, std::size_t)>{{Verb::other, "cuMemAllocHost_v2", "cuMemAllocHost", 3020, nullptr}},
@@ -215,19 +220,19 @@ inline constexpr auto entries = std::tuple{
         {Verb::other, "cuMemHostRegister_v2", "cuMemHostRegister", 6050, nullptr}},
     Entry<CUresult(void*)>{{Verb::other, "cuMemHostUnregister", "cuMemHostUnregister", 4000, nullptr}},
     Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t)>{
-        {Verb::other, "cuMemcpy", "cuMemcpy", 4000, "_ptds"}},
+        {Verb::copy, "cuMemcpy", "cuMemcpy", 4000, "_ptds"}},
     Entry<CUresult(CUdeviceptr, const void*, std::size_t)>{
-        {Verb::other, "cuMemcpyHtoD_v2", "cuMemcpyHtoD", 3020, "_ptds"}},
+        {Verb::copy, "cuMemcpyHtoD_v2", "cuMemcpyHtoD", 3020, "_ptds"}},
     Entry<CUresult(void*, CUdeviceptr, std::size_t)>{
-        {Verb::other, "cuMemcpyDtoH_v2", "cuMemcpyDtoH", 3020, "_ptds"}},
+        {Verb::copy, "cuMemcpyDtoH_v2", "cuMemcpyDtoH", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t)>{
-        {Verb::other, "cuMemcpyDtoD_v2", "cuMemcpyDtoD", 3020, "_ptds"}},
+        {Verb::copy, "cuMemcpyDtoD_v2", "cuMemcpyDtoD", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, unsigned char, std::size_t)>{
-        {Verb::other, "cuMemsetD8_v2", "cuMemsetD8", 3020, "_ptds"}},
+        {Verb::copy, "cuMemsetD8_v2", "cuMemsetD8", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, unsigned short, std::size_t)>{
-        {Verb::other, "cuMemsetD16_v2", "cuMemsetD16", 3020, "_ptds"}},
+        {Verb::copy, "cuMemsetD16_v2", "cuMemsetD16", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, unsigned, std::size_t)>{
-        {Verb::other, "cuMemsetD32_v2", "cuMemsetD32", 3020, "_ptds"}},
+        {Verb::copy, "cuMemsetD32_v2", "cuMemsetD32", 3020, "_ptds"}},
     Entry<CUresult(CUmodule*, const void*)>{
         {Verb::other, "cuModuleLoadData", "cuModuleLoadData", 2000, nullptr}},
     Entry<CUresult(CUmodule)>{{Verb::other, "cuModuleUnload", "cuModuleUnload", 2000, nullptr}},

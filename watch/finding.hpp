@@ -5,6 +5,7 @@
 #include "calls.hpp"
 #include "protocol.hpp"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,11 @@ namespace watch {
 
 /// A call as the rules see it.
 struct Call : CallData {
-  bool returned = true; // false: the process ended in this call
+  bool returned = true;                // false: the process ended in this call
+  std::chrono::nanoseconds time{};     // when it returned, on CLOCK_MONOTONIC, to about a millisecond
+  std::chrono::nanoseconds duration{}; // of calls that can block
 
-  Verb verb() const { return entry_data[entry].verb; }
+  Verb verb() const { return entry == probe_entry ? Verb::probe : entry_data[entry].verb; }
   bool succeeded() const { return returned && result == CUDA_SUCCESS; }
   /// "cuEventRecord_ptsz".
   std::string name() const {

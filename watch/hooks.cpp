@@ -79,10 +79,20 @@ void keep_interprocess_events(const CallData& call, Verb verb) {
     add_interprocess_event(event, reinterpret_cast<CUcontext>(call.context));
 }
 
+bool is_work(Verb verb) {
+  return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
+}
+
+/// Whether only failed calls are recorded.
+bool is_unrecorded(Verb verb) {
+  return verb == Verb::other || ((verb == Verb::context_synchronize || verb == Verb::copy) &&
+                                 (region->features & blocking_calls) == 0);
+}
+
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node.
 bool wants_stack(Verb verb) {
   if (region->stacks != Stacks::usual) return region->stacks == Stacks::all;
-  return (verb != Verb::work && verb != Verb::other) ||
+  return (!is_work(verb) && !is_unrecorded(verb)) ||
          cleared_by_fork->captures.load(std::memory_order_relaxed) != 0;
 }
 
@@ -123,7 +133,7 @@ void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintpt
     call.stack = stack_number(thread, address, above, true);
   end_call(thread);
   count_captures(verb, result);
-  if (failed || (verb != Verb::other && !is_recorded_before(verb))) record(call);
+  if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);
   if (!failed) keep_interprocess_events(call, verb);
 }
 
@@ -176,6 +186,8 @@ private:
   static Words words_before(Arguments... arguments) {
     if constexpr (verb == Verb::work) {
       return words_of_work<PerThread>(arguments...);
+    } else if constexpr (verb == Verb::value_wait || verb == Verb::value_write) {
+      return words_of_memory_operation<PerThread>(arguments...);
     } else {
       Words words;
       (add_word<PerThread>(words, arguments), ...);

@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 2; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 3; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 inline constexpr std::uint32_t thread_limit = 4096;
@@ -19,8 +19,22 @@ inline constexpr std::uint32_t frame_limit = 1U << 21;  // of all stacks togethe
 inline constexpr std::uint32_t depth_limit = 48;        // frames of one stack
 inline constexpr std::uint32_t text_limit = 2048;       // bytes of the Python frames of one stack
 
+inline constexpr std::uint32_t stream_limit = 1024;
+inline constexpr std::uint32_t name_limit = 1U << 15; // a power of two
+inline constexpr std::uint32_t name_room = 1U << 21;  // bytes of all names of kernels
+inline constexpr std::uint32_t longest_name = 500;    // bytes of one name, with its end
+
+/// The number that a probe has in place of an index into entry_data.
+inline constexpr std::uint16_t probe_entry = 0xFFFF;
+
 /// Which calls get a stack.
 enum class Stacks : std::uint32_t { none, usual, all };
+
+/// What the auditor does in addition to writing records; each is a bit of Region::features.
+enum Feature : std::uint32_t {
+  probes = 1,         // records events of its own on the program's streams
+  blocking_calls = 2, // records calls without a stream that can block, and gives them stacks
+};
 
 /// What happened in a call, and what does not fit in the other numbers of a record.
 enum Mark : std::uint8_t {
@@ -41,15 +55,34 @@ struct CallData {
 
 struct Record {
   std::atomic<std::uint32_t> stamp; // the number of the record + 1 when it is complete
-  std::uint32_t reserved;
+  std::uint32_t time;               // when the call returned: ticks since `first_tick`, >> coarse_shift
   CallData call;
 };
 
 /// The call that a thread is in.
-struct ThreadSlot {
+struct alignas(64) ThreadSlot {
   std::atomic<std::uint32_t> thread; // its number in the system, 0 for a free slot
   std::atomic<std::uint32_t> inside; // whether `call` is under way
   CallData call;
+  std::uint64_t begun;               // the tick at which the call began
+  std::atomic<std::uint32_t> python; // a stack of Python frames, taken by the last look; 0 for none
+};
+
+/// A stream on which the auditor records events of its own, called probes. They are numbered from 1.
+struct alignas(64) ProbedStream {
+  std::atomic<std::uint32_t> used;     // 1 while the stream is known, 2 after it was destroyed
+  std::uint32_t thread;                // of a per-thread stream, else 0
+  std::uint64_t handle, context;       // of default streams: CU_STREAM_LEGACY or _PER_THREAD, and its context
+  std::atomic<std::uint64_t> recorded; // the number of the last probe
+  std::atomic<std::uint64_t> reached;  // the number of the last one that is known to be reached
+  std::atomic<std::uint32_t> result;   // of the last query, if it was neither success nor "not ready"
+  std::atomic<std::uint32_t> looked;   // the last look that asked this stream, see Region::look_done
+};
+
+/// The name of a kernel, by its CUfunction or CUkernel.
+struct Name {
+  std::atomic<std::uint64_t> handle; // 0 for a free place
+  std::atomic<std::uint32_t> text;   // where it begins in `name_text`
 };
 
 /// A file that is mapped into the process. `closed` is 0 while it is.
@@ -69,9 +102,20 @@ struct Region {
   std::atomic<std::uint32_t> module_count;
   std::atomic<std::uint32_t> stack_count;
   std::atomic<std::uint32_t> frame_count;
+  std::uint32_t features;
+  std::uint32_t overwrites; // not 0: records are overwritten if nobody reads them
+  std::uint64_t first_tick; // of the clock of ticks.hpp, and the time then: ns of CLOCK_MONOTONIC
+  std::int64_t first_time;
+  // The reader adds 1 to `look_wanted` and wakes a thread of the auditor (futex), which then asks the driver
+  // how far the streams are, and sets `look_done` to the number of the look that it has done.
+  std::atomic<std::uint32_t> look_wanted, look_done;
   alignas(64) std::atomic<std::uint64_t> written; // records begun
   alignas(64) std::atomic<std::uint64_t> read;    // records taken out
   ThreadSlot threads[thread_limit];
+  ProbedStream streams[stream_limit];
+  Name names[name_limit]; // by a hash of the handle
+  std::atomic<std::uint32_t> name_size;
+  char name_text[name_room];
   Module modules[module_limit];
   std::atomic<std::uint32_t> stacks_by_hash[stack_limit]; // where each begins in `frames`, + 1; 0 for none
   // Of each stack: the number of its addresses + 2^32 times the number of words of its Python frames; then

@@ -34,11 +34,14 @@ int stream_word(Verb verb) {
   switch (verb) {
   case Verb::stream_wait:
   case Verb::stream_destroy:
-  case Verb::stream_use:
+  case Verb::stream_query:
+  case Verb::stream_synchronize:
   case Verb::capture_begin:
   case Verb::capture_into_graph:
   case Verb::capture_end:
   case Verb::work:
+  case Verb::value_wait:
+  case Verb::value_write:
     return 0;
   case Verb::event_record:
   case Verb::graph_launch:
@@ -145,6 +148,8 @@ void Rules::see(const Call& call) {
     if (call.succeeded()) mode_of_thread_[call.thread] = words[0];
     break;
   case Verb::work:
+  case Verb::value_wait:
+  case Verb::value_write:
   case Verb::graph_launch:
     if (!call.succeeded()) break;
     add_work(call, *stream_of(call));

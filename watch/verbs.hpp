@@ -24,13 +24,16 @@ enum class Verb : std::uint8_t {
   stream_create,       // stream, flags
   stream_create_green, // stream, flags; the context is the one of a green context
   stream_destroy,      // stream
-  stream_use,          // stream
+  stream_query,        // stream
+  stream_synchronize,  // stream
   capture_begin,       // stream, mode
   capture_into_graph,  // stream, graph, mode
   capture_end,         // stream, graph
   exchange_mode,       // the new mode of the thread
   work,                // stream, function, events that the launch records
-  graph_launch,        // exec, stream
+  value_wait,          // stream, address, value, flags
+  value_write,         // stream, address, value, flags
+  graph_launch,        // exec, stream, how often it was launched so far
   graph_destroy,       // graph
   graph_clone,         // clone, graph
   graph_instantiate,   // exec, graph
@@ -46,7 +49,17 @@ enum class Verb : std::uint8_t {
   context_destroy,     // context
   primary_release,     // device
   device_reset,        // device
+  name_function,       // cuModuleGetFunction and its like: never recorded, see Region::names
+  context_synchronize, // nothing
+  copy,                // nothing: a copy or a memset without a stream, which may wait for the device
   other,               // nothing; recorded only if the call failed
+  probe,               // stream, number, place in Region::streams: no call of the program
 };
+
+/// Calls that can wait for the device. The last of their four words is the time that they took.
+constexpr bool can_block(Verb verb) {
+  return verb == Verb::event_synchronize || verb == Verb::stream_synchronize ||
+         verb == Verb::context_synchronize || verb == Verb::copy;
+}
 
 } // namespace watch

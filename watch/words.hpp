@@ -96,8 +96,21 @@ Words words_of_work(Arguments... arguments) {
   return words;
 }
 
+/// Of a wait for a value, or of a write of one.
+template <bool PerThread, class Value>
+Words words_of_memory_operation(CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
+  Words words;
+  words.add(stream_word(stream, PerThread));
+  words.add(address);
+  words.add(value);
+  words.add(flags);
+  return words;
+}
+
 /// Whether the call depends on the context that is current.
 inline bool depends_on_context(Verb verb, const Words& words) {
+  if (verb == Verb::value_wait || verb == Verb::value_write)
+    return words.values[0] <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
   if (verb != Verb::work) return verb != Verb::event_query && verb != Verb::exchange_mode;
   return words.values[0] <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
 }

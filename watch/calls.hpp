@@ -146,6 +146,8 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUgraphExec, CUstream)>{
         {Verb::graph_launch, "cuGraphLaunch", "cuGraphLaunch", 10000, "_ptsz"}},
 
+    Entry<CUresult(CUgraph*, unsigned)>{
+        {Verb::graph_create, "cuGraphCreate", "cuGraphCreate", 10000, nullptr}},
     Entry<CUresult(CUgraph)>{{Verb::graph_destroy, "cuGraphDestroy", "cuGraphDestroy", 10000, nullptr}},
     Entry<CUresult(CUgraph*, CUgraph)>{{Verb::graph_clone, "cuGraphClone", "cuGraphClone", 10000, nullptr}},
     Entry<CUresult(CUgraphExec*, CUgraph, CUgraphNode*, char*, std::size_t)>{

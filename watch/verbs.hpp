@@ -34,6 +34,7 @@ enum class Verb : std::uint8_t {
   value_wait,          // stream, address, value, flags
   value_write,         // stream, address, value, flags
   graph_launch,        // exec, stream, how often it was launched so far
+  graph_create,        // graph, flags
   graph_destroy,       // graph
   graph_clone,         // clone, graph
   graph_instantiate,   // exec, graph

@@ -36,12 +36,16 @@ public:
   void abandon() { region_->abandoned.store(1); }
 
   bool has_ended() const;
+  /// It has returned from main, or called exit.
+  bool ended_by_itself() const { return region_->exited.load() != 0; }
   bool has_lost_calls() const { return region_->lost.load() != 0; }
   unsigned process() const { return process_; }
   /// The return addresses of a stack, innermost first.
   std::vector<std::uint64_t> stack(std::uint32_t number) const;
   /// Its Python frames, innermost first: `train.py:12 in step`.
   std::vector<std::string> python_stack(std::uint32_t number) const;
+  /// The file that the process runs.
+  std::string program() const { return region_->modules[0].path; }
   /// The file that was mapped at this address most recently, and where it begins. Empty if unknown.
   std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
 

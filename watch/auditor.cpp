@@ -27,6 +27,9 @@ bool is_of_the_driver(const char* name) {
          starts_with(name, "libcudadebugger");
 }
 
+/// The loader calls it after the destructors of the program, and not if a signal or _exit ends the process.
+__attribute__((destructor)) void at_exit() { watch::note_exit(); }
+
 } // namespace
 
 extern "C" {

@@ -180,6 +180,12 @@ void record(const CallData& call) {
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
 }
 
+void note_exit() {
+  // A forked child that has made no call yet still has its parent's file.
+  if (region != nullptr && region->process == static_cast<std::uint32_t>(process_number()))
+    region->exited.store(1, std::memory_order_release);
+}
+
 void add_module(const link_map& module) {
   if (region == nullptr) return;
   const Locked lock(cleared_by_fork->modules);

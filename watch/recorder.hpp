@@ -39,6 +39,9 @@ void end_call(Thread& thread);
 /// Hands a call to the reader. It waits while the reader is too far behind.
 void record(const CallData& call);
 
+/// The program has run its last destructor.
+void note_exit();
+
 void add_module(const link_map& module);
 void close_module(const link_map& module);
 

@@ -173,6 +173,7 @@ Examples:
   cuevent watch -- python3 train.py
   cuevent watch --fail --json findings.json -- ./server --port 8080
   cuevent watch --suppressions known.txt -- ./server
+  cuevent watch --cost --leaks -- ./server
   cuevent watch --explain capture-invalidated
   cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
   WatchOptions watch_options;
@@ -191,6 +192,10 @@ Examples:
       ->capture_default_str();
   watch_command->add_flag("--python", watch_options.python,
                           "Python frames in all stacks, and not only in those of failed calls");
+  watch_command->add_flag("--cost", watch_options.cost,
+                          "Also report what the program wastes, when it has ended");
+  watch_command->add_flag("--leaks", watch_options.leaks,
+                          "Also report what the program creates and never destroys");
   CLI::Option* const attach = watch_command->add_option("--attach", watch_options.attach,
                                                         "Watch programs that others start, by a folder");
   attach->type_name("FOLDER");

@@ -3,8 +3,8 @@
 
 #include "json_text.hpp"
 #include "output_file.hpp"
+#include "process_rules.hpp"
 #include "protocol.hpp"
-#include "rules.hpp"
 #include "watch_program.hpp"
 #include "watch_report.hpp"
 
@@ -69,7 +69,8 @@ private:
 /// The calls of all processes, and what is wrong with them.
 class Watch {
 public:
-  Watch(const std::string& folder, WatchReport& report) : folder_(folder), report_(report) {}
+  Watch(const WatchOptions& options, const std::string& folder, WatchReport& report)
+      : options_(options), folder_(folder), report_(report) {}
   ~Watch() {
     for (Process& process : processes_)
       process.file->abandon(); // it runs on, unwatched
@@ -80,9 +81,10 @@ public:
   /// Takes out what there is. Returns whether there was anything.
   bool read() {
     for (auto& file : folder_.new_files())
-      processes_.push_back({file, std::make_unique<watch::Rules>([this, file](const watch::Finding& finding) {
-                              report_.add(*file, finding);
-                            })});
+      processes_.push_back(
+          {file, std::make_unique<ProcessRules>(options_, [this, file](const watch::Finding& finding) {
+             report_.add(*file, finding);
+           })});
     bool found = false;
     for (Process& process : processes_)
       found = process.file->read([&](const watch::Call& call) { process.rules->see(call); }) > 0 || found;
@@ -97,6 +99,7 @@ public:
       process.file->read([&](const watch::Call& call) { process.rules->see(call); }, true);
       for (const watch::Call& call : process.file->unfinished())
         process.rules->see(call);
+      process.rules->end(process.file->ended_by_itself());
       if (process.file->has_lost_calls())
         std::fprintf(stderr,
                      "cuevent watch: process %u made calls faster than they could be read; its last "
@@ -108,14 +111,21 @@ public:
     });
   }
 
+  /// The watch ends, and some processes run on.
+  void leave_processes() {
+    for (Process& process : processes_)
+      process.rules->end(false);
+  }
+
   std::size_t processes() const { return processes_.size() + ended_.size(); }
 
 private:
   struct Process {
     std::shared_ptr<CallFile> file;
-    std::unique_ptr<watch::Rules> rules;
+    std::unique_ptr<ProcessRules> rules;
   };
 
+  const WatchOptions& options_;
   CallFolder folder_;
   WatchReport& report_;
   std::vector<Process> processes_;
@@ -127,9 +137,23 @@ std::string with_auditor(const std::string& library) {
   return others == nullptr || *others == '\0' ? library : library + ":" + others;
 }
 
+/// What the auditor does in addition to writing records.
+unsigned features(const WatchOptions& options) {
+  unsigned wanted = 0;
+  if (options.cost) wanted |= watch::blocking_calls;
+  return wanted;
+}
+
+/// The variable for programs that others start. Empty if they do not need it.
+std::string features_text(const WatchOptions& options) {
+  const unsigned wanted = features(options);
+  return wanted == 0 ? "" : " CUEVENT_WATCH_FEATURES=" + std::to_string(wanted);
+}
+
 pid_t start(const WatchOptions& options, const std::string& folder) {
   const std::string program = watchable_program(options.program.front());
   const std::string auditors = with_auditor(auditing_library());
+  const std::string wanted_features = std::to_string(features(options));
   std::vector<char*> arguments;
   for (const std::string& argument : options.program)
     arguments.push_back(const_cast<char*>(argument.c_str())); // execv does not change them
@@ -140,6 +164,7 @@ pid_t start(const WatchOptions& options, const std::string& folder) {
   setenv("LD_AUDIT", auditors.c_str(), 1);
   setenv("CUEVENT_WATCH", folder.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
+  setenv("CUEVENT_WATCH_FEATURES", wanted_features.c_str(), 1);
   setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
   execv(program.c_str(), arguments.data());
   std::fprintf(stderr, "cuevent: %s: %s\n", program.c_str(), std::strerror(errno));
@@ -224,17 +249,18 @@ int watch(const WatchOptions& options) {
   int code = 0;
   std::size_t processes = 0;
   {
-    Watch watched(folder.path(), report);
+    Watch watched(options, folder.path(), report);
     handle_signals(options.program.empty());
     pid_t child = 0;
     if (options.program.empty())
       std::fprintf(stderr,
-                   "cuevent watch: start programs with\n  LD_AUDIT=%s CUEVENT_WATCH=%s\n"
+                   "cuevent watch: start programs with\n  LD_AUDIT=%s CUEVENT_WATCH=%s%s\n"
                    "Ctrl-C ends the watch.\n",
-                   auditing_library().c_str(), folder.path().c_str());
+                   auditing_library().c_str(), folder.path().c_str(), features_text(options).c_str());
     else
       child = start(options, folder.path());
     code = read_until_end(watched, child);
+    watched.leave_processes();
     processes = watched.processes();
     report.print_summary();
     if (!options.json_file.empty())

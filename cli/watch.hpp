@@ -16,6 +16,8 @@ struct WatchOptions {
   std::string stacks = "usual";
   bool python = false;
   bool fail = false;
+  bool cost = false;  // also report what the program wastes
+  bool leaks = false; // also report what it leaks
 };
 
 /// Returns the exit code of the program, or 128 + the number of the signal that ended it.

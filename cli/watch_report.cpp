@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "watch_report.hpp"
 
+#include "call_owner.hpp"
+
 #include <cuevent/error.hpp>
 
 #include <algorithm>
@@ -44,14 +46,10 @@ std::string code_text(unsigned code) {
 std::string place_of(const CallFile& process, const Finding& finding, const std::vector<SourceFrame>& stack) {
   const auto python = process.python_stack(finding.call.stack);
   for (const std::string& frame : python)
-    if (frame.find("/site-packages/") == std::string::npos && frame.find("/lib/python3") == std::string::npos)
-      return frame; // of the program, and not of a package
+    if (!is_python_package(frame)) return frame;
   if (!python.empty()) return python.front();
-  for (const SourceFrame& frame : stack)
-    if (frame.library.find("libcudart") == std::string::npos && !frame.function.starts_with("cuda") &&
-        !frame.function.starts_with("libcudart_static"))
-      return frame.text();
-  return finding.call.name();
+  const SourceFrame* const frame = first_frame_outside_cuda(stack);
+  return frame == nullptr ? finding.call.name() : frame->text();
 }
 
 } // namespace
@@ -156,15 +154,28 @@ nlohmann::ordered_json WatchReport::json_of_call(const CallFile& process, const 
   return json;
 }
 
+bool WatchReport::is_of_the_program(const CallFile& process, const Finding& finding,
+                                    const std::vector<SourceFrame>& stack) {
+  const auto owner = [&](const Call& call, const std::vector<SourceFrame>& frames) {
+    return owner_of(frames, process.python_stack(call.stack), process.program());
+  };
+  if (!concerns_program(finding.rule, owner(finding.call, stack))) return false;
+  // What the program does not destroy, it may mean to end with the context. The runtime's own release at the
+  // end of the process is not meant so.
+  return finding.rule != watch::Rule::leaked || finding.earlier.empty() ||
+         owner(finding.earlier.front().call, stack_of(process, finding.earlier.front().call)) !=
+             Owner::program;
+}
+
 void WatchReport::add(const CallFile& process, const Finding& finding) {
   // A call without a stack stands for all calls of its function.
   const auto quick_key = std::tuple(&process, finding.rule, finding.call.stack, unsigned{finding.call.entry});
   if (const auto known = known_.find(quick_key); known != known_.end()) {
-    if (known->second >= 0) ++entries_[static_cast<std::size_t>(known->second)].count;
+    if (known->second >= 0) entries_[static_cast<std::size_t>(known->second)].count += finding.count;
     return;
   }
   const auto stack = stack_of(process, finding.call);
-  if (suppressions_.drop(finding, stack)) {
+  if (suppressions_.drop(finding, stack) || !is_of_the_program(process, finding, stack)) {
     known_[quick_key] = -1;
     return;
   }
@@ -178,7 +189,7 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);
   if (!is_new) {
-    ++entries_[place->second].count;
+    entries_[place->second].count += finding.count;
     return;
   }
   std::string text = "cuevent watch: " + std::string(page.name) + ": " + finding.sentence + "\n  in " +
@@ -198,7 +209,7 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   }
   json["driver"] = page.driver;
   json["fix"] = page.fix;
-  entries_.push_back({page.name, place_of(process, finding, stack), 1, std::move(json)});
+  entries_.push_back({page.name, place_of(process, finding, stack), finding.count, std::move(json)});
 }
 
 void WatchReport::print_summary() const {

@@ -47,6 +47,9 @@ private:
   };
 
   std::vector<SourceFrame> stack_of(const CallFile& process, const watch::Call& call);
+  /// Of waste and leaks: whether the program can change it.
+  bool is_of_the_program(const CallFile& process, const watch::Finding& finding,
+                         const std::vector<SourceFrame>& stack);
   std::string thread_text(const CallFile& process, unsigned thread) const;
   std::string text_of_call(const CallFile& process, const watch::Call& call);
   nlohmann::ordered_json json_of_call(const CallFile& process, const watch::Call& call);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The programs that test the rules of `cuevent watch`: `watch_programs RULE` makes the mistake, and
-// `watch_programs near RULE` comes close to it. `--list` prints the rules and their options. They are linked with libcuda and know nothing of cuevent.
+// `watch_programs near RULE` comes close to it. `--list` prints the rules and their options. They are linked
+// with libcuda and know nothing of cuevent.
 
 #include "programs.hpp"
 

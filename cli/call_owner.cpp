@@ -22,9 +22,9 @@ bool is_python(const std::string& path) {
 }
 
 bool is_of_cuda(const std::string& path) {
-  return starts_with_any(name_of(path), {"libnccl", "libcublas", "libcudnn", "libcufft", "libcurand",
-                                         "libcusolver", "libcusparse", "libcutensor", "libcupti", "libnpp",
-                                         "libnvjpeg", "libnvshmem"});
+  return starts_with_any(name_of(path),
+                         {"libnccl", "libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver",
+                          "libcusparse", "libcutensor", "libcupti", "libnpp", "libnvjpeg", "libnvshmem"});
 }
 
 /// A Python that is not the system's, as in a Conda environment, has the libraries of its packages in ../lib.
@@ -52,7 +52,8 @@ const SourceFrame* first_frame_outside_cuda(const std::vector<SourceFrame>& stac
 
 bool is_python_package(const std::string& frame) {
   return frame.find("/site-packages/") != std::string::npos ||
-         frame.find("/dist-packages/") != std::string::npos || frame.find("/lib/python3") != std::string::npos;
+         frame.find("/dist-packages/") != std::string::npos ||
+         frame.find("/lib/python3") != std::string::npos;
 }
 
 Owner owner_of(const std::vector<SourceFrame>& stack, const std::vector<std::string>& python,

@@ -99,7 +99,7 @@ public:
       process.file->read([&](const watch::Call& call) { process.rules->see(call); }, true);
       for (const watch::Call& call : process.file->unfinished())
         process.rules->see(call);
-      process.rules->end(process.file->ended_by_itself());
+      process.rules->end(process.file->ended_by_itself() && !process.file->has_lost_calls());
       if (process.file->has_lost_calls())
         std::fprintf(stderr,
                      "cuevent watch: process %u made calls faster than they could be read; its last "

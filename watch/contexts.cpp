@@ -16,7 +16,8 @@ Handle Contexts::ended_by(const Call& call) {
   }
   case Verb::primary_release: { // the last release ends the context
     const auto primary = primary_.find(call.words[0]);
-    if (primary == primary_.end() || primary->second.retained == 0 || --primary->second.retained > 0) return 0;
+    if (primary == primary_.end() || primary->second.retained == 0 || --primary->second.retained > 0)
+      return 0;
     return std::exchange(primary->second.context, 0);
   }
   case Verb::device_reset: { // it stays retained

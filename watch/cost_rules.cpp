@@ -9,10 +9,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr unsigned long often = 100;    // below that, a place is no loop
+constexpr unsigned long often = 100;     // below that, a place is no loop
 constexpr unsigned long few_records = 4; // of an event that lives briefly
-constexpr unsigned long reuse = 10;     // how often a pool would give each event away, at least
-constexpr auto shortest_wait = 10us;    // a call that has nothing to wait for takes less
+constexpr unsigned long reuse = 10;      // how often a pool would give each event away, at least
+constexpr auto shortest_wait = 10us;     // a call that has nothing to wait for takes less
 
 constexpr Handle legacy_stream = 1, per_thread_stream = 2;
 
@@ -71,7 +71,7 @@ void CostRules::see(const Call& call) {
   case Verb::graph_launch:
     return add_work(call, words[1]);
   default:
-    if (can_block(call.verb())) repeated(blocking_, call).waited += call.duration;
+    if (can_block(call.verb())) block(call);
     return;
   }
 }
@@ -127,11 +127,19 @@ void CostRules::read_time(Handle handle) {
 }
 
 void CostRules::recorded_elsewhere(Handle handle) {
-  if (const auto event = events_.find(handle); event != events_.end()) event->second.recorded_elsewhere = true;
+  if (const auto event = events_.find(handle); event != events_.end())
+    event->second.recorded_elsewhere = true;
+}
+
+/// A thread that submits no work may be made to wait.
+void CostRules::block(const Call& call) {
+  if (submitting_.erase(call.thread) == 0 && call.verb() != Verb::copy) return;
+  repeated(blocking_, call).waited += call.duration;
 }
 
 void CostRules::add_work(const Call& call, Handle stream) {
   if (captures_ != 0) return;
+  submitting_.insert(call.thread);
   if (stream == legacy_stream) {
     const auto newer = since_legacy_.find(call.context);
     if (newer == since_legacy_.end()) return;

@@ -5,6 +5,7 @@
 #include "contexts.hpp"
 
 #include <functional>
+#include <unordered_set>
 
 namespace watch {
 
@@ -56,6 +57,7 @@ private:
   void query(const Call& call);
   void read_time(Handle handle);
   void recorded_elsewhere(Handle handle);
+  void block(const Call& call);
   void add_work(const Call& call, Handle stream);
   void count_captures(const Call& call);
   void forget_context(Handle context);
@@ -68,8 +70,9 @@ private:
   Contexts contexts_;
   unsigned captures_ = 0; // that are active: what they capture costs nothing now
   std::unordered_map<Handle, Event> events_;
-  std::unordered_map<Handle, Call> blocking_streams_;     // and the calls that created them
-  std::unordered_map<Handle, Call> since_legacy_;         // by context: a blocking stream with newer work
+  std::unordered_map<Handle, Call> blocking_streams_; // and the calls that created them
+  std::unordered_map<Handle, Call> since_legacy_;     // by context: a blocking stream with newer work
+  std::unordered_set<std::uint32_t> submitting_;      // threads with work since their last wait
   std::map<Place, Creation> creations_;
   Places blocking_, late_queries_, legacy_;
 };

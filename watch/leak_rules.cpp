@@ -69,7 +69,8 @@ void LeakRules::end() {
   for (const auto& [object, created] : objects_)
     leak(object.first, created, std::nullopt);
   objects_.clear();
-  static constexpr const char* one[] = {"an event", "a stream", "a graph", "an executable graph", "a context"};
+  static constexpr const char* one[] = {"an event", "a stream", "a graph", "an executable graph",
+                                        "a context"};
   static constexpr const char* many[] = {" events", " streams", " graphs", " executable graphs", " contexts"};
   for (const auto& [key, place] : leaks_) {
     const auto kind = static_cast<std::size_t>(std::get<0>(key));

@@ -41,8 +41,8 @@ private:
 
   std::function<void(Finding)> report_;
   Contexts contexts_;
-  std::map<Object, Call> objects_;  // that live, and the calls that created them
-  std::map<LeakKey, Leak> leaks_;   // objects that nobody will destroy any more
+  std::map<Object, Call> objects_;   // that live, and the calls that created them
+  std::map<LeakKey, Leak> leaks_;    // objects that nobody will destroy any more
   std::set<Handle> captured_graphs_; // that were there before the capture into them
 };
 

@@ -15,8 +15,7 @@ std::string number_text(unsigned long number) {
 std::string time_text(std::chrono::nanoseconds time) {
   const auto ns = static_cast<double>(time.count());
   char text[40];
-  if (ns >= 99.95e9)
-    return number_text(static_cast<unsigned long>(ns / 1e9)) + " s";
+  if (ns >= 99.95e9) return number_text(static_cast<unsigned long>(ns / 1e9)) + " s";
   if (ns >= 0.9995e9)
     std::snprintf(text, sizeof text, "%.1f s", ns / 1e9);
   else if (ns >= 0.9995e6)

@@ -37,8 +37,8 @@ TEST_CASE("the program and its libraries are the program's", "[watch][owner]") {
 
 TEST_CASE("libraries of the system and of packages are not the program's", "[watch][owner]") {
   for (const char* library :
-       {"/usr/local/lib/libmagma.so", "/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/opt/lib/libmpi.so",
-        "/home/a/env/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so",
+       {"/usr/local/lib/libmagma.so", "/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
+        "/opt/lib/libmpi.so", "/home/a/env/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so",
         "/home/a/lib/python3/dist-packages/cupy/driver.so"})
     CHECK(owner(library) == Owner::package);
   CHECK(owner("/home/a/conda/lib/libmagma.so", {}, python) == Owner::package);
@@ -53,7 +53,8 @@ TEST_CASE("the libraries of CUDA are known wherever they are", "[watch][owner]")
 
 TEST_CASE("a call of Python is the program's if its first frame is", "[watch][owner]") {
   const std::vector<std::string> script = {"train.py:12 in step"};
-  const std::vector<std::string> package = {"/x/site-packages/torch/cuda/streams.py:3 in f", "train.py:12 in step"};
+  const std::vector<std::string> package = {"/x/site-packages/torch/cuda/streams.py:3 in f",
+                                            "train.py:12 in step"};
   for (const char* library : {"/home/a/conda/bin/python3.11", "/usr/lib/libpython3.11.so.1.0",
                               "/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so",
                               "/usr/lib/x86_64-linux-gnu/libffi.so.8"}) {

@@ -24,8 +24,9 @@ TEST_CASE("timed records are counted for all events of one place", "[watch][cost
     process.see("cuEventRecord", {event, stream});
     process.see("cuEventRecordWithFlags", {other_event, stream, 0});
   });
-  CHECK(process.end() == "timed-never-read 1000: events that were created here were recorded 1,000 times, and "
-                         "their time was never read");
+  CHECK(process.end() ==
+        "timed-never-read 1000: events that were created here were recorded 1,000 times, and "
+        "their time was never read");
 }
 
 TEST_CASE("a time that is read, or tried too early, is not wasted", "[watch][cost]") {
@@ -74,8 +75,9 @@ TEST_CASE("events that live briefly are counted, with the size of a pool for the
       process.see("cuEventDestroy_v2", {made});
     }
   });
-  CHECK(process.end() == "created-in-a-loop 1200: 1,200 events were created here and destroyed after at most 4 "
-                         "records each; at most 2 of them lived at a time");
+  CHECK(process.end() ==
+        "created-in-a-loop 1200: 1,200 events were created here and destroyed after at most 4 "
+        "records each; at most 2 of them lived at a time");
 }
 
 TEST_CASE("events that live at the same time, or are used for long, need no pool", "[watch][cost]") {
@@ -107,22 +109,45 @@ TEST_CASE("events that live at the same time, or are used for long, need no pool
 TEST_CASE("waits are counted with their time", "[watch][cost]") {
   Process process;
   process.duration = 3100us;
-  process.repeat(1000, [&] { process.see("cuEventSynchronize", {event}); });
+  const auto wait = [&](int times, const char* symbol, const std::vector<std::uint64_t>& words) {
+    process.repeat(times, [&] {
+      process.see("cuLaunchKernel", {stream, 0x800});
+      process.see(symbol, words);
+    });
+  };
+  wait(1000, "cuEventSynchronize", {event});
   process.duration = 20us;
-  process.repeat(100, [&] { process.see("cuStreamSynchronize", {stream}); });
+  wait(100, "cuStreamSynchronize", {stream});
+  wait(99, "cuCtxSynchronize", {});
   process.repeat(100, [&] { process.see("cuMemcpyDtoH_v2", {}); });
-  process.repeat(99, [&] { process.see("cuCtxSynchronize", {}); });
-  CHECK(process.end() == "blocking-in-a-loop 1000: the thread waited 3.1 s in 1,000 calls that were made here\n"
-                         "blocking-in-a-loop 100: the thread waited 2 ms in 100 calls that were made here\n"
-                         "blocking-in-a-loop 100: the thread waited 2 ms in 100 calls that were made here");
+  CHECK(process.end() ==
+        "blocking-in-a-loop 1000: the thread waited 3.1 s in 1,000 calls that were made here\n"
+        "blocking-in-a-loop 100: the thread waited 2 ms in 100 calls that were made here\n"
+        "blocking-in-a-loop 100: the thread waited 2 ms in 100 calls that were made here");
 }
 
 TEST_CASE("waits for what is complete, and failed waits, are not counted", "[watch][cost]") {
   Process process;
   process.duration = 1us;
-  process.repeat(1000, [&] { process.see("cuEventSynchronize", {event}); });
+  process.repeat(1000, [&] {
+    process.see("cuLaunchKernel", {stream, 0x800});
+    process.see("cuEventSynchronize", {event});
+  });
   process.duration = 1ms;
-  process.repeat(1000, [&] { process.see("cuStreamSynchronize", {stream}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); });
+  process.repeat(
+      1000, [&] { process.see("cuStreamSynchronize", {stream}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); });
+  CHECK(process.end().empty());
+}
+
+TEST_CASE("a thread that submits no work may wait", "[watch][cost]") {
+  Process process;
+  process.duration = 1ms;
+  process.repeat(200, [&] {
+    process.see("cuGraphLaunch", {0x700, stream});
+    process.thread = 2;
+    process.see("cuStreamSynchronize", {stream});
+    process.thread = 1;
+  });
   CHECK(process.end().empty());
 }
 
@@ -132,8 +157,9 @@ TEST_CASE("queries after the event is known to be complete are counted", "[watch
   process.see("cuEventRecord", {event, stream});
   process.repeat(500, [&] { process.see("cuEventQuery", {event}, CUDA_ERROR_NOT_READY); });
   process.repeat(121, [&] { process.see("cuEventQuery", {event}); });
-  CHECK(process.end() == "query-of-completed 120: events were queried here 120 times after a query had said that "
-                         "they were complete");
+  CHECK(process.end() ==
+        "query-of-completed 120: events were queried here 120 times after a query had said that "
+        "they were complete");
 }
 
 TEST_CASE("a new record makes the answer of a query new", "[watch][cost]") {
@@ -174,8 +200,9 @@ TEST_CASE("legacy work that follows work on blocking streams is counted", "[watc
     process.repeat(3, [&] { process.see("cuLaunchKernel", {blocking_stream, 0x800}); });
     process.repeat(3, [&] { process.see("cuMemsetD8Async", {1}); });
   });
-  CHECK(process.end() == "legacy-between-streams 100: work was submitted to the legacy stream here 100 times while "
-                         "a blocking stream had newer work; a blocking stream was created here");
+  CHECK(process.end() ==
+        "legacy-between-streams 100: work was submitted to the legacy stream here 100 times while "
+        "a blocking stream had newer work; a blocking stream was created here");
 }
 
 TEST_CASE("the per-thread stream is a blocking stream", "[watch][cost]") {

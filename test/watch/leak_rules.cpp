@@ -98,9 +98,10 @@ TEST_CASE("objects of a released primary context are reported with the release",
   process.see("cuDevicePrimaryCtxRetain", {context, 0}); // a new one
   process.stack = 1;
   process.see("cuEventCreate", {event, 2});
-  CHECK(process.end() == "leaked 1: an event that was created here was never destroyed\n"
-                         "leaked 1: an event that was created here was never destroyed; the primary context was "
-                         "released here");
+  CHECK(process.end() ==
+        "leaked 1: an event that was created here was never destroyed\n"
+        "leaked 1: an event that was created here was never destroyed; the primary context was "
+        "released here");
 }
 
 TEST_CASE("a reset ends the primary context of its device only", "[watch][leaks]") {

@@ -18,7 +18,7 @@ inline std::uint16_t entry_named(const char* symbol) {
   return 0;
 }
 
-/// A process whose calls are made in the context 0x400, each at the stack that was set last.
+/// A process whose calls are made in the context 0x400, at the stack and by the thread that were set last.
 template <class Rules>
 class WrittenProcess {
 public:
@@ -29,7 +29,7 @@ public:
     for (std::size_t i = 0; i < words.size(); ++i)
       call.words[i] = words[i];
     call.result = static_cast<std::uint32_t>(result);
-    call.thread = 1;
+    call.thread = thread;
     call.stack = stack;
     call.context = context;
     call.duration = duration;
@@ -47,7 +47,7 @@ public:
     return found_;
   }
 
-  std::uint32_t stack = 1;
+  std::uint32_t stack = 1, thread = 1;
   watch::Handle context = 0x400;
   std::chrono::nanoseconds duration{};
 

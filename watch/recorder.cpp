@@ -3,7 +3,10 @@
 
 #include "after_fork.hpp"
 #include "kernel_calls.hpp"
+#include "looker.hpp"
+#include "probed_streams.hpp"
 #include "stacks.hpp"
+#include "ticks.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +24,7 @@ constexpr int patience_ms = 10'000; // how long a call waits for a reader that d
 char folder[folder_limit]; // in which the files are made; empty: nothing is watched
 Stacks stacks_wanted = Stacks::usual;
 bool python_wanted = false;
+std::uint32_t features_wanted = 0;      // bits of Feature
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
 std::uint32_t last_generation = 0;      // of this process and its ancestors
 
@@ -76,6 +80,10 @@ Region* make_file(char* path) {
   made->process = static_cast<std::uint32_t>(process_number());
   made->stacks = stacks_wanted;
   made->python = python_wanted ? 1 : 0;
+  made->features = features_wanted;
+  made->first_tick = ticks();
+  const timespec now = time_since_start();
+  made->first_time = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   made->frame_count.store(1, std::memory_order_relaxed); // 0 stands for no stack
   return made;
 }
@@ -141,7 +149,11 @@ bool read_environment() {
   }
   const char* const python = std::getenv("CUEVENT_WATCH_PYTHON");
   python_wanted = python != nullptr && std::strcmp(python, "all") == 0;
-  return prepare_cleared_by_fork();
+  const char* const features = std::getenv("CUEVENT_WATCH_FEATURES");
+  if (features != nullptr && features[0] >= '0' && features[0] <= '3' && features[1] == '\0')
+    features_wanted = static_cast<std::uint32_t>(features[0] - '0');
+  return prepare_cleared_by_fork() &&
+         ((features_wanted & probes) == 0 || (prepare_streams() && prepare_looker()));
 }
 
 void start_recording(const link_map& known) {
@@ -158,6 +170,7 @@ Thread* this_thread() {
 
 void begin_call(Thread& thread, const CallData& call) {
   thread.slot->call = call;
+  thread.slot->begun = ticks();
   thread.slot->inside.store(1, std::memory_order_release);
 }
 
@@ -177,6 +190,7 @@ void record(const CallData& call) {
   }
   Record& place = region->records[number % record_limit];
   place.call = call;
+  place.time = static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
 }
 

@@ -22,8 +22,8 @@ struct Entry {
 
 /// Up to 3.
 int count_threads() {
-  const int folder = static_cast<int>(
-      syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int folder =
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder < 0) return 3;
   alignas(Entry) char entries[512];
   const long length = syscall(SYS_getdents64, folder, entries, sizeof entries);

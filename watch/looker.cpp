@@ -7,6 +7,7 @@
 #include "probed_streams.hpp"
 #include "program_functions.hpp"
 #include "python_frames.hpp"
+#include "quiet_mode.hpp"
 #include "stacks.hpp"
 #include "tick_rate.hpp"
 #include "ticks.hpp"
@@ -137,6 +138,7 @@ void* run(void*) {
     done = wanted;
     region->look_done.store(done, std::memory_order_release);
     syscall(SYS_futex, &region->look_done, FUTEX_WAKE, 0x7FFF'FFFF, nullptr, nullptr, 0L);
+    report_if_wanted();
   }
   return nullptr; // the C library then ends the process, if this was its last thread
 }
@@ -152,9 +154,8 @@ bool create_thread() {
   const bool has_attributes =
       program.make_attributes(&attributes) == 0 && program.set_stack_size(&attributes, stack_size) == 0;
   // Large thread-local variables of the program may not fit into a small stack.
-  const bool created =
-      (has_attributes && program.create_thread(&thread, &attributes, &run, nullptr) == 0) ||
-      program.create_thread(&thread, nullptr, &run, nullptr) == 0;
+  const bool created = (has_attributes && program.create_thread(&thread, &attributes, &run, nullptr) == 0) ||
+                       program.create_thread(&thread, nullptr, &run, nullptr) == 0;
   if (created) program.detach_thread(thread);
   program.block_signals(SIG_SETMASK, &before, nullptr);
   return created;
@@ -172,6 +173,7 @@ void start_looker() {
       looker->started.exchange(1, std::memory_order_relaxed) != 0)
     return;
   if (!program_functions.can_create_threads() || !create_thread()) return;
+  if (region->overwrites != 0) listen_to_signal();
   if (program_functions.call_at_exit != nullptr) program_functions.call_at_exit(&end_looks, nullptr, nullptr);
 }
 

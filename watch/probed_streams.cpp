@@ -14,8 +14,8 @@ constexpr unsigned longest_chain = 64; // a chain that is being changed may lead
 constexpr long creation_patience_us = 100'000;
 
 std::atomic<std::uint32_t>& bucket_of(const StreamName& name) {
-  const std::uint64_t mixed = (name.handle ^ (name.context << 1U) ^ (std::uint64_t{name.thread} << 32U)) *
-                              0x9E37'79B9'7F4A'7C15U;
+  const std::uint64_t mixed =
+      (name.handle ^ (name.context << 1U) ^ (std::uint64_t{name.thread} << 32U)) * 0x9E37'79B9'7F4A'7C15U;
   return streams->buckets[(mixed >> 40U) % Streams::bucket_count];
 }
 
@@ -75,9 +75,7 @@ bool prepare_streams() {
   return streams != nullptr;
 }
 
-std::uint32_t place_of(const Stream& stream) {
-  return static_cast<std::uint32_t>(&stream - streams->places);
-}
+std::uint32_t place_of(const Stream& stream) { return static_cast<std::uint32_t>(&stream - streams->places); }
 
 ProbedStream& shown(const Stream& stream) { return region->streams[place_of(stream)]; }
 

@@ -44,9 +44,9 @@ struct Stream {
 struct Streams {
   static constexpr std::uint32_t bucket_count = 2048;
 
-  std::atomic<std::uint32_t> lock;  // of the buckets, for changes
-  std::atomic<std::uint32_t> count; // of the places that are or were in use
-  std::atomic<std::uint32_t> full;  // no place was found
+  std::atomic<std::uint32_t> lock;                  // of the buckets, for changes
+  std::atomic<std::uint32_t> count;                 // of the places that are or were in use
+  std::atomic<std::uint32_t> full;                  // no place was found
   std::atomic<std::uint32_t> buckets[bucket_count]; // first stream, + 1
   Stream places[stream_limit];
 };

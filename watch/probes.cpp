@@ -152,8 +152,8 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
   stream.has_work.store(0, std::memory_order_relaxed);
   stream.has_wait.store(0, std::memory_order_relaxed);
-  const CUresult result = library.trial.record(stream.events[(number - 1) % ring_size],
-                                               reinterpret_cast<CUstream>(name.handle));
+  const CUresult result =
+      library.trial.record(stream.events[(number - 1) % ring_size], reinterpret_cast<CUstream>(name.handle));
   if (result != CUDA_SUCCESS) {
     told.result.store(static_cast<std::uint32_t>(result), std::memory_order_relaxed);
     stream.stopped = true;
@@ -173,8 +173,7 @@ Stream* known_stream(unsigned library, const CallData& call, const StreamName& n
   if (!is_default(name.handle) &&
       libraries[library].stream_context(reinterpret_cast<CUstream>(name.handle), &context) != CUDA_SUCCESS)
     return nullptr;
-  return context == nullptr ? nullptr
-                            : add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
+  return context == nullptr ? nullptr : add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
 }
 
 void after_submission(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
@@ -199,9 +198,8 @@ void before_mark(const Thread& thread, const CallData& call, Verb verb) {
   if (!name_stream(call, verb, name)) return;
   Stream* const stream = find_stream(name);
   if (stream == nullptr) return;
-  const bool has_news =
-      stream->has_work.load(std::memory_order_relaxed) != 0 ||
-      (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
+  const bool has_news = stream->has_work.load(std::memory_order_relaxed) != 0 ||
+                        (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
   if (has_news && !captures_are_active() && may_probe_now(long_burst)) probe(thread, *stream, name);
 }
 
@@ -238,8 +236,9 @@ void before_call(const Thread& thread, const CallData& call, Verb verb) {
     return;
   case Verb::context_destroy: // the driver destroys its events
     return forget_streams({0, call.words[0], library_limit}, false);
-  case Verb::green_context_destroy: // nothing tells which streams belong to these, so all are forgotten; their
-  case Verb::primary_release:       // events are still valid now
+  case Verb::
+      green_context_destroy:  // nothing tells which streams belong to these, so all are forgotten; their
+  case Verb::primary_release: // events are still valid now
   case Verb::device_reset:
     return forget_streams({}, !another_thread_is_blocked(thread));
   default:

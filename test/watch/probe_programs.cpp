@@ -4,6 +4,8 @@
 #include "probe_programs.hpp"
 
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -316,6 +318,64 @@ void full_queue(Gpu& gpu) {
   require(probed(shared, other)->recorded.load() > 0, "then it has");
 }
 
+/// Records say when a call returned, and calls that can block say how long they took.
+void times(Gpu& gpu) {
+  watch::Region& shared = region();
+  const Gate gate;
+  gate.close(gpu.a);
+  const auto now_ns = [] {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  };
+  take_records(shared);
+  std::thread opening([&] {
+    usleep(200'000);
+    require(shared.threads[0].inside.load() == 1, "the first thread is in a call");
+    const double inside_ms = 1e3 * static_cast<double>(watch::ticks() - shared.threads[0].begun) /
+                             static_cast<double>(watch::ticks() - shared.first_tick) * 1e-9 *
+                             static_cast<double>(now_ns() - shared.first_time);
+    require(inside_ms > 150 && inside_ms < 2000, "the slot says since when");
+    gate.open();
+  });
+  expect(cuStreamSynchronize(gpu.a));
+  opening.join();
+  expect(cuEventQuery(nullptr), CUDA_ERROR_INVALID_HANDLE);
+  const double rate = static_cast<double>(watch::ticks() - shared.first_tick) /
+                      static_cast<double>(now_ns() - shared.first_time); // ticks in a nanosecond
+  bool found = false;
+  for (std::uint64_t i = shared.read; i < shared.written; ++i) {
+    const watch::Record& record = shared.records[i % watch::record_limit];
+    const double when = static_cast<double>(std::uint64_t{record.time} << watch::coarse_shift) / rate;
+    require(when > static_cast<double>(now_ns() - shared.first_time) - 5e8, "the record says when");
+    if (record.call.words[3] == 0 || record.call.entry == watch::probe_entry) continue;
+    const double took_ms = static_cast<double>(record.call.words[3]) / rate * 1e-6;
+    require(took_ms > 150 && took_ms < 2000, "the call says how long it took");
+    found = true;
+  }
+  require(found, "the call is recorded");
+}
+
+/// A fault is shown, and what was reached before stays.
+void fault(Gpu& gpu) {
+  watch::Region& shared = region();
+  gpu.work(gpu.a);
+  expect(cuStreamSynchronize(gpu.a));
+  require(look(shared), "a look");
+  const watch::ProbedStream* const seen = probed(shared, gpu.a);
+  const std::uint64_t before = seen->reached;
+  require(before > 0 && seen->result.load() == 0, "there is no fault yet");
+  CUmodule module = nullptr;
+  CUfunction faulty = nullptr;
+  expect(cuModuleLoadData(&module, ".version 7.0 .visible .entry faulty() {}"));
+  expect(cuModuleGetFunction(&faulty, module, "faulty"));
+  expect(cuLaunchKernel(faulty, 1, 1, 1, 1, 1, 1, 0, gpu.a, nullptr, nullptr));
+  usleep(300'000);
+  require(look(shared), "a look");
+  require(seen->result.load() == CUDA_ERROR_ILLEGAL_ADDRESS, "the result of the look is kept");
+  require(seen->reached.load() >= before, "what was reached stays reached");
+}
+
 /// Without the feature, nothing is different.
 void without_feature(Gpu& gpu) {
   watch::Region& shared = region();
@@ -330,6 +390,82 @@ void without_feature(Gpu& gpu) {
     require(stream.used.load() == 0, "no stream is probed");
   for (const watch::Name& name : shared.names)
     require(name.handle.load() == 0, "no kernel has a name");
+}
+
+volatile std::sig_atomic_t signals_seen = 0;
+
+/// Waits for the file in which the test's command writes. False if it does not come.
+bool wait_for_report() {
+  const char* const path = std::getenv("REPORT");
+  require(path != nullptr, "the test names a file");
+  for (int i = 0; i < 3000; ++i) {
+    if (access(path, F_OK) == 0) return unlink(path) == 0;
+    usleep(1000);
+  }
+  return false;
+}
+
+/// Without a reader, records are overwritten, and a signal brings a report that the program does not notice.
+void quiet(Gpu& gpu) {
+  std::signal(SIGCHLD, [](int) { signals_seen = 1; });
+  setenv("ADDED", "later", 1);
+  for (std::uint32_t i = 0; i < watch::record_limit + 1000; ++i)
+    expect(cuEventQuery(nullptr), CUDA_ERROR_INVALID_HANDLE);
+  gpu.work(gpu.a);
+  const watch::Region& shared = region();
+  require(shared.overwrites != 0 && shared.features == 3, "the process is in quiet mode");
+  require(shared.written > watch::record_limit, "records are overwritten");
+  const int low = dup(0);
+  require(low >= 0 && low < 10, "low descriptors are the program's");
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    errno = 0;
+    expect(static_cast<CUresult>(kill(getpid(), SIGUSR1)));
+    require(errno == 0, "errno is the program's");
+    require(wait_for_report(), "a report");
+    require(shared.look_done.load() == i, "each report comes after a look");
+  }
+  usleep(50'000); // until the command is waited for
+  require(signals_seen == 0, "no signal tells of a child");
+  require(waitpid(-1, nullptr, __WALL) == -1 && errno == ECHILD, "the program has no child");
+}
+
+/// A forked child reports on its own calls.
+void quiet_fork(Gpu& gpu) {
+  gpu.work(gpu.a);
+  const pid_t child = fork();
+  if (child == 0) {
+    expect(static_cast<CUresult>(kill(getpid(), SIGUSR1))); // does no harm to a child without calls
+    expect(cuEventQuery(nullptr), CUDA_ERROR_INVALID_HANDLE);
+    require(region().look_wanted.load() == 0, "the child has memory of its own");
+    std::_Exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  require(status == 0, "a forked child");
+  require(region().look_wanted.load() == 0, "the child's signal was not the parent's");
+  kill(getpid(), SIGUSR1);
+  require(wait_for_report(), "a report");
+}
+
+void own_handler(Gpu& gpu) {
+  std::signal(SIGUSR1, [](int) { signals_seen = signals_seen + 1; });
+  gpu.work(gpu.a);
+  kill(getpid(), SIGUSR1);
+  require(signals_seen == 1, "the program's handler runs");
+  usleep(100'000);
+  require(region().look_done.load() == 0, "there is no report");
+}
+
+void closed_file(Gpu& gpu) {
+  gpu.work(gpu.a);
+  for (int descriptor = 3; descriptor < 1024; ++descriptor)
+    close(descriptor);
+  for (int i = 0; i < 1000; ++i)
+    require(dup(0) >= 0, "dup"); // other files have its number
+  kill(getpid(), SIGUSR1);
+  while (region().look_done.load() == 0)
+    usleep(1000);
+  usleep(100'000);
 }
 
 struct Way {
@@ -348,8 +484,14 @@ constexpr Way ways[] = {
     {"exit-in-look", &exit_in_look},
     {"names", &names},
     {"launch-numbers", &launch_numbers},
+    {"times", &times},
+    {"fault", &fault},
     {"full-queue", &full_queue},
     {"without-feature", &without_feature},
+    {"quiet", &quiet},
+    {"quiet-fork", &quiet_fork},
+    {"own-handler", &own_handler},
+    {"closed-file", &closed_file},
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "programs.hpp"
 #include "protocol.hpp"
+#include "ticks.hpp"
 
 #include <cstdint>
 #include <cstring>

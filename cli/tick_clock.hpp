@@ -10,9 +10,7 @@
 namespace cli {
 
 /// The time of CLOCK_MONOTONIC.
-inline std::chrono::nanoseconds time_now() {
-  return std::chrono::steady_clock::now().time_since_epoch();
-}
+inline std::chrono::nanoseconds time_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 /// Both processes read the same clock. Its rate is the number of ticks since the process told the first one.
 class TickClock {
@@ -25,7 +23,8 @@ public:
   /// Measures the rate again. The longer ago the first tick, the better.
   void update() {
     const auto ticks = static_cast<double>(watch::ticks() - first_tick_);
-    if (first_tick_ != 0 && ticks > 0) rate_ = static_cast<double>((time_now() - first_time_).count()) / ticks;
+    if (first_tick_ != 0 && ticks > 0)
+      rate_ = static_cast<double>((time_now() - first_time_).count()) / ticks;
   }
 
   std::chrono::nanoseconds duration(std::uint64_t ticks) const {

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr nanoseconds quiet_time = 250ms;    // without progress, before the process is asked to look
+constexpr nanoseconds quiet_time = 250ms; // without progress, before the process is asked to look
 constexpr nanoseconds look_interval = 500ms;
 constexpr nanoseconds long_call = 100ms;
 constexpr std::size_t threads_shown = 16;
@@ -84,15 +84,14 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
   is_reported_ = true;
 
   std::map<watch::Handle, std::string> kernels;
-  const watch::Namer namer{
-      [&](watch::Handle function) {
-        const auto [found, is_new] = kernels.try_emplace(function);
-        if (is_new) found->second = state_.kernel_name(function);
-        return found->second;
-      },
-      [&](const watch::Call& call) {
-        return call.stack == 0 ? std::string() : reports_.texts().place_of(file_, call);
-      }};
+  const watch::Namer namer{[&](watch::Handle function) {
+                             const auto [found, is_new] = kernels.try_emplace(function);
+                             if (is_new) found->second = state_.kernel_name(function);
+                             return found->second;
+                           },
+                           [&](const watch::Call& call) {
+                             return call.stack == 0 ? std::string() : reports_.texts().place_of(file_, call);
+                           }};
   cuevent::FlightReport found = cuevent::analyse(work_.observe(moment, namer));
   word_findings(found);
 

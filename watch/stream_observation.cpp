@@ -164,8 +164,8 @@ std::vector<ObservedWait> StreamWork::waits_of(const View& view, const Stream& s
   const Place& next = stream.places.front();
   for (const EventWait& wait : next.waits)
     if (!is_reached(wait.signal))
-      waits.push_back({.before = stream.reached,
-                       .signals = {{view.index.at(wait.signal.stream), wait.signal.position}}});
+      waits.push_back(
+          {.before = stream.reached, .signals = {{view.index.at(wait.signal.stream), wait.signal.position}}});
   for (const ValueOperation& wait : next.value_waits) {
     const auto signals = signals_of({stream.number, stream.reached}, wait);
     if (!signals) continue;

@@ -61,8 +61,8 @@ struct Place {
   std::uint32_t thread = 0;
   bool one_thread = true; // made all calls
   std::chrono::nanoseconds first{}, last{};
-  std::uint64_t count = 0;             // of calls
-  std::vector<Submission> calls = {};  // the first ones
+  std::uint64_t count = 0;            // of calls
+  std::vector<Submission> calls = {}; // the first ones
   std::vector<EventWait> waits = {};
   std::vector<ValueOperation> value_waits = {}, writes = {};
   std::uint64_t untraced_waits = 0;
@@ -72,8 +72,8 @@ struct Stream {
   std::uint64_t number = 0;
   StreamKey key;
   std::optional<Call> created = {};
-  Handle context = 0; // 0 if unknown
-  bool blocking = false; // it is known to be ordered with the legacy stream of its context
+  Handle context = 0;                     // 0 if unknown
+  bool blocking = false;                  // it is known to be ordered with the legacy stream of its context
   std::optional<std::uint32_t> slot = {}; // in Region::streams
   Position reached = 0;                   // the number of places that were reached
   std::deque<Place> places = {};          // the later ones

@@ -78,9 +78,8 @@ bool StreamWork::is_reached(const Point& point) const {
 }
 
 bool StreamWork::has_pending() const {
-  return std::any_of(streams_.begin(), streams_.end(), [](const auto& each) {
-    return each.second.probed_end() > each.second.reached;
-  });
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& each) { return each.second.probed_end() > each.second.reached; });
 }
 
 void StreamWork::see(const Call& call) {

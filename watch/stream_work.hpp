@@ -14,7 +14,7 @@ namespace watch {
 
 /// Texts that only somebody with the symbols of the process can make.
 struct Namer {
-  std::function<std::string(Handle function)> kernel;  // "spin(int)"
+  std::function<std::string(Handle function)> kernel; // "spin(int)"
   std::function<std::string(const Call& call)> place; // "train() (train.cpp:12)"; empty if unknown
 };
 

@@ -72,7 +72,8 @@ public:
   }
 
   void reach(Handle stream, std::uint64_t probe) {
-    work.see({ProbedState{state_of(stream).place, {stream, stream == legacy ? context : 0, 0}, false, probe}});
+    work.see(
+        {ProbedState{state_of(stream).place, {stream, stream == legacy ? context : 0, 0}, false, probe}});
   }
   void reach_all(Handle stream) { reach(stream, state_of(stream).last); }
 
@@ -120,7 +121,8 @@ TEST_CASE("a stream stands in the call after the last probe that was reached", "
   process.launch(a);
   process.reach(a, 1);
   CHECK(process.work.has_pending());
-  has(process.cause(), "stream 'stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
+  has(process.cause(),
+      "stream 'stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
   has(process.cause(), "the last mark reached is 'the end of spin(int)'");
   process.reach(a, 2);
   has(process.cause(), "'the end of one of 2 calls: cuMemcpyHtoDAsync, spin(int)'");
@@ -286,7 +288,8 @@ TEST_CASE("work without a probe counts only if something waits for it", "[watch]
   process.launch(b);
   const FlightReport report = process.report();
   REQUIRE(report.findings.size() == 1);
-  has(report.findings[0].text, "stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
+  has(report.findings[0].text,
+      "stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
 }
 
 TEST_CASE("calls that wait for the device tell what was reached", "[watch][work]") {

@@ -166,6 +166,10 @@ and findings.
 The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
 statically or run with the rights of another user cannot be watched.
 
+With --hang, a report says which stream stands where, what it waits for, and which calls threads are in. It
+is printed when nothing has moved for that long, when the command gets SIGUSR1, and at Ctrl-C if something has
+been pending for a second. The auditing library then records events of its own on the program's streams.
+
 A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
 libraries of the stack. RULE may be *.
 
@@ -173,6 +177,8 @@ Examples:
   cuevent watch -- python3 train.py
   cuevent watch --fail --json findings.json -- ./server --port 8080
   cuevent watch --suppressions known.txt -- ./server
+  cuevent watch --hang 30 -- python3 train.py
+  cuevent watch --cost --leaks -- ./server
   cuevent watch --explain capture-invalidated
   cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
   WatchOptions watch_options;
@@ -191,12 +197,28 @@ Examples:
       ->capture_default_str();
   watch_command->add_flag("--python", watch_options.python,
                           "Python frames in all stacks, and not only in those of failed calls");
+  watch_command
+      ->add_option("--hang", watch_options.hang,
+                   "Report why nothing moves after this time without progress, and on SIGUSR1")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 1e6));
+  watch_command->add_flag("--cost", watch_options.cost,
+                          "Also report what the program wastes, when it has ended");
+  watch_command->add_flag("--leaks", watch_options.leaks,
+                          "Also report what the program creates and never destroys");
   CLI::Option* const attach = watch_command->add_option("--attach", watch_options.attach,
                                                         "Watch programs that others start, by a folder");
   attach->type_name("FOLDER");
   watch_command
       ->add_option("--explain", watch_options.explain, "Print what a rule means; all: list the rules")
       ->type_name("RULE")
+      ->excludes(attach);
+
+  watch_command
+      ->add_option("--report", watch_options.report,
+                   "Print what a process that runs with CUEVENT_WATCH=quiet is doing")
+      ->type_name("FILE")
+      ->group("") // the auditing library uses it
       ->excludes(attach);
 
   // CLI11 gives what follows -- to the command instead of the subcommand.
@@ -217,8 +239,8 @@ Examples:
   if (watch_command->parsed()) {
     watch_options.program = watch_command->remaining();
     if (own < argc) watch_options.program.insert(watch_options.program.end(), argv + own + 1, argv + argc);
-    const int ways =
-        !watch_options.program.empty() + !watch_options.attach.empty() + !watch_options.explain.empty();
+    const int ways = !watch_options.program.empty() + !watch_options.attach.empty() +
+                     !watch_options.explain.empty() + !watch_options.report.empty();
     if (ways == 1) return watch_options;
     err << "cuevent watch: name one program, or use --attach or --explain. See `cuevent watch --help`\n";
     return usage;

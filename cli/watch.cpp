@@ -3,8 +3,9 @@
 
 #include "json_text.hpp"
 #include "output_file.hpp"
+#include "process_rules.hpp"
 #include "protocol.hpp"
-#include "rules.hpp"
+#include "watch_hang.hpp"
 #include "watch_program.hpp"
 #include "watch_report.hpp"
 
@@ -28,6 +29,10 @@ namespace cli {
 namespace {
 
 volatile std::sig_atomic_t stop_signal = 0;
+volatile std::sig_atomic_t interrupted = 0; // by a signal that may end the program
+volatile std::sig_atomic_t report_wanted = 0;
+
+constexpr std::size_t reports_at_once = 8;
 
 /// The folder in which the processes make their files. Memory, if there is such a file system.
 class SharedFolder {
@@ -69,7 +74,8 @@ private:
 /// The calls of all processes, and what is wrong with them.
 class Watch {
 public:
-  Watch(const std::string& folder, WatchReport& report) : folder_(folder), report_(report) {}
+  Watch(const WatchOptions& options, const std::string& folder, WatchReport& report, HangReports& hangs)
+      : options_(options), folder_(folder), report_(report), hangs_(hangs) {}
   ~Watch() {
     for (Process& process : processes_)
       process.file->abandon(); // it runs on, unwatched
@@ -79,14 +85,49 @@ public:
 
   /// Takes out what there is. Returns whether there was anything.
   bool read() {
-    for (auto& file : folder_.new_files())
-      processes_.push_back({file, std::make_unique<watch::Rules>([this, file](const watch::Finding& finding) {
-                              report_.add(*file, finding);
-                            })});
+    for (auto& file : folder_.new_files()) {
+      const bool has_probes = (file->region().features & watch::probes) != 0;
+      processes_.push_back(
+          {file,
+           std::make_unique<ProcessRules>(
+               options_, [this, file](const watch::Finding& finding) { report_.add(*file, finding); }),
+           has_probes ? std::make_unique<HangWatch>(*file, hangs_) : nullptr});
+    }
     bool found = false;
     for (Process& process : processes_)
-      found = process.file->read([&](const watch::Call& call) { process.rules->see(call); }) > 0 || found;
+      found = process.file->read([&](const watch::Call& call) { process.see(call); }) > 0 || found;
     return found;
+  }
+
+  /// Reports processes in which nothing moves for that long.
+  void find_hangs(std::chrono::nanoseconds limit) {
+    for (Process& process : processes_)
+      if (process.hang) {
+        process.hang->update();
+        process.hang->report_hang(limit);
+      }
+  }
+
+  /// Reports the processes in which something has been pending for that long. If there are none and
+  /// `in_any_case`, it reports others.
+  void report(std::chrono::nanoseconds at_least, bool in_any_case) {
+    std::vector<Process*> chosen;
+    for (Process& process : processes_)
+      if (process.hang) {
+        process.hang->update();
+        if (process.hang->stuck_for() > at_least) chosen.push_back(&process);
+      }
+    if (chosen.empty() && in_any_case)
+      for (Process& process : processes_)
+        if (process.hang) chosen.push_back(&process);
+    if (chosen.size() > reports_at_once) chosen.resize(reports_at_once);
+    for (Process* process : chosen)
+      process->hang->request_look();
+    const auto deadline = time_now() + look_patience;
+    for (Process* process : chosen)
+      process->hang->report(process->file->has_ended() ? std::chrono::nanoseconds()
+                                                       : std::max(deadline - time_now(), {}));
+    if (chosen.empty() && in_any_case) std::fprintf(stderr, "cuevent watch: no process uses the driver\n");
   }
 
   /// Lets go of processes that have ended.
@@ -94,9 +135,10 @@ public:
     std::erase_if(processes_, [this](Process& process) {
       if (!process.file->has_ended()) return false;
       process.file->abandon(); // should it live on after all, it does not wait for a reader
-      process.file->read([&](const watch::Call& call) { process.rules->see(call); }, true);
+      process.file->read([&](const watch::Call& call) { process.see(call); }, true);
       for (const watch::Call& call : process.file->unfinished())
         process.rules->see(call);
+      process.rules->end(process.file->ended_by_itself() && !process.file->has_lost_calls());
       if (process.file->has_lost_calls())
         std::fprintf(stderr,
                      "cuevent watch: process %u made calls faster than they could be read; its last "
@@ -108,19 +150,41 @@ public:
     });
   }
 
+  /// The watch ends, and some processes run on.
+  void leave_processes() {
+    for (Process& process : processes_)
+      process.rules->end(false);
+  }
+
   std::size_t processes() const { return processes_.size() + ended_.size(); }
 
 private:
   struct Process {
     std::shared_ptr<CallFile> file;
-    std::unique_ptr<watch::Rules> rules;
+    std::unique_ptr<ProcessRules> rules;
+    std::unique_ptr<HangWatch> hang; // null without probes
+
+    void see(const watch::Call& call) const {
+      if (hang) hang->see(call);
+      if (call.verb() != watch::Verb::probe) rules->see(call);
+    }
   };
 
+  const WatchOptions& options_;
   CallFolder folder_;
   WatchReport& report_;
+  HangReports& hangs_;
   std::vector<Process> processes_;
   std::vector<std::shared_ptr<CallFile>> ended_;
 };
+
+/// What the auditor has to do in addition.
+unsigned features_for(const WatchOptions& options) {
+  unsigned features = 0;
+  if (options.hang > 0) features |= watch::probes | watch::blocking_calls;
+  if (options.cost) features |= watch::blocking_calls;
+  return features;
+}
 
 std::string with_auditor(const std::string& library) {
   const char* const others = std::getenv("LD_AUDIT");
@@ -141,6 +205,8 @@ pid_t start(const WatchOptions& options, const std::string& folder) {
   setenv("CUEVENT_WATCH", folder.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
   setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
+  if (const unsigned features = features_for(options); features != 0)
+    setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);
   execv(program.c_str(), arguments.data());
   std::fprintf(stderr, "cuevent: %s: %s\n", program.c_str(), std::strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);
@@ -153,12 +219,19 @@ void handle_signal(int number, const struct sigaction& action) {
 }
 
 /// Ctrl-C reaches the program too, which decides. Other requests to end are passed on.
-void handle_signals(bool ends_us) {
+void handle_signals(bool ends_us, bool reports) {
   struct sigaction action {};
-  action.sa_handler = [](int number) { stop_signal = number; };
+  if (reports) {
+    action.sa_handler = [](int) { report_wanted = 1; };
+    handle_signal(SIGUSR1, action);
+  }
+  action.sa_handler = [](int number) {
+    interrupted = 1;
+    stop_signal = number;
+  };
   for (const int number : {SIGTERM, SIGHUP})
     handle_signal(number, action);
-  if (!ends_us) action.sa_handler = [](int) {};
+  if (!ends_us) action.sa_handler = [](int) { interrupted = 1; };
   for (const int number : {SIGINT, SIGQUIT})
     handle_signal(number, action);
 }
@@ -166,14 +239,24 @@ void handle_signals(bool ends_us) {
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 /// Reads until the program has ended, or, without a program, until a signal says so. Returns the exit code.
-int read_until_end(Watch& watched, pid_t child) {
+int read_until_end(Watch& watched, pid_t child, std::chrono::nanoseconds hang) {
   using namespace std::chrono_literals;
   constexpr auto look_interval = 50ms;
+  const auto report_interrupted = [&] {
+    if (interrupted == 0) return;
+    interrupted = 0;
+    if (hang > 0s) watched.report(1s, false);
+  };
   constexpr int last_turns = 8; // processes that the program leaves behind may write without an end
   unsigned idle = 0;
   auto next_look = std::chrono::steady_clock::now() + look_interval;
   for (;;) {
     const bool found = watched.read();
+    if (report_wanted != 0) {
+      report_wanted = 0;
+      watched.report(0s, true);
+    }
+    report_interrupted();
     if (stop_signal != 0) {
       if (child == 0) {
         watched.end_processes();
@@ -186,11 +269,13 @@ int read_until_end(Watch& watched, pid_t child) {
     if (child != 0 && waitpid(child, &status, WNOHANG) == child) {
       for (int turn = 0; turn < last_turns && watched.read(); ++turn) {
       }
+      report_interrupted();
       watched.end_processes();
       return exit_code_of(status);
     }
     if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
       watched.end_processes();
+      if (hang > 0s) watched.find_hangs(hang);
       next_look = now + look_interval;
     }
     idle = found ? 0 : idle + 1;
@@ -212,39 +297,61 @@ int explain(const std::string& name) {
   return 0;
 }
 
+/// What a process is doing that recorded its calls without a command.
+int report_of(const std::string& path) {
+  CallFile file(path, CallFile::Mode::again);
+  CallText texts;
+  HangReports reports(texts);
+  HangWatch hang(file, reports);
+  file.read([&](const watch::Call& call) { hang.see(call); }, true);
+  hang.report(std::nullopt); // the process has looked, and waits for this report
+  return 0;
+}
+
 } // namespace
 
 int watch(const WatchOptions& options) {
   if (!options.explain.empty()) return explain(options.explain);
+  if (!options.report.empty()) return report_of(options.report);
   Suppressions suppressions;
   for (const std::string& path : options.suppressions)
     suppressions.read(path);
   const SharedFolder folder(options.attach);
-  WatchReport report(suppressions);
+  CallText texts;
+  WatchReport report(suppressions, texts);
+  HangReports hangs(texts);
+  const auto hang =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.hang));
   int code = 0;
   std::size_t processes = 0;
   {
-    Watch watched(folder.path(), report);
-    handle_signals(options.program.empty());
+    Watch watched(options, folder.path(), report, hangs);
+    handle_signals(options.program.empty(), options.hang > 0);
     pid_t child = 0;
-    if (options.program.empty())
+    if (options.program.empty()) {
+      const unsigned features = features_for(options);
       std::fprintf(stderr,
-                   "cuevent watch: start programs with\n  LD_AUDIT=%s CUEVENT_WATCH=%s\n"
+                   "cuevent watch: start programs with\n  LD_AUDIT=%s CUEVENT_WATCH=%s%s\n"
                    "Ctrl-C ends the watch.\n",
-                   auditing_library().c_str(), folder.path().c_str());
-    else
+                   auditing_library().c_str(), folder.path().c_str(),
+                   features == 0 ? "" : (" CUEVENT_WATCH_FEATURES=" + std::to_string(features)).c_str());
+    } else {
       child = start(options, folder.path());
-    code = read_until_end(watched, child);
+    }
+    code = read_until_end(watched, child, hang);
+    watched.leave_processes();
     processes = watched.processes();
     report.print_summary();
-    if (!options.json_file.empty())
-      write_file(options.json_file, json_text({{"program", options.program},
-                                               {"exit_code", code},
-                                               {"processes", processes},
-                                               {"findings", report.json()}}) +
-                                        "\n");
+    if (!options.json_file.empty()) {
+      nlohmann::ordered_json json{{"program", options.program},
+                                  {"exit_code", code},
+                                  {"processes", processes},
+                                  {"findings", report.json()}};
+      if (options.hang > 0) json["hangs"] = hangs.json();
+      write_file(options.json_file, json_text(json) + "\n");
+    }
   }
-  return options.fail && report.has_findings() ? 1 : code;
+  return options.fail && (report.has_findings() || hangs.have_hangs()) ? 1 : code;
 }
 
 } // namespace cli

@@ -11,11 +11,15 @@ struct WatchOptions {
   std::vector<std::string> program; // and its arguments
   std::string attach;               // a folder, instead of a program
   std::string explain;              // the name of a rule, instead of a program
+  std::string report;               // the file of a process, instead of a program
   std::string json_file;
   std::vector<std::string> suppressions;
   std::string stacks = "usual";
   bool python = false;
   bool fail = false;
+  double hang = 0;    // seconds without progress after which a hang is reported; 0: never
+  bool cost = false;  // also report what the program wastes
+  bool leaks = false; // also report what it leaks
 };
 
 /// Returns the exit code of the program, or 128 + the number of the signal that ended it.

@@ -44,7 +44,7 @@ std::uint64_t size_in_memory(const std::string& path) {
 
 } // namespace
 
-CallFile::CallFile(const std::string& path) {
+CallFile::CallFile(const std::string& path, Mode mode) : takes_out_(mode == Mode::once) {
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat status {};
   if (file < 0 || fstat(file, &status) != 0 || static_cast<std::size_t>(status.st_size) < sizeof(Region)) {
@@ -55,9 +55,12 @@ CallFile::CallFile(const std::string& path) {
   close(file);
   if (place == MAP_FAILED) throw std::runtime_error(path + ": " + std::strerror(errno));
   region_ = static_cast<Region*>(place);
-  unlink(path.c_str()); // both have it mapped, and neither will open it again
+  if (mode == Mode::once) unlink(path.c_str()); // both have it mapped, and neither will open it again
   process_ = region_->process;
-  if (region_->version == watch::protocol_version) return;
+  if (region_->version == watch::protocol_version) {
+    clock_.emplace(region_->first_tick, region_->first_time);
+    return;
+  }
   munmap(region_, sizeof(Region));
   throw std::runtime_error(path + " is of another version of cuevent: use its own `cuevent watch`");
 }
@@ -69,21 +72,41 @@ void CallFile::release() {
   region_ = nullptr;
 }
 
+watch::Call CallFile::call_of(const watch::CallData& data, std::uint32_t time) {
+  watch::Call call{data};
+  call.time = clock_->time_of_record(time);
+  if (call.entry < watch::entry_count && watch::can_block(call.verb()))
+    call.duration = clock_->duration(call.words[3]);
+  return call;
+}
+
 std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, bool ended) {
   std::size_t count = 0;
-  std::uint64_t next = region_->read.load(std::memory_order_relaxed);
+  std::uint64_t next = takes_out_ ? region_->read.load(std::memory_order_relaxed) : next_;
+  const std::uint64_t written = region_->written.load();
+  if (region_->overwrites != 0 && written > watch::record_limit)
+    next = std::max(next, written - watch::record_limit);
+  clock_->update();
   // Not without an end: other processes write too.
   for (; count < watch::record_limit; ++count) {
     const watch::Record& record = region_->records[next % watch::record_limit];
-    if (record.stamp.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next) + 1) {
+    const std::uint32_t stamp = static_cast<std::uint32_t>(next) + 1;
+    if (record.stamp.load(std::memory_order_acquire) != stamp) {
       if (!ended || next >= region_->written.load()) break;
-      region_->read.store(++next);
+      ++next;
+      if (takes_out_) region_->read.store(next);
       continue;
     }
-    const watch::Call call{record.call};
-    region_->read.store(++next, std::memory_order_release);
-    if (call.entry < watch::entry_count) see(call);
+    const watch::CallData call = record.call;
+    const std::uint32_t time = record.time;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const bool is_torn = record.stamp.load(std::memory_order_relaxed) != stamp; // only if it overwrites
+    ++next;
+    if (takes_out_) region_->read.store(next, std::memory_order_release);
+    if (!is_torn && (call.entry < watch::entry_count || call.entry == watch::probe_entry))
+      see(call_of(call, time));
   }
+  next_ = next;
   return count;
 }
 

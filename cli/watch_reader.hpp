@@ -3,9 +3,11 @@
 #pragma once
 
 #include "finding.hpp"
+#include "tick_clock.hpp"
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,14 +18,17 @@ namespace cli {
 /// The calls of one process, from its start, from its last exec or from the fork that made it.
 class CallFile {
 public:
+  /// once: the only reader, for which the process waits. again: others may read the same calls later.
+  enum class Mode { once, again };
+
   /// Maps the file. Throws std::runtime_error if it is not such a file.
-  explicit CallFile(const std::string& path);
+  explicit CallFile(const std::string& path, Mode mode = Mode::once);
   CallFile(const CallFile&) = delete;
   CallFile& operator=(const CallFile&) = delete;
   ~CallFile();
 
-  /// Takes out the calls that are complete, in order. Returns how many. Of a process that has ended, it
-  /// leaves out those that will never be complete.
+  /// Takes out the calls and probes that are complete, in order. Returns how many. Of a process that has
+  /// ended, it leaves out those that will never be complete.
   std::size_t read(const std::function<void(const watch::Call&)>& see, bool ended = false);
 
   /// The calls that the process was in when it ended.
@@ -35,19 +40,31 @@ public:
   /// The process writes no more.
   void abandon() { region_->abandoned.store(1); }
 
+  /// What the process and this reader share.
+  watch::Region& region() const { return *region_; }
+
   bool has_ended() const;
+  /// It has returned from main, or called exit.
+  bool ended_by_itself() const { return region_->exited.load() != 0; }
   bool has_lost_calls() const { return region_->lost.load() != 0; }
   unsigned process() const { return process_; }
   /// The return addresses of a stack, innermost first.
   std::vector<std::uint64_t> stack(std::uint32_t number) const;
   /// Its Python frames, innermost first: `train.py:12 in step`.
   std::vector<std::string> python_stack(std::uint32_t number) const;
+  /// The file that the process runs.
+  std::string program() const { return region_->modules[0].path; }
   /// The file that was mapped at this address most recently, and where it begins. Empty if unknown.
   std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
 
 private:
+  watch::Call call_of(const watch::CallData& data, std::uint32_t time);
+
   watch::Region* region_;
+  bool takes_out_;
+  std::uint64_t next_ = 0; // the record that is read next
   unsigned process_ = 0;
+  std::optional<TickClock> clock_;
 };
 
 /// All files of a folder.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "watch_report.hpp"
 
-#include <cuevent/error.hpp>
+#include "call_owner.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,47 +13,7 @@
 
 namespace cli {
 
-using watch::Call;
 using watch::Finding;
-
-namespace {
-
-constexpr std::size_t frames_shown = 16;
-
-/// Frames of the loader and of the start of a thread say nothing.
-bool is_start(const SourceFrame& frame) {
-  return frame.function == "_start" || frame.function.starts_with("__libc_start") ||
-         frame.function == "start_thread" || frame.function.starts_with("__clone") ||
-         frame.function == "clone3" || frame.function == "__libc_start_call_main";
-}
-
-/// The Python frames say more than the interpreter's own frames.
-bool is_interpreter(const SourceFrame& frame) {
-  const std::string name = frame.library.substr(frame.library.rfind('/') + 1);
-  return name.starts_with("python") || name.starts_with("libpython");
-}
-
-std::string code_text(unsigned code) {
-  // "CUDA_ERROR_INVALID_HANDLE (400): ..."
-  const std::string text = cuevent::driver_category().message(static_cast<int>(code));
-  return text.substr(0, text.find(' '));
-}
-
-/// The first frame outside the CUDA runtime and the driver.
-std::string place_of(const CallFile& process, const Finding& finding, const std::vector<SourceFrame>& stack) {
-  const auto python = process.python_stack(finding.call.stack);
-  for (const std::string& frame : python)
-    if (frame.find("/site-packages/") == std::string::npos && frame.find("/lib/python3") == std::string::npos)
-      return frame; // of the program, and not of a package
-  if (!python.empty()) return python.front();
-  for (const SourceFrame& frame : stack)
-    if (frame.library.find("libcudart") == std::string::npos && !frame.function.starts_with("cuda") &&
-        !frame.function.starts_with("libcudart_static"))
-      return frame.text();
-  return finding.call.name();
-}
-
-} // namespace
 
 void Suppressions::read(const std::string& path) {
   std::ifstream file(path);
@@ -95,76 +54,28 @@ bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& 
   return false;
 }
 
-std::vector<SourceFrame> WatchReport::stack_of(const CallFile& process, const Call& call) {
-  std::vector<SourceFrame> frames;
-  for (const std::uint64_t address : process.stack(call.stack)) {
-    frames.push_back(symbols_.frame(process, address));
-    if (is_start(frames.back())) {
-      frames.pop_back();
-      break;
-    }
-  }
-  return frames;
-}
-
-std::string WatchReport::thread_text(const CallFile& process, unsigned thread) const {
-  std::ifstream file("/proc/" + std::to_string(process.process()) + "/task/" + std::to_string(thread) +
-                     "/comm");
-  std::string name;
-  std::getline(file, name);
-  return "thread " + std::to_string(thread) + (name.empty() ? "" : " (" + name + ")") + " of process " +
-         std::to_string(process.process());
-}
-
-std::string WatchReport::text_of_call(const CallFile& process, const Call& call) {
-  std::string text = call.name() + ", " + thread_text(process, call.thread);
-  if (!call.returned)
-    text += ", did not return";
-  else if (call.result != 0)
-    text += ": " + code_text(call.result);
-  text += '\n';
-  auto frames = stack_of(process, call);
-  const auto python = process.python_stack(call.stack);
-  if (!python.empty()) frames.erase(std::find_if(frames.begin(), frames.end(), is_interpreter), frames.end());
-  for (std::size_t i = 0; i < frames.size() && i < frames_shown; ++i)
-    text += "      " + frames[i].text() + '\n';
-  if (frames.size() > frames_shown)
-    text += "      and " + std::to_string(frames.size() - frames_shown) + " more\n";
-  for (std::size_t i = 0; i < python.size() && i < frames_shown; ++i)
-    text += (i == 0 ? "    in Python\n      " : "      ") + python[i] + '\n';
-  return text;
-}
-
-nlohmann::ordered_json WatchReport::json_of_call(const CallFile& process, const Call& call) {
-  nlohmann::ordered_json json{
-      {"function", call.name()}, {"process", process.process()}, {"thread", call.thread}};
-  if (call.returned)
-    json["result"] = code_text(call.result);
-  else
-    json["result"] = nullptr;
-  auto& stack = json["stack"] = nlohmann::ordered_json::array();
-  for (const SourceFrame& frame : stack_of(process, call)) {
-    nlohmann::ordered_json line{
-        {"function", frame.function}, {"library", frame.library}, {"offset", frame.offset}};
-    if (!frame.file.empty()) {
-      line["file"] = frame.file;
-      line["line"] = frame.line;
-    }
-    stack.push_back(std::move(line));
-  }
-  if (const auto python = process.python_stack(call.stack); !python.empty()) json["python"] = python;
-  return json;
+bool WatchReport::is_of_the_program(const CallFile& process, const Finding& finding,
+                                    const std::vector<SourceFrame>& stack) {
+  const auto owner = [&](const watch::Call& call, const std::vector<SourceFrame>& frames) {
+    return owner_of(frames, process.python_stack(call.stack), process.program());
+  };
+  if (!concerns_program(finding.rule, owner(finding.call, stack))) return false;
+  if (finding.rule != watch::Rule::leaked || finding.earlier.empty()) return true;
+  // What the program does not destroy, it may mean to end with the context. The runtime's own release at the
+  // end of the process is not meant so.
+  const watch::Call& release = finding.earlier.front().call;
+  return owner(release, texts_.stack_of(process, release)) != Owner::program;
 }
 
 void WatchReport::add(const CallFile& process, const Finding& finding) {
   // A call without a stack stands for all calls of its function.
   const auto quick_key = std::tuple(&process, finding.rule, finding.call.stack, unsigned{finding.call.entry});
   if (const auto known = known_.find(quick_key); known != known_.end()) {
-    if (known->second >= 0) ++entries_[static_cast<std::size_t>(known->second)].count;
+    if (known->second >= 0) entries_[static_cast<std::size_t>(known->second)].count += finding.count;
     return;
   }
-  const auto stack = stack_of(process, finding.call);
-  if (suppressions_.drop(finding, stack)) {
+  const auto stack = texts_.stack_of(process, finding.call);
+  if (suppressions_.drop(finding, stack) || !is_of_the_program(process, finding, stack)) {
     known_[quick_key] = -1;
     return;
   }
@@ -178,27 +89,27 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);
   if (!is_new) {
-    ++entries_[place->second].count;
+    entries_[place->second].count += finding.count;
     return;
   }
   std::string text = "cuevent watch: " + std::string(page.name) + ": " + finding.sentence + "\n  in " +
-                     text_of_call(process, finding.call);
+                     texts_.text_of(process, finding.call);
   for (const auto& [what, call] : finding.earlier)
-    text += "  " + what + ": " + text_of_call(process, call);
+    text += "  " + what + ": " + texts_.text_of(process, call);
   text += std::string("  the driver: ") + page.driver + "\n  to fix it: " + page.fix + '\n';
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 
   nlohmann::ordered_json json{{"rule", page.name}, {"sentence", finding.sentence}, {"count", 0}};
-  json["call"] = json_of_call(process, finding.call);
+  json["call"] = texts_.json_of(process, finding.call);
   auto& earlier = json["earlier"] = nlohmann::ordered_json::array();
   for (const auto& [what, call] : finding.earlier) {
-    earlier.push_back(json_of_call(process, call));
+    earlier.push_back(texts_.json_of(process, call));
     earlier.back()["what"] = what;
   }
   json["driver"] = page.driver;
   json["fix"] = page.fix;
-  entries_.push_back({page.name, place_of(process, finding, stack), 1, std::move(json)});
+  entries_.push_back({page.name, texts_.place_of(process, finding.call), finding.count, std::move(json)});
 }
 
 void WatchReport::print_summary() const {

@@ -2,7 +2,7 @@
 // What `cuevent watch` says: findings as they happen, each once with a count; a summary; JSON.
 #pragma once
 
-#include "watch_symbols.hpp"
+#include "watch_call_text.hpp"
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,8 @@ private:
 
 class WatchReport {
 public:
-  explicit WatchReport(const Suppressions& suppressions) : suppressions_(suppressions) {}
+  WatchReport(const Suppressions& suppressions, CallText& texts)
+      : suppressions_(suppressions), texts_(texts) {}
 
   /// Prints the finding to standard error, unless there was one of this rule with this stack before.
   void add(const CallFile& process, const watch::Finding& finding);
@@ -46,13 +47,12 @@ private:
     nlohmann::ordered_json json;
   };
 
-  std::vector<SourceFrame> stack_of(const CallFile& process, const watch::Call& call);
-  std::string thread_text(const CallFile& process, unsigned thread) const;
-  std::string text_of_call(const CallFile& process, const watch::Call& call);
-  nlohmann::ordered_json json_of_call(const CallFile& process, const watch::Call& call);
+  /// Of waste and leaks: whether the program can change it.
+  bool is_of_the_program(const CallFile& process, const watch::Finding& finding,
+                         const std::vector<SourceFrame>& stack);
 
   const Suppressions& suppressions_;
-  Symbols symbols_;
+  CallText& texts_;
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t> by_stack_;                                        // into entries_
   std::map<std::tuple<const CallFile*, watch::Rule, unsigned, unsigned>, long> known_; // -1: suppressed

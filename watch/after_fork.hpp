@@ -4,25 +4,31 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace watch {
 
 struct ClearedByFork {
-  std::atomic<std::uint32_t> generation; // 0: this process has no file yet, or has tried in vain
-  std::atomic<std::uint32_t> starting;   // a lock: one thread makes the file
-  std::atomic<std::uint32_t> stacks;     // a lock: of the table of stacks
-  std::atomic<std::uint32_t> modules;    // a lock: of the table of modules
-  std::atomic<std::uint32_t> events;     // a lock: of the table of interprocess events
-  std::atomic<std::uint32_t> libraries;  // a lock: of the table of libcuda's functions
-  std::atomic<std::uint32_t> captures;   // that are active
-  std::atomic<std::uint32_t> failed;     // the file could not be made
+  std::atomic<std::uint32_t> generation;    // 0: this process has no file yet, or has tried in vain
+  std::atomic<std::uint32_t> starting;      // a lock: one thread makes the file
+  std::atomic<std::uint32_t> stacks;        // a lock: of the table of stacks
+  std::atomic<std::uint32_t> modules;       // a lock: of the table of modules
+  std::atomic<std::uint32_t> events;        // a lock: of the table of interprocess events
+  std::atomic<std::uint32_t> libraries;     // a lock: of the table of libcuda's functions
+  std::atomic<std::uint32_t> captures;      // that are active or about to begin
+  std::atomic<std::uint32_t> failed;        // the file could not be made
+  std::atomic<std::uint32_t> names;         // a lock: of the names of kernels
+  std::atomic<std::uint32_t> report_wanted; // in quiet mode
 };
 
 /// Null before `prepare_cleared_by_fork`, and if the kernel is older than Linux 4.14.
 extern ClearedByFork* cleared_by_fork;
 
 bool prepare_cleared_by_fork();
+
+/// Zeros that the kernel clears in a forked child. Null if there is no memory.
+void* memory_cleared_by_fork(std::size_t size);
 
 /// Holds a lock of the page above. It never sleeps in the C library.
 class Locked {
@@ -34,6 +40,22 @@ public:
 
 private:
   std::atomic<std::uint32_t>& lock_;
+};
+
+/// The same, but it gives up if the lock stays taken for too long.
+class TryLocked {
+public:
+  TryLocked(std::atomic<std::uint32_t>& lock, long patience_us);
+  TryLocked(const TryLocked&) = delete;
+  TryLocked& operator=(const TryLocked&) = delete;
+  ~TryLocked() {
+    if (holds_) lock_.store(0, std::memory_order_release);
+  }
+  explicit operator bool() const { return holds_; }
+
+private:
+  std::atomic<std::uint32_t>& lock_;
+  bool holds_;
 };
 
 } // namespace watch

@@ -4,6 +4,7 @@
 // So nothing here uses stdio, locales, ctype, iostreams or malloc; test/watch/check-symbols holds it to that.
 
 #include "libraries.hpp"
+#include "program_functions.hpp"
 #include "python_frames.hpp"
 #include "recorder.hpp"
 
@@ -27,6 +28,9 @@ bool is_of_the_driver(const char* name) {
          starts_with(name, "libcudadebugger");
 }
 
+/// The loader calls it after the destructors of the program, and not if a signal or _exit ends the process.
+__attribute__((destructor)) void at_exit() { watch::note_exit(); }
+
 } // namespace
 
 extern "C" {
@@ -36,7 +40,7 @@ __attribute__((visibility("default"))) unsigned la_version(unsigned version) {
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-__attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t, uintptr_t*) {
+__attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
   const char* const name = file_name(map->l_name);
   if (starts_with(name, "libcuda.so")) {
     watch::add_library(*map);
@@ -44,6 +48,7 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
     watch::start_recording(*map);
     return LA_FLG_BINDTO;
   }
+  if (space == LM_ID_BASE) watch::find_program_functions(*map);
   if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
   watch::add_module(*map);
   return LA_FLG_BINDFROM;

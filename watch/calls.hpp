@@ -90,6 +90,8 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUstream)>{{Verb::stream_query, "cuStreamQuery", "cuStreamQuery", 2000, "_ptsz"}},
     Entry<CUresult(CUstream)>{
         {Verb::stream_synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 2000, "_ptsz"}},
+    Entry<CUresult(CUstream)>{
+        {Verb::capture_begin, "cuStreamBeginCapture", "cuStreamBeginCapture", 10000, "_ptsz"}},
     Entry<CUresult(CUstream, CUstreamCaptureMode)>{
         {Verb::capture_begin, "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010, "_ptsz"}},
     Entry<CUresult(CUstream, CUgraph, const CUgraphNode*, const Opaque*, std::size_t, CUstreamCaptureMode)>{
@@ -143,9 +145,13 @@ inline constexpr auto entries = std::tuple{
         {Verb::value_wait, "cuStreamWaitValue32_v2", "cuStreamWaitValue32", 11070, "_ptsz"}},
     Entry<MemoryOperation64>{
         {Verb::value_wait, "cuStreamWaitValue64_v2", "cuStreamWaitValue64", 11070, "_ptsz"}},
+    Entry<CUresult(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned)>{
+        {Verb::work, "cuStreamBatchMemOp_v2", "cuStreamBatchMemOp", 11070, "_ptsz"}},
     Entry<CUresult(CUgraphExec, CUstream)>{
         {Verb::graph_launch, "cuGraphLaunch", "cuGraphLaunch", 10000, "_ptsz"}},
 
+    Entry<CUresult(CUgraph*, unsigned)>{
+        {Verb::graph_create, "cuGraphCreate", "cuGraphCreate", 10000, nullptr}},
     Entry<CUresult(CUgraph)>{{Verb::graph_destroy, "cuGraphDestroy", "cuGraphDestroy", 10000, nullptr}},
     Entry<CUresult(CUgraph*, CUgraph)>{{Verb::graph_clone, "cuGraphClone", "cuGraphClone", 10000, nullptr}},
     Entry<CUresult(CUgraphExec*, CUgraph, CUgraphNode*, char*, std::size_t)>{
@@ -196,7 +202,11 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUcontext*, CUdevice)>{
         {Verb::primary_retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000, nullptr}},
     Entry<CUresult(CUdevice)>{
+        {Verb::device_reset, "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset", 7000, nullptr}},
+    Entry<CUresult(CUdevice)>{
         {Verb::device_reset, "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxReset", 11000, nullptr}},
+    Entry<CUresult(CUdevice)>{
+        {Verb::primary_release, "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease", 7000, nullptr}},
     Entry<CUresult(CUdevice)>{
         {Verb::primary_release, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000, nullptr}},
     Entry<CUresult(CUcontext*, unsigned, CUdevice)>{
@@ -205,7 +215,17 @@ inline constexpr auto entries = std::tuple{
         {Verb::context_create, "cuCtxCreate_v3", "cuCtxCreate", 11040, nullptr}},
     Entry<CUresult(CUcontext*, Opaque, unsigned, CUdevice)>{
         {Verb::context_create, "cuCtxCreate_v4", "cuCtxCreate", 12050, nullptr}},
+    Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy", "cuCtxDestroy", 2000, nullptr}},
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy_v2", "cuCtxDestroy", 4000, nullptr}},
+    Entry<CUresult(GreenContext*)>{
+        {Verb::green_context_destroy, "cuGreenCtxDestroy", "cuGreenCtxDestroy", 12040, nullptr}},
+
+    Entry<CUresult(CUfunction*, CUmodule, const char*)>{
+        {Verb::name_function, "cuModuleGetFunction", "cuModuleGetFunction", 2000, nullptr}},
+    Entry<CUresult(CUkernel*, CUlibrary, const char*)>{
+        {Verb::name_function, "cuLibraryGetKernel", "cuLibraryGetKernel", 12000, nullptr}},
+    Entry<CUresult(CUfunction*, CUkernel)>{
+        {Verb::name_function, "cuKernelGetFunction", "cuKernelGetFunction", 12000, nullptr}},
 
     Entry<CUresult()>{{Verb::context_synchronize, "cuCtxSynchronize", "cuCtxSynchronize", 2000, nullptr}},
     Entry<CUresult(CUcontext)>{
@@ -221,6 +241,12 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(void*)>{{Verb::other, "cuMemHostUnregister", "cuMemHostUnregister", 4000, nullptr}},
     Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t)>{
         {Verb::copy, "cuMemcpy", "cuMemcpy", 4000, "_ptds"}},
+    Entry<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, std::size_t)>{
+        {Verb::copy, "cuMemcpyPeer", "cuMemcpyPeer", 4000, "_ptds"}},
+    Entry<CUresult(const CUDA_MEMCPY2D*)>{{Verb::copy, "cuMemcpy2D_v2", "cuMemcpy2D", 3020, "_ptds"}},
+    Entry<CUresult(const CUDA_MEMCPY2D*)>{
+        {Verb::copy, "cuMemcpy2DUnaligned_v2", "cuMemcpy2DUnaligned", 3020, "_ptds"}},
+    Entry<CUresult(const CUDA_MEMCPY3D*)>{{Verb::copy, "cuMemcpy3D_v2", "cuMemcpy3D", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, const void*, std::size_t)>{
         {Verb::copy, "cuMemcpyHtoD_v2", "cuMemcpyHtoD", 3020, "_ptds"}},
     Entry<CUresult(void*, CUdeviceptr, std::size_t)>{

@@ -42,6 +42,12 @@ enum class Rule : std::uint8_t {
   capture_unjoined,
   legacy_beside_capture,
   external_outside_capture,
+  timed_never_read,
+  created_in_a_loop,
+  blocking_in_a_loop,
+  query_of_completed,
+  legacy_between_streams,
+  leaked,
 };
 
 /// An earlier call that matters: "the event was created".
@@ -55,6 +61,7 @@ struct Finding {
   std::string sentence;
   Call call;
   std::vector<Earlier> earlier;
+  unsigned long count = 1; // how often it happened
 };
 
 /// What is known about a rule, for reports and for `cuevent watch --explain`.

@@ -4,9 +4,14 @@
 
 #include "after_fork.hpp"
 #include "interprocess_events.hpp"
+#include "kernel_names.hpp"
+#include "launch_numbers.hpp"
 #include "libraries.hpp"
+#include "looker.hpp"
+#include "probes.hpp"
 #include "recorder.hpp"
 #include "stacks.hpp"
+#include "ticks.hpp"
 #include "words.hpp"
 
 #include <cstring>
@@ -83,26 +88,45 @@ bool is_work(Verb verb) {
   return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
 }
 
+/// For the device, or for room in a launch queue.
+bool may_wait(Verb verb) { return can_block(verb) || is_work(verb) || verb == Verb::graph_launch; }
+
+bool has_feature(Feature feature) { return (region->features & feature) != 0; }
+
 /// Whether only failed calls are recorded.
 bool is_unrecorded(Verb verb) {
-  return verb == Verb::other || ((verb == Verb::context_synchronize || verb == Verb::copy) &&
-                                 (region->features & blocking_calls) == 0);
+  return verb == Verb::other ||
+         ((verb == Verb::context_synchronize || verb == Verb::copy) && !has_feature(blocking_calls));
 }
 
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node.
-bool wants_stack(Verb verb) {
+/// They also get one if they may block their thread soon.
+bool wants_stack(const CallData& call, Verb verb) {
   if (region->stacks != Stacks::usual) return region->stacks == Stacks::all;
   return (!is_work(verb) && !is_unrecorded(verb)) ||
-         cleared_by_fork->captures.load(std::memory_order_relaxed) != 0;
+         cleared_by_fork->captures.load(std::memory_order_relaxed) != 0 ||
+         (has_feature(probes) && has_long_queue(call, verb));
 }
 
+bool begins_capture(Verb verb) { return verb == Verb::capture_begin || verb == Verb::capture_into_graph; }
+
+/// A capture that begins was counted before.
 void count_captures(Verb verb, CUresult result) {
-  if ((verb == Verb::capture_begin || verb == Verb::capture_into_graph) && result == CUDA_SUCCESS)
-    cleared_by_fork->captures.fetch_add(1, std::memory_order_relaxed);
+  if (begins_capture(verb) && result != CUDA_SUCCESS)
+    cleared_by_fork->captures.fetch_sub(1, std::memory_order_seq_cst);
   if (verb == Verb::capture_end &&
       (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
        result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
-    cleared_by_fork->captures.fetch_sub(1, std::memory_order_relaxed);
+    cleared_by_fork->captures.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void number_launches(CallData& call, Verb verb) {
+  if (verb == Verb::graph_launch) {
+    call.words[2] = count_launch(call.words[0]);
+    call.count = 3;
+  } else if (verb == Verb::graph_instantiate) {
+    forget_launches(call.words[0]); // one that ended with its context may have had the same address
+  }
 }
 
 /// What the caller does before the driver's function.
@@ -114,9 +138,14 @@ void begin(Thread& thread, const Library& library, CallData& call, Verb verb, co
     call.words[i] = words.values[i];
   if (depends_on_context(verb, words))
     call.context = reinterpret_cast<std::uintptr_t>(current_context(library));
-  if (wants_stack(verb)) call.stack = stack_number(thread, address, above, region->python != 0);
+  if (wants_stack(call, verb)) call.stack = stack_number(thread, address, above, region->python != 0);
   if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
+  if (has_feature(probes) && may_wait(verb)) offer_python_frames(thread);
   begin_call(thread, call);
+  if (begins_capture(verb)) cleared_by_fork->captures.fetch_add(1, std::memory_order_seq_cst);
+  if (!has_feature(probes)) return;
+  if (verb == Verb::exec_destroy) forget_launches(call.words[0]);
+  before_call(thread, call, verb);
 }
 
 /// A handle that is destroyed may belong to another object as soon as the driver has it back.
@@ -125,16 +154,30 @@ constexpr bool is_recorded_before(Verb verb) {
          verb == Verb::exec_destroy || verb == Verb::context_destroy;
 }
 
-void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
+void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
          std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
   if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0))
     call.stack = stack_number(thread, address, above, true);
+  if (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
+  if (has_feature(probes) && may_wait(verb)) withdraw_python_frames(thread);
   count_captures(verb, result);
+  const bool probed = has_feature(probes) && result == CUDA_SUCCESS;
+  if (probed) number_launches(call, verb);
   if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);
   if (!failed) keep_interprocess_events(call, verb);
+  if (probed && (is_work(verb) || verb == Verb::graph_launch)) start_looker();
+  if (probed) after_success(thread, library, call, verb);
+}
+
+template <class Found, class Library>
+void name_found_kernel(Found* found, Library, const char* name) {
+  name_kernel(reinterpret_cast<std::uintptr_t>(*found), name);
+}
+void name_found_kernel(CUfunction* found, CUkernel kernel) {
+  copy_kernel_name(reinterpret_cast<std::uintptr_t>(kernel), reinterpret_cast<std::uintptr_t>(*found));
 }
 
 template <unsigned Copy, std::size_t Index, bool PerThread, class Signature>
@@ -150,6 +193,11 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
         reinterpret_cast<CUresult(CUDAAPI*)(Arguments...)>(library.functions[Index][PerThread]);
     Thread* const thread = this_thread();
     if (thread == nullptr) return function(arguments...);
+    if constexpr (verb == Verb::name_function) {
+      const CUresult result = function(arguments...);
+      if (result == CUDA_SUCCESS && has_feature(probes)) keep_name(arguments...);
+      return result;
+    }
     const auto address = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
     const auto above = reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa());
     CallData made{static_cast<std::uint16_t>(Index),
@@ -166,7 +214,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
       if (must_refuse(library, made, verb)) {
         made.marks |= Mark::refused;
-        end(*thread, made, verb, CUDA_ERROR_INVALID_HANDLE, address, above);
+        end(*thread, Copy, made, verb, CUDA_ERROR_INVALID_HANDLE, address, above);
         return CUDA_ERROR_INVALID_HANDLE;
       }
     }
@@ -178,7 +226,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
         for (unsigned i = 0; i < 4; ++i)
           made.words[i] = words.values[i];
     }
-    end(*thread, made, verb, result, address, above);
+    end(*thread, Copy, made, verb, result, address, above);
     return result;
   }
 
@@ -194,6 +242,10 @@ private:
       (add_event_of_node(words, arguments), ...);
       return words;
     }
+  }
+
+  static void keep_name(Arguments... arguments) {
+    if constexpr (verb == Verb::name_function) name_found_kernel(arguments...);
   }
 
   /// cuGraphAddNode: the event of CUgraphNodeParams, which the headers of CUDA 12.0 lack. The type of the

@@ -3,6 +3,7 @@
 
 #include "after_fork.hpp"
 #include "loaded_library.hpp"
+#include "probed_streams.hpp"
 
 #include <cstring>
 
@@ -53,6 +54,8 @@ void add_library(const link_map& map) {
   find(added.trial.record, map, "cuEventRecord");
   find(added.trial.record_context, map, "cuCtxRecordEvent");
   find(added.trial.record_green_context, map, "cuGreenCtxRecordEvent");
+  find(added.probing.query, map, "cuEventQuery");
+  find(added.probing.exchange_mode, map, "cuThreadExchangeStreamCaptureMode");
   find(added.find, map, "cuGetProcAddress_v2");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;
@@ -76,7 +79,9 @@ void* function_behind(unsigned library, void* hook) {
 void remove_library(const link_map& map) {
   const Locked lock(cleared_by_fork->libraries);
   const unsigned index = library_index(&map);
-  if (index != library_limit) libraries[index].map = nullptr;
+  if (index == library_limit) return;
+  libraries[index].map = nullptr;
+  if (streams != nullptr) forget_streams({0, 0, index}, false);
 }
 
 unsigned library_index(const link_map* map) {

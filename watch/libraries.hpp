@@ -29,6 +29,11 @@ struct Library {
     CUresult (*record_context)(CUcontext, CUevent) = nullptr;
     CUresult (*record_green_context)(GreenContext*, CUevent) = nullptr;
   } trial;
+  /// What probes need in addition.
+  struct {
+    CUresult (*query)(CUevent) = nullptr;
+    CUresult (*exchange_mode)(CUstreamCaptureMode*) = nullptr;
+  } probing;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };
 

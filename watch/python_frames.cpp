@@ -10,11 +10,9 @@ namespace watch {
 
 namespace {
 
-using ThreadState = void*; // PyThreadState*
-
-ThreadState (*state_of_this_thread)() = nullptr;
+PythonState (*state_of_this_thread)() = nullptr;
 const link_map* interpreter = nullptr;
-void (*dump)(int file, ThreadState) = nullptr;
+void (*dump)(int file, PythonState) = nullptr;
 
 } // namespace
 
@@ -23,8 +21,8 @@ void find_python(const link_map& map) {
   void* const state = exported_function(map, "PyGILState_GetThisThreadState", nullptr);
   void* const function = exported_function(map, "_Py_DumpTraceback", nullptr);
   if (state == nullptr || function == nullptr) return;
-  state_of_this_thread = reinterpret_cast<ThreadState (*)()>(state);
-  dump = reinterpret_cast<void (*)(int, ThreadState)>(function);
+  state_of_this_thread = reinterpret_cast<PythonState (*)()>(state);
+  dump = reinterpret_cast<void (*)(int, PythonState)>(function);
   interpreter = &map;
 }
 
@@ -34,10 +32,10 @@ void forget_python(const link_map& map) {
   interpreter = nullptr;
 }
 
-std::size_t python_frames(char* text, std::size_t room) {
-  if (dump == nullptr) return 0;
-  const ThreadState state = state_of_this_thread();
-  if (state == nullptr) return 0; // a thread that never ran Python
+PythonState python_state_of_this_thread() { return dump == nullptr ? nullptr : state_of_this_thread(); }
+
+std::size_t python_frames(PythonState state, char* text, std::size_t room) {
+  if (dump == nullptr || state == nullptr) return 0;
   // A file of its own: what the process shares with a forked child would be mixed up.
   const int file = static_cast<int>(syscall(SYS_memfd_create, "cuevent-watch", 1U /* MFD_CLOEXEC */));
   if (file < 0) return 0;

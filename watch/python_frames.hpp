@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Python functions that the calling thread is in. CPython 3.11 and 3.12 export the function with which
+// The Python functions that a thread is in. CPython 3.11 and 3.12 export the function with which
 // faulthandler prints them: it needs neither the lock of the interpreter nor memory. Other versions have
 // no frames.
 #pragma once
@@ -9,14 +9,19 @@
 
 namespace watch {
 
+using PythonState = void*; // PyThreadState*
+
 /// The program or libpython has been mapped: looks for the interpreter in it.
 void find_python(const link_map& map);
 
 /// The library is unmapped.
 void forget_python(const link_map& map);
 
+/// Null in a thread that never ran Python, and if the interpreter offers no frames.
+PythonState python_state_of_this_thread();
+
 /// Writes lines `  File "train.py", line 12 in step`, innermost first. Returns their length; 0 if there
-/// are none.
-std::size_t python_frames(char* text, std::size_t room);
+/// are none. The thread of this state must not run Python meanwhile.
+std::size_t python_frames(PythonState state, char* text, std::size_t room);
 
 } // namespace watch

@@ -3,7 +3,11 @@
 
 #include "after_fork.hpp"
 #include "kernel_calls.hpp"
+#include "looker.hpp"
+#include "probed_streams.hpp"
+#include "quiet_mode.hpp"
 #include "stacks.hpp"
+#include "ticks.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +25,8 @@ constexpr int patience_ms = 10'000; // how long a call waits for a reader that d
 char folder[folder_limit]; // in which the files are made; empty: nothing is watched
 Stacks stacks_wanted = Stacks::usual;
 bool python_wanted = false;
+std::uint32_t features_wanted = 0;      // bits of Feature
+bool is_quiet = false;                  // the records are overwritten, and there is no folder
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
 std::uint32_t last_generation = 0;      // of this process and its ancestors
 
@@ -56,26 +62,45 @@ void publish(const char* path, const char* kind) {
   syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
 }
 
-/// A new file, complete but for its modules, and its name. The reader does not see it yet.
-Region* make_file(char* path) {
+/// Null if there is no room.
+void* map(int file) {
+  // All of its memory now: a file system that is full later would end the program with SIGBUS.
+  if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) != 0) return nullptr;
+  void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return place == MAP_FAILED ? nullptr : place;
+}
+
+/// The reader does not see the file yet. `path` is set to its name.
+void* map_new_file(char* path) {
   append(append(append(append(path, folder), "/"), static_cast<unsigned>(process_number())), ".new");
   const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
-  void* place = MAP_FAILED;
-  // All of its memory now: a file system that is full later would end the program with SIGBUS.
-  if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) == 0)
-    place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (place == MAP_FAILED) ftruncate(file, 0);
+  void* const place = map(file);
+  if (place == nullptr) ftruncate(file, 0);
   close(file);
-  if (place == MAP_FAILED) { // the reader says so
-    publish(path, ".unwatched");
-    return nullptr;
-  }
+  if (place == nullptr) publish(path, ".unwatched"); // the reader says so
+  return place;
+}
+
+void* map_new_memory() {
+  const int file = make_memory_file();
+  return file < 0 ? nullptr : map(file);
+}
+
+/// The memory of this process, complete but for its modules.
+Region* make_region(char* path) {
+  void* const place = is_quiet ? map_new_memory() : map_new_file(path);
+  if (place == nullptr) return nullptr;
   auto* const made = static_cast<Region*>(place); // of zeros, which are valid values
   made->version = protocol_version;
   made->process = static_cast<std::uint32_t>(process_number());
   made->stacks = stacks_wanted;
   made->python = python_wanted ? 1 : 0;
+  made->features = features_wanted;
+  made->overwrites = is_quiet ? 1 : 0;
+  made->first_tick = ticks();
+  const timespec now = time_since_start();
+  made->first_time = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   made->frame_count.store(1, std::memory_order_relaxed); // 0 stands for no stack
   return made;
 }
@@ -84,7 +109,7 @@ void start() {
   const Locked lock(cleared_by_fork->starting);
   if (cleared_by_fork->generation.load(std::memory_order_relaxed) != 0) return;
   char path[sizeof folder + 40];
-  Region* const made = make_file(path);
+  Region* const made = make_region(path);
   if (made == nullptr) {
     cleared_by_fork->failed.store(1, std::memory_order_relaxed);
     return;
@@ -97,7 +122,7 @@ void start() {
     first = first->l_prev;
   for (; first != nullptr; first = first->l_next)
     add_module(*first);
-  publish(path, ".calls");
+  if (!is_quiet) publish(path, ".calls");
 }
 
 /// A slot of a thread that has ended, or one that was never used. Null if all are taken: the calls of this
@@ -141,7 +166,16 @@ bool read_environment() {
   }
   const char* const python = std::getenv("CUEVENT_WATCH_PYTHON");
   python_wanted = python != nullptr && std::strcmp(python, "all") == 0;
-  return prepare_cleared_by_fork();
+  const char* const features = std::getenv("CUEVENT_WATCH_FEATURES");
+  if (features != nullptr && features[0] >= '0' && features[0] <= '3' && features[1] == '\0')
+    features_wanted = static_cast<std::uint32_t>(features[0] - '0');
+  is_quiet = std::strcmp(folder, "quiet") == 0;
+  if (is_quiet) {
+    features_wanted = probes | blocking_calls;
+    if (!prepare_quiet_mode()) return false;
+  }
+  return prepare_cleared_by_fork() &&
+         ((features_wanted & probes) == 0 || (prepare_streams() && prepare_looker()));
 }
 
 void start_recording(const link_map& known) {
@@ -158,26 +192,49 @@ Thread* this_thread() {
 
 void begin_call(Thread& thread, const CallData& call) {
   thread.slot->call = call;
+  thread.slot->begun = ticks();
   thread.slot->inside.store(1, std::memory_order_release);
 }
 
 void end_call(Thread& thread) { thread.slot->inside.store(0, std::memory_order_release); }
 
-void record(const CallData& call) {
-  const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
+namespace {
+
+/// False if nobody reads any more.
+bool wait_for_room(std::uint64_t number) {
   for (int waited_us = 0; number - region->read.load(std::memory_order_acquire) >= record_limit;
        waited_us += 100) {
-    if (region->abandoned.load(std::memory_order_relaxed) != 0) return;
+    if (region->abandoned.load(std::memory_order_relaxed) != 0) return false;
     if (waited_us >= patience_ms * 1000) {
       region->lost.fetch_add(1, std::memory_order_relaxed);
       region->abandoned.store(1, std::memory_order_relaxed);
-      return;
+      return false;
     }
     sleep_microseconds(100);
   }
+  return true;
+}
+
+} // namespace
+
+void record(const CallData& call) {
+  const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
   Record& place = region->records[number % record_limit];
+  if (region->overwrites != 0) { // a reader sees that the record is changing
+    place.stamp.store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  } else if (!wait_for_room(number)) {
+    return;
+  }
   place.call = call;
+  place.time = static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
+}
+
+void note_exit() {
+  // A forked child that has made no call yet still has its parent's file.
+  if (region != nullptr && region->process == static_cast<std::uint32_t>(process_number()))
+    region->exited.store(1, std::memory_order_release);
 }
 
 void add_module(const link_map& module) {

@@ -36,8 +36,11 @@ void begin_call(Thread& thread, const CallData& call);
 /// The call has returned, or will not be made.
 void end_call(Thread& thread);
 
-/// Hands a call to the reader. It waits while the reader is too far behind.
+/// Hands a call to the reader. It waits while the reader is too far behind, except in quiet mode.
 void record(const CallData& call);
+
+/// The program has run its last destructor.
+void note_exit();
 
 void add_module(const link_map& module);
 void close_module(const link_map& module);

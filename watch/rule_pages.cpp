@@ -96,6 +96,37 @@ const std::vector<RulePage>& rule_pages() {
        "call returns "
        "CUDA_ERROR_ILLEGAL_STATE and does nothing.",
        "Pass the flag only while the stream is capturing: cuStreamIsCapturing tells."},
+      {Rule::timed_never_read, "timed-never-read", "records events that measure the time, and never reads it",
+       "A record of an event that measures the time takes 7 to 10 times as long as another record, on the "
+       "host and on the device.",
+       "Create the events with CU_EVENT_DISABLE_TIMING (cudaEventDisableTiming, disable_timing=True in "
+       "CuPy, enable_timing=False in PyTorch)."},
+      {Rule::created_in_a_loop, "created-in-a-loop", "creates events in a loop and destroys them soon after",
+       "cuEventCreate and cuEventDestroy together take longer than a record, many times longer if several "
+       "threads call them. They do not return while another thread is blocked on a full launch queue.",
+       "Keep the events and record them again. A pool does so: cuevent::EventPool, for example."},
+      {Rule::blocking_in_a_loop, "blocking-in-a-loop", "waits for the device again and again",
+       "While the thread waits, it submits nothing, so the device may run out of work.",
+       "Wait less often, or later: submit the next work before the wait for earlier work. Let streams wait "
+       "for each other with cuStreamWaitEvent, and copy with cuMemcpyAsync and pinned memory. A program may "
+       "need such a wait, for example to read a loss: read it every few steps then."},
+      {Rule::query_of_completed, "query-of-completed",
+       "queries an event again and again that is known to be complete",
+       "Each query is a call of the driver. A completed event stays complete until its next record, so the "
+       "answer is always the same.",
+       "Remember that a query has returned CUDA_SUCCESS, and query the event again only after its next "
+       "record."},
+      {Rule::legacy_between_streams, "legacy-between-streams",
+       "submits work to the legacy default stream between the work of blocking streams",
+       "Work on the legacy default stream waits for all earlier work on the blocking streams of the context, "
+       "and their later work waits for it. So these streams do not run at the same time.",
+       "Create the streams with CU_STREAM_NON_BLOCKING (non_blocking=True in CuPy), and order them with "
+       "events where they depend on each other; or submit the work to a stream of your own. `--stacks all` "
+       "shows where the work is submitted."},
+      {Rule::leaked, "leaked", "never destroys an object that it created",
+       "The driver keeps the object, and the memory that it takes, until its context or the process ends.",
+       "Destroy the object after its last use. If it has to live until the end of the program, destroy it "
+       "before main returns, or suppress the finding."},
   };
   return pages;
 }

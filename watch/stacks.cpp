@@ -68,19 +68,21 @@ struct Content {
   void add(std::uint64_t word) { words[count++] = word; }
 };
 
-Content content_of(const CachedStack& stack, bool with_python) {
+Content content_of(const CachedStack& stack) {
   Content content;
   content.add(stack.depth);
   for (std::uint32_t i = 0; i < stack.depth; ++i)
     content.add(stack.frames[i].address);
-  if (!with_python) return content;
+  return content;
+}
+
+void add_python_frames(Content& content, PythonState state) {
   auto* const text = reinterpret_cast<char*>(content.words + content.count);
-  std::size_t length = python_frames(text, text_limit);
+  std::size_t length = python_frames(state, text, text_limit);
   while (length % 8 != 0)
     text[length++] = '\0';
   content.count += static_cast<std::uint32_t>(length / 8);
   content.words[0] |= static_cast<std::uint64_t>(length / 8) << 32;
-  return content;
 }
 
 /// The number of this stack in the file; the same stack has one number.
@@ -143,10 +145,20 @@ CachedStack* stacks_of_slot(std::uint32_t slot) {
 std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python) {
   if (thread.stacks == nullptr) return 0;
   CachedStack& stack = stack_of(thread, address, above);
-  // The same native frames may be in other Python functions now.
-  if (with_python) return intern(content_of(stack, true));
-  if (stack.number == 0) stack.number = intern(content_of(stack, false));
+  if (with_python) { // the same native frames may be in other Python functions now
+    Content content = content_of(stack);
+    add_python_frames(content, python_state_of_this_thread());
+    return intern(content);
+  }
+  if (stack.number == 0) stack.number = intern(content_of(stack));
   return stack.number;
+}
+
+std::uint32_t python_stack_number(PythonState state) {
+  Content content;
+  content.add(0);
+  add_python_frames(content, state);
+  return content.words[0] == 0 ? 0 : intern(content);
 }
 
 } // namespace watch

@@ -3,6 +3,7 @@
 // and checks in the memory of the stack whether one of them is still there.
 #pragma once
 
+#include "python_frames.hpp"
 #include "recorder.hpp"
 
 namespace watch {
@@ -14,5 +15,8 @@ CachedStack* stacks_of_slot(std::uint32_t slot);
 /// that return. 0 if there is no room.
 /// With Python frames, it takes tens of microseconds in a thread that runs Python.
 std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python);
+
+/// The number of a stack of the Python frames of a thread alone. 0 if it has none.
+std::uint32_t python_stack_number(PythonState state);
 
 } // namespace watch

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The programs that test the rules of `cuevent watch`: `watch_programs RULE` makes the mistake, and
-// `watch_programs near RULE` comes close to it. They are linked with libcuda and know nothing of cuevent.
+// `watch_programs near RULE` comes close to it. `--list` prints the rules and their options. They are linked
+// with libcuda and know nothing of cuevent.
 
 #include "programs.hpp"
 
@@ -18,6 +19,6 @@ int main(int argc, char** argv) {
       }
   if (argc == 2 && std::strcmp(argv[1], "--list") == 0)
     for (const Programs& programs : all_programs())
-      std::puts(programs.rule);
+      std::printf("%s %s\n", programs.rule, programs.option);
   return argc == 2 ? 0 : 2;
 }

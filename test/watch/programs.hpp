@@ -60,13 +60,16 @@ struct Programs {
   const char* rule;
   void (*mistake)(Gpu&);
   void (*near)(Gpu&);
+  const char* option = ""; // of `cuevent watch`, with which the rule is checked
 };
 
 const std::vector<Programs>& event_programs();
 const std::vector<Programs>& capture_programs();
+const std::vector<Programs>& cost_programs();
 
 inline std::vector<Programs> all_programs() {
   std::vector<Programs> all = event_programs();
   all.insert(all.end(), capture_programs().begin(), capture_programs().end());
+  all.insert(all.end(), cost_programs().begin(), cost_programs().end());
   return all;
 }

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "rules.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-
-#include <cstring>
+#include "written_calls.hpp"
 
 namespace {
 
 using namespace watch;
-
-std::uint16_t entry_named(const char* symbol) {
-  for (std::size_t i = 0; i < entry_count; ++i)
-    if (std::strcmp(entry_data[i].symbol, symbol) == 0) return static_cast<std::uint16_t>(i);
-  FAIL("there is no entry " << symbol);
-  return 0;
-}
 
 constexpr Handle event = 0x100, stream = 0x200, other_stream = 0x300, context = 0x400;
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "watch_hang.hpp"
+
+#include "watch_hang_text.hpp"
+
+#include "timing/flight_analysis.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+namespace cli {
+
+using std::chrono::nanoseconds;
+using watch::CallUnderWay;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr nanoseconds quiet_time = 250ms; // without progress, before the process is asked to look
+constexpr nanoseconds look_interval = 500ms;
+constexpr nanoseconds long_call = 100ms;
+constexpr std::size_t threads_shown = 16;
+
+nanoseconds longest_call(const watch::Moment& moment) {
+  nanoseconds longest{};
+  for (const CallUnderWay& each : moment.calls)
+    longest = std::max(longest, each.age);
+  return longest;
+}
+
+std::string read_name(unsigned process) {
+  const std::string folder = "/proc/" + std::to_string(process);
+  std::ifstream file(folder + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+} // namespace
+
+void HangReports::add(const std::string& text, nlohmann::ordered_json json, bool is_hang) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+  json_.push_back(std::move(json));
+  hangs_ += is_hang ? 1 : 0;
+}
+
+watch::Moment HangWatch::read_state() {
+  state_.wait_for_look({}); // notices the answer
+  watch::Moment moment = state_.moment();
+  work_.see(moment.streams);
+  if (const std::uint64_t progress = work_.progress(); progress != progress_) {
+    progress_ = progress;
+    moved_ = moment.time;
+    is_reported_ = false;
+  }
+  const nanoseconds still = moment.time - moved_;
+  stuck_for_ = work_.has_pending() ? still : std::min(longest_call(moment), still);
+  return moment;
+}
+
+void HangWatch::update() {
+  read_state();
+  if (stuck_for_ < quiet_time || time_now() - requested_ < look_interval) return;
+  requested_ = time_now();
+  state_.request_look();
+}
+
+void HangWatch::report_hang(nanoseconds limit) {
+  if (stuck_for_ < limit || is_reported_) return;
+  write_report(look_patience, true);
+}
+
+void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) {
+  bool has_answered = true;
+  if (patience) {
+    state_.request_look();
+    has_answered = state_.wait_for_look(*patience);
+  }
+  watch::Moment moment = read_state();
+  if (is_hang && stuck_for_ < look_interval) return; // it has moved meanwhile
+  is_reported_ = true;
+
+  std::map<watch::Handle, std::string> kernels;
+  const watch::Namer namer{[&](watch::Handle function) {
+                             const auto [found, is_new] = kernels.try_emplace(function);
+                             if (is_new) found->second = state_.kernel_name(function);
+                             return found->second;
+                           },
+                           [&](const watch::Call& call) {
+                             return call.stack == 0 ? std::string() : reports_.texts().place_of(file_, call);
+                           }};
+  cuevent::FlightReport found = cuevent::analyse(work_.observe(moment, namer));
+  word_findings(found);
+
+  const std::string name = read_name(file_.process());
+  std::string text = "cuevent watch: process " + std::to_string(file_.process());
+  if (!name.empty()) text.append(" (").append(name).append(")");
+  if (stuck_for_ > quiet_time) text.append(" has not moved for ").append(cuevent::age_text(stuck_for_));
+  text += '\n';
+  if (!has_answered) {
+    text += "  the process did not answer. ";
+    if (const nanoseconds last = state_.last_look(); last.count() != 0)
+      text.append("What follows is from ").append(cuevent::age_text(time_now() - last)).append(" ago\n");
+    else
+      text += "How far its streams are is not known\n";
+  }
+  text += hang_text(found);
+  nlohmann::ordered_json json{{"process", file_.process()},
+                              {"stuck_ns", stuck_for_.count()},
+                              {"answered", has_answered},
+                              {"report", nlohmann::ordered_json::parse(cuevent::to_json(found))}};
+  auto& threads = json["threads"] = nlohmann::ordered_json::array();
+  std::sort(moment.calls.begin(), moment.calls.end(),
+            [](const CallUnderWay& a, const CallUnderWay& b) { return a.age > b.age; });
+  for (const CallUnderWay& each : moment.calls) {
+    if (each.age < long_call || threads.size() == threads_shown) break;
+    const std::uint32_t python = each.python != 0 ? each.python : each.call.stack;
+    text.append("  ").append(thread_text(file_, each.call.thread)).append(" has been inside ");
+    text.append(each.call.name()).append(" for ").append(cuevent::age_text(each.age)).append("\n");
+    text += reports_.texts().frames_of(file_, each.call, python);
+    auto& thread = threads.emplace_back(reports_.texts().json_of(file_, each.call));
+    if (const auto frames = file_.python_stack(python); !frames.empty()) thread["python"] = frames;
+    thread["inside_ns"] = each.age.count();
+  }
+  reports_.add(text, std::move(json), is_hang);
+}
+
+} // namespace cli

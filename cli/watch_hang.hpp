@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Why a watched process does not move.
+#pragma once
+
+#include "watch_call_text.hpp"
+#include "watch_moment.hpp"
+
+#include "stream_work.hpp"
+
+namespace cli {
+
+/// How long a report waits for a look.
+inline constexpr std::chrono::milliseconds look_patience{500};
+
+/// The reports of all processes.
+class HangReports {
+public:
+  explicit HangReports(CallText& texts) : texts_(texts) {}
+
+  CallText& texts() { return texts_; }
+  bool have_hangs() const { return hangs_ != 0; }
+  const nlohmann::ordered_json& json() const { return json_; }
+
+  /// Prints the text to standard error. `is_hang` is false if somebody requested the report.
+  void add(const std::string& text, nlohmann::ordered_json json, bool is_hang);
+
+private:
+  CallText& texts_;
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
+  std::size_t hangs_ = 0;
+};
+
+/// One process. Its auditor has to record probes.
+class HangWatch {
+public:
+  HangWatch(const CallFile& file, HangReports& reports) : file_(file), state_(file), reports_(reports) {}
+
+  /// Takes the next call or probe.
+  void see(const watch::Call& call) { work_.see(call); }
+
+  /// Takes what the process says about itself. Requests a look now and then if nothing moves. Call it often.
+  void update();
+
+  /// How long nothing has moved although something is pending. Zero if nothing is pending.
+  std::chrono::nanoseconds stuck_for() const { return stuck_for_; }
+
+  /// Reports if nothing has moved for that long, once until something moves again.
+  void report_hang(std::chrono::nanoseconds limit);
+
+  /// Asks the process to look, so that a report soon has an answer.
+  void request_look() { state_.request_look(); }
+
+  /// Reports in any case. Waits that long for a look; without a time, the last look is new enough.
+  void report(std::optional<std::chrono::nanoseconds> patience) { write_report(patience, false); }
+
+private:
+  watch::Moment read_state();
+  void write_report(std::optional<std::chrono::nanoseconds> patience, bool is_hang);
+
+  const CallFile& file_;
+  ProcessState state_;
+  HangReports& reports_;
+  watch::StreamWork work_;
+  std::uint64_t progress_ = 0;
+  std::chrono::nanoseconds moved_ = time_now(), requested_{}, stuck_for_{};
+  bool is_reported_ = false;
+};
+
+} // namespace cli

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "watch_moment.hpp"
+
+#include "tick_clock.hpp"
+
+#include <cuevent/error.hpp>
+
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <cxxabi.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cli {
+
+using watch::ThreadSlot;
+
+namespace {
+
+constexpr std::size_t longest_shown = 100; // of a kernel's name
+
+/// The arguments of templates can be long, and say little.
+std::string without_template_arguments(const std::string& name) {
+  std::string text;
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool is_operator = text.ends_with("operator") || text.ends_with("operator<") ||
+                             text.ends_with("operator>") || text.ends_with("operator-");
+    if (name[i] == '<' && !is_operator && depth++ == 0) text += "<...";
+    if (depth == 0) text += name[i];
+    if (name[i] == '>' && depth > 0 && --depth == 0) text += '>';
+  }
+  return text;
+}
+
+std::string readable(const std::string& symbol) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 && text != nullptr ? text : symbol;
+  std::free(text);
+  if (name.size() > longest_shown) name = without_template_arguments(name);
+  if (name.size() > longest_shown) name = name.substr(0, longest_shown - 3) + "...";
+  return name;
+}
+
+/// The call that the thread is in, unless it changes meanwhile.
+std::optional<watch::CallUnderWay> call_in(const ThreadSlot& slot, const TickClock& clock) {
+  if (slot.thread.load() == 0 || slot.inside.load(std::memory_order_acquire) == 0) return std::nullopt;
+  const std::uint64_t begun = slot.begun;
+  watch::CallUnderWay found{{slot.call, false}, {}, slot.python.load()};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (slot.inside.load(std::memory_order_relaxed) == 0 || slot.begun != begun ||
+      found.call.entry >= watch::entry_count)
+    return std::nullopt;
+  if (begun != 0) found.age = std::max(time_now() - clock.time_of(begun), std::chrono::nanoseconds{});
+  return found;
+}
+
+} // namespace
+
+void ProcessState::request_look() {
+  if (region_.look_wanted.load() != region_.look_done.load()) return; // it has not done the last one
+  region_.look_wanted.fetch_add(1);
+  syscall(SYS_futex, &region_.look_wanted, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool ProcessState::wait_for_look(std::chrono::nanoseconds limit) {
+  for (const auto deadline = time_now() + limit; region_.look_wanted.load() != region_.look_done.load();) {
+    if (time_now() >= deadline) return false;
+    usleep(500);
+  }
+  if (region_.look_done.load() != 0) last_look_ = time_now();
+  return true;
+}
+
+watch::Moment ProcessState::moment() const {
+  const TickClock clock(region_.first_tick, region_.first_time);
+  watch::Moment moment;
+  moment.time = time_now();
+  const std::uint32_t look = region_.look_done.load();
+  for (std::uint32_t i = 0; i < watch::stream_limit; ++i) {
+    const watch::ProbedStream& stream = region_.streams[i];
+    const std::uint32_t used = stream.used.load(std::memory_order_acquire);
+    if (used == 0) continue;
+    const bool is_default = stream.handle <= 2;
+    watch::ProbedState& state = moment.streams.emplace_back();
+    state.place = i;
+    state.key = {stream.handle, is_default ? stream.context : 0, stream.handle == 2 ? stream.thread : 0};
+    state.destroyed = used == 2;
+    state.reached = stream.reached.load();
+    state.exact = stream.looked.load() == look;
+    const auto result = static_cast<CUresult>(stream.result.load());
+    if (used == 1 && cuevent::kind_of(result) == cuevent::ErrorKind::device_fault) moment.fault = result;
+  }
+  for (const ThreadSlot& slot : region_.threads)
+    if (auto call = call_in(slot, clock)) moment.calls.push_back(std::move(*call));
+  return moment;
+}
+
+std::string ProcessState::kernel_name(watch::Handle function) const {
+  if (function == 0) return {};
+  for (const watch::Name& name : region_.names) {
+    if (name.handle.load(std::memory_order_acquire) != function) continue;
+    const std::uint32_t begin = name.text.load(std::memory_order_acquire);
+    if (begin >= watch::name_room) return {};
+    const std::size_t room = std::min(watch::longest_name, watch::name_room - begin);
+    return readable(std::string(region_.name_text + begin, strnlen(region_.name_text + begin, room)));
+  }
+  return {};
+}
+
+} // namespace cli

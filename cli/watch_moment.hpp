@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What a watched process says about itself now: how far its streams are, and which calls its threads are in.
+#pragma once
+
+#include "moment.hpp"
+#include "watch_reader.hpp"
+
+#include <string>
+#include <unordered_map>
+
+namespace cli {
+
+class ProcessState {
+public:
+  explicit ProcessState(const CallFile& file) : region_(file.region()) {}
+
+  /// Asks the process to look how far its streams are. It does so within milliseconds, unless it is stopped.
+  void request_look();
+
+  /// Whether the last look is done, at most after this time.
+  bool wait_for_look(std::chrono::nanoseconds limit);
+
+  /// When the streams were last looked at. Zero: never.
+  std::chrono::nanoseconds last_look() const { return last_look_; }
+
+  watch::Moment moment() const;
+
+  /// "spin(int)", or empty.
+  std::string kernel_name(watch::Handle function) const;
+
+private:
+  watch::Region& region_;
+  std::chrono::nanoseconds last_look_{};
+};
+
+} // namespace cli

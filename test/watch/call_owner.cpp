@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "call_owner.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using cli::Owner;
+using cli::SourceFrame;
+
+namespace {
+
+const std::string program = "/home/a/train", python = "/home/a/conda/bin/python3.11";
+
+SourceFrame frame(const std::string& library, const std::string& function = "") {
+  SourceFrame made;
+  made.library = library;
+  made.function = function;
+  return made;
+}
+
+/// The owner of a call of the runtime by this library.
+Owner owner(const std::string& library, const std::vector<std::string>& python_frames = {},
+            const std::string& process = program) {
+  return cli::owner_of({frame("/usr/lib/libcuda.so.1"), frame("/home/a/lib/libcudart.so.13"),
+                        frame(program, "cudaEventCreate"), frame(library, "function"),
+                        frame(process, "main")},
+                       python_frames, process);
+}
+
+} // namespace
+
+TEST_CASE("the program and its libraries are the program's", "[watch][owner]") {
+  CHECK(owner(program) == Owner::program);
+  CHECK(owner("/home/a/libmodel.so") == Owner::program);
+  CHECK(owner("/opt/app/server", {}, "/opt/app/server") == Owner::program);
+  CHECK(owner("/home/a/usr/lib/libmodel.so") == Owner::program);
+}
+
+TEST_CASE("libraries of the system and of packages are not the program's", "[watch][owner]") {
+  for (const char* library :
+       {"/usr/local/lib/libmagma.so", "/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
+        "/opt/lib/libmpi.so", "/home/a/env/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so",
+        "/home/a/lib/python3/dist-packages/cupy/driver.so"})
+    CHECK(owner(library) == Owner::package);
+  CHECK(owner("/home/a/conda/lib/libmagma.so", {}, python) == Owner::package);
+  CHECK(owner("/home/a/conda/lib/libmagma.so") == Owner::program);
+}
+
+TEST_CASE("the libraries of CUDA are known wherever they are", "[watch][owner]") {
+  CHECK(owner("/home/a/lib/libnccl.so.2") == Owner::cuda);
+  CHECK(owner("/usr/local/cuda/lib64/libcublasLt.so.13") == Owner::cuda);
+  CHECK(owner("/home/a/libcuevent.so") == Owner::program);
+}
+
+TEST_CASE("a call of Python is the program's if its first frame is", "[watch][owner]") {
+  const std::vector<std::string> script = {"train.py:12 in step"};
+  const std::vector<std::string> package = {"/x/site-packages/torch/cuda/streams.py:3 in f",
+                                            "train.py:12 in step"};
+  for (const char* library : {"/home/a/conda/bin/python3.11", "/usr/lib/libpython3.11.so.1.0",
+                              "/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so",
+                              "/usr/lib/x86_64-linux-gnu/libffi.so.8"}) {
+    CHECK(owner(library, script, python) == Owner::program);
+    CHECK(owner(library, package, python) == Owner::package);
+    CHECK(owner(library, {"/usr/lib/python3.11/ctypes/__init__.py:5 in f"}, python) == Owner::package);
+    CHECK(owner(library, {}, python) == Owner::unknown);
+  }
+}
+
+TEST_CASE("calls without frames have no owner", "[watch][owner]") {
+  CHECK(cli::owner_of({}, {}, program) == Owner::unknown);
+  CHECK(cli::owner_of({frame("/usr/lib/libcuda.so.1")}, {}, program) == Owner::unknown);
+  CHECK(cli::owner_of({frame("")}, {}, program) == Owner::unknown); // generated code
+}
+
+TEST_CASE("what a program cannot change is not reported", "[watch][owner]") {
+  using watch::Rule;
+  for (const Rule rule : {Rule::leaked, Rule::created_in_a_loop, Rule::query_of_completed}) {
+    CHECK(cli::concerns_program(rule, Owner::program));
+    for (const Owner other : {Owner::unknown, Owner::package, Owner::cuda})
+      CHECK_FALSE(cli::concerns_program(rule, other));
+  }
+  for (const Rule rule : {Rule::timed_never_read, Rule::blocking_in_a_loop}) {
+    for (const Owner other : {Owner::program, Owner::unknown, Owner::package})
+      CHECK(cli::concerns_program(rule, other));
+    CHECK_FALSE(cli::concerns_program(rule, Owner::cuda));
+  }
+  for (const Rule rule : {Rule::legacy_between_streams, Rule::wait_never_recorded})
+    CHECK(cli::concerns_program(rule, Owner::cuda));
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: MIT
+// What is pending on the streams of a process, from written calls and probes.
+#include "stream_work.hpp"
+
+#include "timing/flight_analysis.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstring>
+
+namespace {
+
+using namespace watch;
+using namespace std::chrono_literals;
+using cuevent::FlightFinding;
+using cuevent::FlightReport;
+using cuevent::FlightState;
+using Kind = FlightFinding::Kind;
+
+constexpr Handle a = 0xa00, b = 0xb00, c = 0xc00, event = 0x100, other_event = 0x101, spin = 0x500,
+                 memory = 0x9000, context = 0x400, legacy = 1;
+
+std::uint16_t entry_named(const char* symbol) {
+  for (std::size_t i = 0; i < entry_count; ++i)
+    if (std::strcmp(entry_data[i].symbol, symbol) == 0) return static_cast<std::uint16_t>(i);
+  FAIL("there is no entry " << symbol);
+  return 0;
+}
+
+Call call_of(const char* symbol, const std::vector<std::uint64_t>& words) {
+  Call call{};
+  call.entry = entry_named(symbol);
+  call.count = static_cast<std::uint8_t>(words.size());
+  std::copy(words.begin(), words.end(), call.words);
+  call.thread = 1;
+  call.context = context;
+  return call;
+}
+
+/// A process whose calls and probes the test writes down. Every call takes a second.
+class Process {
+public:
+  Process() {
+    for (const Handle stream : {a, b, c})
+      see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
+    see("cuEventCreate", {event, 2});
+    see("cuEventCreate", {other_event, 2});
+  }
+
+  void see(const char* symbol, const std::vector<std::uint64_t>& words, std::uint32_t thread = 1) {
+    Call call = call_of(symbol, words);
+    call.thread = thread;
+    call.time = now_ += 1s;
+    work.see(call);
+  }
+
+  void probe(Handle stream) {
+    Call call{};
+    call.entry = probe_entry;
+    call.count = 3;
+    call.context = context;
+    call.words[0] = stream;
+    call.words[1] = ++state_of(stream).last;
+    call.words[2] = state_of(stream).place;
+    work.see(call);
+  }
+
+  /// A kernel, and a probe.
+  void launch(Handle stream, Handle function = spin) {
+    see("cuLaunchKernel", {stream, function});
+    probe(stream);
+  }
+
+  void reach(Handle stream, std::uint64_t probe) {
+    work.see(
+        {ProbedState{state_of(stream).place, {stream, stream == legacy ? context : 0, 0}, false, probe}});
+  }
+  void reach_all(Handle stream) { reach(stream, state_of(stream).last); }
+
+  FlightReport report(std::vector<CallUnderWay> calls = {}) {
+    const Moment moment{now_ + 1s, fault, {}, std::move(calls)};
+    return cuevent::analyse(work.observe(
+        moment, {[](Handle function) { return function == spin ? std::string("spin(int)") : std::string(); },
+                 [](const Call&) { return std::string("main.cpp:5"); }}));
+  }
+
+  /// "stream 'stream 0xa00 ...' has not reached 'the end of ...'", without the names of places.
+  std::string cause() { return report().findings.at(0).text; }
+
+  StreamWork work;
+  CUresult fault = CUDA_SUCCESS;
+
+private:
+  struct State {
+    std::uint32_t place = 0;
+    std::uint64_t last = 0;
+  };
+  State& state_of(Handle stream) {
+    const auto [found, is_new] = states_.try_emplace(stream);
+    if (is_new) found->second.place = static_cast<std::uint32_t>(states_.size() - 1);
+    return found->second;
+  }
+
+  std::map<Handle, State> states_;
+  std::chrono::nanoseconds now_{};
+};
+
+bool has(const std::string& text, const std::string& part) {
+  INFO(text);
+  CHECK(text.find(part) != std::string::npos);
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("a stream stands in the call after the last probe that was reached", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.launch(a, 0x600);
+  process.see("cuMemcpyHtoDAsync_v2", {a});
+  process.launch(a);
+  process.reach(a, 1);
+  CHECK(process.work.has_pending());
+  has(process.cause(),
+      "stream 'stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
+  has(process.cause(), "the last mark reached is 'the end of spin(int)'");
+  process.reach(a, 2);
+  has(process.cause(), "'the end of one of 2 calls: cuMemcpyHtoDAsync, spin(int)'");
+  process.reach(a, 3);
+  CHECK_FALSE(process.work.has_pending());
+  CHECK(process.report().findings.empty());
+}
+
+TEST_CASE("the report follows events to the stream that holds up the others", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.see("cuEventRecord", {event, a});
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  process.launch(b, 0x600);
+  process.see("cuEventRecord", {other_event, b});
+  process.see("cuStreamWaitEvent", {c, other_event, 0});
+  process.launch(c, 0x700);
+  const FlightReport report = process.report();
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].kind == Kind::unfinished);
+  CHECK(report.findings[0].held_up == 2);
+  has(report.findings[0].text, "'the end of spin(int)'");
+  CHECK(report.streams[1].waits.at(0).what == "'the end of spin(int)'");
+}
+
+TEST_CASE("a record covers what was submitted before it, and nothing later", "[watch][work]") {
+  Process process;
+  process.see("cuLaunchKernel", {a, 0x600}); // too early for a probe
+  process.see("cuEventRecord", {event, a});
+  process.launch(a);
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  process.launch(b, 0x700);
+  CHECK(process.report().streams[1].waits.at(0).what == "'the end of kernel 0x600'");
+  process.see("cuEventSynchronize", {event});
+  CHECK(process.report().streams[1].waits.empty());
+  has(process.cause(), "has not reached 'the end of spin(int)'");
+}
+
+TEST_CASE("a wait for a record that was reached, or that never was, holds up nothing", "[watch][work]") {
+  Process process;
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  process.launch(a);
+  process.see("cuEventRecord", {event, a});
+  process.reach_all(a);
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  CHECK(process.report().findings.empty());
+  process.launch(b);
+  CHECK(process.report().streams[1].waits.empty());
+  CHECK(process.report().untraced_waits == 0);
+}
+
+TEST_CASE("a wait for an event of another process is counted as untraced", "[watch][work]") {
+  Process process;
+  process.see("cuIpcOpenEventHandle", {0x102});
+  process.see("cuStreamWaitEvent", {a, 0x102, 0});
+  process.launch(a);
+  CHECK(process.report().untraced_waits == 1);
+}
+
+TEST_CASE("two streams that wait for each other's writes are a deadlock", "[watch][work]") {
+  Process process;
+  process.see("cuStreamWaitValue32_v2", {a, memory, 1, CU_STREAM_WAIT_VALUE_GEQ});
+  process.probe(a);
+  process.see("cuStreamWaitValue32_v2", {b, memory + 4, 1, CU_STREAM_WAIT_VALUE_GEQ});
+  process.probe(b);
+  process.see("cuStreamWriteValue32_v2", {a, memory + 4, 1, 0});
+  process.probe(a);
+  process.see("cuStreamWriteValue32_v2", {b, memory, 1, 0});
+  process.probe(b);
+  const FlightReport report = process.report();
+  REQUIRE_FALSE(report.findings.empty());
+  CHECK(report.findings[0].kind == Kind::deadlock);
+  has(report.findings[0].text, "for value 1 at 0x9000, which comes later on stream 'stream 0xb00");
+}
+
+TEST_CASE("a stream that waits for a value which nobody writes has no signal", "[watch][work]") {
+  Process process;
+  process.see("cuStreamWaitValue32_v2", {a, memory, 3, CU_STREAM_WAIT_VALUE_GEQ});
+  process.probe(a);
+  process.see("cuStreamWriteValue32_v2", {b, memory, 2, 0}); // too small
+  process.probe(b);
+  process.launch(a);
+  process.reach_all(b);
+  FlightReport report = process.report();
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].kind == Kind::no_signal);
+  process.see("cuStreamWriteValue32_v2", {b, memory, 4, 0});
+  process.probe(b);
+  process.reach_all(b);
+  report = process.report(); // it is written now
+  CHECK(report.findings.at(0).kind == Kind::unfinished);
+}
+
+TEST_CASE("values end waits as the driver compares them", "[watch][work]") {
+  const ValueOperation geq{memory, 5, CU_STREAM_WAIT_VALUE_GEQ, false};
+  CHECK(satisfies(geq, 5));
+  CHECK_FALSE(satisfies(geq, 4));
+  CHECK_FALSE(satisfies(geq, 0xFFFF'FFFF)); // 6 before 5
+  CHECK(satisfies({memory, 0xFFFF'FFFF, CU_STREAM_WAIT_VALUE_GEQ, false}, 1));
+  CHECK(satisfies({memory, 5, CU_STREAM_WAIT_VALUE_GEQ, true}, 0xFFFF'FFFF));
+  CHECK(satisfies({memory, 5, CU_STREAM_WAIT_VALUE_EQ, false}, 5));
+  CHECK_FALSE(satisfies({memory, 5, CU_STREAM_WAIT_VALUE_EQ, true}, 5 + (1ULL << 32)));
+  CHECK(satisfies({memory, 4, CU_STREAM_WAIT_VALUE_AND, false}, 12));
+  CHECK_FALSE(satisfies({memory, 4, CU_STREAM_WAIT_VALUE_AND, false}, 8));
+  CHECK_FALSE(satisfies({memory, 0xFFFF'FFFF, CU_STREAM_WAIT_VALUE_NOR, false}, 0));
+}
+
+TEST_CASE("a replay is named by its number, its capture and its calls", "[watch][work]") {
+  constexpr Handle graph = 0x600, exec = 0x700;
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {a, 0});
+  process.see("cuLaunchKernel", {a, spin});
+  process.see("cuEventRecord", {event, a});
+  process.see("cuStreamWaitEvent", {b, event, 0}); // b joins
+  process.see("cuStreamWaitValue32_v2", {b, memory, 1, 0});
+  process.see("cuEventRecord", {other_event, b});
+  process.see("cuStreamWaitEvent", {a, other_event, 0});
+  process.see("cuStreamEndCapture", {a, graph});
+  CHECK_FALSE(process.work.has_pending());
+  CHECK(process.report().findings.empty()); // nothing was submitted
+  process.see("cuGraphInstantiateWithFlags", {exec, graph});
+  process.see("cuGraphDestroy", {graph});
+  process.see("cuGraphLaunch", {exec, c, 5000});
+  process.probe(c);
+  has(process.cause(), "'the end of replay 5000 of the graph captured at main.cpp:5 (its calls: spin(int), "
+                       "a wait for value 1 at 0x9000)'");
+  process.see("cuLaunchKernel", {b, spin}); // the capture is over
+  process.probe(b);
+  CHECK(process.report().findings.size() == 2);
+}
+
+TEST_CASE("a thread that has been inside a launch for a second is reported", "[watch][work]") {
+  Process process;
+  for (int i = 0; i < 3; ++i)
+    process.launch(a);
+  process.see("cuLaunchKernel", {a, spin});
+  const FlightReport report = process.report({{call_of("cuLaunchKernel", {a, spin}), 3s}});
+  REQUIRE(report.findings.size() == 2);
+  CHECK(report.findings[0].kind == Kind::full_queue);
+  has(report.findings[0].text, "inside 'cuLaunchKernel (thread 1, behind 4 pending calls)'");
+  CHECK(process.report({{call_of("cuLaunchKernel", {a, spin}), 500ms}}).findings.size() == 1);
+  CHECK(process.report({{call_of("cuStreamSynchronize", {a}), 3s}}).findings.size() == 1);
+}
+
+TEST_CASE("work without a probe counts only if something waits for it", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.reach_all(a);
+  process.see("cuLaunchKernel", {a, 0x600});
+  CHECK_FALSE(process.work.has_pending());
+  CHECK(process.report().findings.empty());
+  const auto waiting = [&](const char* symbol, std::vector<std::uint64_t> words) {
+    return process.report({{call_of(symbol, words), 3s}}).findings.size();
+  };
+  CHECK(waiting("cuStreamSynchronize", {a}) == 1);
+  CHECK(waiting("cuStreamSynchronize", {b}) == 0);
+  CHECK(waiting("cuCtxSynchronize", {}) == 1);
+  CHECK(waiting("cuMemcpyDtoH_v2", {}) == 1);
+  process.see("cuEventRecord", {event, a});
+  CHECK(waiting("cuEventSynchronize", {event}) == 1);
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  CHECK(process.report().findings.empty());
+  process.launch(b);
+  const FlightReport report = process.report();
+  REQUIRE(report.findings.size() == 1);
+  has(report.findings[0].text,
+      "stream 0xa00 (made at main.cpp:5)' has not reached 'the end of kernel 0x600'");
+}
+
+TEST_CASE("calls that wait for the device tell what was reached", "[watch][work]") {
+  Process process;
+  const auto fill = [&] {
+    process.launch(a);
+    process.launch(b);
+    REQUIRE(process.report().findings.size() == 2);
+  };
+  fill();
+  process.see("cuStreamSynchronize", {a});
+  CHECK(process.report().findings.size() == 1);
+  process.see("cuStreamQuery", {b});
+  CHECK(process.report().findings.empty());
+  fill();
+  process.see("cuCtxSynchronize", {});
+  CHECK(process.report().findings.empty());
+  fill();
+  process.see("cuEventRecord", {event, a});
+  process.launch(a);
+  process.see("cuEventQuery", {event});
+  process.see("cuStreamSynchronize", {b});
+  CHECK(process.work.has_pending());
+  process.reach_all(a);
+  CHECK_FALSE(process.work.has_pending());
+}
+
+TEST_CASE("a wait of one thread says nothing about what others submit meanwhile", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.see("cuLaunchKernel", {a, 0x600}, 2); // 1 s later
+  process.probe(a);
+  Call synchronize = call_of("cuStreamSynchronize", {a});
+  synchronize.time = 8s;
+  synchronize.duration = 1500ms; // it began before the call of the other thread
+  process.work.see(synchronize);
+  CHECK(process.work.has_pending());
+  has(process.cause(), "'the end of kernel 0x600'");
+}
+
+TEST_CASE("progress is whatever is submitted or reached, and no question", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.see("cuEventRecord", {event, a});
+  const std::uint64_t before = process.work.progress();
+  Call query = call_of("cuEventQuery", {event});
+  query.result = CUDA_ERROR_NOT_READY;
+  process.work.see(query);
+  process.see("cuEventCreate", {0x103, 2});
+  CHECK(process.work.progress() == before);
+  process.reach_all(a);
+  CHECK(process.work.progress() > before);
+}
+
+TEST_CASE("the legacy stream and blocking streams wait for each other", "[watch][work]") {
+  Process process;
+  process.see("cuStreamCreate", {0xd00, 0});
+  process.launch(0xd00);
+  process.launch(legacy, 0x600);
+  process.see("cuEventRecord", {event, legacy});
+  process.see("cuStreamWaitEvent", {a, event, 0});
+  process.launch(a, 0x700);
+  FlightReport report = process.report();
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].held_up == 2);
+  process.reach_all(0xd00);
+  report = process.report();
+  REQUIRE(report.findings.size() == 1);
+  has(report.findings[0].text, "the legacy default stream");
+  process.launch(0xd00);
+  CHECK(process.report().findings.at(0).held_up == 2);
+}
+
+TEST_CASE("after a fault the pending work is named", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.launch(b);
+  process.reach_all(b);
+  process.fault = CUDA_ERROR_ILLEGAL_ADDRESS;
+  const FlightReport report = process.report();
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].kind == Kind::fault);
+  has(report.findings[0].text, "the driver answers 700; not finished when it failed: 'the end of spin(int)'");
+}
+
+TEST_CASE("a destroyed stream is forgotten, and another one may get its handle", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.see("cuEventRecord", {event, a});
+  process.see("cuStreamDestroy_v2", {a});
+  CHECK_FALSE(process.work.has_pending());
+  process.see("cuStreamWaitEvent", {b, event, 0});
+  process.see("cuStreamCreate", {a, 1});
+  process.launch(a);
+  process.reach(a, 1); // the probes of the old stream
+  CHECK(process.work.has_pending());
+  process.reach(a, 2);
+  CHECK_FALSE(process.work.has_pending());
+}
+
+TEST_CASE("a stream that loses its probes is pending again with the next one", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.work.see({ProbedState{0, {a, 0, 0}, true}});
+  CHECK_FALSE(process.work.has_pending());
+  process.launch(a, 0x600);
+  CHECK(process.work.has_pending());
+  process.reach_all(a);
+  CHECK(process.report().findings.empty());
+}
+
+TEST_CASE("without looks, the work of a stream takes a bounded amount of memory", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  for (int i = 0; i < 300'000; ++i) {
+    process.see("cuEventRecord", {event, a});
+    process.see("cuLaunchKernel", {a, 0x600});
+  }
+  process.probe(a);
+  CHECK(process.report().streams[0].pending <= 100'001);
+  process.reach_all(a);
+  CHECK_FALSE(process.work.has_pending());
+}

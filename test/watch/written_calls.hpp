@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Calls that a test writes down, for rules that report at the end.
+#pragma once
+
+#include "contexts.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+inline std::uint16_t entry_named(const char* symbol) {
+  for (std::size_t i = 0; i < watch::entry_count; ++i)
+    if (std::strcmp(watch::entry_data[i].symbol, symbol) == 0) return static_cast<std::uint16_t>(i);
+  FAIL("there is no entry " << symbol);
+  return 0;
+}
+
+/// A process whose calls are made in the context 0x400, at the stack and by the thread that were set last.
+template <class Rules>
+class WrittenProcess {
+public:
+  void see(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS) {
+    watch::Call call{};
+    call.entry = entry_named(symbol);
+    call.count = static_cast<std::uint8_t>(words.size());
+    for (std::size_t i = 0; i < words.size(); ++i)
+      call.words[i] = words[i];
+    call.result = static_cast<std::uint32_t>(result);
+    call.thread = thread;
+    call.stack = stack;
+    call.context = context;
+    call.duration = duration;
+    rules_.see(call);
+  }
+
+  void repeat(int times, const std::function<void()>& calls) {
+    for (int i = 0; i < times; ++i)
+      calls();
+  }
+
+  /// The findings, "RULE COUNT: SENTENCE", or the empty text.
+  std::string end() {
+    rules_.end();
+    return found_;
+  }
+
+  std::uint32_t stack = 1, thread = 1;
+  watch::Handle context = 0x400;
+  std::chrono::nanoseconds duration{};
+
+private:
+  std::string found_;
+  Rules rules_{[this](const watch::Finding& finding) {
+    found_.append(found_.empty() ? "" : "\n").append(watch::page_of(finding.rule).name).append(" ");
+    found_.append(std::to_string(finding.count)).append(": ").append(finding.sentence);
+    for (const watch::Earlier& earlier : finding.earlier)
+      found_.append("; ").append(earlier.what);
+  }};
+};

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// How often each executable graph was launched.
+#pragma once
+
+#include <cstdint>
+
+namespace watch {
+
+/// Counts one more launch. Returns their number, or 0 if too many graphs are known.
+std::uint64_t count_launch(std::uint64_t exec);
+
+/// The graph is new, or is about to be destroyed.
+void forget_launches(std::uint64_t exec);
+
+} // namespace watch

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+#include "looker.hpp"
+
+#include "calls.hpp"
+#include "kernel_calls.hpp"
+#include "lone_thread.hpp"
+#include "probed_streams.hpp"
+#include "program_functions.hpp"
+#include "python_frames.hpp"
+#include "quiet_mode.hpp"
+#include "stacks.hpp"
+#include "tick_rate.hpp"
+#include "ticks.hpp"
+
+#include <cstring>
+#include <linux/futex.h>
+#include <sys/prctl.h>
+
+namespace watch {
+
+namespace {
+
+constexpr std::size_t stack_size = 256 * 1024;
+constexpr std::int64_t patience_us = 50'000; // for the locks of all streams together
+constexpr std::uint64_t long_submission_us = 50'000;
+
+/// What the looker and one thread of the program tell each other.
+struct Offer {
+  std::atomic<PythonState> state;   // null if it runs no Python
+  std::atomic<std::uint32_t> taken; // the frames are being read: the thread must not return
+};
+
+/// Cleared in a forked child, which has no looker yet.
+struct Looker {
+  std::atomic<std::uint32_t> started;
+  std::atomic<std::uint32_t> looking; // the driver is being called
+  std::atomic<std::uint32_t> ending;  // the program is at its exit
+  Offer offers[thread_limit];         // by slot
+};
+
+Looker* looker = nullptr;
+
+std::int64_t now_us() {
+  const timespec now = time_since_start();
+  return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+}
+
+/// Finds the last probe that is reached, by halving. The caller holds the lock.
+void look_at(Stream& stream) {
+  const ProbedStream& told = shown(stream);
+  std::uint64_t low = told.reached.load(std::memory_order_relaxed);
+  std::uint64_t high = told.recorded.load(std::memory_order_relaxed) + 1; // not reached
+  for (std::uint64_t number = high - 1; high - low > 1; number = low + (high - low) / 2) {
+    const CUresult result = query_probe(stream, number);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return;
+    (result == CUDA_SUCCESS ? low : high) = number;
+  }
+}
+
+/// In this mode the queries of this thread harm no capture.
+bool relax(unsigned library) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const auto exchange = libraries[library].probing.exchange_mode;
+  return exchange != nullptr && exchange(&mode) == CUDA_SUCCESS;
+}
+
+void look_at_streams(std::uint32_t look, bool (&is_relaxed)[library_limit]) {
+  const std::int64_t deadline = now_us() + patience_us;
+  const std::uint32_t count = streams->count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Stream& stream = streams->places[i];
+    if (stream.handle.load(std::memory_order_relaxed) == 0) continue;
+    const long left = deadline - now_us();
+    const TryLocked lock(stream.lock, left > 0 ? left : 0);
+    if (!lock || stream.handle.load(std::memory_order_relaxed) == 0) continue;
+    bool& relaxed = is_relaxed[stream.library];
+    relaxed = relaxed || relax(stream.library);
+    if (!relaxed) continue;
+    look_at(stream);
+    shown(stream).looked.store(look, std::memory_order_release);
+  }
+}
+
+bool may_wait_long(const ThreadSlot& slot, std::uint64_t begun) {
+  if (slot.call.entry >= entry_count) return false;
+  const std::uint64_t now = ticks();
+  return can_block(entry_data[slot.call.entry].verb) ||
+         (begun < now && now - begun > ticks_in(long_submission_us));
+}
+
+/// The thread stays in its call while its frames are read: see `withdraw_python_frames`.
+std::uint32_t python_stack_of(const ThreadSlot& slot, Offer& offer) {
+  const PythonState state = offer.state.load(std::memory_order_acquire);
+  const std::uint64_t begun = slot.begun;
+  if (state == nullptr || slot.inside.load(std::memory_order_acquire) == 0 || !may_wait_long(slot, begun))
+    return 0;
+  offer.taken.store(1, std::memory_order_seq_cst);
+  std::uint32_t stack = 0;
+  if (slot.inside.load(std::memory_order_seq_cst) != 0 && slot.begun == begun &&
+      offer.state.load(std::memory_order_acquire) == state)
+    stack = python_stack_number(state);
+  offer.taken.store(0, std::memory_order_release);
+  return stack;
+}
+
+void look_at_threads() {
+  for (ThreadSlot& slot : region->threads) {
+    if (slot.thread.load(std::memory_order_relaxed) == 0) return; // slots are taken in order
+    slot.python.store(python_stack_of(slot, looker->offers[&slot - region->threads]),
+                      std::memory_order_release);
+  }
+}
+
+/// Runs before the driver's own handler, which was registered earlier. From here on, no look calls the driver.
+void end_looks(void*) {
+  looker->ending.store(1, std::memory_order_seq_cst);
+  for (int i = 0; i < 10'000 && looker->looking.load(std::memory_order_seq_cst) != 0; ++i)
+    sleep_microseconds(20);
+}
+
+void* run(void*) {
+  syscall(SYS_prctl, PR_SET_NAME, "cuevent-watch", 0L, 0L, 0L);
+  bool is_relaxed[library_limit] = {};
+  std::uint32_t done = region->look_done.load(std::memory_order_relaxed);
+  while (!is_only_thread()) {
+    const std::uint32_t wanted = region->look_wanted.load(std::memory_order_acquire);
+    if (wanted == done) {
+      const timespec second{1, 0};
+      syscall(SYS_futex, &region->look_wanted, FUTEX_WAIT, done, &second, nullptr, 0L);
+      continue;
+    }
+    looker->looking.store(1, std::memory_order_seq_cst);
+    if (looker->ending.load(std::memory_order_seq_cst) == 0) {
+      look_at_streams(wanted, is_relaxed);
+      look_at_threads();
+    }
+    looker->looking.store(0, std::memory_order_seq_cst);
+    done = wanted;
+    region->look_done.store(done, std::memory_order_release);
+    syscall(SYS_futex, &region->look_done, FUTEX_WAKE, 0x7FFF'FFFF, nullptr, nullptr, 0L);
+    report_if_wanted();
+  }
+  return nullptr; // the C library then ends the process, if this was its last thread
+}
+
+/// A thread without signals: none of the program's handlers may run on it.
+bool create_thread() {
+  const ProgramFunctions& program = program_functions;
+  sigset_t all, before;
+  std::memset(&all, 0xFF, sizeof all);
+  if (program.block_signals(SIG_SETMASK, &all, &before) != 0) return false;
+  pthread_attr_t attributes;
+  pthread_t thread{};
+  const bool has_attributes =
+      program.make_attributes(&attributes) == 0 && program.set_stack_size(&attributes, stack_size) == 0;
+  // Large thread-local variables of the program may not fit into a small stack.
+  const bool created = (has_attributes && program.create_thread(&thread, &attributes, &run, nullptr) == 0) ||
+                       program.create_thread(&thread, nullptr, &run, nullptr) == 0;
+  if (created) program.detach_thread(thread);
+  program.block_signals(SIG_SETMASK, &before, nullptr);
+  return created;
+}
+
+} // namespace
+
+bool prepare_looker() {
+  looker = static_cast<Looker*>(memory_cleared_by_fork(sizeof(Looker)));
+  return looker != nullptr;
+}
+
+void start_looker() {
+  if (looker->started.load(std::memory_order_relaxed) != 0 ||
+      looker->started.exchange(1, std::memory_order_relaxed) != 0)
+    return;
+  if (!program_functions.can_create_threads() || !create_thread()) return;
+  if (region->overwrites != 0) listen_to_signal();
+  if (program_functions.call_at_exit != nullptr) program_functions.call_at_exit(&end_looks, nullptr, nullptr);
+}
+
+void offer_python_frames(const Thread& thread) {
+  looker->offers[thread.slot - region->threads].state.store(python_state_of_this_thread(),
+                                                            std::memory_order_relaxed);
+}
+
+void withdraw_python_frames(const Thread& thread) {
+  Offer& offer = looker->offers[thread.slot - region->threads];
+  if (offer.state.load(std::memory_order_relaxed) == nullptr) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  while (offer.taken.load(std::memory_order_acquire) != 0)
+    sleep_microseconds(20);
+}
+
+} // namespace watch

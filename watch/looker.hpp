@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// A thread of the auditor in the program's process. It sleeps until the reader wants a look; then it asks the
+// driver how far each stream is, and takes the Python frames of threads that wait.
+#pragma once
+
+#include "recorder.hpp"
+
+namespace watch {
+
+/// False if there is no memory.
+bool prepare_looker();
+
+/// Makes sure that the thread runs. Not from inside the loader.
+void start_looker();
+
+/// Around a call that may wait, outside of `begin_call` and `end_call`: the Python frames of this thread may
+/// be taken in between.
+void offer_python_frames(const Thread& thread);
+void withdraw_python_frames(const Thread& thread);
+
+} // namespace watch

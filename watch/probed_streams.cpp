@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "probed_streams.hpp"
+
+#include "recorder.hpp"
+
+namespace watch {
+
+Streams* streams = nullptr;
+
+namespace {
+
+constexpr unsigned longest_chain = 64; // a chain that is being changed may lead astray
+// A thread that holds the lock of a stream for longer is creating events. It looks again before it records.
+constexpr long creation_patience_us = 100'000;
+
+std::atomic<std::uint32_t>& bucket_of(const StreamName& name) {
+  const std::uint64_t mixed =
+      (name.handle ^ (name.context << 1U) ^ (std::uint64_t{name.thread} << 32U)) * 0x9E37'79B9'7F4A'7C15U;
+  return streams->buckets[(mixed >> 40U) % Streams::bucket_count];
+}
+
+/// A place for one more stream; the caller holds the lock of the table.
+Stream* take_place() {
+  const std::uint32_t count = streams->count.load(std::memory_order_relaxed);
+  if (count < stream_limit) {
+    streams->count.store(count + 1, std::memory_order_release);
+    return &streams->places[count];
+  }
+  for (std::uint32_t i = 0; i < stream_limit; ++i)
+    if (region->streams[i].used.load(std::memory_order_relaxed) == 2) return &streams->places[i];
+  streams->full.store(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+void unlink(const Stream& stream) {
+  const Locked lock(streams->lock);
+  const StreamName name{stream.handle.load(std::memory_order_relaxed),
+                        stream.context.load(std::memory_order_relaxed),
+                        stream.thread.load(std::memory_order_relaxed)};
+  const std::uint32_t number = place_of(stream) + 1;
+  std::atomic<std::uint32_t>* link = &bucket_of(name);
+  for (std::uint32_t next = link->load(std::memory_order_relaxed); next != 0;
+       next = link->load(std::memory_order_relaxed)) {
+    Stream& there = streams->places[next - 1];
+    if (next == number) {
+      link->store(there.next.load(std::memory_order_relaxed), std::memory_order_release);
+      return;
+    }
+    link = &there.next;
+  }
+}
+
+bool is_selected(const Stream& stream, const Selection& which) {
+  const std::uint64_t handle = stream.handle.load(std::memory_order_relaxed);
+  return handle != 0 && (which.handle == 0 || which.handle == handle) &&
+         (which.context == 0 || which.context == shown(stream).context) &&
+         (which.library == library_limit || which.library == stream.library);
+}
+
+void forget(Stream& stream, bool destroy_events) {
+  stream.handle.store(0, std::memory_order_relaxed);
+  const auto destroy = libraries[stream.library].trial.destroy;
+  for (CUevent& event : stream.events) {
+    if (event != nullptr && destroy_events) destroy(event);
+    event = nullptr;
+  }
+  shown(stream).used.store(2, std::memory_order_release);
+  streams->full.store(0, std::memory_order_relaxed);
+}
+
+} // namespace
+
+bool prepare_streams() {
+  streams = static_cast<Streams*>(memory_cleared_by_fork(sizeof(Streams)));
+  return streams != nullptr;
+}
+
+std::uint32_t place_of(const Stream& stream) { return static_cast<std::uint32_t>(&stream - streams->places); }
+
+ProbedStream& shown(const Stream& stream) { return region->streams[place_of(stream)]; }
+
+Stream* find_stream(const StreamName& name) {
+  std::uint32_t next = bucket_of(name).load(std::memory_order_acquire);
+  for (unsigned i = 0; next != 0 && i < longest_chain; ++i) {
+    Stream& stream = streams->places[next - 1];
+    if (stream.is(name)) return &stream;
+    next = stream.next.load(std::memory_order_acquire);
+  }
+  return nullptr;
+}
+
+Stream* add_stream(const StreamName& name, std::uint64_t context, unsigned library) {
+  if (streams->full.load(std::memory_order_relaxed) != 0) return nullptr;
+  const TryLocked lock(streams->lock, 0);
+  if (!lock) return nullptr;
+  if (Stream* const known = find_stream(name)) return known;
+  Stream* const stream = take_place();
+  if (stream == nullptr) return nullptr;
+  const TryLocked events(stream->lock, 1000); // of a stream that was here before
+  if (!events) return nullptr;
+  ProbedStream& told = shown(*stream);
+  told.used.store(0, std::memory_order_release);
+  told.thread = name.thread;
+  told.handle = name.handle;
+  told.context = context;
+  for (auto* number : {&told.recorded, &told.reached})
+    number->store(0, std::memory_order_relaxed);
+  for (auto* number : {&told.result, &told.looked})
+    number->store(0, std::memory_order_relaxed);
+  for (auto* number : {&stream->calls, &stream->probed_calls, &stream->reached_calls, &stream->asked_calls})
+    number->store(0, std::memory_order_relaxed);
+  for (auto* flag : {&stream->has_work, &stream->has_wait})
+    flag->store(0, std::memory_order_relaxed);
+  for (CUevent& event : stream->events)
+    event = nullptr;
+  stream->library = library;
+  stream->stopped = false;
+  stream->context.store(name.context, std::memory_order_relaxed);
+  stream->thread.store(name.thread, std::memory_order_relaxed);
+  stream->handle.store(name.handle, std::memory_order_relaxed);
+  std::atomic<std::uint32_t>& bucket = bucket_of(name);
+  stream->next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  bucket.store(place_of(*stream) + 1, std::memory_order_release);
+  told.used.store(1, std::memory_order_release);
+  return stream;
+}
+
+CUresult query_probe(Stream& stream, std::uint64_t number) {
+  const std::uint64_t index = (number - 1) % ring_size;
+  const CUresult result = libraries[stream.library].probing.query(stream.events[index]);
+  if (result == CUDA_SUCCESS) {
+    stream.reached_calls.store(stream.calls_at[index], std::memory_order_relaxed);
+    shown(stream).reached.store(number, std::memory_order_release);
+  } else if (result != CUDA_ERROR_NOT_READY) {
+    shown(stream).result.store(static_cast<std::uint32_t>(result), std::memory_order_relaxed);
+  }
+  return result;
+}
+
+void forget_streams(const Selection& which, bool destroy_events) {
+  const std::uint32_t count = streams->count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Stream& stream = streams->places[i];
+    if (!is_selected(stream, which)) continue;
+    unlink(stream);
+    const TryLocked lock(stream.lock, creation_patience_us);
+    if (!lock) stream.handle.store(0, std::memory_order_relaxed); // whoever creates its events will see this
+    if (lock && is_selected(stream, which)) forget(stream, destroy_events);
+  }
+}
+
+void wait_for_recorders() {
+  const std::uint32_t count = streams->count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (streams->places[i].handle.load(std::memory_order_relaxed) != 0) {
+      const TryLocked lock(streams->places[i].lock, creation_patience_us);
+    }
+}
+
+} // namespace watch

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+#include "probes.hpp"
+
+#include "probed_streams.hpp"
+#include "tick_rate.hpp"
+#include "ticks.hpp"
+
+namespace watch {
+
+namespace {
+
+constexpr std::uint64_t time_of_probe_us = 20; // one in this time
+constexpr std::uint64_t burst = 64;            // probes that may follow each other at once
+// Records and waits should be next to a probe. They use up the probes of the time to come.
+constexpr std::uint64_t long_burst = 256;
+constexpr std::uint64_t calls_between_queries = 16;
+constexpr std::uint64_t long_queue = 512;
+constexpr std::uint64_t blocked_us = 1000;
+
+/// The time up to which all probes are used up. Not cleared by a fork.
+std::atomic<std::uint64_t> used_up_to{0};
+
+bool may_probe_now(std::uint64_t at_once) {
+  return used_up_to.load(std::memory_order_relaxed) <= ticks() + at_once * ticks_in(time_of_probe_us);
+}
+
+void use_up_one() {
+  const std::uint64_t now = ticks(), step = ticks_in(time_of_probe_us);
+  std::uint64_t before = used_up_to.load(std::memory_order_relaxed);
+  while (!used_up_to.compare_exchange_weak(before, (before > now ? before : now) + step,
+                                           std::memory_order_relaxed)) {
+  }
+}
+
+bool is_submission(Verb verb) {
+  return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write ||
+         verb == Verb::graph_launch;
+}
+
+bool is_default(std::uint64_t handle) {
+  return handle <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+}
+
+std::uint64_t stream_of(const CallData& call, Verb verb) {
+  return call.words[verb == Verb::graph_launch || verb == Verb::event_record ? 1 : 0];
+}
+
+/// False if the call names no stream that exists.
+bool name_stream(const CallData& call, Verb verb, StreamName& name) {
+  const std::uint64_t handle = stream_of(call, verb);
+  if (handle == 0 || (is_default(handle) && call.context == 0)) return false;
+  const bool per_thread_stream = handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+  name = {handle, is_default(handle) ? call.context : 0, per_thread_stream ? call.thread : 0};
+  return true;
+}
+
+bool captures_are_active() { return cleared_by_fork->captures.load(std::memory_order_seq_cst) != 0; }
+
+/// Asks about the middle one of the probes that are under way, but not at every call.
+void ask_about_middle(Stream& stream) {
+  const ProbedStream& told = shown(stream);
+  const std::uint64_t recorded = told.recorded.load(std::memory_order_relaxed);
+  const std::uint64_t reached = told.reached.load(std::memory_order_relaxed);
+  const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
+  if (recorded == reached ||
+      calls - stream.asked_calls.load(std::memory_order_relaxed) < calls_between_queries)
+    return;
+  stream.asked_calls.store(calls, std::memory_order_relaxed);
+  const auto exchange = libraries[stream.library].probing.exchange_mode;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (exchange(&mode) != CUDA_SUCCESS) return;
+  query_probe(stream, reached + (recorded - reached + 1) / 2);
+  exchange(&mode);
+}
+
+/// Whether another thread seems to wait in a call that submits work. The driver then lets nobody create or
+/// destroy events of that context.
+bool another_thread_is_blocked(const Thread& thread) {
+  const std::uint64_t now = ticks(), limit = ticks_in(blocked_us);
+  for (const ThreadSlot& slot : region->threads) {
+    if (slot.thread.load(std::memory_order_relaxed) == 0) return false; // slots are taken in order
+    if (&slot == thread.slot || slot.inside.load(std::memory_order_acquire) == 0) continue;
+    const std::uint16_t entry = slot.call.entry;
+    if (entry < entry_count && is_submission(entry_data[entry].verb) && slot.begun < now &&
+        now - slot.begun > limit)
+      return true;
+  }
+  return false;
+}
+
+/// Makes the events of the stream, in its context. The caller holds the lock.
+bool create_events(const Thread& thread, Stream& stream) {
+  if (another_thread_is_blocked(thread)) return false;
+  const Library& library = libraries[stream.library];
+  const auto context = reinterpret_cast<CUcontext>(shown(stream).context);
+  CUcontext current = nullptr;
+  if (library.current_context(&current) != CUDA_SUCCESS) return false;
+  if (current != context && library.trial.push(context) != CUDA_SUCCESS) {
+    stream.stopped = true;
+    return false;
+  }
+  std::size_t count = 0;
+  while (count < ring_size &&
+         library.trial.create(&stream.events[count], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+    ++count;
+  stream.stopped = count < ring_size;
+  for (; stream.stopped && count > 0; --count)
+    library.trial.destroy(stream.events[count - 1]);
+  if (stream.stopped)
+    for (CUevent& event : stream.events)
+      event = nullptr;
+  if (current != context) library.trial.pop(&current);
+  return !stream.stopped;
+}
+
+bool is_capturing(const Library& library, const StreamName& name) {
+  if (is_default(name.handle)) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return library.is_capturing(reinterpret_cast<CUstream>(name.handle), &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void tell(const Thread& thread, const Stream& stream, std::uint64_t number) {
+  const ProbedStream& told = shown(stream);
+  CallData call{};
+  call.entry = probe_entry;
+  call.count = 3;
+  call.thread = thread.number;
+  call.context = told.context;
+  call.words[0] = told.handle;
+  call.words[1] = number;
+  call.words[2] = place_of(stream);
+  record(call);
+}
+
+/// Records the next probe, if nothing speaks against it.
+void probe(const Thread& thread, Stream& stream, const StreamName& name) {
+  const TryLocked lock(stream.lock, 0); // else the looker has it, or somebody who probes
+  if (!lock || stream.stopped || !stream.is(name) || captures_are_active()) return;
+  const Library& library = libraries[stream.library];
+  if (is_capturing(library, name)) return;
+  if (stream.events[0] == nullptr &&
+      (!create_events(thread, stream) || !stream.is(name) || captures_are_active() ||
+       is_capturing(library, name))) // that may have taken long
+    return;
+  ProbedStream& told = shown(stream);
+  const std::uint64_t number = told.recorded.load(std::memory_order_relaxed) + 1;
+  const auto has_room = [&] { return number <= told.reached.load(std::memory_order_relaxed) + ring_size; };
+  if (!has_room()) ask_about_middle(stream);
+  if (!has_room()) return;
+  use_up_one();
+  const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
+  stream.has_work.store(0, std::memory_order_relaxed);
+  stream.has_wait.store(0, std::memory_order_relaxed);
+  const CUresult result =
+      library.trial.record(stream.events[(number - 1) % ring_size], reinterpret_cast<CUstream>(name.handle));
+  if (result != CUDA_SUCCESS) {
+    told.result.store(static_cast<std::uint32_t>(result), std::memory_order_relaxed);
+    stream.stopped = true;
+    return;
+  }
+  stream.calls_at[(number - 1) % ring_size] = calls;
+  stream.probed_calls.store(calls, std::memory_order_relaxed);
+  told.recorded.store(number, std::memory_order_release);
+  tell(thread, stream, number);
+}
+
+/// The stream, which is made known if it is not. Null if that is not possible now.
+Stream* known_stream(unsigned library, const CallData& call, const StreamName& name) {
+  if (Stream* const known = find_stream(name)) return known;
+  if (captures_are_active()) return nullptr;
+  CUcontext context = reinterpret_cast<CUcontext>(call.context);
+  if (!is_default(name.handle) &&
+      libraries[library].stream_context(reinterpret_cast<CUstream>(name.handle), &context) != CUDA_SUCCESS)
+    return nullptr;
+  return context == nullptr ? nullptr : add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
+}
+
+void after_submission(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!name_stream(call, verb, name)) return;
+  Stream* const stream = known_stream(library, call, name);
+  if (stream == nullptr) return;
+  const std::uint64_t calls = stream->calls.load(std::memory_order_relaxed) + 1;
+  stream->calls.store(calls, std::memory_order_relaxed);
+  stream->has_work.store(1, std::memory_order_relaxed);
+  if (captures_are_active()) return;
+  const bool late = calls - stream->probed_calls.load(std::memory_order_relaxed) > long_queue / 2;
+  if (may_probe_now(late ? long_burst : burst)) probe(thread, *stream, name);
+  if (calls - stream->reached_calls.load(std::memory_order_relaxed) > long_queue) {
+    const TryLocked lock(stream->lock, 0);
+    if (lock && stream->is(name) && stream->events[0] != nullptr) ask_about_middle(*stream);
+  }
+}
+
+void before_mark(const Thread& thread, const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!name_stream(call, verb, name)) return;
+  Stream* const stream = find_stream(name);
+  if (stream == nullptr) return;
+  const bool has_news = stream->has_work.load(std::memory_order_relaxed) != 0 ||
+                        (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
+  if (has_news && !captures_are_active() && may_probe_now(long_burst)) probe(thread, *stream, name);
+}
+
+void after_wait(unsigned library, const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!name_stream(call, verb, name)) return;
+  if (Stream* const stream = known_stream(library, call, name))
+    stream->has_wait.store(1, std::memory_order_relaxed);
+}
+
+} // namespace
+
+bool has_long_queue(const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!is_submission(verb) || !name_stream(call, verb, name)) return false;
+  const Stream* const stream = find_stream(name);
+  return stream != nullptr && stream->calls.load(std::memory_order_relaxed) -
+                                      stream->reached_calls.load(std::memory_order_relaxed) >
+                                  long_queue;
+}
+
+void before_call(const Thread& thread, const CallData& call, Verb verb) {
+  switch (verb) {
+  case Verb::event_record:
+  case Verb::stream_wait:
+  case Verb::value_wait:
+    return before_mark(thread, call, verb);
+  case Verb::capture_begin:
+  case Verb::capture_into_graph:
+    return wait_for_recorders();
+  case Verb::stream_destroy:
+    if (!is_default(call.words[0]))
+      forget_streams({call.words[0], 0, library_limit}, !another_thread_is_blocked(thread));
+    return;
+  case Verb::context_destroy: // the driver destroys its events
+    return forget_streams({0, call.words[0], library_limit}, false);
+  case Verb::
+      green_context_destroy:  // nothing tells which streams belong to these, so all are forgotten; their
+  case Verb::primary_release: // events are still valid now
+  case Verb::device_reset:
+    return forget_streams({}, !another_thread_is_blocked(thread));
+  default:
+    return;
+  }
+}
+
+void after_success(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  if (is_submission(verb)) return after_submission(thread, library, call, verb);
+  if (verb == Verb::stream_wait) return after_wait(library, call, verb);
+}
+
+} // namespace watch

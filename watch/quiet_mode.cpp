@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "quiet_mode.hpp"
+
+#include "after_fork.hpp"
+#include "kernel_calls.hpp"
+#include "program_functions.hpp"
+#include "recorder.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+namespace watch {
+
+namespace {
+
+constexpr int first_descriptor = 300;  // the program uses low ones, and may count on their numbers
+constexpr int patience_ms = 60'000;    // for the command
+constexpr int inherited_descriptor = 3; // of the command
+
+constexpr std::size_t stack_size = 64U << 10U;
+
+struct Memory {
+  char* environment[1U << 15U]; // of the command: the program's first one, and a null
+  char text[4U << 20U];
+  // Of the two new processes.
+  alignas(16) char first_stack[stack_size], second_stack[stack_size];
+};
+
+Memory* memory = nullptr;
+char command[512];
+
+int memory_file = -1;
+struct stat identity; // of the file: the program may have closed it, and opened another one
+
+bool is_for_us(const char* variable) {
+  return std::strncmp(variable, "LD_AUDIT=", 9) == 0 || std::strncmp(variable, "CUEVENT_WATCH", 13) == 0;
+}
+
+/// The program may change its own environment, so this is a copy.
+void copy_environment() {
+  const int file =
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC));
+  if (file < 0) return;
+  std::size_t length = 0;
+  for (long read = 1; read > 0 && length < sizeof memory->text - 1;) {
+    read = syscall(SYS_read, file, memory->text + length, sizeof memory->text - 1 - length);
+    if (read > 0) length += static_cast<std::size_t>(read);
+  }
+  syscall(SYS_close, file);
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < length && count < std::size(memory->environment) - 1;
+       at += std::strlen(memory->text + at) + 1)
+    if (!is_for_us(memory->text + at)) memory->environment[count++] = memory->text + at;
+}
+
+void say(const char* text) { syscall(SYS_write, 2, text, std::strlen(text)); }
+
+void complain(const char* why) {
+  say("cuevent watch: no report: ");
+  say(why);
+  say("\n");
+}
+
+bool is_still_ours(int file) {
+  struct stat now {};
+  return file >= 0 && syscall(SYS_fstat, file, &now) == 0 && now.st_dev == identity.st_dev &&
+         now.st_ino == identity.st_ino;
+}
+
+void on_signal(int) {
+  if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0) return; // a child without its own file
+  cleared_by_fork->report_wanted.store(1, std::memory_order_release);
+  region->look_wanted.fetch_add(1, std::memory_order_release);
+  syscall(SYS_futex, &region->look_wanted, FUTEX_WAKE, 1, nullptr, nullptr, 0L);
+}
+
+/// The command is not to inherit the program's handlers, which would run in the program's memory, nor the
+/// blocked signals of this thread.
+void reset_signals() {
+  struct {
+    void (*handler)(int);
+    unsigned long rest[15];
+  } none{}, old{};
+  constexpr long mask_size = 8;
+  for (int number = 1; number <= 64; ++number)
+    if (syscall(SYS_rt_sigaction, number, nullptr, &old, mask_size) == 0 && old.handler != SIG_IGN)
+      syscall(SYS_rt_sigaction, number, &none, nullptr, mask_size);
+  const std::uint64_t empty = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &empty, nullptr, mask_size);
+}
+
+/// Starts a process that shares the memory of this one, but neither its files nor its handlers. As with vfork,
+/// this thread goes on when the process has ended or runs a program. No signal tells that it has ended.
+int start(int (*function)(void*), char (&stack)[stack_size]) {
+  return clone(function, stack + stack_size, CLONE_VM | CLONE_VFORK, nullptr);
+}
+
+/// The process that becomes the command.
+int become_command(void*) {
+  reset_signals();
+  const char* const arguments[] = {"cuevent", "watch", "--report", "/proc/self/fd/3", nullptr};
+  syscall(SYS_execve, command, arguments, memory->environment);
+  say("cuevent watch: no report: ");
+  say(command);
+  say(" cannot be run. Name the command `cuevent` in CUEVENT_WATCH_COMMAND\n");
+  return 127;
+}
+
+/// The parent of the command. The kernel tells a parent when a program that it has started ends, so the
+/// watched process must not be the parent.
+int run_command(void*) {
+  if (memory_file == inherited_descriptor)
+    syscall(SYS_fcntl, memory_file, F_SETFD, 0);
+  else
+    syscall(SYS_dup3, memory_file, inherited_descriptor, 0);
+  syscall(SYS_close_range, inherited_descriptor + 1, ~0U, 0);
+  const int child = start(&become_command, memory->second_stack);
+  if (child < 0) complain("no process can be made");
+  for (int waited_ms = 0; child > 0 && waited_ms < patience_ms; waited_ms += 10) {
+    if (syscall(SYS_wait4, child, nullptr, __WALL | WNOHANG, nullptr) != 0) return 0;
+    sleep_microseconds(10'000);
+  }
+  return 0;
+}
+
+} // namespace
+
+bool prepare_quiet_mode() {
+  const char* named = std::getenv("CUEVENT_WATCH_COMMAND");
+  if (named == nullptr || *named == '\0') named = CUEVENT_BIN_FOLDER "/cuevent";
+  if (std::strlen(named) >= sizeof command) return false;
+  std::memcpy(command, named, std::strlen(named) + 1);
+  void* const place =
+      mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) return false;
+  memory = static_cast<Memory*>(place);
+  copy_environment();
+  return true;
+}
+
+int make_memory_file() {
+  if (is_still_ours(memory_file)) syscall(SYS_close, memory_file); // the parent's
+  memory_file = static_cast<int>(syscall(SYS_memfd_create, "cuevent-watch", 1U /* MFD_CLOEXEC */));
+  if (memory_file < 0) return -1;
+  const int high = static_cast<int>(syscall(SYS_fcntl, memory_file, F_DUPFD_CLOEXEC, first_descriptor));
+  if (high >= 0) {
+    syscall(SYS_close, memory_file);
+    memory_file = high;
+  }
+  syscall(SYS_fstat, memory_file, &identity);
+  return memory_file;
+}
+
+void listen_to_signal() {
+  const auto set_action = program_functions.set_signal_action;
+  struct sigaction action {};
+  if (set_action == nullptr || set_action(SIGUSR1, nullptr, &action) != 0 ||
+      (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL)
+    return;
+  std::memset(&action, 0, sizeof action);
+  action.sa_handler = &on_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  set_action(SIGUSR1, &action, nullptr);
+}
+
+void report_if_wanted() {
+  if (cleared_by_fork->report_wanted.exchange(0, std::memory_order_acquire) == 0) return;
+  if (!is_still_ours(memory_file)) return complain("the program has closed the file with its calls");
+  const int child = start(&run_command, memory->first_stack);
+  if (child < 0) return complain("no process can be made");
+  syscall(SYS_wait4, child, nullptr, __WALL, nullptr); // it has ended
+}
+
+} // namespace watch

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// What is pending on the streams of a process: calls and moments in, an observation of the streams out.
+#pragma once
+
+#include "moment.hpp"
+#include "stream_places.hpp"
+
+#include "timing/flight_observation.hpp"
+
+#include <functional>
+#include <unordered_map>
+
+namespace watch {
+
+/// Texts that only somebody with the symbols of the process can make.
+struct Namer {
+  std::function<std::string(Handle function)> kernel; // "spin(int)"
+  std::function<std::string(const Call& call)> place; // "train() (train.cpp:12)"; empty if unknown
+};
+
+/// The work of one process.
+/// Thread-safety: none; one thread calls it.
+class StreamWork {
+public:
+  /// Takes the next call of the process, in the order of its records. Takes probes too.
+  void see(const Call& call);
+
+  /// Takes what a look has found out.
+  void see(const std::vector<ProbedState>& states);
+
+  /// Whether a probe has not been reached.
+  bool has_pending() const;
+
+  /// Grows with everything that is submitted or reached. It stays the same while nothing moves.
+  std::uint64_t progress() const { return submitted_ + reached_; }
+
+  /// Everything that is known at this moment, for `cuevent::analyse`. Call `see` with its streams before.
+  cuevent::FlightObservation observe(const Moment& moment, const Namer& namer) const;
+
+private:
+  struct Event {
+    bool created = false; // false: it may have been recorded before the records begin
+    std::vector<Point> points = {};
+    std::shared_ptr<CapturedWork> capture = nullptr; // of the last record
+  };
+
+  // stream_work.cpp
+  Stream& stream(const StreamKey& key);
+  Stream& stream(const Call& call, Handle handle);
+  void forget(std::uint64_t number);
+  void submit(const Call& call, Stream& on, Submission submission);
+  Place& open_place(const Call& call, Stream& on);
+  void order_default_streams(Stream& on, Place& place);
+  void add_probe(const Call& call);
+  std::vector<Point> points_of(const Stream& recorded) const;
+  void record(Handle event, Stream& on);
+  void wait(const Call& call, Handle event, Stream& on);
+  void reach(Stream& reached, Position end);
+  /// The call has found that all earlier work of the stream is done.
+  void reach_all(const Call& call, Stream& reached);
+  void see_capture(const Call& call);
+  bool is_reached(const Point& point) const;
+
+  // stream_observation.cpp
+  struct View;
+  std::string name_of(const Stream& stream, const Namer& namer, bool one_context) const;
+  void show_waited_for(const Moment& moment, View& view) const;
+  std::optional<std::vector<Point>> signals_of(const Point& waiting, const ValueOperation& wait) const;
+  std::vector<cuevent::ObservedWait> waits_of(const View& view, const Stream& stream) const;
+  std::optional<cuevent::FlightCall> call_of(const Moment& moment, const Stream& stream) const;
+
+  std::map<std::uint64_t, Stream> streams_; // by number
+  std::map<StreamKey, std::uint64_t> numbers_;
+  std::unordered_map<Handle, Event> events_;
+  std::unordered_map<Handle, std::shared_ptr<CapturedWork>> graphs_, execs_;
+  std::unordered_map<Handle, std::uint64_t> values_; // the last one that a reached place wrote, by address
+  std::uint64_t next_number_ = 1;
+  std::uint64_t submitted_ = 0, reached_ = 0; // calls, and places
+  std::size_t places_ = 0;                    // of all streams
+};
+
+} // namespace watch

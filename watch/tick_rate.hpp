@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// How fast the clock of ticks.hpp is.
+#pragma once
+
+#include <cstdint>
+
+namespace watch {
+
+/// The ticks of a time, to about a percent. Valid after `this_thread` returned a thread.
+std::uint64_t ticks_in(std::uint64_t microseconds);
+
+} // namespace watch

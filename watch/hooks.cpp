@@ -8,6 +8,7 @@
 #include "launch_numbers.hpp"
 #include "libraries.hpp"
 #include "looker.hpp"
+#include "probed_streams.hpp"
 #include "probes.hpp"
 #include "recorder.hpp"
 #include "stacks.hpp"
@@ -154,6 +155,12 @@ constexpr bool is_recorded_before(Verb verb) {
          verb == Verb::exec_destroy || verb == Verb::context_destroy;
 }
 
+/// Ends a context, and with it the events of probes there.
+constexpr bool ends_events(Verb verb) {
+  return verb == Verb::context_destroy || verb == Verb::green_context_destroy ||
+         verb == Verb::primary_release || verb == Verb::device_reset;
+}
+
 void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
          std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
@@ -192,7 +199,11 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     const auto function =
         reinterpret_cast<CUresult(CUDAAPI*)(Arguments...)>(library.functions[Index][PerThread]);
     Thread* const thread = this_thread();
-    if (thread == nullptr) return function(arguments...);
+    if (thread == nullptr) {
+      if constexpr (ends_events(verb))
+        if (streams != nullptr) forget_streams({}, false);
+      return function(arguments...);
+    }
     if constexpr (verb == Verb::name_function) {
       const CUresult result = function(arguments...);
       if (result == CUDA_SUCCESS && has_feature(probes)) keep_name(arguments...);

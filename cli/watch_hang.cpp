@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "watch_hang.hpp"
 
+#include "readable_name.hpp"
 #include "watch_hang_text.hpp"
 
 #include "timing/flight_analysis.hpp"
@@ -90,7 +91,8 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
                              return found->second;
                            },
                            [&](const watch::Call& call) {
-                             return call.stack == 0 ? std::string() : reports_.texts().place_of(file_, call);
+                             return call.stack == 0 ? std::string()
+                                                    : shortened(reports_.texts().place_of(file_, call));
                            }};
   cuevent::FlightReport found = cuevent::analyse(work_.observe(moment, namer));
   word_findings(found);

@@ -19,8 +19,8 @@ namespace watch {
 
 namespace {
 
-constexpr int first_descriptor = 300;  // the program uses low ones, and may count on their numbers
-constexpr int patience_ms = 60'000;    // for the command
+constexpr int first_descriptor = 300;   // the program uses low ones, and may count on their numbers
+constexpr int patience_ms = 60'000;     // for the command
 constexpr int inherited_descriptor = 3; // of the command
 
 constexpr std::size_t stack_size = 64U << 10U;
@@ -74,7 +74,8 @@ bool is_still_ours(int file) {
 }
 
 void on_signal(int) {
-  if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0) return; // a child without its own file
+  if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0)
+    return; // a child without its own file
   cleared_by_fork->report_wanted.store(1, std::memory_order_release);
   region->look_wanted.fetch_add(1, std::memory_order_release);
   syscall(SYS_futex, &region->look_wanted, FUTEX_WAKE, 1, nullptr, nullptr, 0L);

@@ -200,7 +200,7 @@ Examples:
       ->add_option("--hang", watch_options.hang,
                    "Report why nothing moves after this time without progress, and on SIGUSR1")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(CLI::Range(1, 1'000'000));
   CLI::Option* const attach = watch_command->add_option("--attach", watch_options.attach,
                                                         "Watch programs that others start, by a folder");
   attach->type_name("FOLDER");

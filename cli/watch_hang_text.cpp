@@ -99,7 +99,7 @@ std::string line_of(const FlightReport& report, const FlightStream& stream) {
   std::string text = "  ";
   if (stream.state == FlightState::waiting) {
     text += waits_text(report, stream);
-    if (stream.next) text += ", before " + stream.next->name;
+    if (stream.next) text += ", so it has not reached " + stream.next->name;
   } else {
     text += stream.name + " is idle";
     if (stream.reached) text += " after " + stream.reached->name;

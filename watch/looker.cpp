@@ -20,7 +20,7 @@ namespace watch {
 
 namespace {
 
-constexpr std::size_t stack_size = 256 * 1024;
+constexpr std::size_t stack_size = 256U << 10U;
 constexpr std::int64_t patience_us = 50'000; // for the locks of all streams together
 constexpr std::uint64_t long_submission_us = 50'000;
 
@@ -111,7 +111,8 @@ void look_at_threads() {
   }
 }
 
-/// Runs before the driver's own handler, which was registered earlier. From here on, no look calls the driver.
+/// Runs before the driver's own handler, which was registered earlier. From here on, looks do not call the
+/// driver.
 void end_looks(void*) {
   looker->ending.store(1, std::memory_order_seq_cst);
   for (int i = 0; i < 10'000 && looker->looking.load(std::memory_order_seq_cst) != 0; ++i)
@@ -130,7 +131,8 @@ void* run(void*) {
       continue;
     }
     looker->looking.store(1, std::memory_order_seq_cst);
-    if (looker->ending.load(std::memory_order_seq_cst) == 0) {
+    if (looker->ending.load(std::memory_order_seq_cst) == 0 &&
+        region->abandoned.load(std::memory_order_relaxed) == 0) { // else the hooks note no destructions
       look_at_streams(wanted, is_relaxed);
       look_at_threads();
     }

@@ -96,8 +96,8 @@ void reset_signals() {
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &empty, nullptr, mask_size);
 }
 
-/// Starts a process that shares the memory of this one, but neither its files nor its handlers. As with vfork,
-/// this thread goes on when the process has ended or runs a program. No signal tells that it has ended.
+/// Starts a process that shares the memory of this one, but neither its files nor its handlers. As with
+/// vfork, this thread goes on when the process has ended or runs a program. Its end brings no signal.
 int start(int (*function)(void*), char (&stack)[stack_size]) {
   return clone(function, stack + stack_size, CLONE_VM | CLONE_VFORK, nullptr);
 }

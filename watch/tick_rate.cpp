@@ -9,7 +9,7 @@ namespace watch {
 
 namespace {
 
-constexpr std::uint64_t long_enough_ns = 10'000'000; // for a rate that is kept
+constexpr std::uint64_t long_enough_ns = 1'000'000; // for a rate that is kept
 
 std::atomic<std::uint64_t> kept{0}; // ticks in 2^20 ns, or 0
 

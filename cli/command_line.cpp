@@ -201,7 +201,7 @@ Examples:
       ->add_option("--hang", watch_options.hang,
                    "Report why nothing moves after this time without progress, and on SIGUSR1")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(CLI::Range(1, 1'000'000));
   watch_command->add_flag("--cost", watch_options.cost,
                           "Also report what the program wastes, when it has ended");
   watch_command->add_flag("--leaks", watch_options.leaks,

@@ -32,8 +32,6 @@ volatile std::sig_atomic_t stop_signal = 0;
 volatile std::sig_atomic_t interrupted = 0; // by a signal that may end the program
 volatile std::sig_atomic_t report_wanted = 0;
 
-constexpr std::size_t reports_at_once = 8;
-
 /// The folder in which the processes make their files. Memory, if there is such a file system.
 class SharedFolder {
 public:
@@ -320,8 +318,7 @@ int watch(const WatchOptions& options) {
   CallText texts;
   WatchReport report(suppressions, texts);
   HangReports hangs(texts);
-  const auto hang =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.hang));
+  const std::chrono::seconds hang(options.hang);
   int code = 0;
   std::size_t processes = 0;
   {

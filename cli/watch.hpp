@@ -17,7 +17,7 @@ struct WatchOptions {
   std::string stacks = "usual";
   bool python = false;
   bool fail = false;
-  double hang = 0;    // seconds without progress after which a hang is reported; 0: never
+  unsigned hang = 0;  // seconds without progress after which a hang is reported; 0: never
   bool cost = false;  // also report what the program wastes
   bool leaks = false; // also report what it leaks
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "watch_hang.hpp"
 
+#include "readable_name.hpp"
 #include "watch_hang_text.hpp"
 
 #include "timing/flight_analysis.hpp"
@@ -44,7 +45,11 @@ void HangReports::add(const std::string& text, nlohmann::ordered_json json, bool
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
   json_.push_back(std::move(json));
-  hangs_ += is_hang ? 1 : 0;
+  if (is_hang) hangs_.push_back(time_now());
+}
+
+bool HangReports::are_many(nanoseconds time) const {
+  return hangs_.size() >= reports_at_once && time_now() - hangs_[hangs_.size() - reports_at_once] < time;
 }
 
 watch::Moment HangWatch::read_state() {
@@ -70,7 +75,9 @@ void HangWatch::update() {
 
 void HangWatch::report_hang(nanoseconds limit) {
   if (stuck_for_ < limit || is_reported_) return;
-  write_report(look_patience, true);
+  if (!reports_.are_many(limit)) return write_report(look_patience, true);
+  is_reported_ = true;
+  std::fprintf(stderr, "cuevent watch: process %u has not moved either\n", file_.process());
 }
 
 void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) {
@@ -90,7 +97,8 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
                              return found->second;
                            },
                            [&](const watch::Call& call) {
-                             return call.stack == 0 ? std::string() : reports_.texts().place_of(file_, call);
+                             return call.stack == 0 ? std::string()
+                                                    : shortened(reports_.texts().place_of(file_, call));
                            }};
   cuevent::FlightReport found = cuevent::analyse(work_.observe(moment, namer));
   word_findings(found);
@@ -100,7 +108,7 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
   if (!name.empty()) text.append(" (").append(name).append(")");
   if (stuck_for_ > quiet_time) text.append(" has not moved for ").append(cuevent::age_text(stuck_for_));
   text += '\n';
-  if (!has_answered) {
+  if (!has_answered && !moment.streams.empty()) {
     text += "  the process did not answer. ";
     if (const nanoseconds last = state_.last_look(); last.count() != 0)
       text.append("What follows is from ").append(cuevent::age_text(time_now() - last)).append(" ago\n");

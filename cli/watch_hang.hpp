@@ -12,14 +12,20 @@ namespace cli {
 /// How long a report waits for a look.
 inline constexpr std::chrono::milliseconds look_patience{500};
 
+/// How many processes are reported at the same time.
+inline constexpr std::size_t reports_at_once = 8;
+
 /// The reports of all processes.
 class HangReports {
 public:
   explicit HangReports(CallText& texts) : texts_(texts) {}
 
   CallText& texts() { return texts_; }
-  bool have_hangs() const { return hangs_ != 0; }
+  bool have_hangs() const { return !hangs_.empty(); }
   const nlohmann::ordered_json& json() const { return json_; }
+
+  /// Whether many hangs were reported within the last time. Then further ones get one line.
+  bool are_many(std::chrono::nanoseconds time) const;
 
   /// Prints the text to standard error. `is_hang` is false if somebody requested the report.
   void add(const std::string& text, nlohmann::ordered_json json, bool is_hang);
@@ -27,7 +33,7 @@ public:
 private:
   CallText& texts_;
   nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
-  std::size_t hangs_ = 0;
+  std::vector<std::chrono::nanoseconds> hangs_; // when they were reported
 };
 
 /// One process. Its auditor has to record probes.

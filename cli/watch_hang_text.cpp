@@ -99,7 +99,7 @@ std::string line_of(const FlightReport& report, const FlightStream& stream) {
   std::string text = "  ";
   if (stream.state == FlightState::waiting) {
     text += waits_text(report, stream);
-    if (stream.next) text += ", before " + stream.next->name;
+    if (stream.next) text += ", so it has not reached " + stream.next->name;
   } else {
     text += stream.name + " is idle";
     if (stream.reached) text += " after " + stream.reached->name;
@@ -107,14 +107,32 @@ std::string line_of(const FlightReport& report, const FlightStream& stream) {
   return text + '\n';
 }
 
+/// The streams in this state that no finding names.
 void add_lines(std::string& text, const FlightReport& report, FlightState state, std::size_t limit) {
   std::size_t count = 0;
-  for (const FlightStream& stream : report.streams)
-    if (stream.state == state && (state != FlightState::idle || stream.reached) && count++ < limit)
-      text += line_of(report, stream);
+  for (std::size_t i = 0; i < report.streams.size(); ++i) {
+    const FlightStream& stream = report.streams[i];
+    if (stream.state != state || (state == FlightState::idle && !stream.reached)) continue;
+    if (std::any_of(report.findings.begin(), report.findings.end(), [i](const FlightFinding& finding) {
+          return std::find(finding.streams.begin(), finding.streams.end(), i) != finding.streams.end();
+        }))
+      continue;
+    if (count++ < limit) text += line_of(report, stream);
+  }
   if (count <= limit) return;
   text.append("  and ").append(std::to_string(count - limit)).append(" more ");
   text.append(state == FlightState::idle ? "idle streams\n" : "streams that wait\n");
+}
+
+/// Where a stream was made is said once.
+void shorten_names(std::string& text, const FlightReport& report) {
+  for (const FlightStream& stream : report.streams) {
+    const auto length = stream.name.find(" (made at ");
+    if (length == std::string::npos) continue;
+    auto at = text.find(stream.name);
+    while (at != std::string::npos && (at = text.find(stream.name, at + 1)) != std::string::npos)
+      text.erase(at + length, stream.name.size() - length);
+  }
 }
 
 } // namespace
@@ -156,6 +174,7 @@ std::string hang_text(const FlightReport& report) {
   if (report.findings.empty()) text += "  nothing is pending on its streams\n";
   add_lines(text, report, FlightState::waiting, waiting_shown);
   add_lines(text, report, FlightState::idle, idle_shown);
+  shorten_names(text, report);
   if (report.untraced_waits != 0)
     text += "  waits whose records are not known: " + std::to_string(report.untraced_waits) + "\n";
   return text;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "watch_moment.hpp"
 
+#include "readable_name.hpp"
 #include "tick_clock.hpp"
 
 #include <cuevent/error.hpp>
 
 #include <climits>
-#include <cstdlib>
 #include <cstring>
-#include <cxxabi.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,32 +17,6 @@ namespace cli {
 using watch::ThreadSlot;
 
 namespace {
-
-constexpr std::size_t longest_shown = 100; // of a kernel's name
-
-/// The arguments of templates can be long, and say little.
-std::string without_template_arguments(const std::string& name) {
-  std::string text;
-  int depth = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const bool is_operator = text.ends_with("operator") || text.ends_with("operator<") ||
-                             text.ends_with("operator>") || text.ends_with("operator-");
-    if (name[i] == '<' && !is_operator && depth++ == 0) text += "<...";
-    if (depth == 0) text += name[i];
-    if (name[i] == '>' && depth > 0 && --depth == 0) text += '>';
-  }
-  return text;
-}
-
-std::string readable(const std::string& symbol) {
-  int status = 0;
-  char* const text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 && text != nullptr ? text : symbol;
-  std::free(text);
-  if (name.size() > longest_shown) name = without_template_arguments(name);
-  if (name.size() > longest_shown) name = name.substr(0, longest_shown - 3) + "...";
-  return name;
-}
 
 /// The call that the thread is in, unless it changes meanwhile.
 std::optional<watch::CallUnderWay> call_in(const ThreadSlot& slot, const TickClock& clock) {
@@ -106,7 +79,7 @@ std::string ProcessState::kernel_name(watch::Handle function) const {
     const std::uint32_t begin = name.text.load(std::memory_order_acquire);
     if (begin >= watch::name_room) return {};
     const std::size_t room = std::min(watch::longest_name, watch::name_room - begin);
-    return readable(std::string(region_.name_text + begin, strnlen(region_.name_text + begin, room)));
+    return readable_name(std::string(region_.name_text + begin, strnlen(region_.name_text + begin, room)));
   }
   return {};
 }

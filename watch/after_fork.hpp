@@ -10,16 +10,17 @@
 namespace watch {
 
 struct ClearedByFork {
-  std::atomic<std::uint32_t> generation;    // 0: this process has no file yet, or has tried in vain
-  std::atomic<std::uint32_t> starting;      // a lock: one thread makes the file
-  std::atomic<std::uint32_t> stacks;        // a lock: of the table of stacks
-  std::atomic<std::uint32_t> modules;       // a lock: of the table of modules
-  std::atomic<std::uint32_t> events;        // a lock: of the table of interprocess events
-  std::atomic<std::uint32_t> libraries;     // a lock: of the table of libcuda's functions
-  std::atomic<std::uint32_t> captures;      // that are active or about to begin
-  std::atomic<std::uint32_t> failed;        // the file could not be made
-  std::atomic<std::uint32_t> names;         // a lock: of the names of kernels
-  std::atomic<std::uint32_t> report_wanted; // in quiet mode
+  std::atomic<std::uint32_t> generation;          // 0: this process has no file yet, or has tried in vain
+  std::atomic<std::uint32_t> starting;            // a lock: one thread makes the file
+  std::atomic<std::uint32_t> stacks;              // a lock: of the table of stacks
+  std::atomic<std::uint32_t> modules;             // a lock: of the table of modules
+  std::atomic<std::uint32_t> events;              // a lock: of the table of interprocess events
+  std::atomic<std::uint32_t> libraries;           // a lock: of the table of libcuda's functions
+  std::atomic<std::uint32_t> captures;            // see captures.hpp
+  std::atomic<std::uint32_t> failed;              // the file could not be made
+  std::atomic<std::uint32_t> names;               // a lock: of the names of kernels
+  std::atomic<std::uint32_t> report_wanted;       // in quiet mode
+  std::atomic<std::uint64_t> capture_origins[64]; // streams on which the captures began; 0 for a free place
 };
 
 /// Null before `prepare_cleared_by_fork`, and if the kernel is older than Linux 4.14.

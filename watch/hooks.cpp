@@ -2,7 +2,7 @@
 // The functions that stand in front of the driver's. Each calls the driver's with the same arguments,
 // returns its result, and records the call.
 
-#include "after_fork.hpp"
+#include "captures.hpp"
 #include "interprocess_events.hpp"
 #include "kernel_names.hpp"
 #include "launch_numbers.hpp"
@@ -104,21 +104,8 @@ bool is_unrecorded(Verb verb) {
 /// They also get one if they may block their thread soon.
 bool wants_stack(const CallData& call, Verb verb) {
   if (region->stacks != Stacks::usual) return region->stacks == Stacks::all;
-  return (!is_work(verb) && !is_unrecorded(verb)) ||
-         cleared_by_fork->captures.load(std::memory_order_relaxed) != 0 ||
+  return (!is_work(verb) && !is_unrecorded(verb)) || captures_are_active() ||
          (has_feature(probes) && has_long_queue(call, verb));
-}
-
-bool begins_capture(Verb verb) { return verb == Verb::capture_begin || verb == Verb::capture_into_graph; }
-
-/// A capture that begins was counted before.
-void count_captures(Verb verb, CUresult result) {
-  if (begins_capture(verb) && result != CUDA_SUCCESS)
-    cleared_by_fork->captures.fetch_sub(1, std::memory_order_seq_cst);
-  if (verb == Verb::capture_end &&
-      (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
-    cleared_by_fork->captures.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 void number_launches(CallData& call, Verb verb) {
@@ -143,7 +130,7 @@ void begin(Thread& thread, const Library& library, CallData& call, Verb verb, co
   if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
   if (has_feature(probes) && may_wait(verb)) offer_python_frames(thread);
   begin_call(thread, call);
-  if (begins_capture(verb)) cleared_by_fork->captures.fetch_add(1, std::memory_order_seq_cst);
+  count_capture_before(verb);
   if (!has_feature(probes)) return;
   if (verb == Verb::exec_destroy) forget_launches(call.words[0]);
   before_call(thread, call, verb);
@@ -170,7 +157,7 @@ void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult r
   if (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
   if (has_feature(probes) && may_wait(verb)) withdraw_python_frames(thread);
-  count_captures(verb, result);
+  count_capture_after(verb, result, call.words[0]);
   const bool probed = has_feature(probes) && result == CUDA_SUCCESS;
   if (probed) number_launches(call, verb);
   if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);

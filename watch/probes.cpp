@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "probes.hpp"
 
+#include "captures.hpp"
 #include "probed_streams.hpp"
 #include "tick_rate.hpp"
 #include "ticks.hpp"
@@ -15,6 +16,8 @@ constexpr std::uint64_t burst = 64;            // probes that may follow each ot
 constexpr std::uint64_t long_burst = 256;
 constexpr std::uint64_t calls_between_queries = 16;
 constexpr std::uint64_t long_queue = 512;
+// A launch queue is full after about 1,020 submissions. It was not measured whether a record then blocks.
+constexpr std::uint64_t nearly_full_queue = 900;
 constexpr std::uint64_t blocked_us = 1000;
 
 /// The time up to which all probes are used up. Not cleared by a fork.
@@ -53,8 +56,6 @@ bool name_stream(const CallData& call, Verb verb, StreamName& name) {
   name = {handle, is_default(handle) ? call.context : 0, per_thread_stream ? call.thread : 0};
   return true;
 }
-
-bool captures_are_active() { return cleared_by_fork->captures.load(std::memory_order_seq_cst) != 0; }
 
 /// Asks about the middle one of the probes that are under way, but not at every call.
 void ask_about_middle(Stream& stream) {
@@ -113,6 +114,11 @@ bool create_events(const Thread& thread, Stream& stream) {
   return !stream.stopped;
 }
 
+/// As far as known.
+std::uint64_t unreached_calls(const Stream& stream) {
+  return stream.calls.load(std::memory_order_relaxed) - stream.reached_calls.load(std::memory_order_relaxed);
+}
+
 bool is_capturing(const Library& library, const StreamName& name) {
   if (is_default(name.handle)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -145,7 +151,10 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
     return;
   ProbedStream& told = shown(stream);
   const std::uint64_t number = told.recorded.load(std::memory_order_relaxed) + 1;
-  const auto has_room = [&] { return number <= told.reached.load(std::memory_order_relaxed) + ring_size; };
+  const auto has_room = [&] {
+    const std::uint64_t under_way = number - 1 - told.reached.load(std::memory_order_relaxed);
+    return under_way == 0 || (under_way < ring_size && unreached_calls(stream) < nearly_full_queue);
+  };
   if (!has_room()) ask_about_middle(stream);
   if (!has_room()) return;
   use_up_one();
@@ -181,13 +190,13 @@ void after_submission(const Thread& thread, unsigned library, const CallData& ca
   if (!name_stream(call, verb, name)) return;
   Stream* const stream = known_stream(library, call, name);
   if (stream == nullptr) return;
+  stream->has_work.store(1, std::memory_order_relaxed);
+  if (captures_are_active()) return; // it may be a node
   const std::uint64_t calls = stream->calls.load(std::memory_order_relaxed) + 1;
   stream->calls.store(calls, std::memory_order_relaxed);
-  stream->has_work.store(1, std::memory_order_relaxed);
-  if (captures_are_active()) return;
   const bool late = calls - stream->probed_calls.load(std::memory_order_relaxed) > long_queue / 2;
   if (may_probe_now(late ? long_burst : burst)) probe(thread, *stream, name);
-  if (calls - stream->reached_calls.load(std::memory_order_relaxed) > long_queue) {
+  if (unreached_calls(*stream) > long_queue) {
     const TryLocked lock(stream->lock, 0);
     if (lock && stream->is(name) && stream->events[0] != nullptr) ask_about_middle(*stream);
   }
@@ -216,9 +225,7 @@ bool has_long_queue(const CallData& call, Verb verb) {
   StreamName name{};
   if (!is_submission(verb) || !name_stream(call, verb, name)) return false;
   const Stream* const stream = find_stream(name);
-  return stream != nullptr && stream->calls.load(std::memory_order_relaxed) -
-                                      stream->reached_calls.load(std::memory_order_relaxed) >
-                                  long_queue;
+  return stream != nullptr && unreached_calls(*stream) > long_queue;
 }
 
 void before_call(const Thread& thread, const CallData& call, Verb verb) {

@@ -97,7 +97,7 @@ void reset_signals() {
 }
 
 /// Starts a process that shares the memory of this one, but neither its files nor its handlers. As with
-/// vfork, this thread goes on when the process has ended or runs a program. No signal comes when it has ended.
+/// vfork, this thread goes on when the process has ended or runs a program. Its end brings no signal.
 int start(int (*function)(void*), char (&stack)[stack_size]) {
   return clone(function, stack + stack_size, CLONE_VM | CLONE_VFORK, nullptr);
 }

@@ -20,20 +20,23 @@ std::string value_text(std::uint64_t value, Handle address) {
   return text.append(" at ").append(hexadecimal(address));
 }
 
+/// Work that was reached needs fewer words.
+enum class Words { all, few };
+
 std::string list_of(const std::vector<Submission>& calls, std::uint64_t count, const Namer& namer);
 
-std::string graph_text(const Submission& launch, const Namer& namer) {
+std::string graph_text(const Submission& launch, const Namer& namer, Words words) {
   std::string text = launch.number != 0 ? "replay " + std::to_string(launch.number) + " of " : "a replay of ";
   if (!launch.graph) return text + "a graph";
   const std::string place = namer.place(launch.graph->begun);
   text += place.empty() ? "a captured graph" : "the graph captured at " + place;
-  if (launch.graph->calls.empty()) return text;
+  if (launch.graph->calls.empty() || words == Words::few) return text;
   return text.append(" (its calls: ")
       .append(list_of(launch.graph->calls, launch.graph->count, namer))
       .append(")");
 }
 
-std::string text_of(const Submission& call, const Namer& namer) {
+std::string text_of(const Submission& call, const Namer& namer, Words words) {
   const EntryData& entry = entry_data[call.entry];
   switch (entry.verb) {
   case Verb::value_wait:
@@ -41,7 +44,7 @@ std::string text_of(const Submission& call, const Namer& namer) {
   case Verb::value_write:
     return "a write of " + value_text(call.number, call.object);
   case Verb::graph_launch:
-    return graph_text(call, namer);
+    return graph_text(call, namer, words);
   default:
     break;
   }
@@ -54,12 +57,12 @@ std::string text_of(const Submission& call, const Namer& namer) {
 std::string list_of(const std::vector<Submission>& calls, std::uint64_t count, const Namer& namer) {
   std::string text;
   for (const Submission& call : calls)
-    text.append(text.empty() ? "" : ", ").append(text_of(call, namer));
+    text.append(text.empty() ? "" : ", ").append(text_of(call, namer, Words::few));
   return count > calls.size() ? text + ", ..." : text;
 }
 
-std::string text_of(const Place& place, const Namer& namer) {
-  if (place.count == 1) return "the end of " + text_of(place.calls.front(), namer);
+std::string text_of(const Place& place, const Namer& namer, Words words) {
+  if (place.count == 1) return "the end of " + text_of(place.calls.front(), namer, words);
   if (place.count > 1)
     return "the end of one of " + std::to_string(place.count) +
            " calls: " + list_of(place.calls, place.count, namer);
@@ -215,13 +218,13 @@ cuevent::FlightObservation StreamWork::observe(const Moment& moment, const Namer
     shown.name = name_of(stream, namer, contexts.size() <= 1);
     shown.reached = stream.reached;
     shown.submitted = end;
-    const auto add_mark = [&](Position position, const Place& place) {
+    const auto add_mark = [&](Position position, const Place& place, Words words) {
       const auto age = place.first.count() != 0 ? moment.time - place.first : place.first;
-      shown.marks.push_back({position, {text_of(place, namer), age}});
+      shown.marks.push_back({position, {text_of(place, namer, words), age}});
     };
-    if (stream.last_reached) add_mark(stream.reached - 1, *stream.last_reached);
+    if (stream.last_reached) add_mark(stream.reached - 1, *stream.last_reached, Words::few);
     for (Position position = stream.reached; position < end; ++position)
-      add_mark(position, stream.places[position - stream.reached]);
+      add_mark(position, stream.places[position - stream.reached], Words::all);
     shown.call = call_of(moment, stream);
     if (end == stream.reached) continue;
     shown.waits = waits_of(view, stream);

@@ -6,6 +6,7 @@
 
 #include "timing/position.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -75,20 +76,17 @@ struct Stream {
   Handle context = 0;                     // 0 if unknown
   bool blocking = false;                  // it is known to be ordered with the legacy stream of its context
   std::optional<std::uint32_t> slot = {}; // in Region::streams
-  Position reached = 0;                   // the number of places that were reached
-  std::deque<Place> places = {};          // the later ones
+  std::uint64_t last_probe = 0;
+  Position reached = 0;          // the number of places that were reached
+  Position probed = 0;           // up to the last probe
+  std::deque<Place> places = {}; // the later ones
   std::optional<Place> last_reached = {};
   std::shared_ptr<CapturedWork> capture = nullptr;
 
   bool is_capturing() const { return capture && !capture->over; }
   Position end() const { return reached + places.size(); }
   /// The end of the last place that has a probe.
-  Position probed_end() const {
-    std::size_t count = places.size();
-    while (count > 0 && places[count - 1].probe == 0)
-      --count;
-    return reached + count;
-  }
+  Position probed_end() const { return std::max(probed, reached); }
 };
 
 } // namespace watch

@@ -31,6 +31,13 @@ void seal(Stream& stream) {
   if (!stream.places.empty()) stream.places.back().sealed = true;
 }
 
+void forget_probes(Stream& stream) {
+  for (Place& place : stream.places)
+    place.probe = 0;
+  stream.probed = 0;
+  stream.last_probe = 0;
+}
+
 } // namespace
 
 bool satisfies(const ValueOperation& wait, std::uint64_t value) {
@@ -257,8 +264,11 @@ void StreamWork::submit(const Call& call, Stream& on, Submission submission) {
 void StreamWork::add_probe(const Call& call) {
   Stream& on = stream(call, call.words[0]);
   on.slot = static_cast<std::uint32_t>(call.words[2]);
+  if (call.words[1] <= on.last_probe) forget_probes(on); // they are numbered anew
+  on.last_probe = call.words[1];
   if (on.places.empty() || on.places.back().probe != 0) return; // nothing new comes before it
-  on.places.back().probe = call.words[1];
+  on.places.back().probe = on.last_probe;
+  on.probed = on.end();
 }
 
 std::vector<Point> StreamWork::points_of(const Stream& recorded) const {
@@ -335,15 +345,13 @@ void StreamWork::see(const std::vector<ProbedState>& states) {
     if (seen.slot != state.place) continue;
     if (state.destroyed) { // or only its probes: it gets new ones with its next work
       seen.slot.reset();
-      for (Place& place : seen.places)
-        place.probe = 0;
+      forget_probes(seen);
       continue;
     }
-    for (std::size_t i = seen.places.size(); i-- > 0;)
-      if (const Place& place = seen.places[i]; place.probe != 0 && place.probe <= state.reached) {
-        reach(seen, seen.reached + i + 1);
-        break;
-      }
+    std::size_t count = 0; // of places that were reached
+    for (std::size_t i = 0; i < seen.places.size() && seen.places[i].probe <= state.reached; ++i)
+      if (seen.places[i].probe != 0) count = i + 1;
+    reach(seen, seen.reached + count);
   }
 }
 

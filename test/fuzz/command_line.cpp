@@ -40,7 +40,7 @@ void inspect(const cli::WatchOptions& options) {
   const int ways =
       !options.program.empty() + !options.attach.empty() + !options.explain.empty() + !options.report.empty();
   require(ways == 1, "there is one thing to do");
-  require(options.hang == 0 || (options.hang >= 0.1 && options.hang <= 1e6), "--hang is in its range");
+  require(options.hang <= 1'000'000, "--hang is in its range");
 }
 
 } // namespace

@@ -23,7 +23,7 @@ constexpr char ptx[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
-.visible .entry nothing() { ret; }
+.visible .entry step() { ret; }
 .visible .entry fault() {
   .reg .u64 %where;
   .reg .u32 %one;
@@ -59,7 +59,7 @@ public:
     for (int i = 0; i < 4; ++i)
       words[i] = 0;
     expect(cuModuleLoadData(&module_, ptx));
-    launch("nothing", a); // loads the kernel
+    launch("step", a); // loads the kernel
     expect(cuStreamSynchronize(a));
     std::thread([this] {
       std::this_thread::sleep_for(8s);
@@ -78,7 +78,7 @@ public:
     void* arguments[] = {&told};
     expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
   }
-  void spin(CUstream stream) const { launch(hangs ? "_Z4spinPj" : "nothing", stream); }
+  void spin(CUstream stream) const { launch(hangs ? "_Z4spinPj" : "step", stream); }
   void wait(CUstream stream, int word) const {
     expect(cuStreamWaitValue32(stream, address(word), 1, CU_STREAM_WAIT_VALUE_GEQ));
   }
@@ -107,9 +107,9 @@ void endless_kernel(Hang& gpu) {
   const CUstream far_behind = gpu.stream();
   gpu.spin(gpu.a);
   gpu.order(gpu.a, gpu.b);
-  gpu.launch("nothing", gpu.b);
+  gpu.launch("step", gpu.b);
   gpu.order(gpu.b, far_behind);
-  gpu.launch("nothing", far_behind);
+  gpu.launch("step", far_behind);
   gpu.finish(far_behind);
 }
 
@@ -126,10 +126,10 @@ void missing_peer(Hang& gpu) {
   expect(cuMemAlloc(&memory, 64));
   expect(cuMemsetD8Async(memory, 0, 64, rank_1));
   expect(cuCtxSetCurrent(gpu.context));
-  gpu.launch("nothing", gpu.a);
+  gpu.launch("step", gpu.a);
   gpu.spin(gpu.a);
   gpu.order(gpu.a, gpu.b);
-  gpu.launch("nothing", gpu.b);
+  gpu.launch("step", gpu.b);
   gpu.finish(gpu.b);
 }
 
@@ -142,7 +142,7 @@ void deadlock(Hang& gpu) {
   if (gpu.hangs) gpu.write(gpu.b, 0);
   const CUstream behind = gpu.stream();
   gpu.order(gpu.b, behind);
-  gpu.launch("nothing", behind);
+  gpu.launch("step", behind);
   gpu.finish(behind);
 }
 
@@ -150,7 +150,7 @@ void deadlock(Hang& gpu) {
 void closed_gate(Hang& gpu) {
   gpu.words[0] = gpu.hangs ? 0 : 1;
   gpu.wait(gpu.a, 0);
-  gpu.launch("nothing", gpu.a);
+  gpu.launch("step", gpu.a);
   const CUevent done = gpu.event();
   expect(cuEventRecord(done, gpu.a));
   expect(cuEventSynchronize(done));
@@ -161,7 +161,7 @@ void full_queue(Hang& gpu) {
   gpu.words[0] = gpu.hangs ? 0 : 1;
   gpu.wait(gpu.a, 0);
   for (int i = 0; i < 1'500; ++i)
-    gpu.launch("nothing", gpu.a);
+    gpu.launch("step", gpu.a);
   gpu.finish(gpu.a);
 }
 
@@ -172,9 +172,9 @@ void replay(Hang& gpu, int count, const Capture& capture) {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-  gpu.launch("nothing", gpu.a);
+  gpu.launch("step", gpu.a);
   capture();
-  gpu.launch("nothing", gpu.a);
+  gpu.launch("step", gpu.a);
   expect(cuStreamEndCapture(gpu.a, &graph));
   expect(cuGraphInstantiateWithFlags(&exec, graph, 0));
   for (int i = 1; i <= count; ++i) {
@@ -196,8 +196,9 @@ void stuck_kernel_in_replay(Hang& gpu) {
 }
 
 void illegal_address(Hang& gpu) {
-  gpu.launch("nothing", gpu.a);
-  gpu.launch(gpu.hangs ? "fault" : "nothing", gpu.b);
+  gpu.launch("step", gpu.a);
+  expect(cuStreamSynchronize(gpu.a));
+  gpu.launch(gpu.hangs ? "fault" : "step", gpu.b);
   if (!gpu.hangs) return gpu.finish(gpu.b);
   std::this_thread::sleep_for(9s);
 }

@@ -135,6 +135,21 @@ void captures(Gpu& gpu) {
   require(seen != nullptr && seen->recorded > 0, "the other thread's stream has probes");
 }
 
+/// A capture whose stream is destroyed is over.
+void abandoned_capture(Gpu& gpu) {
+  watch::Region& shared = region();
+  const CUstream stream = gpu.stream();
+  expect(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  gpu.work(gpu.a);
+  require(probed(shared, gpu.a) == nullptr, "nothing is probed during a capture");
+  expect(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_ILLEGAL_STATE);
+  gpu.work(gpu.a);
+  require(probed(shared, gpu.a) == nullptr, "the capture goes on");
+  expect(cuStreamDestroy(stream));
+  gpu.work(gpu.a);
+  require(probed(shared, gpu.a) != nullptr, "streams are probed after it");
+}
+
 /// Streams and contexts come and go under looks.
 void destruction(Gpu& gpu) {
   watch::Region& shared = region();
@@ -169,6 +184,7 @@ void destruction(Gpu& gpu) {
     thread.join();
   stop = true;
   looking.join();
+  require(shared.look_done.load() > 20, "there were looks meanwhile");
   int forgotten = 0;
   for (const watch::ProbedStream& stream : shared.streams) {
     require(stream.used.load() != 1, "every stream is forgotten");
@@ -477,6 +493,7 @@ constexpr Way ways[] = {
     {"order", &order},
     {"default-streams", &default_streams},
     {"captures", &captures},
+    {"abandoned-capture", &abandoned_capture},
     {"destruction", &destruction},
     {"reset", &reset},
     {"fork", &forked},

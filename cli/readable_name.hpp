@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Names of functions, short enough for a sentence.
+#pragma once
+
+#include <string>
+
+namespace cli {
+
+/// The name that a symbol stands for, shortened.
+std::string readable_name(const std::string& symbol);
+
+/// Without anonymous namespaces. If it is still long, without arguments of templates, and then cut. A file and
+/// a line in parentheses at the end stay.
+std::string shortened(std::string name);
+
+} // namespace cli

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "captures.hpp"
+
+#include "after_fork.hpp"
+
+namespace watch {
+
+namespace {
+
+bool begins_capture(Verb verb) { return verb == Verb::capture_begin || verb == Verb::capture_into_graph; }
+
+/// Whether a capture is over although its end has failed.
+bool ends_capture(CUresult result) {
+  return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+         result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+/// Default streams cannot be destroyed, and each thread has a per-thread stream with the same handle.
+bool can_be_destroyed(std::uint64_t stream) {
+  return stream > reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+}
+
+void remember_origin(std::uint64_t stream) {
+  for (auto& origin : cleared_by_fork->capture_origins)
+    if (std::uint64_t free = 0; origin.compare_exchange_strong(free, stream, std::memory_order_relaxed)) return;
+}
+
+bool forget_origin(std::uint64_t stream) {
+  for (auto& origin : cleared_by_fork->capture_origins)
+    if (std::uint64_t known = stream; origin.compare_exchange_strong(known, 0, std::memory_order_relaxed))
+      return true;
+  return false;
+}
+
+} // namespace
+
+bool captures_are_active() { return cleared_by_fork->captures.load(std::memory_order_seq_cst) != 0; }
+
+void count_capture_before(Verb verb) {
+  if (begins_capture(verb)) cleared_by_fork->captures.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void count_capture_after(Verb verb, CUresult result, std::uint64_t stream) {
+  bool over = begins_capture(verb) && result != CUDA_SUCCESS;
+  if (begins_capture(verb) && result == CUDA_SUCCESS && can_be_destroyed(stream)) remember_origin(stream);
+  if (verb == Verb::capture_end && ends_capture(result)) {
+    forget_origin(stream);
+    over = true;
+  }
+  if (verb == Verb::stream_destroy && result == CUDA_SUCCESS && captures_are_active())
+    over = forget_origin(stream); // nobody can end its capture
+  if (over) cleared_by_fork->captures.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+} // namespace watch

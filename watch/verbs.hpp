@@ -63,4 +63,10 @@ constexpr bool can_block(Verb verb) {
          verb == Verb::context_synchronize || verb == Verb::copy;
 }
 
+/// Calls that put work on a stream. They wait while its launch queue is full.
+constexpr bool submits_work(Verb verb) {
+  return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write ||
+         verb == Verb::graph_launch;
+}
+
 } // namespace watch

@@ -141,8 +141,8 @@ constexpr bool is_recorded_before(Verb verb) {
 
 /// Ends a context, and with it the events of probes there.
 constexpr bool ends_events(Verb verb) {
-  return verb == Verb::context_destroy || verb == Verb::green_context_destroy ||
-         verb == Verb::primary_release || verb == Verb::device_reset;
+  return verb == Verb::context_destroy || verb == Verb::green_destroy || verb == Verb::primary_release ||
+         verb == Verb::device_reset;
 }
 
 void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult result, std::uintptr_t address,

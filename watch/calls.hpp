@@ -90,8 +90,6 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUstream)>{{Verb::stream_query, "cuStreamQuery", "cuStreamQuery", 2000, "_ptsz"}},
     Entry<CUresult(CUstream)>{
         {Verb::stream_synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 2000, "_ptsz"}},
-    Entry<CUresult(CUstream)>{
-        {Verb::capture_begin, "cuStreamBeginCapture", "cuStreamBeginCapture", 10000, "_ptsz"}},
     Entry<CUresult(CUstream, CUstreamCaptureMode)>{
         {Verb::capture_begin, "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010, "_ptsz"}},
     Entry<CUresult(CUstream, CUgraph, const CUgraphNode*, const Opaque*, std::size_t, CUstreamCaptureMode)>{
@@ -218,7 +216,7 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy", "cuCtxDestroy", 2000, nullptr}},
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy_v2", "cuCtxDestroy", 4000, nullptr}},
     Entry<CUresult(GreenContext*)>{
-        {Verb::green_context_destroy, "cuGreenCtxDestroy", "cuGreenCtxDestroy", 12040, nullptr}},
+        {Verb::green_destroy, "cuGreenCtxDestroy", "cuGreenCtxDestroy", 12040, nullptr}},
 
     Entry<CUresult(CUfunction*, CUmodule, const char*)>{
         {Verb::name_function, "cuModuleGetFunction", "cuModuleGetFunction", 2000, nullptr}},

@@ -68,7 +68,7 @@ watch::Moment ProcessState::moment() const {
     if (used == 1 && cuevent::kind_of(result) == cuevent::ErrorKind::device_fault) moment.fault = result;
   }
   for (const ThreadSlot& slot : region_.threads)
-    if (auto call = call_in(slot, clock)) moment.calls.push_back(std::move(*call));
+    if (const auto call = call_in(slot, clock)) moment.calls.push_back(*call);
   return moment;
 }
 

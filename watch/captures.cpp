@@ -22,7 +22,8 @@ bool can_be_destroyed(std::uint64_t stream) {
 
 void remember_origin(std::uint64_t stream) {
   for (auto& origin : cleared_by_fork->capture_origins)
-    if (std::uint64_t free = 0; origin.compare_exchange_strong(free, stream, std::memory_order_relaxed)) return;
+    if (std::uint64_t free = 0; origin.compare_exchange_strong(free, stream, std::memory_order_relaxed))
+      return;
 }
 
 bool forget_origin(std::uint64_t stream) {

@@ -65,6 +65,8 @@ public:
     work.see(call);
   }
 
+  void start_probes_again(Handle stream) { state_of(stream).last = 0; }
+
   /// A kernel, and a probe.
   void launch(Handle stream, Handle function = spin) {
     see("cuLaunchKernel", {stream, function});
@@ -399,6 +401,16 @@ TEST_CASE("a stream that loses its probes is pending again with the next one", "
   CHECK(process.work.has_pending());
   process.reach_all(a);
   CHECK(process.report().findings.empty());
+}
+
+TEST_CASE("probes may be numbered anew", "[watch][work]") {
+  Process process;
+  for (int i = 0; i < 3; ++i)
+    process.launch(a);
+  process.start_probes_again(a);
+  process.launch(a, 0x600);
+  process.reach(a, 1);
+  CHECK_FALSE(process.work.has_pending());
 }
 
 TEST_CASE("without looks, the work of a stream takes a bounded amount of memory", "[watch][work]") {

@@ -75,7 +75,7 @@ public:
 
   void reach(Handle stream, std::uint64_t probe) {
     work.see(
-        {ProbedState{state_of(stream).place, {stream, stream == legacy ? context : 0, 0}, false, probe}});
+        {ProbedState{state_of(stream).place, {stream, stream == legacy ? context : 0, 0}, false, 0, probe}});
   }
   void reach_all(Handle stream) { reach(stream, state_of(stream).last); }
 
@@ -401,6 +401,35 @@ TEST_CASE("a stream that loses its probes is pending again with the next one", "
   CHECK(process.work.has_pending());
   process.reach_all(a);
   CHECK(process.report().findings.empty());
+}
+
+TEST_CASE("a query of one thread may mean the record before that of another thread", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.see("cuEventRecord", {event, a}); // at 7 s
+  Call query = call_of("cuEventQuery", {event});
+  query.thread = 2;
+  query.time = 7s;
+  process.work.see(query);
+  CHECK(process.work.has_pending());
+  query.time = 8s;
+  process.work.see(query);
+  CHECK_FALSE(process.work.has_pending());
+}
+
+TEST_CASE("a probe stands for work even if its calls are not known", "[watch][work]") {
+  Process process;
+  process.probe(a);
+  CHECK(process.work.has_pending());
+  has(process.cause(), "has not reached 'the end of unknown work'");
+  process.reach_all(a);
+  CHECK_FALSE(process.work.has_pending());
+  process.work.add_lost_probes({ProbedState{0, {a, 0, 0}, false, 1, 1}});
+  CHECK_FALSE(process.work.has_pending());
+  process.work.add_lost_probes({ProbedState{0, {a, 0, 0}, false, 5, 3}});
+  CHECK(process.work.has_pending());
+  process.reach(a, 5);
+  CHECK_FALSE(process.work.has_pending());
 }
 
 TEST_CASE("probes may be numbered anew", "[watch][work]") {

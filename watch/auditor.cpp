@@ -4,6 +4,7 @@
 // So nothing here uses stdio, locales, ctype, iostreams or malloc; test/watch/check-symbols holds it to that.
 
 #include "libraries.hpp"
+#include "probed_streams.hpp"
 #include "program_functions.hpp"
 #include "python_frames.hpp"
 #include "recorder.hpp"
@@ -45,7 +46,7 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
     watch::start_recording(*map);
     return LA_FLG_BINDTO;
   }
-  if (space == LM_ID_BASE) watch::find_program_functions(*map);
+  if (space == LM_ID_BASE && watch::streams != nullptr) watch::find_program_functions(*map);
   if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
   watch::add_module(*map);
   return LA_FLG_BINDFROM;

@@ -90,8 +90,6 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUstream)>{{Verb::stream_query, "cuStreamQuery", "cuStreamQuery", 2000, "_ptsz"}},
     Entry<CUresult(CUstream)>{
         {Verb::stream_synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 2000, "_ptsz"}},
-    Entry<CUresult(CUstream)>{
-        {Verb::capture_begin, "cuStreamBeginCapture", "cuStreamBeginCapture", 10000, "_ptsz"}},
     Entry<CUresult(CUstream, CUstreamCaptureMode)>{
         {Verb::capture_begin, "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010, "_ptsz"}},
     Entry<CUresult(CUstream, CUgraph, const CUgraphNode*, const Opaque*, std::size_t, CUstreamCaptureMode)>{

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "probed_streams.hpp"
 
+#include "kernel_calls.hpp"
 #include "recorder.hpp"
 
 namespace watch {
@@ -10,8 +11,6 @@ Streams* streams = nullptr;
 namespace {
 
 constexpr unsigned longest_chain = 64; // a chain that is being changed may lead astray
-// A thread that holds the lock of a stream for longer is creating events. It looks again before it records.
-constexpr long creation_patience_us = 100'000;
 
 std::atomic<std::uint32_t>& bucket_of(const StreamName& name) {
   const std::uint64_t mixed =
@@ -32,11 +31,13 @@ Stream* take_place() {
   return nullptr;
 }
 
-void unlink(const Stream& stream) {
+StreamName name_of(const Stream& stream) {
+  return {stream.handle.load(std::memory_order_relaxed), stream.context.load(std::memory_order_relaxed),
+          stream.thread.load(std::memory_order_relaxed)};
+}
+
+void unlink(const Stream& stream, const StreamName& name) {
   const Locked lock(streams->lock);
-  const StreamName name{stream.handle.load(std::memory_order_relaxed),
-                        stream.context.load(std::memory_order_relaxed),
-                        stream.thread.load(std::memory_order_relaxed)};
   const std::uint32_t number = place_of(stream) + 1;
   std::atomic<std::uint32_t>* link = &bucket_of(name);
   for (std::uint32_t next = link->load(std::memory_order_relaxed); next != 0;
@@ -50,6 +51,18 @@ void unlink(const Stream& stream) {
   }
 }
 
+/// False if the lock is held by a thread that creates events, which may last forever. When they are created,
+/// that thread looks again whether it may go on.
+bool take_lock(Stream& stream) {
+  while (stream.lock.exchange(1, std::memory_order_seq_cst) != 0) {
+    if (stream.creating.load(std::memory_order_seq_cst) != 0) return false;
+    sleep_microseconds(20);
+  }
+  return true;
+}
+
+void release_lock(Stream& stream) { stream.lock.store(0, std::memory_order_release); }
+
 bool is_selected(const Stream& stream, const Selection& which) {
   const std::uint64_t handle = stream.handle.load(std::memory_order_relaxed);
   return handle != 0 && (which.handle == 0 || which.handle == handle) &&
@@ -58,11 +71,16 @@ bool is_selected(const Stream& stream, const Selection& which) {
 }
 
 void forget(Stream& stream, bool destroy_events) {
-  stream.handle.store(0, std::memory_order_relaxed);
-  const auto destroy = libraries[stream.library].trial.destroy;
-  for (CUevent& event : stream.events) {
-    if (event != nullptr && destroy_events) destroy(event);
-    event = nullptr;
+  const StreamName name = name_of(stream);
+  if (name.handle == 0 || stream.handle.exchange(0, std::memory_order_seq_cst) == 0) return;
+  unlink(stream, name);
+  if (take_lock(stream)) {
+    const auto destroy = libraries[stream.library].trial.destroy;
+    for (CUevent& event : stream.events) {
+      if (event != nullptr && destroy_events) destroy(event);
+      event = nullptr;
+    }
+    release_lock(stream);
   }
   shown(stream).used.store(2, std::memory_order_release);
   streams->full.store(0, std::memory_order_relaxed);
@@ -139,22 +157,16 @@ CUresult query_probe(Stream& stream, std::uint64_t number) {
 
 void forget_streams(const Selection& which, bool destroy_events) {
   const std::uint32_t count = streams->count.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Stream& stream = streams->places[i];
-    if (!is_selected(stream, which)) continue;
-    unlink(stream);
-    const TryLocked lock(stream.lock, creation_patience_us);
-    if (!lock) stream.handle.store(0, std::memory_order_relaxed); // whoever creates its events will see this
-    if (lock && is_selected(stream, which)) forget(stream, destroy_events);
-  }
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (is_selected(streams->places[i], which)) forget(streams->places[i], destroy_events);
 }
 
 void wait_for_recorders() {
   const std::uint32_t count = streams->count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i)
-    if (streams->places[i].handle.load(std::memory_order_relaxed) != 0) {
-      const TryLocked lock(streams->places[i].lock, creation_patience_us);
-    }
+    if (Stream& stream = streams->places[i];
+        stream.handle.load(std::memory_order_relaxed) != 0 && take_lock(stream))
+      release_lock(stream);
 }
 
 } // namespace watch

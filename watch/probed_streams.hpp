@@ -19,8 +19,9 @@ struct StreamName {
 };
 
 struct Stream {
-  std::atomic<std::uint32_t> lock; // whoever records, queries or destroys the events holds it
-  std::atomic<std::uint32_t> next; // stream of the same bucket, + 1
+  std::atomic<std::uint32_t> lock;     // whoever records, queries or destroys the events holds it
+  std::atomic<std::uint32_t> creating; // the holder creates events, and then looks again at everything
+  std::atomic<std::uint32_t> next;     // stream of the same bucket, + 1
   std::atomic<std::uint64_t> handle, context;
   std::atomic<std::uint32_t> thread;
   std::atomic<std::uint32_t> has_work, has_wait; // since the last probe
@@ -34,7 +35,7 @@ struct Stream {
   std::uint64_t calls_at[ring_size];             // those before the probe of this event
 
   bool is(const StreamName& name) const {
-    return handle.load(std::memory_order_relaxed) == name.handle &&
+    return handle.load(std::memory_order_seq_cst) == name.handle &&
            context.load(std::memory_order_relaxed) == name.context &&
            thread.load(std::memory_order_relaxed) == name.thread;
   }

@@ -57,6 +57,19 @@ bool name_stream(const CallData& call, Verb verb, StreamName& name) {
   return true;
 }
 
+/// As far as known.
+std::uint64_t unreached_calls(const Stream& stream) {
+  return stream.calls.load(std::memory_order_relaxed) - stream.reached_calls.load(std::memory_order_relaxed);
+}
+
+/// Whether more than `length` calls before this one, on the same stream, may still be in the launch queue.
+bool has_queue_of(std::uint64_t length, const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!name_stream(call, verb, name)) return false;
+  const Stream* const stream = find_stream(name);
+  return stream != nullptr && unreached_calls(*stream) > length;
+}
+
 /// Asks about the middle one of the probes that are under way, but not at every call.
 void ask_about_middle(Stream& stream) {
   const ProbedStream& told = shown(stream);
@@ -74,17 +87,17 @@ void ask_about_middle(Stream& stream) {
   exchange(&mode);
 }
 
-/// Whether another thread seems to wait in a call that submits work. The driver then lets nobody create or
-/// destroy events of that context.
+/// Whether another thread is in a call that submits work, and seems to wait there for room. The driver then
+/// lets nobody create or destroy events of that context.
 bool another_thread_is_blocked(const Thread& thread) {
   const std::uint64_t now = ticks(), limit = ticks_in(blocked_us);
   for (const ThreadSlot& slot : region->threads) {
     if (slot.thread.load(std::memory_order_relaxed) == 0) return false; // slots are taken in order
     if (&slot == thread.slot || slot.inside.load(std::memory_order_acquire) == 0) continue;
-    const std::uint16_t entry = slot.call.entry;
-    if (entry < entry_count && is_submission(entry_data[entry].verb) && slot.begun < now &&
-        now - slot.begun > limit)
-      return true;
+    const CallData call = slot.call;
+    const Verb verb = call.entry < entry_count ? entry_data[call.entry].verb : Verb::other;
+    const bool takes_long = slot.begun < now && now - slot.begun > limit;
+    if (is_submission(verb) && (takes_long || has_queue_of(nearly_full_queue, call, verb))) return true;
   }
   return false;
 }
@@ -100,6 +113,7 @@ bool create_events(const Thread& thread, Stream& stream) {
     stream.stopped = true;
     return false;
   }
+  stream.creating.store(1, std::memory_order_seq_cst);
   std::size_t count = 0;
   while (count < ring_size &&
          library.trial.create(&stream.events[count], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
@@ -111,12 +125,8 @@ bool create_events(const Thread& thread, Stream& stream) {
     for (CUevent& event : stream.events)
       event = nullptr;
   if (current != context) library.trial.pop(&current);
+  stream.creating.store(0, std::memory_order_seq_cst);
   return !stream.stopped;
-}
-
-/// As far as known.
-std::uint64_t unreached_calls(const Stream& stream) {
-  return stream.calls.load(std::memory_order_relaxed) - stream.reached_calls.load(std::memory_order_relaxed);
 }
 
 bool is_capturing(const Library& library, const StreamName& name) {
@@ -222,10 +232,7 @@ void after_wait(unsigned library, const CallData& call, Verb verb) {
 } // namespace
 
 bool has_long_queue(const CallData& call, Verb verb) {
-  StreamName name{};
-  if (!is_submission(verb) || !name_stream(call, verb, name)) return false;
-  const Stream* const stream = find_stream(name);
-  return stream != nullptr && unreached_calls(*stream) > long_queue;
+  return is_submission(verb) && has_queue_of(long_queue, call, verb);
 }
 
 void before_call(const Thread& thread, const CallData& call, Verb verb) {
@@ -243,10 +250,9 @@ void before_call(const Thread& thread, const CallData& call, Verb verb) {
     return;
   case Verb::context_destroy: // the driver destroys its events
     return forget_streams({0, call.words[0], library_limit}, false);
-  case Verb::
-      green_context_destroy:  // nothing tells which streams belong to these, so all are forgotten; their
-  case Verb::primary_release: // events are still valid now
-  case Verb::device_reset:
+  case Verb::green_context_destroy:
+  case Verb::primary_release:
+  case Verb::device_reset: // nothing tells which streams end, so all are forgotten; all events are valid yet
     return forget_streams({}, !another_thread_is_blocked(thread));
   default:
     return;

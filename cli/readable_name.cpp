@@ -28,6 +28,7 @@ std::string without_template_arguments(const std::string& name) {
 } // namespace
 
 std::string readable_name(const std::string& symbol) {
+  if (!symbol.starts_with("_Z")) return shortened(symbol); // "i" is not the type int
   int status = 0;
   char* const text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
   std::string name = status == 0 && text != nullptr ? text : symbol;

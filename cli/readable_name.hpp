@@ -9,8 +9,8 @@ namespace cli {
 /// The name that a symbol stands for, shortened.
 std::string readable_name(const std::string& symbol);
 
-/// Without anonymous namespaces. If it is still long, without arguments of templates, and then cut. A file and
-/// a line in parentheses at the end stay.
+/// Without anonymous namespaces. If it is still long, without arguments of templates, and then cut. A file
+/// and a line in parentheses at the end stay.
 std::string shortened(std::string name);
 
 } // namespace cli

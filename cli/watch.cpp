@@ -302,6 +302,7 @@ int report_of(const std::string& path) {
   HangReports reports(texts);
   HangWatch hang(file, reports);
   file.read([&](const watch::Call& call) { hang.see(call); }, true);
+  hang.add_lost_probes();
   hang.report(std::nullopt); // the process has looked, and waits for this report
   return 0;
 }

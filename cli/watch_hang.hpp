@@ -44,6 +44,9 @@ public:
   /// Takes the next call or probe.
   void see(const watch::Call& call) { work_.see(call); }
 
+  /// The records of the process were overwritten. From here on, none are taken.
+  void add_lost_probes() { work_.add_lost_probes(state_.moment().streams); }
+
   /// Takes what the process says about itself. Requests a look now and then if nothing moves. Call it often.
   void update();
 

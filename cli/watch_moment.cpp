@@ -63,12 +63,13 @@ watch::Moment ProcessState::moment() const {
     state.key = {stream.handle, is_default ? stream.context : 0, stream.handle == 2 ? stream.thread : 0};
     state.destroyed = used == 2;
     state.reached = stream.reached.load();
+    state.recorded = stream.recorded.load();
     state.exact = stream.looked.load() == look;
     const auto result = static_cast<CUresult>(stream.result.load());
     if (used == 1 && cuevent::kind_of(result) == cuevent::ErrorKind::device_fault) moment.fault = result;
   }
   for (const ThreadSlot& slot : region_.threads)
-    if (auto call = call_in(slot, clock)) moment.calls.push_back(std::move(*call));
+    if (const auto call = call_in(slot, clock)) moment.calls.push_back(*call);
   return moment;
 }
 

@@ -14,9 +14,10 @@ namespace watch {
 struct ProbedState {
   std::uint32_t place = 0; // in Region::streams
   StreamKey key;
-  bool destroyed = false;    // nobody asks its probes any more
-  std::uint64_t reached = 0; // the number of the last probe that is known to be reached
-  bool exact = true;         // false: the last look could not ask this stream
+  bool destroyed = false;     // nobody asks its probes any more
+  std::uint64_t recorded = 0; // the number of the last probe
+  std::uint64_t reached = 0;  // the number of the last probe that is known to be reached
+  bool exact = true;          // false: the last look could not ask this stream
 };
 
 /// A call that a thread is in.

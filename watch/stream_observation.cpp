@@ -66,7 +66,8 @@ std::string text_of(const Place& place, const Namer& namer, Words words) {
   if (place.count > 1)
     return "the end of one of " + std::to_string(place.count) +
            " calls: " + list_of(place.calls, place.count, namer);
-  if (place.waits.empty()) return "the end of a wait for an unknown event";
+  if (place.untraced_waits != 0) return "the end of a wait for an unknown event";
+  if (place.waits.empty()) return "the end of unknown work";
   if (place.waits.front().event == 0) return "the end of a wait for another default stream";
   return "the end of a wait for " + event_text(place.waits.front().event);
 }

@@ -12,7 +12,6 @@ constexpr std::size_t place_limit = 100'000; // of a process: later calls share 
 constexpr std::size_t calls_kept = 4;        // of a place
 constexpr std::size_t captured_kept = 16;    // of a graph
 constexpr std::size_t waits_kept = 64;       // of a place, and as many memory operations
-constexpr std::size_t values_kept = 10'000;
 
 constexpr Handle legacy = 1, per_thread_default = 2; // CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 
@@ -29,13 +28,6 @@ ValueOperation operation_of(const Call& call) {
 /// A record or a wait refers to what was submitted so far, so later calls belong to another place.
 void seal(Stream& stream) {
   if (!stream.places.empty()) stream.places.back().sealed = true;
-}
-
-void forget_probes(Stream& stream) {
-  for (Place& place : stream.places)
-    place.probe = 0;
-  stream.probed = 0;
-  stream.last_probe = 0;
 }
 
 } // namespace
@@ -79,16 +71,6 @@ void StreamWork::forget(std::uint64_t number) {
   streams_.erase(found);
 }
 
-bool StreamWork::is_reached(const Point& point) const {
-  const auto found = streams_.find(point.stream);
-  return found == streams_.end() || point.position < found->second.reached;
-}
-
-bool StreamWork::has_pending() const {
-  return std::any_of(streams_.begin(), streams_.end(),
-                     [](const auto& each) { return each.second.probed_end() > each.second.reached; });
-}
-
 void StreamWork::see(const Call& call) {
   if (!call.succeeded()) return;
   const auto words = call.words;
@@ -125,10 +107,12 @@ void StreamWork::see(const Call& call) {
     if (call.count > 2 && words[2] != 0)
       events_[words[0]] = {}; // by each launch of the graph
     else
-      record(words[0], stream(call, words[1]));
+      record(call, words[0], stream(call, words[1]));
     break;
   case Verb::context_record: {
     Event& event = events_[words[1]] = {};
+    event.time = call.time;
+    event.thread = call.thread;
     for (auto& [number, each] : streams_)
       if (each.context == words[0] && !each.places.empty()) {
         seal(each);
@@ -147,9 +131,7 @@ void StreamWork::see(const Call& call) {
   case Verb::event_synchronize:
   case Verb::event_elapsed:
     for (unsigned i = 0; i < (call.verb() == Verb::event_elapsed ? 2u : 1u); ++i)
-      if (const auto event = events_.find(words[i]); event != events_.end())
-        for (const Point& point : event->second.points)
-          if (!is_reached(point)) reach(streams_.at(point.stream), point.position + 1);
+      if (const auto event = events_.find(words[i]); event != events_.end()) reach(call, event->second);
     break;
   case Verb::stream_query:
   case Verb::stream_synchronize:
@@ -163,7 +145,7 @@ void StreamWork::see(const Call& call) {
   case Verb::work:
     submit(call, stream(call, words[0]), {call.entry, call.count > 1 ? words[1] : 0});
     for (unsigned i = 2; i < call.count; ++i)
-      record(words[i], stream(call, words[0]));
+      record(call, words[i], stream(call, words[0]));
     break;
   case Verb::value_wait:
   case Verb::value_write:
@@ -261,16 +243,6 @@ void StreamWork::submit(const Call& call, Stream& on, Submission submission) {
   if (call.verb() == Verb::value_write) add_up_to(place.writes, waits_kept, operation_of(call));
 }
 
-void StreamWork::add_probe(const Call& call) {
-  Stream& on = stream(call, call.words[0]);
-  on.slot = static_cast<std::uint32_t>(call.words[2]);
-  if (call.words[1] <= on.last_probe) forget_probes(on); // they are numbered anew
-  on.last_probe = call.words[1];
-  if (on.places.empty() || on.places.back().probe != 0) return; // nothing new comes before it
-  on.places.back().probe = on.last_probe;
-  on.probed = on.end();
-}
-
 std::vector<Point> StreamWork::points_of(const Stream& recorded) const {
   std::vector<Point> points;
   if (!recorded.places.empty()) points.push_back({recorded.number, recorded.end() - 1});
@@ -281,8 +253,10 @@ std::vector<Point> StreamWork::points_of(const Stream& recorded) const {
   return points;
 }
 
-void StreamWork::record(Handle event, Stream& on) {
+void StreamWork::record(const Call& call, Handle event, Stream& on) {
   Event& recorded = events_[event];
+  recorded.time = call.time;
+  recorded.thread = call.thread;
   recorded.created = true; // all of its records are known from here on
   recorded.points.clear();
   recorded.capture = nullptr;
@@ -312,47 +286,6 @@ void StreamWork::wait(const Call& call, Handle event, Stream& on) {
   if (!is_known) ++place.untraced_waits;
   for (const Point& point : pending)
     add_up_to(place.waits, waits_kept, {event, point});
-}
-
-void StreamWork::reach(Stream& stream, Position end) {
-  while (stream.reached < end && !stream.places.empty()) {
-    Place& place = stream.places.front();
-    if (values_.size() > values_kept) values_.clear();
-    for (const ValueOperation& write : place.writes)
-      values_[write.address] = write.value;
-    stream.last_reached = std::move(place);
-    stream.places.pop_front();
-    ++stream.reached;
-    ++reached_;
-    --places_;
-  }
-}
-
-void StreamWork::reach_all(const Call& call, Stream& stream) {
-  const auto begun = call.time - call.duration;
-  for (std::size_t i = stream.places.size(); i-- > 0;) { // the last one that the call has waited for
-    const Place& place = stream.places[i];
-    const bool is_own = place.one_thread && place.thread == call.thread;
-    if (is_own || place.last < begun) return reach(stream, stream.reached + i + 1);
-  }
-}
-
-void StreamWork::see(const std::vector<ProbedState>& states) {
-  for (const ProbedState& state : states) {
-    const auto found = numbers_.find(state.key);
-    if (found == numbers_.end()) continue;
-    Stream& seen = streams_.at(found->second);
-    if (seen.slot != state.place) continue;
-    if (state.destroyed) { // or only its probes: it gets new ones with its next work
-      seen.slot.reset();
-      forget_probes(seen);
-      continue;
-    }
-    std::size_t count = 0; // of places that were reached
-    for (std::size_t i = 0; i < seen.places.size() && seen.places[i].probe <= state.reached; ++i)
-      if (seen.places[i].probe != 0) count = i + 1;
-    reach(seen, seen.reached + count);
-  }
 }
 
 } // namespace watch

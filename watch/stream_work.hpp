@@ -28,6 +28,10 @@ public:
   /// Takes what a look has found out.
   void see(const std::vector<ProbedState>& states);
 
+  /// Takes probes whose records are lost, if there will be no more records. What comes before them is not
+  /// known.
+  void add_lost_probes(const std::vector<ProbedState>& states);
+
   /// Whether a probe has not been reached.
   bool has_pending() const;
 
@@ -42,6 +46,8 @@ private:
     bool created = false; // false: it may have been recorded before the records begin
     std::vector<Point> points = {};
     std::shared_ptr<CapturedWork> capture = nullptr; // of the last record
+    std::chrono::nanoseconds time = {};              // of the last record
+    std::uint32_t thread = 0;                        // that recorded it
   };
 
   // stream_work.cpp
@@ -51,14 +57,18 @@ private:
   void submit(const Call& call, Stream& on, Submission submission);
   Place& open_place(const Call& call, Stream& on);
   void order_default_streams(Stream& on, Place& place);
-  void add_probe(const Call& call);
   std::vector<Point> points_of(const Stream& recorded) const;
-  void record(Handle event, Stream& on);
+  void record(const Call& call, Handle event, Stream& on);
   void wait(const Call& call, Handle event, Stream& on);
+  void see_capture(const Call& call);
+
+  // stream_progress.cpp
+  void add_probe(const Call& call);
   void reach(Stream& reached, Position end);
+  /// The call has found that the last record of the event is done.
+  void reach(const Call& call, const Event& event);
   /// The call has found that all earlier work of the stream is done.
   void reach_all(const Call& call, Stream& reached);
-  void see_capture(const Call& call);
   bool is_reached(const Point& point) const;
 
   // stream_observation.cpp

@@ -157,6 +157,18 @@ void closed_gate(Hang& gpu) {
   gpu.finish(gpu.a);
 }
 
+/// The program asks again and again, and never waits.
+void polling(Hang& gpu) {
+  gpu.words[0] = gpu.hangs ? 0 : 1;
+  gpu.wait(gpu.a, 0);
+  gpu.launch("step", gpu.a);
+  const CUevent done = gpu.event();
+  expect(cuEventRecord(done, gpu.a));
+  while (cuEventQuery(done) == CUDA_ERROR_NOT_READY) {
+  }
+  gpu.finish(gpu.a);
+}
+
 void full_queue(Hang& gpu) {
   gpu.words[0] = gpu.hangs ? 0 : 1;
   gpu.wait(gpu.a, 0);
@@ -212,6 +224,7 @@ constexpr std::array programs = {
     Program{"missing-peer", missing_peer},
     Program{"deadlock", deadlock},
     Program{"closed-gate", closed_gate},
+    Program{"polling", polling},
     Program{"full-queue", full_queue},
     Program{"stuck-replay", stuck_replay},
     Program{"stuck-kernel-in-replay", stuck_kernel_in_replay},

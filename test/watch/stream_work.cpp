@@ -65,6 +65,8 @@ public:
     work.see(call);
   }
 
+  void start_probes_again(Handle stream) { state_of(stream).last = 0; }
+
   /// A kernel, and a probe.
   void launch(Handle stream, Handle function = spin) {
     see("cuLaunchKernel", {stream, function});
@@ -73,7 +75,7 @@ public:
 
   void reach(Handle stream, std::uint64_t probe) {
     work.see(
-        {ProbedState{state_of(stream).place, {stream, stream == legacy ? context : 0, 0}, false, probe}});
+        {ProbedState{state_of(stream).place, {stream, stream == legacy ? context : 0, 0}, false, 0, probe}});
   }
   void reach_all(Handle stream) { reach(stream, state_of(stream).last); }
 
@@ -399,6 +401,45 @@ TEST_CASE("a stream that loses its probes is pending again with the next one", "
   CHECK(process.work.has_pending());
   process.reach_all(a);
   CHECK(process.report().findings.empty());
+}
+
+TEST_CASE("a query of one thread may mean the record before that of another thread", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  process.see("cuEventRecord", {event, a}); // at 7 s
+  Call query = call_of("cuEventQuery", {event});
+  query.thread = 2;
+  query.time = 7s;
+  process.work.see(query);
+  CHECK(process.work.has_pending());
+  query.time = 8s;
+  process.work.see(query);
+  CHECK_FALSE(process.work.has_pending());
+}
+
+TEST_CASE("a probe stands for work even if its calls are not known", "[watch][work]") {
+  Process process;
+  process.probe(a);
+  CHECK(process.work.has_pending());
+  has(process.cause(), "has not reached 'the end of unknown work'");
+  process.reach_all(a);
+  CHECK_FALSE(process.work.has_pending());
+  process.work.add_lost_probes({ProbedState{0, {a, 0, 0}, false, 1, 1}});
+  CHECK_FALSE(process.work.has_pending());
+  process.work.add_lost_probes({ProbedState{0, {a, 0, 0}, false, 5, 3}});
+  CHECK(process.work.has_pending());
+  process.reach(a, 5);
+  CHECK_FALSE(process.work.has_pending());
+}
+
+TEST_CASE("probes may be numbered anew", "[watch][work]") {
+  Process process;
+  for (int i = 0; i < 3; ++i)
+    process.launch(a);
+  process.start_probes_again(a);
+  process.launch(a, 0x600);
+  process.reach(a, 1);
+  CHECK_FALSE(process.work.has_pending());
 }
 
 TEST_CASE("without looks, the work of a stream takes a bounded amount of memory", "[watch][work]") {

@@ -214,7 +214,7 @@ inline constexpr auto entries = std::tuple{
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy", "cuCtxDestroy", 2000, nullptr}},
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy_v2", "cuCtxDestroy", 4000, nullptr}},
     Entry<CUresult(GreenContext*)>{
-        {Verb::green_context_destroy, "cuGreenCtxDestroy", "cuGreenCtxDestroy", 12040, nullptr}},
+        {Verb::green_destroy, "cuGreenCtxDestroy", "cuGreenCtxDestroy", 12040, nullptr}},
 
     Entry<CUresult(CUfunction*, CUmodule, const char*)>{
         {Verb::name_function, "cuModuleGetFunction", "cuModuleGetFunction", 2000, nullptr}},

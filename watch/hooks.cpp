@@ -89,9 +89,6 @@ bool is_work(Verb verb) {
   return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
 }
 
-/// For the device, or for room in a launch queue.
-bool may_wait(Verb verb) { return can_block(verb) || is_work(verb) || verb == Verb::graph_launch; }
-
 bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 
 /// Whether only failed calls are recorded.
@@ -128,7 +125,7 @@ void begin(Thread& thread, const Library& library, CallData& call, Verb verb, co
     call.context = reinterpret_cast<std::uintptr_t>(current_context(library));
   if (wants_stack(call, verb)) call.stack = stack_number(thread, address, above, region->python != 0);
   if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
-  if (has_feature(probes) && may_wait(verb)) offer_python_frames(thread);
+  if (has_feature(probes) && offers_python_frames(verb)) offer_python_frames(thread);
   begin_call(thread, call);
   count_capture_before(verb);
   if (!has_feature(probes)) return;
@@ -144,8 +141,8 @@ constexpr bool is_recorded_before(Verb verb) {
 
 /// Ends a context, and with it the events of probes there.
 constexpr bool ends_events(Verb verb) {
-  return verb == Verb::context_destroy || verb == Verb::green_context_destroy ||
-         verb == Verb::primary_release || verb == Verb::device_reset;
+  return verb == Verb::context_destroy || verb == Verb::green_destroy || verb == Verb::primary_release ||
+         verb == Verb::device_reset;
 }
 
 void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
@@ -156,13 +153,13 @@ void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult r
     call.stack = stack_number(thread, address, above, true);
   if (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
-  if (has_feature(probes) && may_wait(verb)) withdraw_python_frames(thread);
+  if (has_feature(probes) && offers_python_frames(verb)) withdraw_python_frames(thread);
   count_capture_after(verb, result, call.words[0]);
   const bool probed = has_feature(probes) && result == CUDA_SUCCESS;
   if (probed) number_launches(call, verb);
   if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);
   if (!failed) keep_interprocess_events(call, verb);
-  if (probed && (is_work(verb) || verb == Verb::graph_launch)) start_looker();
+  if (probed && submits_work(verb)) start_looker();
   if (probed) after_success(thread, library, call, verb);
 }
 

@@ -82,10 +82,10 @@ void look_at_streams(std::uint32_t look, bool (&is_relaxed)[library_limit]) {
 }
 
 bool may_wait_long(const ThreadSlot& slot, std::uint64_t begun) {
-  if (slot.call.entry >= entry_count) return false;
+  const std::uint16_t entry = slot.call.entry;
+  if (entry >= entry_count || !offers_python_frames(entry_data[entry].verb)) return false;
   const std::uint64_t now = ticks();
-  return can_block(entry_data[slot.call.entry].verb) ||
-         (begun < now && now - begun > ticks_in(long_submission_us));
+  return can_block(entry_data[entry].verb) || (begun < now && now - begun > ticks_in(long_submission_us));
 }
 
 /// The thread stays in its call while its frames are read: see `withdraw_python_frames`.

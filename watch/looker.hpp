@@ -4,6 +4,7 @@
 #pragma once
 
 #include "recorder.hpp"
+#include "verbs.hpp"
 
 namespace watch {
 
@@ -13,7 +14,10 @@ bool prepare_looker();
 /// Makes sure that the thread runs. Not from inside the loader.
 void start_looker();
 
-/// Around a call that may wait, outside of `begin_call` and `end_call`: the Python frames of this thread may
+/// The calls during which a thread may wait for the device, or for room in a launch queue.
+constexpr bool offers_python_frames(Verb verb) { return can_block(verb) || submits_work(verb); }
+
+/// Around such a call, outside of `begin_call` and `end_call`: the Python frames of this thread may
 /// be taken in between.
 void offer_python_frames(const Thread& thread);
 void withdraw_python_frames(const Thread& thread);

@@ -35,11 +35,6 @@ void use_up_one() {
   }
 }
 
-bool is_submission(Verb verb) {
-  return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write ||
-         verb == Verb::graph_launch;
-}
-
 bool is_default(std::uint64_t handle) {
   return handle <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
 }
@@ -97,7 +92,7 @@ bool another_thread_is_blocked(const Thread& thread) {
     const CallData call = slot.call;
     const Verb verb = call.entry < entry_count ? entry_data[call.entry].verb : Verb::other;
     const bool takes_long = slot.begun < now && now - slot.begun > limit;
-    if (is_submission(verb) && (takes_long || has_queue_of(nearly_full_queue, call, verb))) return true;
+    if (submits_work(verb) && (takes_long || has_queue_of(nearly_full_queue, call, verb))) return true;
   }
   return false;
 }
@@ -232,7 +227,7 @@ void after_wait(unsigned library, const CallData& call, Verb verb) {
 } // namespace
 
 bool has_long_queue(const CallData& call, Verb verb) {
-  return is_submission(verb) && has_queue_of(long_queue, call, verb);
+  return submits_work(verb) && has_queue_of(long_queue, call, verb);
 }
 
 void before_call(const Thread& thread, const CallData& call, Verb verb) {
@@ -250,7 +245,7 @@ void before_call(const Thread& thread, const CallData& call, Verb verb) {
     return;
   case Verb::context_destroy: // the driver destroys its events
     return forget_streams({0, call.words[0], library_limit}, false);
-  case Verb::green_context_destroy:
+  case Verb::green_destroy:
   case Verb::primary_release:
   case Verb::device_reset: // nothing tells which streams end, so all are forgotten; all events are valid yet
     return forget_streams({}, !another_thread_is_blocked(thread));
@@ -260,7 +255,7 @@ void before_call(const Thread& thread, const CallData& call, Verb verb) {
 }
 
 void after_success(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  if (is_submission(verb)) return after_submission(thread, library, call, verb);
+  if (submits_work(verb)) return after_submission(thread, library, call, verb);
   if (verb == Verb::stream_wait) return after_wait(library, call, verb);
 }
 

@@ -22,6 +22,7 @@ namespace {
 constexpr int first_descriptor = 300;   // the program uses low ones, and may count on their numbers
 constexpr int patience_ms = 60'000;     // for the command
 constexpr int inherited_descriptor = 3; // of the command
+constexpr long close_range_call = 436;  // SYS_close_range, which headers before Linux 5.9 lack
 
 constexpr std::size_t stack_size = 64U << 10U;
 
@@ -120,7 +121,7 @@ int run_command(void*) {
     syscall(SYS_fcntl, memory_file, F_SETFD, 0);
   else
     syscall(SYS_dup3, memory_file, inherited_descriptor, 0);
-  syscall(SYS_close_range, inherited_descriptor + 1, ~0U, 0);
+  syscall(close_range_call, inherited_descriptor + 1, ~0U, 0);
   const int child = start(&become_command, memory->second_stack);
   if (child < 0) complain("no process can be made");
   for (int waited_ms = 0; child > 0 && waited_ms < patience_ms; waited_ms += 10) {

@@ -78,5 +78,11 @@ private:
   volatile std::uint32_t* value_;
 };
 
-/// The number of threads of this process that belong to the auditor.
-int auditor_threads();
+/// One of the programs.
+struct Way {
+  const char* name;
+  void (*run)(Gpu&);
+};
+
+const std::vector<Way>& stream_ways();
+const std::vector<Way>& process_ways();

@@ -27,7 +27,7 @@ bool is_python_package(const std::string& frame);
 Owner owner_of(const std::vector<SourceFrame>& stack, const std::vector<std::string>& python,
                const std::string& program);
 
-/// Whether such a finding in calls of this owner is something that the program can change.
+/// Whether the program can change what this rule finds in code of this owner.
 bool concerns_program(watch::Rule rule, Owner owner);
 
 } // namespace cli

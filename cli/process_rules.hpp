@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All rules that the options ask for, on the calls of one process.
+// The rules that the options enable, applied to the calls of one process.
 #pragma once
 
 #include "cost_rules.hpp"

@@ -18,6 +18,7 @@ public:
   TickClock(std::uint64_t first_tick, std::int64_t first_time)
       : first_tick_(first_tick), first_time_(first_time) {
     update();
+    last_ = (watch::ticks() - first_tick_) >> watch::coarse_shift;
   }
 
   /// Measures the rate again. The longer ago the first tick, the better.
@@ -35,7 +36,7 @@ public:
     return first_time_ + duration(tick - first_tick_);
   }
 
-  /// Of a record. Records come nearly in the order of their times, whose upper bits they do not hold.
+  /// The time of a record. Records come nearly in the order of their times, and hold only the lower bits.
   std::chrono::nanoseconds time_of_record(std::uint32_t steps) {
     last_ += static_cast<std::uint64_t>(
         static_cast<std::int64_t>(static_cast<std::int32_t>(steps - static_cast<std::uint32_t>(last_))));

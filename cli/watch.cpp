@@ -85,6 +85,8 @@ public:
   bool read() {
     for (auto& file : folder_.new_files()) {
       const bool has_probes = (file->region().features & watch::probes) != 0;
+      for (Process& old : processes_)
+        if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program
       processes_.push_back(
           {file,
            std::make_unique<ProcessRules>(
@@ -205,6 +207,8 @@ pid_t start(const WatchOptions& options, const std::string& folder) {
   setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
   if (const unsigned features = features_for(options); features != 0)
     setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);
+  else
+    unsetenv("CUEVENT_WATCH_FEATURES"); // of another `cuevent watch`
   execv(program.c_str(), arguments.data());
   std::fprintf(stderr, "cuevent: %s: %s\n", program.c_str(), std::strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);

@@ -5,6 +5,7 @@
 #include "finding.hpp"
 #include "tick_clock.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,6 +15,14 @@
 #include <vector>
 
 namespace cli {
+
+/// The call without numbers that lead astray: another process may have written anything.
+inline watch::CallData valid(watch::CallData call) {
+  call.count = std::min<std::uint8_t>(call.count, 4);
+  if (call.entry >= watch::entry_count || watch::entry_data[call.entry].suffix == nullptr)
+    call.marks &= static_cast<std::uint8_t>(~watch::per_thread);
+  return call;
+}
 
 /// The calls of one process, from its start, from its last exec or from the fork that made it.
 class CallFile {

@@ -69,7 +69,12 @@ bool WatchReport::is_of_the_program(const CallFile& process, const Finding& find
 
 void WatchReport::add(const CallFile& process, const Finding& finding) {
   // A call without a stack stands for all calls of its function.
-  const auto quick_key = std::tuple(&process, finding.rule, finding.call.stack, unsigned{finding.call.entry});
+  // Of a leak, the release of the context matters too.
+  const unsigned released = finding.rule == watch::Rule::leaked && !finding.earlier.empty()
+                                ? finding.earlier.front().call.stack
+                                : 0;
+  const auto quick_key =
+      std::tuple(&process, finding.rule, finding.call.stack, unsigned{finding.call.entry}, released);
   if (const auto known = known_.find(quick_key); known != known_.end()) {
     if (known->second >= 0) entries_[static_cast<std::size_t>(known->second)].count += finding.count;
     return;

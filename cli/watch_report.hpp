@@ -47,15 +47,16 @@ private:
     nlohmann::ordered_json json;
   };
 
-  /// Of waste and leaks: whether the program can change it.
+  /// Whether the program can change what the finding reports. Always true for mistakes.
   bool is_of_the_program(const CallFile& process, const watch::Finding& finding,
                          const std::vector<SourceFrame>& stack);
 
   const Suppressions& suppressions_;
   CallText& texts_;
   std::vector<Entry> entries_;
-  std::map<std::string, std::size_t> by_stack_;                                        // into entries_
-  std::map<std::tuple<const CallFile*, watch::Rule, unsigned, unsigned>, long> known_; // -1: suppressed
+  std::map<std::string, std::size_t> by_stack_; // into entries_
+  std::map<std::tuple<const CallFile*, watch::Rule, unsigned, unsigned, unsigned>, long>
+      known_; // -1: dropped
 };
 
 } // namespace cli

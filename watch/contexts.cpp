@@ -9,7 +9,7 @@ Handle Contexts::ended_by(const Call& call) {
   if (!call.succeeded()) return 0;
   switch (call.verb()) {
   case Verb::primary_retain: {
-    Primary& primary = primary_[call.words[call.count - 1]];
+    Primary& primary = primary_[call.words[1]];
     primary.context = call.words[0];
     ++primary.retained;
     return 0;

@@ -59,6 +59,7 @@ void CostRules::see(const Call& call) {
     if ((words[1] & CU_STREAM_NON_BLOCKING) == 0) blocking_streams_.emplace(words[0], call);
     return;
   case Verb::stream_destroy:
+    capturing_.erase(words[0]); // nobody will end it
     blocking_streams_.erase(words[0]);
     return;
   case Verb::work:
@@ -103,7 +104,7 @@ void CostRules::record_event(const Call& call, Handle handle, unsigned flags) {
   event.late_queries = 0;
   ++event.records;
   if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) event.recorded_elsewhere = true; // by launches of the graph
-  if (event.timed && captures_ == 0 && call.verb() != Verb::work) ++event.creation->timed_records;
+  if (event.timed && capturing_.empty() && call.verb() != Verb::work) ++event.creation->timed_records;
 }
 
 /// Asking a second time is no waste: different parts of a program may ask. Asking a hundred times is.
@@ -138,7 +139,7 @@ void CostRules::block(const Call& call) {
 }
 
 void CostRules::add_work(const Call& call, Handle stream) {
-  if (captures_ != 0) return;
+  if (!capturing_.empty()) return;
   submitting_.insert(call.thread);
   if (stream == legacy_stream) {
     const auto newer = since_legacy_.find(call.context);
@@ -155,11 +156,11 @@ void CostRules::add_work(const Call& call, Handle stream) {
 void CostRules::count_captures(const Call& call) {
   const auto result = static_cast<CUresult>(call.result);
   if ((call.verb() == Verb::capture_begin || call.verb() == Verb::capture_into_graph) && call.succeeded())
-    ++captures_;
-  if (call.verb() == Verb::capture_end && captures_ > 0 &&
+    capturing_.insert(call.words[0]);
+  if (call.verb() == Verb::capture_end &&
       (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
        result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
-    --captures_;
+    capturing_.erase(call.words[0]);
 }
 
 void CostRules::forget_context(Handle context) {

@@ -68,7 +68,7 @@ private:
 
   std::function<void(Finding)> report_;
   Contexts contexts_;
-  unsigned captures_ = 0; // that are active: what they capture costs nothing now
+  std::set<Handle> capturing_; // streams on which captures began: what they capture costs nothing now
   std::unordered_map<Handle, Event> events_;
   std::unordered_map<Handle, Call> blocking_streams_; // and the calls that created them
   std::unordered_map<Handle, Call> since_legacy_;     // by context: a blocking stream with newer work

@@ -115,14 +115,14 @@ void number_launches(CallData& call, Verb verb) {
 }
 
 /// What the caller does before the driver's function.
-void begin(Thread& thread, const Library& library, CallData& call, Verb verb, const Words& words,
+void begin(Thread& thread, unsigned library, CallData& call, Verb verb, const Words& words,
            std::uintptr_t address, std::uintptr_t above) {
   call.thread = thread.number;
   call.count = words.count;
   for (unsigned i = 0; i < 4; ++i)
     call.words[i] = words.values[i];
   if (depends_on_context(verb, words))
-    call.context = reinterpret_cast<std::uintptr_t>(current_context(library));
+    call.context = reinterpret_cast<std::uintptr_t>(current_context(libraries[library]));
   if (wants_stack(call, verb)) call.stack = stack_number(thread, address, above, region->python != 0);
   if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
   if (has_feature(probes) && offers_python_frames(verb)) offer_python_frames(thread);
@@ -130,7 +130,7 @@ void begin(Thread& thread, const Library& library, CallData& call, Verb verb, co
   count_capture_before(verb);
   if (!has_feature(probes)) return;
   if (verb == Verb::exec_destroy) forget_launches(call.words[0]);
-  before_call(thread, call, verb);
+  before_call(thread, library, call, verb);
 }
 
 /// A handle that is destroyed may belong to another object as soon as the driver has it back.
@@ -145,7 +145,7 @@ constexpr bool ends_events(Verb verb) {
          verb == Verb::device_reset;
 }
 
-void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
+void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
          std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
@@ -160,7 +160,7 @@ void end(Thread& thread, unsigned library, CallData& call, Verb verb, CUresult r
   if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);
   if (!failed) keep_interprocess_events(call, verb);
   if (probed && submits_work(verb)) start_looker();
-  if (probed) after_success(thread, library, call, verb);
+  if (probed) after_success(thread, call, verb);
 }
 
 template <class Found, class Library>
@@ -204,12 +204,12 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
                   0,
                   {}};
     Words words = words_before(arguments...);
-    begin(*thread, library, made, verb, words, address, above);
+    begin(*thread, Copy, made, verb, words, address, above);
     if constexpr (is_recorded_before(verb)) record(made);
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
       if (must_refuse(library, made, verb)) {
         made.marks |= Mark::refused;
-        end(*thread, Copy, made, verb, CUDA_ERROR_INVALID_HANDLE, address, above);
+        end(*thread, made, verb, CUDA_ERROR_INVALID_HANDLE, address, above);
         return CUDA_ERROR_INVALID_HANDLE;
       }
     }
@@ -221,7 +221,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
         for (unsigned i = 0; i < 4; ++i)
           made.words[i] = words.values[i];
     }
-    end(*thread, Copy, made, verb, result, address, above);
+    end(*thread, made, verb, result, address, above);
     return result;
   }
 

@@ -92,7 +92,8 @@ bool may_wait_long(const ThreadSlot& slot, std::uint64_t begun) {
 std::uint32_t python_stack_of(const ThreadSlot& slot, Offer& offer) {
   const PythonState state = offer.state.load(std::memory_order_acquire);
   const std::uint64_t begun = slot.begun;
-  if (state == nullptr || slot.inside.load(std::memory_order_acquire) == 0 || !may_wait_long(slot, begun))
+  if (state == nullptr || slot.inside.load(std::memory_order_acquire) == 0 || !may_wait_long(slot, begun) ||
+      python_is_ending())
     return 0;
   offer.taken.store(1, std::memory_order_seq_cst);
   std::uint32_t stack = 0;

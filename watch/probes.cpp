@@ -179,26 +179,26 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   tell(thread, stream, number);
 }
 
-/// The stream, which is made known if it is not. Null if that is not possible now.
-Stream* known_stream(unsigned library, const CallData& call, const StreamName& name) {
-  if (Stream* const known = find_stream(name)) return known;
-  if (captures_are_active()) return nullptr;
+/// Makes the stream known, if that is possible now. It asks the driver, so it runs before the program's call:
+/// afterwards, another thread may destroy the stream.
+void know_stream(unsigned library, const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!name_stream(call, verb, name) || find_stream(name) != nullptr || captures_are_active()) return;
   CUcontext context = reinterpret_cast<CUcontext>(call.context);
   if (!is_default(name.handle) &&
       libraries[library].stream_context(reinterpret_cast<CUstream>(name.handle), &context) != CUDA_SUCCESS)
-    return nullptr;
-  return context == nullptr ? nullptr : add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
+    return;
+  if (context != nullptr) add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
 }
 
-void after_submission(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
+void after_submission(const Thread& thread, const CallData& call, Verb verb) {
   StreamName name{};
   if (!name_stream(call, verb, name)) return;
-  Stream* const stream = known_stream(library, call, name);
+  Stream* const stream = find_stream(name);
   if (stream == nullptr) return;
   stream->has_work.store(1, std::memory_order_relaxed);
   if (captures_are_active()) return; // it may be a node
-  const std::uint64_t calls = stream->calls.load(std::memory_order_relaxed) + 1;
-  stream->calls.store(calls, std::memory_order_relaxed);
+  const std::uint64_t calls = stream->calls.fetch_add(1, std::memory_order_relaxed) + 1;
   const bool late = calls - stream->probed_calls.load(std::memory_order_relaxed) > long_queue / 2;
   if (may_probe_now(late ? long_burst : burst)) probe(thread, *stream, name);
   if (unreached_calls(*stream) > long_queue) {
@@ -217,11 +217,10 @@ void before_mark(const Thread& thread, const CallData& call, Verb verb) {
   if (has_news && !captures_are_active() && may_probe_now(long_burst)) probe(thread, *stream, name);
 }
 
-void after_wait(unsigned library, const CallData& call, Verb verb) {
+void after_wait(const CallData& call, Verb verb) {
   StreamName name{};
   if (!name_stream(call, verb, name)) return;
-  if (Stream* const stream = known_stream(library, call, name))
-    stream->has_wait.store(1, std::memory_order_relaxed);
+  if (Stream* const stream = find_stream(name)) stream->has_wait.store(1, std::memory_order_relaxed);
 }
 
 } // namespace
@@ -230,7 +229,8 @@ bool has_long_queue(const CallData& call, Verb verb) {
   return submits_work(verb) && has_queue_of(long_queue, call, verb);
 }
 
-void before_call(const Thread& thread, const CallData& call, Verb verb) {
+void before_call(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  if (submits_work(verb) || verb == Verb::stream_wait) know_stream(library, call, verb);
   switch (verb) {
   case Verb::event_record:
   case Verb::stream_wait:
@@ -254,9 +254,9 @@ void before_call(const Thread& thread, const CallData& call, Verb verb) {
   }
 }
 
-void after_success(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  if (submits_work(verb)) return after_submission(thread, library, call, verb);
-  if (verb == Verb::stream_wait) return after_wait(library, call, verb);
+void after_success(const Thread& thread, const CallData& call, Verb verb) {
+  if (submits_work(verb)) return after_submission(thread, call, verb);
+  if (verb == Verb::stream_wait) return after_wait(call, verb);
 }
 
 } // namespace watch

@@ -12,8 +12,8 @@ namespace watch {
 
 /// To be called around the driver's function, if the feature `probes` is on. `library` is the index of the
 /// copy of libcuda.
-void before_call(const Thread& thread, const CallData& call, Verb verb);
-void after_success(const Thread& thread, unsigned library, const CallData& call, Verb verb);
+void before_call(const Thread& thread, unsigned library, const CallData& call, Verb verb);
+void after_success(const Thread& thread, const CallData& call, Verb verb);
 
 /// Whether about half of the stream's launch queue may be full: a launch may block its thread soon.
 bool has_long_queue(const CallData& call, Verb verb);

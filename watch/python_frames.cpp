@@ -13,6 +13,7 @@ namespace {
 PythonState (*state_of_this_thread)() = nullptr;
 const link_map* interpreter = nullptr;
 void (*dump)(int file, PythonState) = nullptr;
+int (*is_finalizing)() = nullptr;
 
 } // namespace
 
@@ -23,6 +24,7 @@ void find_python(const link_map& map) {
   if (state == nullptr || function == nullptr) return;
   state_of_this_thread = reinterpret_cast<PythonState (*)()>(state);
   dump = reinterpret_cast<void (*)(int, PythonState)>(function);
+  is_finalizing = reinterpret_cast<int (*)()>(exported_function(map, "_Py_IsFinalizing", nullptr));
   interpreter = &map;
 }
 
@@ -31,6 +33,8 @@ void forget_python(const link_map& map) {
   dump = nullptr;
   interpreter = nullptr;
 }
+
+bool python_is_ending() { return is_finalizing == nullptr || is_finalizing() != 0; }
 
 PythonState python_state_of_this_thread() { return dump == nullptr ? nullptr : state_of_this_thread(); }
 

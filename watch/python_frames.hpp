@@ -24,4 +24,7 @@ PythonState python_state_of_this_thread();
 /// are none. The thread of this state must not run Python meanwhile.
 std::size_t python_frames(PythonState state, char* text, std::size_t room);
 
+/// Whether the interpreter may be freeing the states of its other threads.
+bool python_is_ending();
+
 } // namespace watch

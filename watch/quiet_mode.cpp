@@ -29,7 +29,7 @@ constexpr std::size_t stack_size = 64U << 10U;
 struct Memory {
   char* environment[1U << 15U]; // of the command: the program's first one, and a null
   char text[4U << 20U];
-  // Of the two new processes.
+  // The stacks of the two new processes.
   alignas(16) char first_stack[stack_size], second_stack[stack_size];
 };
 

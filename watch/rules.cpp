@@ -157,10 +157,10 @@ void Rules::see(const Call& call) {
       record_event(call, words[i], *stream_of(call), 0);
     break;
   case Verb::primary_retain:
-    if (call.succeeded()) ++retained_[words[call.count - 1]];
+    if (call.succeeded()) ++retained_[words[1]];
     [[fallthrough]];
   case Verb::context_create:
-    if (call.succeeded()) device_of_context_[words[0]] = words[call.count - 1];
+    if (call.succeeded()) device_of_context_[words[0]] = words[call.count > 1 ? call.count - 1 : 1];
     break;
   case Verb::context_destroy:
     forget_context(words[0]);

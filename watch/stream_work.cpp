@@ -66,12 +66,25 @@ Stream& StreamWork::stream(const Call& call, Handle handle) {
 void StreamWork::forget(std::uint64_t number) {
   const auto found = streams_.find(number);
   if (found == streams_.end()) return;
+  const auto& capture = found->second.capture;
+  if (capture && capture->begun.words[0] == found->second.key.handle)
+    capture->over = true; // nobody will end it
   places_ -= found->second.places.size();
   numbers_.erase(found->second.key);
   streams_.erase(found);
 }
 
+/// The end failed, and so the capture is over without a graph.
+void StreamWork::see_failed_end(const Call& call) {
+  if (!call.returned || (call.result != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
+                         call.result != CUDA_ERROR_STREAM_CAPTURE_UNJOINED &&
+                         call.result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
+    return;
+  if (const auto capture = std::exchange(stream(call, call.words[0]).capture, nullptr)) capture->over = true;
+}
+
 void StreamWork::see(const Call& call) {
+  if (call.verb() == Verb::capture_end && !call.succeeded()) see_failed_end(call);
   if (!call.succeeded()) return;
   const auto words = call.words;
   switch (call.verb()) {
@@ -111,6 +124,7 @@ void StreamWork::see(const Call& call) {
     break;
   case Verb::context_record: {
     Event& event = events_[words[1]] = {};
+    event.created = true;
     event.time = call.time;
     event.thread = call.thread;
     for (auto& [number, each] : streams_)

@@ -54,6 +54,7 @@ private:
   Stream& stream(const StreamKey& key);
   Stream& stream(const Call& call, Handle handle);
   void forget(std::uint64_t number);
+  void see_failed_end(const Call& call);
   void submit(const Call& call, Stream& on, Submission submission);
   Place& open_place(const Call& call, Stream& on);
   void order_default_streams(Stream& on, Place& place);

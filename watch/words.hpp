@@ -96,7 +96,7 @@ Words words_of_work(Arguments... arguments) {
   return words;
 }
 
-/// Of a wait for a value, or of a write of one.
+/// The words of a wait for a value, or of a write of a value.
 template <bool PerThread, class Value>
 Words words_of_memory_operation(CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
   Words words;

@@ -65,6 +65,15 @@ TEST_CASE("records after a capture whose end failed are counted again", "[watch]
   CHECK(process.end().starts_with("timed-never-read 100:"));
 }
 
+TEST_CASE("a capture ends with the stream on which it began", "[watch][cost]") {
+  Process process;
+  process.see("cuEventCreate", {event, timed});
+  process.see("cuStreamBeginCapture_v2", {stream, 0});
+  process.see("cuStreamDestroy_v2", {stream});
+  process.repeat(100, [&] { process.see("cuEventRecord", {event, stream}); });
+  CHECK(process.end().starts_with("timed-never-read 100:"));
+}
+
 TEST_CASE("events that live briefly are counted, with the size of a pool for them", "[watch][cost]") {
   Process process;
   process.repeat(600, [&] {

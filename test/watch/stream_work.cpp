@@ -256,6 +256,21 @@ TEST_CASE("a replay is named by its number, its capture and its calls", "[watch]
   CHECK(process.report().findings.size() == 2);
 }
 
+TEST_CASE("a capture that fails or loses its stream is over", "[watch][work]") {
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {a, 0});
+  process.see("cuEventRecord", {event, a});
+  process.see("cuStreamWaitEvent", {b, event, 0}); // b joins
+  SECTION("its end fails") {
+    Call end = call_of("cuStreamEndCapture", {a, 0});
+    end.result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    process.work.see(end);
+  }
+  SECTION("its stream is destroyed") { process.see("cuStreamDestroy_v2", {a}); }
+  process.launch(b);
+  has(process.cause(), "the end of spin(int)");
+}
+
 TEST_CASE("a thread that has been inside a launch for a second is reported", "[watch][work]") {
   Process process;
   for (int i = 0; i < 3; ++i)

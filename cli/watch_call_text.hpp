@@ -21,7 +21,7 @@ public:
   /// The function, the thread, the result, and the stack, as several lines.
   std::string text_of(const CallFile& process, const watch::Call& call);
 
-  /// The stack as several lines. The Python frames are those of the stack with this number.
+  /// The stack as several lines. The stack `python_stack` has the Python frames.
   std::string frames_of(const CallFile& process, const watch::Call& call, std::uint32_t python_stack);
 
   nlohmann::ordered_json json_of(const CallFile& process, const watch::Call& call);

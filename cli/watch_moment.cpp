@@ -57,10 +57,9 @@ watch::Moment ProcessState::moment() const {
     const watch::ProbedStream& stream = region_.streams[i];
     const std::uint32_t used = stream.used.load(std::memory_order_acquire);
     if (used == 0) continue;
-    const bool is_default = stream.handle <= 2;
     watch::ProbedState& state = moment.streams.emplace_back();
     state.place = i;
-    state.key = {stream.handle, is_default ? stream.context : 0, stream.handle == 2 ? stream.thread : 0};
+    state.key = watch::key_of(stream.handle, stream.context, stream.thread);
     state.destroyed = used == 2;
     state.reached = stream.reached.load();
     state.recorded = stream.recorded.load();

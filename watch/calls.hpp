@@ -268,4 +268,10 @@ inline constexpr std::size_t entry_count = std::tuple_size_v<decltype(entries)>;
 inline constexpr std::array<EntryData, entry_count> entry_data = std::apply(
     [](const auto&... entry) { return std::array<EntryData, entry_count>{EntryData(entry)...}; }, entries);
 
+/// Whether the capture is over after cuStreamEndCapture has returned this.
+constexpr bool ends_capture(CUresult result) {
+  return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+         result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
 } // namespace watch

@@ -9,12 +9,6 @@ namespace {
 
 bool begins_capture(Verb verb) { return verb == Verb::capture_begin || verb == Verb::capture_into_graph; }
 
-/// Whether a capture is over although its end has failed.
-bool ends_capture(CUresult result) {
-  return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-         result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-}
-
 /// Default streams cannot be destroyed, and each thread has a per-thread stream with the same handle.
 bool can_be_destroyed(std::uint64_t stream) {
   return stream > reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);

@@ -154,12 +154,9 @@ void CostRules::add_work(const Call& call, Handle stream) {
 }
 
 void CostRules::count_captures(const Call& call) {
-  const auto result = static_cast<CUresult>(call.result);
   if ((call.verb() == Verb::capture_begin || call.verb() == Verb::capture_into_graph) && call.succeeded())
     capturing_.insert(call.words[0]);
-  if (call.verb() == Verb::capture_end &&
-      (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-       result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED || result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
+  if (call.verb() == Verb::capture_end && ends_capture(static_cast<CUresult>(call.result)))
     capturing_.erase(call.words[0]);
 }
 

@@ -22,6 +22,12 @@ struct StreamKey {
   auto operator<=>(const StreamKey&) const = default;
 };
 
+/// The key of the stream that a thread means by this handle while the context is current.
+inline StreamKey key_of(Handle handle, Handle context, std::uint32_t thread) {
+  if (handle > 2) return {handle, 0, 0};
+  return {handle, context, handle == 2 ? thread : 0};
+}
+
 /// How much of the work of each stream comes before something.
 using Clock = std::map<StreamKey, std::uint64_t>;
 

@@ -72,8 +72,7 @@ void Rules::report(Rule rule, const Call& call, std::string sentence, std::vecto
 }
 
 StreamKey Rules::key(const Call& call, Handle stream) const {
-  if (stream > 2) return {stream, 0, 0};
-  return {stream, call.context, stream == 2 ? call.thread : 0};
+  return key_of(stream, call.context, call.thread);
 }
 
 std::optional<StreamKey> Rules::stream_of(const Call& call) const {

@@ -59,8 +59,7 @@ Stream& StreamWork::stream(const StreamKey& key) {
 }
 
 Stream& StreamWork::stream(const Call& call, Handle handle) {
-  if (handle > per_thread_default) return stream({handle, 0, 0});
-  return stream({handle, call.context, handle == per_thread_default ? call.thread : 0});
+  return stream(key_of(handle, call.context, call.thread));
 }
 
 void StreamWork::forget(std::uint64_t number) {
@@ -76,10 +75,7 @@ void StreamWork::forget(std::uint64_t number) {
 
 /// The end failed, and so the capture is over without a graph.
 void StreamWork::see_failed_end(const Call& call) {
-  if (!call.returned || (call.result != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
-                         call.result != CUDA_ERROR_STREAM_CAPTURE_UNJOINED &&
-                         call.result != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD))
-    return;
+  if (!call.returned || !ends_capture(static_cast<CUresult>(call.result))) return;
   if (const auto capture = std::exchange(stream(call, call.words[0]).capture, nullptr)) capture->over = true;
 }
 

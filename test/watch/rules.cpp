@@ -17,14 +17,17 @@ public:
     see("cuStreamCreate", {other_stream, CU_STREAM_NON_BLOCKING});
   }
 
-  void see(const char* symbol, std::vector<std::uint64_t> words, CUresult result = CUDA_SUCCESS,
+  void see(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS,
            std::uint32_t thread = 1) {
-    rules_.see(call_of(symbol, words, result, thread));
+    Call call = call_of(symbol, words);
+    call.result = static_cast<std::uint32_t>(result);
+    call.thread = thread;
+    rules_.see(call);
   }
 
   /// The process ended in this call.
-  void see_unfinished(const char* symbol, std::vector<std::uint64_t> words) {
-    Call call = call_of(symbol, words, CUDA_SUCCESS, 1);
+  void see_unfinished(const char* symbol, const std::vector<std::uint64_t>& words) {
+    Call call = call_of(symbol, words);
     call.returned = false;
     rules_.see(call);
   }
@@ -32,19 +35,6 @@ public:
   std::vector<std::string> found;
 
 private:
-  static Call call_of(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result,
-                      std::uint32_t thread) {
-    Call call{};
-    call.entry = entry_named(symbol);
-    call.count = static_cast<std::uint8_t>(words.size());
-    for (std::size_t i = 0; i < words.size(); ++i)
-      call.words[i] = words[i];
-    call.result = static_cast<std::uint32_t>(result);
-    call.thread = thread;
-    call.context = context;
-    return call;
-  }
-
   Rules rules_{[this](const Finding& finding) { found.emplace_back(page_of(finding.rule).name); }};
 };
 

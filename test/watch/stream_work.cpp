@@ -3,10 +3,7 @@
 #include "stream_work.hpp"
 
 #include "timing/flight_analysis.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-
-#include <cstring>
+#include "written_calls.hpp"
 
 namespace {
 
@@ -19,23 +16,6 @@ using Kind = FlightFinding::Kind;
 
 constexpr Handle a = 0xa00, b = 0xb00, c = 0xc00, event = 0x100, other_event = 0x101, spin = 0x500,
                  memory = 0x9000, context = 0x400, legacy = 1;
-
-std::uint16_t entry_named(const char* symbol) {
-  for (std::size_t i = 0; i < entry_count; ++i)
-    if (std::strcmp(entry_data[i].symbol, symbol) == 0) return static_cast<std::uint16_t>(i);
-  FAIL("there is no entry " << symbol);
-  return 0;
-}
-
-Call call_of(const char* symbol, const std::vector<std::uint64_t>& words) {
-  Call call{};
-  call.entry = entry_named(symbol);
-  call.count = static_cast<std::uint8_t>(words.size());
-  std::copy(words.begin(), words.end(), call.words);
-  call.thread = 1;
-  call.context = context;
-  return call;
-}
 
 /// A process whose calls and probes the test writes down. Every call takes a second.
 class Process {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls that a test writes down, for rules that report at the end.
+// Calls that a test writes down.
 #pragma once
 
 #include "contexts.hpp"
@@ -18,16 +18,25 @@ inline std::uint16_t entry_named(const char* symbol) {
   return 0;
 }
 
+/// A call of thread 1 in the context 0x400 that has succeeded.
+inline watch::Call call_of(const char* symbol, const std::vector<std::uint64_t>& words) {
+  watch::Call call{};
+  call.entry = entry_named(symbol);
+  call.count = static_cast<std::uint8_t>(words.size());
+  for (std::size_t i = 0; i < words.size(); ++i)
+    call.words[i] = words[i];
+  call.thread = 1;
+  call.context = 0x400;
+  return call;
+}
+
 /// A process whose calls are made in the context 0x400, at the stack and by the thread that were set last.
+/// For rules that report at the end.
 template <class Rules>
 class WrittenProcess {
 public:
   void see(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS) {
-    watch::Call call{};
-    call.entry = entry_named(symbol);
-    call.count = static_cast<std::uint8_t>(words.size());
-    for (std::size_t i = 0; i < words.size(); ++i)
-      call.words[i] = words[i];
+    watch::Call call = call_of(symbol, words);
     call.result = static_cast<std::uint32_t>(result);
     call.thread = thread;
     call.stack = stack;

@@ -11,6 +11,10 @@ namespace {
 
 using Kind = FlightFinding::Kind;
 
+// With fewer pending marks than that, a call may be blocked for another reason. 20 launches of a graph that
+// records events can fill the queue.
+constexpr std::size_t marks_of_full_queue = 20;
+
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
 bool is_reached(const FlightObservation& observed, const FlightPoint& point) {
@@ -160,6 +164,16 @@ private:
     add(Kind::deadlock, circle, std::move(text));
   }
 
+  static std::string reason_of_call(const FlightStream& stream) {
+    if (stream.pending == 0) return ": the driver does not return";
+    if (stream.pending >= marks_of_full_queue)
+      return ": the launch queue of the stream is full, because the stream has not reached " +
+             place_text(stream);
+    return ": the launch queue of the stream is full, or the call loads a kernel, which can wait for work "
+           "that runs. The stream has not reached " +
+           place_text(stream);
+  }
+
   void find_on(std::size_t index) {
     const FlightStream& stream = report_.streams[index];
     for (const FlightWait& wait : stream.waits)
@@ -169,11 +183,7 @@ private:
     if (stream.call && stream.call->age >= observed_.blocked_after)
       add(Kind::full_queue, {index},
           "a thread has been inside " + quoted(stream.call->name) + " on stream " + quoted(stream.name) +
-              " for " + age_text(stream.call->age) +
-              (stream.pending != 0
-                   ? ": the launch queue of the stream is full, because the stream has not reached " +
-                         place_text(stream)
-                   : std::string(": the driver does not return")));
+              " for " + age_text(stream.call->age) + reason_of_call(stream));
     if (stream.state == FlightState::running && report_.fault == CUDA_SUCCESS) {
       std::string text = "stream " + quoted(stream.name) + " has not reached " + place_text(stream);
       if (stream.next) text += submitted_text(*stream.next);

@@ -161,6 +161,11 @@ TEST_CASE("a thread that stays inside a call is blocked on a full launch queue",
   CHECK(report.findings[1].kind == Kind::unfinished);
   full.call->age = 50ms;
   CHECK(analysed({full}).findings.size() == 1);
+  ObservedStream early = stream("a", 1, 3); // 20 launches of a graph can fill the queue, and two may not
+  early.call = {"launch 3", 3s};
+  CHECK_THAT(analysed({early}).findings.at(0).text,
+             ContainsSubstring("is full, or the call loads a kernel, which can wait for work that runs. The "
+                               "stream has not reached 'a 1'"));
   ObservedStream idle = stream("a", 1, 1);
   idle.call = {"launch 1", 3s};
   CHECK_THAT(analysed({idle}).findings.at(0).text, ContainsSubstring("the driver does not return"));

@@ -4,6 +4,7 @@
 // and know nothing of cuevent. On the simulated driver, kernels named _Z4spinPj have to be endless, and those
 // named fault have to fail.
 
+#include "kernels.hpp"
 #include "programs.hpp"
 
 #include <array>
@@ -18,39 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// spin(unsigned*) ends when the word is not zero, at the latest after 20 s.
-constexpr char ptx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry step() { ret; }
-.visible .entry fault() {
-  .reg .u64 %where;
-  .reg .u32 %one;
-  mov.u64 %where, 16;
-  mov.u32 %one, 1;
-  st.global.u32 [%where], %one;
-  ret;
-}
-.visible .entry _Z4spinPj(.param .u64 told) {
-  .reg .u64 %told, %start, %spent;
-  .reg .u32 %value;
-  .reg .pred %end;
-  ld.param.u64 %told, [told];
-  mov.u64 %start, %globaltimer;
-again:
-  ld.volatile.global.u32 %value, [%told];
-  setp.ne.u32 %end, %value, 0;
-  @%end bra done;
-  mov.u64 %spent, %globaltimer;
-  sub.u64 %spent, %spent, %start;
-  setp.lt.u64 %end, %spent, 20000000000;
-  @%end bra again;
-done:
-  ret;
-}
-)";
-
 /// A device, kernels, and words of host memory that streams and kernels wait for.
 class Hang : public Gpu {
 public:
@@ -58,7 +26,7 @@ public:
     expect(cuMemHostAlloc(reinterpret_cast<void**>(&words), 4 * sizeof *words, CU_MEMHOSTALLOC_PORTABLE));
     for (int i = 0; i < 4; ++i)
       words[i] = 0;
-    expect(cuModuleLoadData(&module_, ptx));
+    expect(cuModuleLoadData(&module_, kernels));
     launch("step", a); // loads the kernel
     expect(cuStreamSynchronize(a));
     std::thread([this] {

@@ -69,8 +69,9 @@ void exit_in_look(Gpu& gpu) {
 void names(Gpu& gpu) {
   watch::Region& shared = region();
   const std::string long_name(600, 'x');
-  std::string code = ".version 7.0 .visible .entry first() {} .visible .entry second() {} .visible .entry ";
-  code.append(long_name).append("() {}");
+  std::string code = ".version 7.0\n.target sm_75\n.address_size 64\n";
+  for (const std::string& name : {std::string("first"), std::string("second"), long_name})
+    code.append(".visible .entry ").append(name).append("() { ret; }\n");
   CUmodule module = nullptr;
   expect(cuModuleLoadData(&module, code.c_str()));
   const auto name_of = [&](CUfunction function) -> std::string {
@@ -196,7 +197,7 @@ void quiet(Gpu& gpu) {
   require(shared.overwrites != 0 && shared.features == 3, "the process is in quiet mode");
   require(shared.written > watch::record_limit, "records are overwritten");
   const int low = dup(0);
-  require(low >= 0 && low < 10, "low descriptors are the program's");
+  require(low >= 0 && low < 200, "low descriptors are the program's");
   for (std::uint32_t i = 1; i <= 3; ++i) {
     errno = 0;
     expect(static_cast<CUresult>(kill(getpid(), SIGUSR1)));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernels.hpp"
 #include "probe_programs.hpp"
 
 #include <atomic>
@@ -110,6 +111,7 @@ void captures(Gpu& gpu) {
   std::thread first(capture), second(capture);
   first.join();
   second.join();
+  usleep(20'000); // there may have been a capture all the time
   stop = true;
   working.join();
   looking.join();
@@ -141,7 +143,7 @@ void destruction(Gpu& gpu) {
     threads.emplace_back([&, i] {
       for (int cycle = 0; cycle < 500; ++cycle) {
         expect(cuCtxSetCurrent(gpu.context));
-        const bool has_context = i % 2 == 0 && cycle % 5 == 0;
+        const bool has_context = i % 2 == 0 && cycle % 50 == 0; // a device takes long to make one
         const CUcontext context = has_context ? gpu.other_context() : nullptr;
         const CUstream stream = gpu.stream();
         CUdeviceptr memory = 0;
@@ -197,6 +199,7 @@ void reset(Gpu& gpu) {
 void full_queue(Gpu& gpu) {
   watch::Region& shared = region();
   const Gate gate;
+  const CUstream other = gpu.stream();
   gate.close(gpu.a);
   take_records(shared);
   for (int i = 0; i < 900; ++i)
@@ -214,7 +217,6 @@ void full_queue(Gpu& gpu) {
   });
   usleep(100'000);
   require(!done, "the queue is full");
-  const CUstream other = gpu.stream();
   for (int i = 0; i < 10; ++i)
     gpu.work(other); // creating events would block this thread
   require(probed(shared, other)->recorded.load() == 0, "a new stream has no probes yet");
@@ -236,8 +238,8 @@ void fault(Gpu& gpu) {
   require(before > 0 && seen->result.load() == 0, "there is no fault yet");
   CUmodule module = nullptr;
   CUfunction faulty = nullptr;
-  expect(cuModuleLoadData(&module, ".version 7.0 .visible .entry faulty() {}"));
-  expect(cuModuleGetFunction(&faulty, module, "faulty"));
+  expect(cuModuleLoadData(&module, kernels));
+  expect(cuModuleGetFunction(&faulty, module, "fault"));
   expect(cuLaunchKernel(faulty, 1, 1, 1, 1, 1, 1, 0, gpu.a, nullptr, nullptr));
   usleep(300'000);
   require(look(shared), "a look");

@@ -42,12 +42,9 @@ bool is_package(const std::string& path) {
 
 } // namespace
 
-const SourceFrame* first_frame_outside_cuda(const std::vector<SourceFrame>& stack) {
-  for (const SourceFrame& frame : stack)
-    if (!starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) &&
-        !starts_with_any(frame.function, {"cuda", "libcudart_static"}))
-      return &frame;
-  return nullptr;
+bool is_cuda_runtime(const SourceFrame& frame) {
+  return starts_with_any(name_of(frame.library), {"libcudart", "libcuda.so"}) ||
+         starts_with_any(frame.function, {"cuda", "libcudart_static"});
 }
 
 bool is_python_package(const std::string& frame) {
@@ -56,18 +53,17 @@ bool is_python_package(const std::string& frame) {
          frame.find("/lib/python3") != std::string::npos;
 }
 
-Owner owner_of(const std::vector<SourceFrame>& stack, const std::vector<std::string>& python,
+Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::string>& python,
                const std::string& program) {
-  const SourceFrame* const frame = first_frame_outside_cuda(stack);
-  if (frame == nullptr || frame->library.empty()) return Owner::unknown;
-  if (is_of_cuda(frame->library)) return Owner::cuda;
-  if (is_python(frame->library)) {
+  if (!caller || caller->library.empty()) return Owner::unknown;
+  const std::string& library = caller->library;
+  if (is_of_cuda(library)) return Owner::cuda;
+  if (is_python(library)) {
     if (python.empty()) return Owner::unknown;
     return is_python_package(python.front()) ? Owner::package : Owner::program;
   }
-  if (frame->library == program) return Owner::program;
-  return is_package(frame->library) || is_of_python(frame->library, program) ? Owner::package
-                                                                             : Owner::program;
+  if (library == program) return Owner::program;
+  return is_package(library) || is_of_python(library, program) ? Owner::package : Owner::program;
 }
 
 bool concerns_program(watch::Rule rule, Owner owner) {

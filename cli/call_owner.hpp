@@ -5,6 +5,7 @@
 #include "finding.hpp"
 #include "watch_symbols.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,15 @@ enum class Owner {
   cuda,    // NCCL, cuBLAS and other libraries of CUDA
 };
 
-/// The first frame outside the CUDA runtime and the driver, or null.
-const SourceFrame* first_frame_outside_cuda(const std::vector<SourceFrame>& stack);
+/// Whether the frame belongs to the driver or to the CUDA runtime, which may be linked statically.
+bool is_cuda_runtime(const SourceFrame& frame);
 
 /// Whether a Python frame `train.py:12 in step` is code of a package, or of Python itself.
 bool is_python_package(const std::string& frame);
 
-/// `python` are the Python frames of the stack, and `program` is the file that the process runs.
-Owner owner_of(const std::vector<SourceFrame>& stack, const std::vector<std::string>& python,
+/// `caller` is the first frame outside the CUDA runtime, `python` are the Python frames of the stack, and
+/// `program` is the file that the process runs.
+Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::string>& python,
                const std::string& program);
 
 /// Whether the program can change what this rule finds in code of this owner.

@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::size_t frames_shown = 16;
 
-/// Frames of the loader and of the start of a thread say nothing.
+/// Frames of the loader and of the start of a thread say nothing. The C library may have no names for them.
 bool is_start(const SourceFrame& frame) {
   return frame.function == "_start" || frame.function.starts_with("__libc_start") ||
          frame.function == "start_thread" || frame.function.starts_with("__clone") ||
-         frame.function == "clone3" || frame.function == "__libc_start_call_main";
+         frame.function == "clone3" ||
+         (frame.function.empty() && frame.library.find("/libc.so.6") != std::string::npos);
 }
 
 /// The Python frames say more than the interpreter's own frames.
@@ -37,15 +38,18 @@ std::string code_text(unsigned code) {
 
 } // namespace
 
+std::optional<SourceFrame> CallText::caller_of(const CallFile& process, const Call& call) {
+  for (const std::uint64_t address : process.stack(call.stack))
+    if (SourceFrame frame = symbols_.frame(process, address); !is_cuda_runtime(frame)) return frame;
+  return std::nullopt;
+}
+
 std::vector<SourceFrame> CallText::stack_of(const CallFile& process, const Call& call) {
   std::vector<SourceFrame> frames;
-  for (const std::uint64_t address : process.stack(call.stack)) {
+  for (const std::uint64_t address : process.stack(call.stack))
     frames.push_back(symbols_.frame(process, address));
-    if (is_start(frames.back())) {
-      frames.pop_back();
-      break;
-    }
-  }
+  while (!frames.empty() && is_start(frames.back()))
+    frames.pop_back();
   return frames;
 }
 
@@ -107,9 +111,8 @@ std::string CallText::place_of(const CallFile& process, const Call& call) {
   for (const std::string& frame : python)
     if (!is_python_package(frame)) return frame;
   if (!python.empty()) return python.front();
-  const auto stack = stack_of(process, call);
-  const SourceFrame* const frame = first_frame_outside_cuda(stack);
-  return frame == nullptr ? call.name() : frame->text();
+  const auto caller = caller_of(process, call);
+  return caller ? caller->text() : call.name();
 }
 
 } // namespace cli

@@ -5,6 +5,7 @@
 #include "watch_symbols.hpp"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ std::string thread_text(const CallFile& process, unsigned thread);
 
 class CallText {
 public:
+  /// The first frame outside the CUDA runtime and the driver. Other frames get no names, which takes long.
+  std::optional<SourceFrame> caller_of(const CallFile& process, const watch::Call& call);
+
   /// Without the frames in which every thread begins.
   std::vector<SourceFrame> stack_of(const CallFile& process, const watch::Call& call);
 
@@ -26,7 +30,7 @@ public:
 
   nlohmann::ordered_json json_of(const CallFile& process, const watch::Call& call);
 
-  /// The first frame outside the CUDA runtime and the driver.
+  /// The first Python frame that is not of a package, or the caller.
   std::string place_of(const CallFile& process, const watch::Call& call);
 
 private:

@@ -54,17 +54,16 @@ bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& 
   return false;
 }
 
-bool WatchReport::is_of_the_program(const CallFile& process, const Finding& finding,
-                                    const std::vector<SourceFrame>& stack) {
-  const auto owner = [&](const watch::Call& call, const std::vector<SourceFrame>& frames) {
-    return owner_of(frames, process.python_stack(call.stack), process.program());
+bool WatchReport::is_of_the_program(const CallFile& process, const Finding& finding) {
+  const auto owner = [&](const watch::Call& call) {
+    return owner_of(texts_.caller_of(process, call), process.python_stack(call.stack), process.program());
   };
-  if (!concerns_program(finding.rule, owner(finding.call, stack))) return false;
+  if (!concerns_program(finding.rule, owner(finding.call))) return false;
   if (finding.rule != watch::Rule::leaked || finding.earlier.empty()) return true;
   // What the program does not destroy, it may mean to end with the context. The runtime's own release at the
   // end of the process is not meant so.
   const watch::Call& release = finding.earlier.front().call;
-  return owner(release, texts_.stack_of(process, release)) != Owner::program;
+  return owner(release) != Owner::program;
 }
 
 void WatchReport::add(const CallFile& process, const Finding& finding) {
@@ -79,11 +78,10 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
     if (known->second >= 0) entries_[static_cast<std::size_t>(known->second)].count += finding.count;
     return;
   }
+  known_[quick_key] = -1;
+  if (!is_of_the_program(process, finding)) return;
   const auto stack = texts_.stack_of(process, finding.call);
-  if (suppressions_.drop(finding, stack) || !is_of_the_program(process, finding, stack)) {
-    known_[quick_key] = -1;
-    return;
-  }
+  if (suppressions_.drop(finding, stack)) return;
   const watch::RulePage& page = watch::page_of(finding.rule);
   std::string key = std::string(page.name) + ' ' + finding.call.name();
   for (const std::string& frame : process.python_stack(finding.call.stack))

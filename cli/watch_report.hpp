@@ -48,8 +48,7 @@ private:
   };
 
   /// Whether the program can change what the finding reports. Always true for mistakes.
-  bool is_of_the_program(const CallFile& process, const watch::Finding& finding,
-                         const std::vector<SourceFrame>& stack);
+  bool is_of_the_program(const CallFile& process, const watch::Finding& finding);
 
   const Suppressions& suppressions_;
   CallText& texts_;

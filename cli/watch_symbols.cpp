@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cxxabi.h>
 #include <map>
+#include <unordered_map>
 #ifdef CUEVENT_HAS_LIBDW
 #include <elfutils/libdwfl.h>
 #endif
@@ -44,10 +45,11 @@ struct Symbols::Debug {
   struct File {
     Dwfl* dwfl = nullptr;
     Dwfl_Module* module = nullptr;
+    std::unordered_map<std::uint64_t, SourceFrame> frames; // by offset: libdw searches all symbols for each
   };
   std::map<std::string, File> files;
 
-  const File& file(const std::string& path) {
+  File& file(const std::string& path) {
     const auto [found, added] = files.try_emplace(path);
     if (!added) return found->second;
     // Only files of this machine: no server is asked for symbols. The program, which runs by now, keeps it.
@@ -79,13 +81,17 @@ SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address
   frame.library = library;
   frame.offset = address - base;
   if (library.empty()) return frame;
-  Dwfl_Module* const module = debug_->file(library).module;
-  if (module == nullptr) return frame;
-  if (const char* const name = dwfl_module_addrname(module, frame.offset)) frame.function = demangled(name);
-  if (Dwfl_Line* const line = dwfl_module_getsrc(module, frame.offset))
-    if (const char* const file = dwfl_lineinfo(line, nullptr, &frame.line, nullptr, nullptr, nullptr))
-      frame.file = file;
-  return frame;
+  Debug::File& file = debug_->file(library);
+  if (file.module == nullptr) return frame;
+  const auto [known, is_new] = file.frames.try_emplace(frame.offset, frame);
+  SourceFrame& named = known->second;
+  if (!is_new) return named;
+  if (const char* const name = dwfl_module_addrname(file.module, frame.offset))
+    named.function = demangled(name);
+  if (Dwfl_Line* const line = dwfl_module_getsrc(file.module, frame.offset))
+    if (const char* const source = dwfl_lineinfo(line, nullptr, &named.line, nullptr, nullptr, nullptr))
+      named.file = source;
+  return named;
 }
 
 #else

@@ -17,13 +17,10 @@ SourceFrame frame(const std::string& library, const std::string& function = "") 
   return made;
 }
 
-/// The owner of a call of the runtime by this library.
+/// The owner of a call by this library.
 Owner owner(const std::string& library, const std::vector<std::string>& python_frames = {},
             const std::string& process = program) {
-  return cli::owner_of({frame("/usr/lib/libcuda.so.1"), frame("/home/a/lib/libcudart.so.13"),
-                        frame(program, "cudaEventCreate"), frame(library, "function"),
-                        frame(process, "main")},
-                       python_frames, process);
+  return cli::owner_of(frame(library, "function"), python_frames, process);
 }
 
 } // namespace
@@ -66,9 +63,17 @@ TEST_CASE("a call of Python is the program's if its first frame is", "[watch][ow
 }
 
 TEST_CASE("calls without frames have no owner", "[watch][owner]") {
-  CHECK(cli::owner_of({}, {}, program) == Owner::unknown);
-  CHECK(cli::owner_of({frame("/usr/lib/libcuda.so.1")}, {}, program) == Owner::unknown);
-  CHECK(cli::owner_of({frame("")}, {}, program) == Owner::unknown); // generated code
+  CHECK(cli::owner_of(std::nullopt, {}, program) == Owner::unknown);
+  CHECK(cli::owner_of(frame(""), {}, program) == Owner::unknown); // generated code
+}
+
+TEST_CASE("the CUDA runtime may be a library or part of the program", "[watch][owner]") {
+  CHECK(cli::is_cuda_runtime(frame("/usr/lib/libcuda.so.1")));
+  CHECK(cli::is_cuda_runtime(frame("/home/a/lib/libcudart.so.13")));
+  CHECK(cli::is_cuda_runtime(frame(program, "cudaEventCreate")));
+  CHECK(cli::is_cuda_runtime(frame(program, "libcudart_static_12d4")));
+  CHECK_FALSE(cli::is_cuda_runtime(frame(program, "main")));
+  CHECK_FALSE(cli::is_cuda_runtime(frame("/home/a/libmodel.so")));
 }
 
 TEST_CASE("what a program cannot change is not reported", "[watch][owner]") {

@@ -128,6 +128,9 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
     const std::uint32_t python = each.python != 0 ? each.python : each.call.stack;
     text.append("  ").append(thread_text(file_, each.call.thread)).append(" has been inside ");
     text.append(each.call.name()).append(" for ").append(cuevent::age_text(each.age)).append("\n");
+    if (work_.launches_with_room(each.call))
+      text += "    the first launch of a kernel loads its code, which can wait until running kernels have "
+              "ended\n";
     text += reports_.texts().frames_of(file_, each.call, python);
     auto& thread = threads.emplace_back(reports_.texts().json_of(file_, each.call));
     if (const auto frames = file_.python_stack(python); !frames.empty()) thread["python"] = frames;

@@ -14,6 +14,8 @@ using cuevent::ObservedStream;
 using cuevent::ObservedWait;
 
 constexpr auto blocked_after = std::chrono::seconds(1);
+// A launch queue takes about 1,020 submissions, or 20 launches of a graph that records events.
+constexpr std::uint64_t long_queue = 900, places_of_replay = 50;
 
 std::string value_text(std::uint64_t value, Handle address) {
   std::string text = "value " + std::to_string(value);
@@ -70,6 +72,20 @@ std::string text_of(const Place& place, const Namer& namer, Words words) {
   if (place.waits.empty()) return "the end of unknown work";
   if (place.waits.front().event == 0) return "the end of a wait for another default stream";
   return "the end of a wait for " + event_text(place.waits.front().event);
+}
+
+std::uint64_t pending_calls(const Stream& stream) {
+  std::uint64_t count = 0;
+  for (const Place& place : stream.places)
+    count += place.count;
+  return count;
+}
+
+bool may_fill_queue(const Stream& stream) {
+  std::uint64_t taken = 0;
+  for (const Place& place : stream.places)
+    taken += place.count + place.replays * places_of_replay;
+  return taken >= long_queue;
 }
 
 /// The stream to which the call submits something.
@@ -182,20 +198,25 @@ std::vector<ObservedWait> StreamWork::waits_of(const View& view, const Stream& s
   return waits;
 }
 
-/// The oldest call that has not returned.
+bool StreamWork::launches_with_room(const Call& call) const {
+  const auto target = target_of(call);
+  if (!target || call.verb() != Verb::work || call.words[1] == 0) return false;
+  const auto number = numbers_.find(*target);
+  return number == numbers_.end() || !may_fill_queue(streams_.at(number->second));
+}
+
+/// The oldest call that has not returned, if it may be because the launch queue is full.
 std::optional<FlightCall> StreamWork::call_of(const Moment& moment, const Stream& stream) const {
+  if (!may_fill_queue(stream)) return std::nullopt;
   const CallUnderWay* oldest = nullptr;
   for (const CallUnderWay& each : moment.calls)
     if (each.call.verb() != Verb::stream_synchronize && target_of(each.call) == stream.key &&
         each.age >= blocked_after && (oldest == nullptr || each.age > oldest->age))
       oldest = &each;
   if (oldest == nullptr) return std::nullopt;
-  std::uint64_t pending = 0;
-  for (const Place& place : stream.places)
-    pending += place.count;
   std::string name = oldest->call.name();
   name.append(" (thread ").append(std::to_string(oldest->call.thread)).append(", behind ");
-  name.append(std::to_string(pending)).append(pending == 1 ? " pending call)" : " pending calls)");
+  name.append(std::to_string(pending_calls(stream))).append(" pending calls)");
   return FlightCall{std::move(name), oldest->age};
 }
 

@@ -63,6 +63,7 @@ struct Place {
   bool one_thread = true; // made all calls
   std::chrono::nanoseconds first{}, last{};
   std::uint64_t count = 0;            // of calls
+  std::uint64_t replays = 0;          // among them
   std::vector<Submission> calls = {}; // the first ones
   std::vector<EventWait> waits = {};
   std::vector<ValueOperation> value_waits = {}, writes = {};

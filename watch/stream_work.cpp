@@ -246,6 +246,7 @@ void StreamWork::submit(const Call& call, Stream& on, Submission submission) {
   if (call.verb() == Verb::value_wait && !on.places.empty() && on.places.back().count > 0) seal(on);
   Place& place = open_place(call, on);
   ++place.count;
+  if (call.verb() == Verb::graph_launch) ++place.replays;
   place.last = call.time;
   place.one_thread = place.one_thread && place.thread == call.thread;
   add_up_to(place.calls, calls_kept, std::move(submission));

@@ -38,6 +38,10 @@ public:
   /// Grows with everything that is submitted or reached. It stays the same while nothing moves.
   std::uint64_t progress() const { return submitted_ + reached_; }
 
+  /// Whether the call submits a kernel to a stream whose launch queue has room. If it does not return, it
+  /// waits for something else.
+  bool launches_with_room(const Call& call) const;
+
   /// Everything that is known at this moment, for `cuevent::analyse`. Call `see` with its streams before.
   cuevent::FlightObservation observe(const Moment& moment, const Namer& namer) const;
 

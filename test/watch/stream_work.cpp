@@ -253,15 +253,39 @@ TEST_CASE("a capture that fails or loses its stream is over", "[watch][work]") {
 
 TEST_CASE("a thread that has been inside a launch for a second is reported", "[watch][work]") {
   Process process;
-  for (int i = 0; i < 3; ++i)
-    process.launch(a);
-  process.see("cuLaunchKernel", {a, spin});
-  const FlightReport report = process.report({{call_of("cuLaunchKernel", {a, spin}), 3s}});
+  for (int i = 0; i < 999; ++i)
+    process.see("cuLaunchKernel", {a, spin});
+  process.launch(a);
+  const Call launch = call_of("cuLaunchKernel", {a, spin});
+  const FlightReport report = process.report({{launch, 3s}});
   REQUIRE(report.findings.size() == 2);
   CHECK(report.findings[0].kind == Kind::full_queue);
-  has(report.findings[0].text, "inside 'cuLaunchKernel (thread 1, behind 4 pending calls)'");
-  CHECK(process.report({{call_of("cuLaunchKernel", {a, spin}), 500ms}}).findings.size() == 1);
+  has(report.findings[0].text, "inside 'cuLaunchKernel (thread 1, behind 1000 pending calls)'");
+  CHECK_FALSE(process.work.launches_with_room(launch));
+  CHECK(process.report({{launch, 500ms}}).findings.size() == 1);
   CHECK(process.report({{call_of("cuStreamSynchronize", {a}), 3s}}).findings.size() == 1);
+}
+
+TEST_CASE("a launch that does not return behind few calls is not blocked on a full queue", "[watch][work]") {
+  Process process;
+  process.launch(a);
+  for (const Handle stream : {a, b}) { // the first launch of a kernel may wait for work of other streams
+    const Call launch = call_of("cuLaunchKernel", {stream, 0x600});
+    const FlightReport report = process.report({{launch, 3s}});
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].kind == Kind::unfinished);
+    CHECK(process.work.launches_with_room(launch));
+  }
+  CHECK_FALSE(process.work.launches_with_room(call_of("cuMemcpyHtoDAsync_v2", {a})));
+  CHECK_FALSE(process.work.launches_with_room(call_of("cuStreamSynchronize", {a})));
+}
+
+TEST_CASE("replays take many places of a launch queue", "[watch][work]") {
+  Process process;
+  for (int i = 0; i < 19; ++i)
+    process.see("cuGraphLaunch", {0x700, a, static_cast<std::uint64_t>(i + 1)});
+  process.probe(a);
+  CHECK(process.report({{call_of("cuGraphLaunch", {0x700, a}), 3s}}).findings.size() == 2);
 }
 
 TEST_CASE("work without a probe counts only if something waits for it", "[watch][work]") {

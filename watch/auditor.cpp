@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The functions that glibc's loader calls (man 7 rtld-audit). The library is loaded by LD_AUDIT, into a
 // namespace of its own with a C library of its own, whose state for the program's threads is not set up.
-// So nothing here uses stdio, locales, ctype, iostreams or malloc; test/watch/check-symbols holds it to that.
+// So nothing here uses stdio, locales, ctype, iostreams or malloc; test/watch/check-watch holds it to that.
 
 #include "libraries.hpp"
 #include "probed_streams.hpp"

@@ -9,10 +9,10 @@
 namespace watch {
 
 /// A capture counts from before its beginning until after its end.
-bool captures_are_active();
+[[gnu::hot]] bool captures_are_active();
 
 /// To be called around the driver's function. `stream` is the first word of the call.
-void count_capture_before(Verb verb);
-void count_capture_after(Verb verb, CUresult result, std::uint64_t stream);
+[[gnu::hot]] void count_capture_before(Verb verb);
+[[gnu::hot]] void count_capture_after(Verb verb, CUresult result, std::uint64_t stream);
 
 } // namespace watch

@@ -3,6 +3,7 @@
 // returns its result, and records the call.
 
 #include "captures.hpp"
+#include "first_launches.hpp"
 #include "interprocess_events.hpp"
 #include "kernel_names.hpp"
 #include "launch_numbers.hpp"
@@ -97,12 +98,23 @@ bool is_unrecorded(Verb verb) {
          ((verb == Verb::context_synchronize || verb == Verb::copy) && !has_feature(blocking_calls));
 }
 
-/// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node.
-/// They also get one if they may block their thread soon.
-bool wants_stack(const CallData& call, Verb verb) {
+/// Whether a submission may block its thread.
+bool may_block(const Thread& thread, const CallData& call, Verb verb) {
+  const bool is_launch = verb == Verb::work && call.count > 1 && call.words[1] != 0;
+  return (is_launch && is_first_launch(call.words[1])) || (thread.has_long_queue && submits_work(verb));
+}
+
+/// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,
+/// and if they may block their thread.
+bool wants_stack(const Thread& thread, const CallData& call, Verb verb) {
   if (region->stacks != Stacks::usual) return region->stacks == Stacks::all;
   return (!is_work(verb) && !is_unrecorded(verb)) || captures_are_active() ||
-         (has_feature(probes) && has_long_queue(call, verb));
+         (has_feature(probes) && may_block(thread, call, verb));
+}
+
+/// Whether the Python frames of the thread may be wanted during the call.
+bool offers_frames(const CallData& call, Verb verb) {
+  return has_feature(probes) && offers_python_frames(verb) && (can_block(verb) || call.stack != 0);
 }
 
 void number_launches(CallData& call, Verb verb) {
@@ -115,17 +127,17 @@ void number_launches(CallData& call, Verb verb) {
 }
 
 /// What the caller does before the driver's function.
-void begin(Thread& thread, unsigned library, CallData& call, Verb verb, const Words& words,
-           std::uintptr_t address, std::uintptr_t above) {
+[[gnu::hot]] void begin(Thread& thread, unsigned library, CallData& call, Verb verb, const Words& words,
+                        std::uintptr_t address, std::uintptr_t above) {
   call.thread = thread.number;
   call.count = words.count;
   for (unsigned i = 0; i < 4; ++i)
     call.words[i] = words.values[i];
   if (depends_on_context(verb, words))
     call.context = reinterpret_cast<std::uintptr_t>(current_context(libraries[library]));
-  if (wants_stack(call, verb)) call.stack = stack_number(thread, address, above, region->python != 0);
+  if (wants_stack(thread, call, verb)) call.stack = stack_number(thread, address, above, region->python != 0);
   if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
-  if (has_feature(probes) && offers_python_frames(verb)) offer_python_frames(thread);
+  if (offers_frames(call, verb)) offer_python_frames(thread);
   begin_call(thread, call);
   count_capture_before(verb);
   if (!has_feature(probes)) return;
@@ -145,19 +157,23 @@ constexpr bool ends_events(Verb verb) {
          verb == Verb::device_reset;
 }
 
-void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
-         std::uintptr_t above) {
+[[gnu::hot]] void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
+                      std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
   if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0))
     call.stack = stack_number(thread, address, above, true);
-  if (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
+  std::uint64_t tick = thread.slot->begun;
+  if (can_block(verb)) {
+    tick = ticks();
+    call.words[3] = tick - thread.slot->begun;
+  }
   end_call(thread);
-  if (has_feature(probes) && offers_python_frames(verb)) withdraw_python_frames(thread);
+  if (offers_frames(call, verb)) withdraw_python_frames(thread);
   count_capture_after(verb, result, call.words[0]);
   const bool probed = has_feature(probes) && result == CUDA_SUCCESS;
   if (probed) number_launches(call, verb);
-  if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);
+  if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call, tick);
   if (!failed) keep_interprocess_events(call, verb);
   if (probed && submits_work(verb)) start_looker();
   if (probed) after_success(thread, call, verb);
@@ -205,7 +221,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
                   {}};
     Words words = words_before(arguments...);
     begin(*thread, Copy, made, verb, words, address, above);
-    if constexpr (is_recorded_before(verb)) record(made);
+    if constexpr (is_recorded_before(verb)) record(made, thread->slot->begun);
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
       if (must_refuse(library, made, verb)) {
         made.marks |= Mark::refused;

@@ -12,7 +12,7 @@ namespace watch {
 bool prepare_looker();
 
 /// Makes sure that the thread runs. Not from inside the loader.
-void start_looker();
+[[gnu::hot]] void start_looker();
 
 /// The calls during which a thread may wait for the device, or for room in a launch queue.
 constexpr bool offers_python_frames(Verb verb) { return can_block(verb) || submits_work(verb); }

@@ -12,6 +12,9 @@ namespace {
 
 constexpr unsigned longest_chain = 64; // a chain that is being changed may lead astray
 
+/// The stream that this thread has found last.
+__thread Stream* last_found __attribute__((tls_model("initial-exec"))) = nullptr;
+
 std::atomic<std::uint32_t>& bucket_of(const StreamName& name) {
   const std::uint64_t mixed =
       (name.handle ^ (name.context << 1U) ^ (std::uint64_t{name.thread} << 32U)) * 0x9E37'79B9'7F4A'7C15U;
@@ -98,10 +101,11 @@ std::uint32_t place_of(const Stream& stream) { return static_cast<std::uint32_t>
 ProbedStream& shown(const Stream& stream) { return region->streams[place_of(stream)]; }
 
 Stream* find_stream(const StreamName& name) {
+  if (last_found != nullptr && last_found->is(name)) return last_found;
   std::uint32_t next = bucket_of(name).load(std::memory_order_acquire);
   for (unsigned i = 0; next != 0 && i < longest_chain; ++i) {
     Stream& stream = streams->places[next - 1];
-    if (stream.is(name)) return &stream;
+    if (stream.is(name)) return last_found = &stream;
     next = stream.next.load(std::memory_order_acquire);
   }
   return nullptr;

@@ -18,21 +18,23 @@ struct StreamName {
   std::uint32_t thread;  // of per-thread streams, else 0
 };
 
-struct Stream {
-  std::atomic<std::uint32_t> lock;     // whoever records, queries or destroys the events holds it
-  std::atomic<std::uint32_t> creating; // the holder creates events, and then looks again at everything
-  std::atomic<std::uint32_t> next;     // stream of the same bucket, + 1
+struct alignas(64) Stream {
+  // What every call uses, in one line of the cache.
   std::atomic<std::uint64_t> handle, context;
   std::atomic<std::uint32_t> thread;
   std::atomic<std::uint32_t> has_work, has_wait; // since the last probe
-  std::atomic<std::uint64_t> calls;              // that submitted work
-  std::atomic<std::uint64_t> probed_calls;       // those before the last probe
-  std::atomic<std::uint64_t> reached_calls;      // those before the last probe that is known to be reached
-  std::atomic<std::uint64_t> asked_calls;        // those before the last query by the program's threads
-  unsigned library;                              // index of the copy of libcuda
-  bool stopped;                                  // no more probes: the driver refused one
-  CUevent events[ring_size];                     // all or none
-  std::uint64_t calls_at[ring_size];             // those before the probe of this event
+  std::atomic<std::uint32_t> next;               // stream of the same bucket, + 1
+  std::atomic<std::uint64_t> calls; // that submitted work; threads that submit at the same time may lose one
+  std::atomic<std::uint64_t> probed_calls;  // those before the last probe
+  std::atomic<std::uint64_t> reached_calls; // those before the last probe that is known to be reached
+
+  std::atomic<std::uint64_t> asked_calls; // those before the last query by the program's threads
+  std::atomic<std::uint32_t> lock;        // whoever records, queries or destroys the events holds it
+  std::atomic<std::uint32_t> creating;    // the holder creates events, and then looks again at everything
+  unsigned library;                       // index of the copy of libcuda
+  bool stopped;                           // no more probes: the driver refused one
+  CUevent events[ring_size];              // all or none
+  std::uint64_t calls_at[ring_size];      // those before the probe of this event
 
   bool is(const StreamName& name) const {
     return handle.load(std::memory_order_seq_cst) == name.handle &&
@@ -58,7 +60,7 @@ extern Streams* streams; // null without the feature `probes`
 bool prepare_streams();
 
 /// Null if it is not known. Takes a few nanoseconds and no lock.
-Stream* find_stream(const StreamName& name);
+[[gnu::hot]] Stream* find_stream(const StreamName& name);
 
 /// Null if there is no room, or if others keep the table busy.
 Stream* add_stream(const StreamName& name, std::uint64_t context, unsigned library);

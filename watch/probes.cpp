@@ -10,25 +10,31 @@ namespace watch {
 
 namespace {
 
-constexpr std::uint64_t time_of_probe_us = 20; // one in this time
-constexpr std::uint64_t burst = 64;            // probes that may follow each other at once
+constexpr std::uint64_t time_of_probe_us = 50;         // one in this time
+constexpr std::uint64_t time_of_quiet_probe_us = 2000; // in quiet mode
+constexpr std::uint64_t burst = 64;                    // probes that may follow each other at once
 // Records and waits should be next to a probe. They use up the probes of the time to come.
 constexpr std::uint64_t long_burst = 256;
 constexpr std::uint64_t calls_between_queries = 16;
+constexpr std::uint32_t calls_between_counts = 32;
 constexpr std::uint64_t long_queue = 512;
-// A launch queue is full after about 1,020 submissions. It was not measured whether a record then blocks.
+// A launch queue is full after about 1,020 submissions. If a thread is blocked there, a record waits for it.
 constexpr std::uint64_t nearly_full_queue = 900;
 constexpr std::uint64_t blocked_us = 1000;
 
 /// The time up to which all probes are used up. Not cleared by a fork.
 std::atomic<std::uint64_t> used_up_to{0};
 
-bool may_probe_now(std::uint64_t at_once) {
-  return used_up_to.load(std::memory_order_relaxed) <= ticks() + at_once * ticks_in(time_of_probe_us);
+std::uint64_t ticks_of_probe() {
+  return ticks_in(region->overwrites != 0 ? time_of_quiet_probe_us : time_of_probe_us);
+}
+
+bool may_probe(std::uint64_t tick, std::uint64_t at_once) {
+  return used_up_to.load(std::memory_order_relaxed) <= tick + at_once * ticks_of_probe();
 }
 
 void use_up_one() {
-  const std::uint64_t now = ticks(), step = ticks_in(time_of_probe_us);
+  const std::uint64_t now = ticks(), step = ticks_of_probe();
   std::uint64_t before = used_up_to.load(std::memory_order_relaxed);
   while (!used_up_to.compare_exchange_weak(before, (before > now ? before : now) + step,
                                            std::memory_order_relaxed)) {
@@ -44,7 +50,7 @@ std::uint64_t stream_of(const CallData& call, Verb verb) {
 }
 
 /// False if the call names no stream that exists.
-bool name_stream(const CallData& call, Verb verb, StreamName& name) {
+[[gnu::hot]] bool name_stream(const CallData& call, Verb verb, StreamName& name) {
   const std::uint64_t handle = stream_of(call, verb);
   if (handle == 0 || (is_default(handle) && call.context == 0)) return false;
   const bool per_thread_stream = handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
@@ -52,33 +58,37 @@ bool name_stream(const CallData& call, Verb verb, StreamName& name) {
   return true;
 }
 
-/// As far as known.
-std::uint64_t unreached_calls(const Stream& stream) {
-  return stream.calls.load(std::memory_order_relaxed) - stream.reached_calls.load(std::memory_order_relaxed);
+/// How many calls there were since then. Another thread may have counted backwards.
+std::uint64_t calls_since(const Stream& stream, const std::atomic<std::uint64_t>& then) {
+  const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
+  const std::uint64_t before = then.load(std::memory_order_relaxed);
+  return calls > before ? calls - before : 0;
 }
 
-/// Whether more than `length` calls before this one, on the same stream, may still be in the launch queue.
-bool has_queue_of(std::uint64_t length, const CallData& call, Verb verb) {
+/// As far as known.
+std::uint64_t unreached_calls(const Stream& stream) { return calls_since(stream, stream.reached_calls); }
+
+/// Whether the launch queue of the stream may be nearly full.
+bool finds_nearly_full_queue(const CallData& call, Verb verb) {
   StreamName name{};
   if (!name_stream(call, verb, name)) return false;
   const Stream* const stream = find_stream(name);
-  return stream != nullptr && unreached_calls(*stream) > length;
+  return stream != nullptr && unreached_calls(*stream) > nearly_full_queue;
 }
 
-/// Asks about the middle one of the probes that are under way, but not at every call.
-void ask_about_middle(Stream& stream) {
+/// Asks about the last probe, and if it is not reached, about the middle one of those that are under way. Not
+/// at every call.
+void ask_how_far(Stream& stream) {
   const ProbedStream& told = shown(stream);
   const std::uint64_t recorded = told.recorded.load(std::memory_order_relaxed);
   const std::uint64_t reached = told.reached.load(std::memory_order_relaxed);
-  const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
-  if (recorded == reached ||
-      calls - stream.asked_calls.load(std::memory_order_relaxed) < calls_between_queries)
-    return;
-  stream.asked_calls.store(calls, std::memory_order_relaxed);
+  if (recorded == reached || calls_since(stream, stream.asked_calls) < calls_between_queries) return;
+  stream.asked_calls.store(stream.calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
   const auto exchange = libraries[stream.library].probing.exchange_mode;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (exchange(&mode) != CUDA_SUCCESS) return;
-  query_probe(stream, reached + (recorded - reached + 1) / 2);
+  if (query_probe(stream, recorded) == CUDA_ERROR_NOT_READY && recorded - reached > 1)
+    query_probe(stream, reached + (recorded - reached) / 2);
   exchange(&mode);
 }
 
@@ -92,7 +102,7 @@ bool another_thread_is_blocked(const Thread& thread) {
     const CallData call = slot.call;
     const Verb verb = call.entry < entry_count ? entry_data[call.entry].verb : Verb::other;
     const bool takes_long = slot.begun < now && now - slot.begun > limit;
-    if (submits_work(verb) && (takes_long || has_queue_of(nearly_full_queue, call, verb))) return true;
+    if (submits_work(verb) && (takes_long || finds_nearly_full_queue(call, verb))) return true;
   }
   return false;
 }
@@ -141,7 +151,7 @@ void tell(const Thread& thread, const Stream& stream, std::uint64_t number) {
   call.words[0] = told.handle;
   call.words[1] = number;
   call.words[2] = place_of(stream);
-  record(call);
+  record(call, thread.slot->begun);
 }
 
 /// Records the next probe, if nothing speaks against it.
@@ -160,7 +170,7 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
     const std::uint64_t under_way = number - 1 - told.reached.load(std::memory_order_relaxed);
     return under_way == 0 || (under_way < ring_size && unreached_calls(stream) < nearly_full_queue);
   };
-  if (!has_room()) ask_about_middle(stream);
+  if (!has_room()) ask_how_far(stream);
   if (!has_room()) return;
   use_up_one();
   const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
@@ -191,30 +201,40 @@ void know_stream(unsigned library, const CallData& call, Verb verb) {
   if (context != nullptr) add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
 }
 
-void after_submission(const Thread& thread, const CallData& call, Verb verb) {
-  StreamName name{};
-  if (!name_stream(call, verb, name)) return;
-  Stream* const stream = find_stream(name);
-  if (stream == nullptr) return;
-  stream->has_work.store(1, std::memory_order_relaxed);
-  if (captures_are_active()) return; // it may be a node
-  const std::uint64_t calls = stream->calls.fetch_add(1, std::memory_order_relaxed) + 1;
-  const bool late = calls - stream->probed_calls.load(std::memory_order_relaxed) > long_queue / 2;
-  if (may_probe_now(late ? long_burst : burst)) probe(thread, *stream, name);
-  if (unreached_calls(*stream) > long_queue) {
-    const TryLocked lock(stream->lock, 0);
-    if (lock && stream->is(name) && stream->events[0] != nullptr) ask_about_middle(*stream);
-  }
+/// The thread may have submitted to other streams too: this counts too much rather than too little.
+void count_submissions(Thread& thread, Stream& stream) {
+  if (thread.uncounted == 0) return;
+  stream.has_work.store(1, std::memory_order_relaxed);
+  stream.calls.store(stream.calls.load(std::memory_order_relaxed) + thread.uncounted,
+                     std::memory_order_relaxed);
+  thread.uncounted = 0;
 }
 
-void before_mark(const Thread& thread, const CallData& call, Verb verb) {
+void after_submission(Thread& thread, const CallData& call, Verb verb) {
   StreamName name{};
   if (!name_stream(call, verb, name)) return;
   Stream* const stream = find_stream(name);
   if (stream == nullptr) return;
+  count_submissions(thread, *stream);
+  const bool late = calls_since(*stream, stream->probed_calls) > long_queue / 2;
+  if (may_probe(thread.slot->begun, late ? long_burst : burst)) probe(thread, *stream, name);
+  if (unreached_calls(*stream) > long_queue / 2) { // most of them may be done, and nobody has asked
+    const TryLocked lock(stream->lock, 0);
+    if (lock && stream->is(name) && stream->events[0] != nullptr) ask_how_far(*stream);
+  }
+  thread.has_long_queue = unreached_calls(*stream) > long_queue;
+}
+
+void before_mark(Thread& thread, const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!name_stream(call, verb, name)) return;
+  Stream* const stream = find_stream(name);
+  if (stream == nullptr) return;
+  count_submissions(thread, *stream);
   const bool has_news = stream->has_work.load(std::memory_order_relaxed) != 0 ||
                         (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
-  if (has_news && !captures_are_active() && may_probe_now(long_burst)) probe(thread, *stream, name);
+  if (has_news && !captures_are_active() && may_probe(thread.slot->begun, long_burst))
+    probe(thread, *stream, name);
 }
 
 void after_wait(const CallData& call, Verb verb) {
@@ -225,12 +245,10 @@ void after_wait(const CallData& call, Verb verb) {
 
 } // namespace
 
-bool has_long_queue(const CallData& call, Verb verb) {
-  return submits_work(verb) && has_queue_of(long_queue, call, verb);
-}
-
-void before_call(const Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  if (submits_work(verb) || verb == Verb::stream_wait) know_stream(library, call, verb);
+void before_call(Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  if (submits_work(verb))
+    thread.is_due = thread.uncounted + 1 >= calls_between_counts || may_probe(thread.slot->begun, burst);
+  if ((submits_work(verb) && thread.is_due) || verb == Verb::stream_wait) know_stream(library, call, verb);
   switch (verb) {
   case Verb::event_record:
   case Verb::stream_wait:
@@ -254,8 +272,13 @@ void before_call(const Thread& thread, unsigned library, const CallData& call, V
   }
 }
 
-void after_success(const Thread& thread, const CallData& call, Verb verb) {
-  if (submits_work(verb)) return after_submission(thread, call, verb);
+void after_success(Thread& thread, const CallData& call, Verb verb) {
+  if (submits_work(verb)) {
+    if (captures_are_active()) return; // it may be a node
+    ++thread.uncounted;
+    if (thread.is_due) after_submission(thread, call, verb);
+    return;
+  }
   if (verb == Verb::stream_wait) return after_wait(call, verb);
 }
 

@@ -2,7 +2,7 @@
 // Probes: events of the auditor's own, recorded on the program's streams after work. A probe that is reached
 // says that the work before it is done.
 //
-// A probe costs about as much as a call of cuEventRecord. On average, at most one is recorded in 20 us.
+// A probe takes 1 to 2 us. On average, at most one is recorded in 50 us, and in quiet mode in 2 ms.
 #pragma once
 
 #include "calls.hpp"
@@ -12,10 +12,7 @@ namespace watch {
 
 /// To be called around the driver's function, if the feature `probes` is on. `library` is the index of the
 /// copy of libcuda.
-void before_call(const Thread& thread, unsigned library, const CallData& call, Verb verb);
-void after_success(const Thread& thread, const CallData& call, Verb verb);
-
-/// Whether about half of the stream's launch queue may be full: a launch may block its thread soon.
-bool has_long_queue(const CallData& call, Verb verb);
+[[gnu::hot]] void before_call(Thread& thread, unsigned library, const CallData& call, Verb verb);
+[[gnu::hot]] void after_success(Thread& thread, const CallData& call, Verb verb);
 
 } // namespace watch

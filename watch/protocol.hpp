@@ -53,9 +53,11 @@ struct CallData {
   std::uint64_t words[4];
 };
 
-struct Record {
+/// Fills a line of the cache.
+struct alignas(64) Record {
   std::atomic<std::uint32_t> stamp; // the number of the record + 1 when it is complete
-  std::uint32_t time;               // when the call returned: ticks since `first_tick`, >> coarse_shift
+  // Ticks since `first_tick`, >> coarse_shift: when the call began, or if it can block, when it returned.
+  std::uint32_t time;
   CallData call;
 };
 

@@ -146,6 +146,7 @@ bool adopt_thread() {
     start();
     if (shared.generation.load(std::memory_order_acquire) == 0) return false;
   }
+  current = {};
   current.number = thread_number();
   current.slot = take_slot(current.number);
   if (current.slot == nullptr) return false;
@@ -194,6 +195,8 @@ void begin_call(Thread& thread, const CallData& call) {
   thread.slot->call = call;
   thread.slot->begun = ticks();
   thread.slot->inside.store(1, std::memory_order_release);
+  // No cache holds the record that will be written. It comes while the driver's function runs.
+  __builtin_prefetch(&region->records[region->written.load(std::memory_order_relaxed) % record_limit], 1);
 }
 
 void end_call(Thread& thread) { thread.slot->inside.store(0, std::memory_order_release); }
@@ -217,7 +220,7 @@ bool wait_for_room(std::uint64_t number) {
 
 } // namespace
 
-void record(const CallData& call) {
+void record(const CallData& call, std::uint64_t tick) {
   const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
   Record& place = region->records[number % record_limit];
   if (region->overwrites != 0) { // a reader sees that the record is changing
@@ -227,7 +230,7 @@ void record(const CallData& call) {
     return;
   }
   place.call = call;
-  place.time = static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
+  place.time = static_cast<std::uint32_t>((tick - region->first_tick) >> coarse_shift);
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
 }
 

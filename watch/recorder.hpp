@@ -16,6 +16,10 @@ struct Thread {
   std::uint32_t number = 0;
   ThreadSlot* slot = nullptr;
   CachedStack* stacks = nullptr;
+  // For probes.cpp.
+  std::uint32_t uncounted = 0; // submissions that no stream has counted yet
+  bool is_due = false;         // the submission under way is to be counted, and may get a probe
+  bool has_long_queue = false; // the stream that has counted last may be about half full
 };
 
 /// The file of this process. Valid after `this_thread` returned a thread.
@@ -28,16 +32,16 @@ bool read_environment();
 void start_recording(const link_map& known);
 
 /// The calling thread, or null if its calls are not recorded.
-Thread* this_thread();
+[[gnu::hot]] Thread* this_thread();
 
 /// Announces the call, so that it is known if it never returns.
-void begin_call(Thread& thread, const CallData& call);
+[[gnu::hot]] void begin_call(Thread& thread, const CallData& call);
 
 /// The call has returned, or will not be made.
-void end_call(Thread& thread);
+[[gnu::hot]] void end_call(Thread& thread);
 
 /// Hands a call to the reader. It waits while the reader is too far behind, except in quiet mode.
-void record(const CallData& call);
+[[gnu::hot]] void record(const CallData& call, std::uint64_t tick);
 
 /// The program has run its last destructor.
 void note_exit();

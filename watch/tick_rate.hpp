@@ -7,6 +7,6 @@
 namespace watch {
 
 /// The ticks of a time, to about a percent. Valid after `this_thread` returned a thread.
-std::uint64_t ticks_in(std::uint64_t microseconds);
+[[gnu::hot]] std::uint64_t ticks_in(std::uint64_t microseconds);
 
 } // namespace watch

@@ -11,9 +11,9 @@ namespace {
 
 using Kind = FlightFinding::Kind;
 
-// With fewer pending marks than that, a call may be blocked for another reason. 20 launches of a graph that
-// records events can fill the queue.
-constexpr std::size_t marks_of_full_queue = 20;
+// With fewer pending marks than that, a call may be blocked for another reason. The queue takes about 1,020
+// submissions, most of which have a mark.
+constexpr std::size_t marks_of_full_queue = 900;
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 

@@ -16,12 +16,16 @@ namespace {
 
 constexpr std::size_t frames_shown = 16;
 
-/// Frames of the loader and of the start of a thread say nothing. The C library may have no names for them.
+/// Frames of the loader and of the start of a thread say nothing.
 bool is_start(const SourceFrame& frame) {
   return frame.function == "_start" || frame.function.starts_with("__libc_start") ||
          frame.function == "start_thread" || frame.function.starts_with("__clone") ||
-         frame.function == "clone3" ||
-         (frame.function.empty() && frame.library.find("/libc.so.6") != std::string::npos);
+         frame.function == "clone3";
+}
+
+/// At the end of a stack, this may be the start of a thread too.
+bool is_unnamed_libc(const SourceFrame& frame) {
+  return frame.function.empty() && frame.library.ends_with("/libc.so.6");
 }
 
 /// The Python frames say more than the interpreter's own frames.
@@ -40,7 +44,8 @@ std::string code_text(unsigned code) {
 
 std::optional<SourceFrame> CallText::caller_of(const CallFile& process, const Call& call) {
   for (const std::uint64_t address : process.stack(call.stack))
-    if (SourceFrame frame = symbols_.frame(process, address); !is_cuda_runtime(frame)) return frame;
+    if (SourceFrame frame = symbols_.frame(process, address); !is_cuda_runtime(frame))
+      return is_start(frame) ? std::nullopt : std::optional(std::move(frame));
   return std::nullopt;
 }
 
@@ -48,7 +53,7 @@ std::vector<SourceFrame> CallText::stack_of(const CallFile& process, const Call&
   std::vector<SourceFrame> frames;
   for (const std::uint64_t address : process.stack(call.stack))
     frames.push_back(symbols_.frame(process, address));
-  while (!frames.empty() && is_start(frames.back()))
+  while (!frames.empty() && (is_start(frames.back()) || is_unnamed_libc(frames.back())))
     frames.pop_back();
   return frames;
 }

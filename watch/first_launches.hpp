@@ -7,7 +7,7 @@
 
 namespace watch {
 
-/// True once for each kernel. A few kernels are never told apart from another one.
+/// True for the first launch with this handle, unless another one with the same hash came before.
 [[gnu::hot]] bool is_first_launch(std::uint64_t function);
 
 } // namespace watch

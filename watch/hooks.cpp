@@ -114,7 +114,9 @@ bool wants_stack(const Thread& thread, const CallData& call, Verb verb) {
 
 /// Whether the Python frames of the thread may be wanted during the call.
 bool offers_frames(const CallData& call, Verb verb) {
-  return has_feature(probes) && offers_python_frames(verb) && (can_block(verb) || call.stack != 0);
+  const bool is_copy =
+      verb == Verb::work && call.words[1] == 0; // it waits if the host's memory is not pinned
+  return has_feature(probes) && offers_python_frames(verb) && (can_block(verb) || is_copy || call.stack != 0);
 }
 
 void number_launches(CallData& call, Verb verb) {
@@ -160,20 +162,17 @@ constexpr bool ends_events(Verb verb) {
 [[gnu::hot]] void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
                       std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
+  const bool has_offered = offers_frames(call, verb);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
   if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0))
     call.stack = stack_number(thread, address, above, true);
-  std::uint64_t tick = thread.slot->begun;
-  if (can_block(verb)) {
-    tick = ticks();
-    call.words[3] = tick - thread.slot->begun;
-  }
+  if (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
-  if (offers_frames(call, verb)) withdraw_python_frames(thread);
+  if (has_offered) withdraw_python_frames(thread);
   count_capture_after(verb, result, call.words[0]);
   const bool probed = has_feature(probes) && result == CUDA_SUCCESS;
   if (probed) number_launches(call, verb);
-  if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call, tick);
+  if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);
   if (!failed) keep_interprocess_events(call, verb);
   if (probed && submits_work(verb)) start_looker();
   if (probed) after_success(thread, call, verb);
@@ -221,7 +220,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
                   {}};
     Words words = words_before(arguments...);
     begin(*thread, Copy, made, verb, words, address, above);
-    if constexpr (is_recorded_before(verb)) record(made, thread->slot->begun);
+    if constexpr (is_recorded_before(verb)) record(made);
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
       if (must_refuse(library, made, verb)) {
         made.marks |= Mark::refused;

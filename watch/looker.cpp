@@ -97,10 +97,10 @@ std::uint32_t python_stack_of(const ThreadSlot& slot, Offer& offer) {
       python_is_ending())
     return 0;
   offer.taken.store(1, std::memory_order_seq_cst);
-  if (looker->fences.load(std::memory_order_relaxed) != 0)
-    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  const bool is_fenced = looker->fences.load(std::memory_order_relaxed) == 0 ||
+                         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   std::uint32_t stack = 0;
-  if (slot.inside.load(std::memory_order_seq_cst) != 0 && slot.begun == begun &&
+  if (is_fenced && slot.inside.load(std::memory_order_seq_cst) != 0 && slot.begun == begun &&
       offer.state.load(std::memory_order_acquire) == state)
     stack = python_stack_number(state);
   offer.taken.store(0, std::memory_order_release);

@@ -139,7 +139,7 @@ Stream* add_stream(const StreamName& name, std::uint64_t context, unsigned libra
   stream->stopped = false;
   stream->context.store(name.context, std::memory_order_relaxed);
   stream->thread.store(name.thread, std::memory_order_relaxed);
-  stream->handle.store(name.handle, std::memory_order_relaxed);
+  stream->handle.store(name.handle, std::memory_order_release);
   std::atomic<std::uint32_t>& bucket = bucket_of(name);
   stream->next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
   bucket.store(place_of(*stream) + 1, std::memory_order_release);

@@ -24,9 +24,9 @@ struct alignas(64) Stream {
   std::atomic<std::uint32_t> thread;
   std::atomic<std::uint32_t> has_work, has_wait; // since the last probe
   std::atomic<std::uint32_t> next;               // stream of the same bucket, + 1
-  std::atomic<std::uint64_t> calls; // that submitted work; threads that submit at the same time may lose one
-  std::atomic<std::uint64_t> probed_calls;  // those before the last probe
-  std::atomic<std::uint64_t> reached_calls; // those before the last probe that is known to be reached
+  std::atomic<std::uint64_t> calls;              // that submitted work
+  std::atomic<std::uint64_t> probed_calls;       // those before the last probe
+  std::atomic<std::uint64_t> reached_calls;      // those before the last probe that is known to be reached
 
   std::atomic<std::uint64_t> asked_calls; // those before the last query by the program's threads
   std::atomic<std::uint32_t> lock;        // whoever records, queries or destroys the events holds it

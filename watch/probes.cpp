@@ -151,7 +151,7 @@ void tell(const Thread& thread, const Stream& stream, std::uint64_t number) {
   call.words[0] = told.handle;
   call.words[1] = number;
   call.words[2] = place_of(stream);
-  record(call, thread.slot->begun);
+  record(call);
 }
 
 /// Records the next probe, if nothing speaks against it.
@@ -201,21 +201,43 @@ void know_stream(unsigned library, const CallData& call, Verb verb) {
   if (context != nullptr) add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
 }
 
-/// The thread may have submitted to other streams too: this counts too much rather than too little.
-void count_submissions(Thread& thread, Stream& stream) {
+/// The stream of the thread's submissions counts those that are not counted yet.
+void count_submissions(Thread& thread) {
   if (thread.uncounted == 0) return;
-  stream.has_work.store(1, std::memory_order_relaxed);
-  stream.calls.store(stream.calls.load(std::memory_order_relaxed) + thread.uncounted,
-                     std::memory_order_relaxed);
+  const bool per_thread_stream =
+      thread.uncounted_handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+  if (Stream* const stream = find_stream(
+          {thread.uncounted_handle, thread.uncounted_context, per_thread_stream ? thread.number : 0})) {
+    stream->has_work.store(1, std::memory_order_relaxed);
+    stream->calls.fetch_add(thread.uncounted, std::memory_order_relaxed);
+  }
   thread.uncounted = 0;
 }
 
+/// Most calls only add one to a number of their thread.
+void add_submission(Thread& thread, const CallData& call, Verb verb) {
+  const std::uint64_t handle = stream_of(call, verb), context = is_default(handle) ? call.context : 0;
+  if (handle != thread.uncounted_handle || context != thread.uncounted_context) {
+    count_submissions(thread);
+    thread.uncounted_handle = handle;
+    thread.uncounted_context = context;
+  }
+  ++thread.uncounted;
+}
+
+/// Work that is submitted next to a capture may be a node.
+void note_work_beside_capture(const CallData& call, Verb verb) {
+  StreamName name{};
+  if (!name_stream(call, verb, name)) return;
+  if (Stream* const stream = find_stream(name)) stream->has_work.store(1, std::memory_order_relaxed);
+}
+
 void after_submission(Thread& thread, const CallData& call, Verb verb) {
+  count_submissions(thread);
   StreamName name{};
   if (!name_stream(call, verb, name)) return;
   Stream* const stream = find_stream(name);
   if (stream == nullptr) return;
-  count_submissions(thread, *stream);
   const bool late = calls_since(*stream, stream->probed_calls) > long_queue / 2;
   if (may_probe(thread.slot->begun, late ? long_burst : burst)) probe(thread, *stream, name);
   if (unreached_calls(*stream) > long_queue / 2) { // most of them may be done, and nobody has asked
@@ -226,11 +248,11 @@ void after_submission(Thread& thread, const CallData& call, Verb verb) {
 }
 
 void before_mark(Thread& thread, const CallData& call, Verb verb) {
+  count_submissions(thread);
   StreamName name{};
   if (!name_stream(call, verb, name)) return;
   Stream* const stream = find_stream(name);
   if (stream == nullptr) return;
-  count_submissions(thread, *stream);
   const bool has_news = stream->has_work.load(std::memory_order_relaxed) != 0 ||
                         (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
   if (has_news && !captures_are_active() && may_probe(thread.slot->begun, long_burst))
@@ -274,8 +296,8 @@ void before_call(Thread& thread, unsigned library, const CallData& call, Verb ve
 
 void after_success(Thread& thread, const CallData& call, Verb verb) {
   if (submits_work(verb)) {
-    if (captures_are_active()) return; // it may be a node
-    ++thread.uncounted;
+    if (captures_are_active()) return note_work_beside_capture(call, verb);
+    add_submission(thread, call, verb);
     if (thread.is_due) after_submission(thread, call, verb);
     return;
   }

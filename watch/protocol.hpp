@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 3; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 4; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 inline constexpr std::uint32_t thread_limit = 4096;
@@ -56,8 +56,7 @@ struct CallData {
 /// Fills a line of the cache.
 struct alignas(64) Record {
   std::atomic<std::uint32_t> stamp; // the number of the record + 1 when it is complete
-  // Ticks since `first_tick`, >> coarse_shift: when the call began, or if it can block, when it returned.
-  std::uint32_t time;
+  std::uint32_t time;               // when the call returned: ticks since `first_tick`, >> coarse_shift
   CallData call;
 };
 

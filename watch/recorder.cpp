@@ -151,6 +151,8 @@ bool adopt_thread() {
   current.slot = take_slot(current.number);
   if (current.slot == nullptr) return false;
   current.stacks = stacks_of_slot(static_cast<std::uint32_t>(current.slot - region->threads));
+  if ((region->features & probes) != 0)
+    withdraw_python_frames(current); // of a thread that had the slot before
   current.generation = shared.generation.load(std::memory_order_relaxed);
   return true;
 }
@@ -220,7 +222,7 @@ bool wait_for_room(std::uint64_t number) {
 
 } // namespace
 
-void record(const CallData& call, std::uint64_t tick) {
+void record(const CallData& call) {
   const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
   Record& place = region->records[number % record_limit];
   if (region->overwrites != 0) { // a reader sees that the record is changing
@@ -230,7 +232,7 @@ void record(const CallData& call, std::uint64_t tick) {
     return;
   }
   place.call = call;
-  place.time = static_cast<std::uint32_t>((tick - region->first_tick) >> coarse_shift);
+  place.time = static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
 }
 

@@ -17,7 +17,8 @@ struct Thread {
   ThreadSlot* slot = nullptr;
   CachedStack* stacks = nullptr;
   // For probes.cpp.
-  std::uint32_t uncounted = 0; // submissions that no stream has counted yet
+  std::uint32_t uncounted = 0; // submissions that their stream has not counted yet, and that stream
+  std::uint64_t uncounted_handle = 0, uncounted_context = 0;
   bool is_due = false;         // the submission under way is to be counted, and may get a probe
   bool has_long_queue = false; // the stream that has counted last may be about half full
 };
@@ -41,7 +42,7 @@ void start_recording(const link_map& known);
 [[gnu::hot]] void end_call(Thread& thread);
 
 /// Hands a call to the reader. It waits while the reader is too far behind, except in quiet mode.
-[[gnu::hot]] void record(const CallData& call, std::uint64_t tick);
+[[gnu::hot]] void record(const CallData& call);
 
 /// The program has run its last destructor.
 void note_exit();

@@ -14,8 +14,8 @@ using cuevent::ObservedStream;
 using cuevent::ObservedWait;
 
 constexpr auto blocked_after = std::chrono::seconds(1);
-// A launch queue takes about 1,020 submissions, or 20 launches of a graph that records events.
-constexpr std::uint64_t long_queue = 900, places_of_replay = 50;
+constexpr std::uint64_t long_queue = 900;      // of about 1,020 places
+constexpr std::uint64_t places_of_replay = 51; // at most: of a graph that owns events
 
 std::string value_text(std::uint64_t value, Handle address) {
   std::string text = "value " + std::to_string(value);
@@ -81,11 +81,11 @@ std::uint64_t pending_calls(const Stream& stream) {
   return count;
 }
 
-bool may_fill_queue(const Stream& stream) {
-  std::uint64_t taken = 0;
+bool may_fill_queue(const Stream& stream, std::uint64_t places_of_each_replay) {
+  std::uint64_t queued = 0;
   for (const Place& place : stream.places)
-    taken += place.count + place.replays * places_of_replay;
-  return taken >= long_queue;
+    queued += place.queued + place.replays * (places_of_each_replay - 1);
+  return queued >= long_queue;
 }
 
 /// The stream to which the call submits something.
@@ -202,12 +202,12 @@ bool StreamWork::launches_with_room(const Call& call) const {
   const auto target = target_of(call);
   if (!target || call.verb() != Verb::work || call.words[1] == 0) return false;
   const auto number = numbers_.find(*target);
-  return number == numbers_.end() || !may_fill_queue(streams_.at(number->second));
+  return number == numbers_.end() || !may_fill_queue(streams_.at(number->second), 1);
 }
 
 /// The oldest call that has not returned, if it may be because the launch queue is full.
 std::optional<FlightCall> StreamWork::call_of(const Moment& moment, const Stream& stream) const {
-  if (!may_fill_queue(stream)) return std::nullopt;
+  if (!may_fill_queue(stream, places_of_replay)) return std::nullopt;
   const CallUnderWay* oldest = nullptr;
   for (const CallUnderWay& each : moment.calls)
     if (each.call.verb() != Verb::stream_synchronize && target_of(each.call) == stream.key &&

@@ -64,6 +64,7 @@ struct Place {
   std::chrono::nanoseconds first{}, last{};
   std::uint64_t count = 0;            // of calls
   std::uint64_t replays = 0;          // among them
+  std::uint64_t queued = 0;           // places in the launch queue: of calls, and of records that follow them
   std::vector<Submission> calls = {}; // the first ones
   std::vector<EventWait> waits = {};
   std::vector<ValueOperation> value_waits = {}, writes = {};

@@ -30,6 +30,12 @@ void seal(Stream& stream) {
   if (!stream.places.empty()) stream.places.back().sealed = true;
 }
 
+/// In a launch queue, at most.
+std::uint64_t places_of_record(unsigned flags) {
+  if ((flags & CU_EVENT_BLOCKING_SYNC) != 0) return 51;
+  return (flags & CU_EVENT_DISABLE_TIMING) == 0 || (flags & CU_EVENT_INTERPROCESS) != 0 ? 1 : 0;
+}
+
 } // namespace
 
 bool satisfies(const ValueOperation& wait, std::uint64_t value) {
@@ -104,7 +110,7 @@ void StreamWork::see(const Call& call) {
       if (const Stream& stream = (each++)->second; stream.context == words[0]) forget(stream.number);
     break;
   case Verb::event_create:
-    events_[words[0]] = {.created = true};
+    events_[words[0]] = {.created = true, .flags = static_cast<unsigned>(words[1])};
     break;
   case Verb::event_open:
     events_[words[0]] = {};
@@ -246,6 +252,7 @@ void StreamWork::submit(const Call& call, Stream& on, Submission submission) {
   if (call.verb() == Verb::value_wait && !on.places.empty() && on.places.back().count > 0) seal(on);
   Place& place = open_place(call, on);
   ++place.count;
+  ++place.queued;
   if (call.verb() == Verb::graph_launch) ++place.replays;
   place.last = call.time;
   place.one_thread = place.one_thread && place.thread == call.thread;
@@ -275,6 +282,7 @@ void StreamWork::record(const Call& call, Handle event, Stream& on) {
     recorded.capture = on.capture;
   } else {
     seal(on);
+    if (!on.places.empty()) on.places.back().queued += places_of_record(recorded.flags);
     recorded.points = points_of(on);
   }
 }

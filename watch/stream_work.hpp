@@ -52,6 +52,7 @@ private:
     std::shared_ptr<CapturedWork> capture = nullptr; // of the last record
     std::chrono::nanoseconds time = {};              // of the last record
     std::uint32_t thread = 0;                        // that recorded it
+    unsigned flags = CU_EVENT_DEFAULT;
   };
 
   // stream_work.cpp

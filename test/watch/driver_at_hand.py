@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The driver on which programs are watched: the simulated one, or with the argument `real` that of the machine."""
+"""The driver on which programs are watched: the simulated one, or with the last argument `real` the machine's."""
 import os
 import pathlib
 import subprocess

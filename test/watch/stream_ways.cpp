@@ -111,7 +111,9 @@ void captures(Gpu& gpu) {
   std::thread first(capture), second(capture);
   first.join();
   second.join();
-  usleep(20'000); // there may have been a capture all the time
+  // There may have been a capture all the time.
+  for (int i = 0; i < 1000 && (probed(shared, gpu.b) == nullptr || probed(shared, gpu.b)->recorded == 0); ++i)
+    usleep(1000);
   stop = true;
   working.join();
   looking.join();

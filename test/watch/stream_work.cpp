@@ -280,6 +280,23 @@ TEST_CASE("a launch that does not return behind few calls is not blocked on a fu
   CHECK_FALSE(process.work.launches_with_room(call_of("cuStreamSynchronize", {a})));
 }
 
+TEST_CASE("timed records take places of a launch queue", "[watch][work]") {
+  const auto findings = [](unsigned flags, int records) {
+    Process process;
+    process.see("cuEventCreate", {event, flags});
+    for (int i = 0; i < records; ++i) {
+      process.see("cuLaunchKernel", {a, spin});
+      process.see("cuEventRecord", {event, a});
+    }
+    process.probe(a);
+    return process.report({{call_of("cuLaunchKernel", {a, spin}), 3s}}).findings.size();
+  };
+  CHECK(findings(CU_EVENT_DEFAULT, 500) == 2);
+  CHECK(findings(CU_EVENT_DISABLE_TIMING, 500) == 1);
+  CHECK(findings(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, 500) == 2);
+  CHECK(findings(CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC, 20) == 2);
+}
+
 TEST_CASE("replays take many places of a launch queue", "[watch][work]") {
   Process process;
   for (int i = 0; i < 19; ++i)

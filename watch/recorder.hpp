@@ -16,6 +16,7 @@ struct Thread {
   std::uint32_t number = 0;
   ThreadSlot* slot = nullptr;
   CachedStack* stacks = nullptr;
+  std::uint32_t next_way = 0; // for stacks.cpp
   // For probes.cpp.
   std::uint32_t uncounted = 0; // submissions that their stream has not counted yet, and that stream
   std::uint64_t uncounted_handle = 0, uncounted_context = 0;

@@ -25,6 +25,9 @@ struct CachedStack {
 namespace {
 
 constexpr std::size_t stacks_per_thread = 128;
+// Stacks in the same place of the cache. All launches through the CUDA runtime have the same innermost frame,
+// and many have the same depth.
+constexpr std::size_t ways = 8;
 
 std::atomic<CachedStack*> memory[thread_limit];
 
@@ -112,8 +115,10 @@ std::uint32_t intern(const Content& content) {
 /// The stack of this thread, walked now if it was not walked before.
 CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t above) {
   const std::uintptr_t hash = (address ^ (above << 7)) * 0x9E37'79B9'7F4A'7C15U;
-  CachedStack& stack = thread.stacks[(hash >> 32) % stacks_per_thread];
-  if (still_holds(stack, address, above, thread.generation)) return stack;
+  CachedStack* const set = thread.stacks + (hash >> 32) % (stacks_per_thread / ways) * ways;
+  for (std::size_t i = 0; i < ways; ++i)
+    if (still_holds(set[i], address, above, thread.generation)) return set[i];
+  CachedStack& stack = set[thread.next_way++ % ways];
   stack.number = stack.depth = 0;
   stack.generation = thread.generation;
   Walk walk{above, &stack, false, true};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The driver on which programs are watched: the simulated one, or with the last argument `real` a real one."""
+"""The driver for watched programs: the simulated one, or with the last argument `real` a real one."""
 import os
 import pathlib
 import subprocess

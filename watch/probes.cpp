@@ -275,6 +275,7 @@ void before_call(Thread& thread, unsigned library, const CallData& call, Verb ve
   case Verb::event_record:
   case Verb::stream_wait:
   case Verb::value_wait:
+  case Verb::stream_query: // the program may ask again and again, and never wait
     return before_mark(thread, call, verb);
   case Verb::capture_begin:
   case Verb::capture_into_graph:

@@ -48,6 +48,25 @@ void order(Gpu& gpu) {
   require(last == seen->recorded, "each probe has its record");
 }
 
+/// A program that asks whether a stream is done gets a probe behind its last work.
+void stream_query(Gpu& gpu) {
+  watch::Region& shared = region();
+  for (int i = 0; i < 100; ++i) {
+    for (int j = 0; j < 200; ++j) // more than may be probed at once
+      gpu.work(gpu.a);
+    const watch::ProbedStream* const seen = probed(shared, gpu.a);
+    require(seen != nullptr, "the stream is known");
+    const std::uint64_t before = seen->recorded;
+    for (int j = 0; j < 100 && seen->recorded == before; ++j) {
+      usleep(1000);
+      cuStreamQuery(gpu.a);
+    }
+    if (seen->recorded > before) return;
+    expect(cuStreamSynchronize(gpu.a)); // the last work had a probe, by chance
+  }
+  require(false, "a probe behind the last work");
+}
+
 /// Default streams have places of their own, and per-thread streams one for each thread.
 void default_streams(Gpu& gpu) {
   watch::Region& shared = region();
@@ -254,6 +273,7 @@ void fault(Gpu& gpu) {
 const std::vector<Way>& stream_ways() {
   static const std::vector<Way> ways = {
       {"order", &order},
+      {"stream-query", &stream_query},
       {"default-streams", &default_streams},
       {"captures", &captures},
       {"abandoned-capture", &abandoned_capture},

@@ -14,7 +14,6 @@
 
 #include <cstring>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/prctl.h>
 
 namespace watch {
@@ -35,7 +34,6 @@ struct Offer {
 struct Looker {
   std::atomic<std::uint32_t> looking; // the driver is being called
   std::atomic<std::uint32_t> ending;  // the program is at its exit
-  std::atomic<std::uint32_t> fences;  // this thread can put a fence into all others
   Offer offers[thread_limit];         // by slot
 };
 
@@ -97,10 +95,8 @@ std::uint32_t python_stack_of(const ThreadSlot& slot, Offer& offer) {
       python_is_ending())
     return 0;
   offer.taken.store(1, std::memory_order_seq_cst);
-  const bool is_fenced = looker->fences.load(std::memory_order_relaxed) == 0 ||
-                         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   std::uint32_t stack = 0;
-  if (is_fenced && slot.inside.load(std::memory_order_seq_cst) != 0 && slot.begun == begun &&
+  if (slot.inside.load(std::memory_order_seq_cst) != 0 && slot.begun == begun &&
       offer.state.load(std::memory_order_acquire) == state)
     stack = python_stack_number(state);
   offer.taken.store(0, std::memory_order_release);
@@ -178,8 +174,6 @@ void start_looker() {
   std::atomic<std::uint32_t>& started = cleared_by_fork->looker_started;
   if (started.load(std::memory_order_relaxed) != 0 || started.exchange(1, std::memory_order_relaxed) != 0)
     return;
-  const bool has_fences = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-  looker->fences.store(has_fences ? 1 : 0, std::memory_order_relaxed);
   if (!program_functions.can_create_threads() || !create_thread()) return;
   if (region->overwrites != 0) listen_to_signal();
   if (program_functions.call_at_exit != nullptr) program_functions.call_at_exit(&end_looks, nullptr, nullptr);
@@ -194,12 +188,8 @@ void withdraw_python_frames(const Thread& thread) {
   Offer& offer = looker->offers[thread.slot - region->threads];
   if (offer.state.load(std::memory_order_relaxed) == nullptr) return;
   offer.state.store(nullptr, std::memory_order_relaxed); // the next call may not offer its frames
-  // The looker sees that the call is over, or this thread sees `taken`. A fence here would wait for what the
-  // driver has written to the device.
-  if (looker->fences.load(std::memory_order_relaxed) != 0)
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  else
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+  // The looker sees that the call is over, or this thread sees `taken`.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   while (offer.taken.load(std::memory_order_acquire) != 0)
     sleep_microseconds(20);
 }

@@ -49,16 +49,26 @@ std::uint64_t stream_of(const CallData& call, Verb verb) {
   return call.words[verb == Verb::graph_launch || verb == Verb::event_record ? 1 : 0];
 }
 
+StreamName name_of(std::uint64_t handle, std::uint64_t context, std::uint32_t thread) {
+  const bool per_thread_stream = handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+  return {handle, is_default(handle) ? context : 0, per_thread_stream ? thread : 0};
+}
+
 /// False if the call names no stream that exists.
 [[gnu::hot]] bool name_stream(const CallData& call, Verb verb, StreamName& name) {
   const std::uint64_t handle = stream_of(call, verb);
   if (handle == 0 || (is_default(handle) && call.context == 0)) return false;
-  const bool per_thread_stream = handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-  name = {handle, is_default(handle) ? call.context : 0, per_thread_stream ? call.thread : 0};
+  name = name_of(handle, call.context, call.thread);
   return true;
 }
 
-/// How many calls there were since then. Another thread may have counted backwards.
+/// Null if it is not known.
+Stream* find_stream(const CallData& call, Verb verb) {
+  StreamName name{};
+  return name_stream(call, verb, name) ? find_stream(name) : nullptr;
+}
+
+/// How many calls there were since then. Another thread may count while this reads both numbers.
 std::uint64_t calls_since(const Stream& stream, const std::atomic<std::uint64_t>& then) {
   const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
   const std::uint64_t before = then.load(std::memory_order_relaxed);
@@ -70,9 +80,7 @@ std::uint64_t unreached_calls(const Stream& stream) { return calls_since(stream,
 
 /// Whether the launch queue of the stream may be nearly full.
 bool finds_nearly_full_queue(const CallData& call, Verb verb) {
-  StreamName name{};
-  if (!name_stream(call, verb, name)) return false;
-  const Stream* const stream = find_stream(name);
+  const Stream* const stream = find_stream(call, verb);
   return stream != nullptr && unreached_calls(*stream) > nearly_full_queue;
 }
 
@@ -204,10 +212,8 @@ void know_stream(unsigned library, const CallData& call, Verb verb) {
 /// The stream of the thread's submissions counts those that are not counted yet.
 void count_submissions(Thread& thread) {
   if (thread.uncounted == 0) return;
-  const bool per_thread_stream =
-      thread.uncounted_handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-  if (Stream* const stream = find_stream(
-          {thread.uncounted_handle, thread.uncounted_context, per_thread_stream ? thread.number : 0})) {
+  if (Stream* const stream =
+          find_stream(name_of(thread.uncounted_handle, thread.uncounted_context, thread.number))) {
     stream->has_work.store(1, std::memory_order_relaxed);
     stream->calls.fetch_add(thread.uncounted, std::memory_order_relaxed);
   }
@@ -227,9 +233,7 @@ void add_submission(Thread& thread, const CallData& call, Verb verb) {
 
 /// Work that is submitted next to a capture may be a node.
 void note_work_beside_capture(const CallData& call, Verb verb) {
-  StreamName name{};
-  if (!name_stream(call, verb, name)) return;
-  if (Stream* const stream = find_stream(name)) stream->has_work.store(1, std::memory_order_relaxed);
+  if (Stream* const stream = find_stream(call, verb)) stream->has_work.store(1, std::memory_order_relaxed);
 }
 
 void after_submission(Thread& thread, const CallData& call, Verb verb) {
@@ -260,9 +264,7 @@ void before_mark(Thread& thread, const CallData& call, Verb verb) {
 }
 
 void after_wait(const CallData& call, Verb verb) {
-  StreamName name{};
-  if (!name_stream(call, verb, name)) return;
-  if (Stream* const stream = find_stream(name)) stream->has_wait.store(1, std::memory_order_relaxed);
+  if (Stream* const stream = find_stream(call, verb)) stream->has_wait.store(1, std::memory_order_relaxed);
 }
 
 } // namespace

@@ -52,11 +52,15 @@ inline watch::ProbedStream* probed(watch::Region& region, CUstream stream) {
   return nullptr;
 }
 
-/// Takes the records, so that the process never waits for a reader.
+/// Takes the complete records, so that the process never waits for a reader. A record that is only begun must
+/// not be taken: its writer would think that the ring is full, and wait for ten seconds.
 inline std::vector<watch::CallData> take_records(watch::Region& region) {
   std::vector<watch::CallData> calls;
-  for (std::uint64_t next = region.read.load(); next < region.written.load(); region.read.store(++next))
-    calls.push_back(region.records[next % watch::record_limit].call);
+  for (std::uint64_t next = region.read.load(); next < region.written.load(); region.read.store(++next)) {
+    const watch::Record& record = region.records[next % watch::record_limit];
+    if (record.stamp.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next) + 1) break;
+    calls.push_back(record.call);
+  }
   return calls;
 }
 

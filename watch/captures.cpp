@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "captures.hpp"
 
-#include "after_fork.hpp"
-
 namespace watch {
 
 namespace {
-
-bool begins_capture(Verb verb) { return verb == Verb::capture_begin || verb == Verb::capture_into_graph; }
 
 /// Default streams cannot be destroyed, and each thread has a per-thread stream with the same handle.
 bool can_be_destroyed(std::uint64_t stream) {
@@ -28,8 +24,6 @@ bool forget_origin(std::uint64_t stream) {
 }
 
 } // namespace
-
-bool captures_are_active() { return cleared_by_fork->captures.load(std::memory_order_seq_cst) != 0; }
 
 void count_capture_before(Verb verb) {
   if (begins_capture(verb)) cleared_by_fork->captures.fetch_add(1, std::memory_order_seq_cst);

@@ -2,17 +2,25 @@
 // How many stream captures are active in this process.
 #pragma once
 
+#include "after_fork.hpp"
 #include "calls.hpp"
-
-#include <cstdint>
 
 namespace watch {
 
 /// A capture counts from before its beginning until after its end.
-[[gnu::hot]] bool captures_are_active();
+inline bool captures_are_active() { return cleared_by_fork->captures.load(std::memory_order_seq_cst) != 0; }
 
-/// To be called around the driver's function. `stream` is the first word of the call.
-[[gnu::hot]] void count_capture_before(Verb verb);
-[[gnu::hot]] void count_capture_after(Verb verb, CUresult result, std::uint64_t stream);
+constexpr bool begins_capture(Verb verb) {
+  return verb == Verb::capture_begin || verb == Verb::capture_into_graph;
+}
+
+/// The calls that begin a capture, or may end one.
+constexpr bool changes_captures(Verb verb) {
+  return begins_capture(verb) || verb == Verb::capture_end || verb == Verb::stream_destroy;
+}
+
+/// To be called around such a call. `stream` is the first word of the call.
+void count_capture_before(Verb verb);
+void count_capture_after(Verb verb, CUresult result, std::uint64_t stream);
 
 } // namespace watch

@@ -77,8 +77,9 @@ bool must_refuse(const Library& library, const CallData& call, Verb verb) {
          !can_record(library, home, [&](CUevent tried) { return library.trial.record(tried, stream); });
 }
 
-void keep_interprocess_events(const CallData& call, Verb verb) {
-  if (verb != Verb::event_create && verb != Verb::event_open) return;
+template <Verb verb>
+void keep_interprocess_events(const CallData& call) {
+  if constexpr (verb != Verb::event_create && verb != Verb::event_open) return;
   const auto event = reinterpret_cast<CUevent>(call.words[0]);
   remove_interprocess_event(event); // one that ended with its context may have had the same address
   if (verb == Verb::event_create ? (call.words[1] & CU_EVENT_INTERPROCESS) != 0
@@ -86,65 +87,75 @@ void keep_interprocess_events(const CallData& call, Verb verb) {
     add_interprocess_event(event, reinterpret_cast<CUcontext>(call.context));
 }
 
-bool is_work(Verb verb) {
+constexpr bool is_work(Verb verb) {
   return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
 }
 
 bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 
 /// Whether only failed calls are recorded.
-bool is_unrecorded(Verb verb) {
+template <Verb verb>
+bool is_unrecorded() {
   return verb == Verb::other ||
          ((verb == Verb::context_synchronize || verb == Verb::copy) && !has_feature(blocking_calls));
 }
 
 /// Whether a submission may block its thread.
-bool may_block(const Thread& thread, const CallData& call, Verb verb) {
-  const bool is_launch = verb == Verb::work && call.count > 1 && call.words[1] != 0;
-  return (is_launch && is_first_launch(call.words[1])) || (thread.has_long_queue && submits_work(verb));
+template <Verb verb>
+bool may_block(const Thread& thread, const CallData& call) {
+  if constexpr (!submits_work(verb)) return false;
+  if (thread.has_long_queue) return true;
+  return verb == Verb::work && call.count > 1 && call.words[1] != 0 && is_first_launch(call.words[1]);
 }
 
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,
 /// and if they may block their thread.
-bool wants_stack(const Thread& thread, const CallData& call, Verb verb) {
-  if (region->stacks != Stacks::usual) return region->stacks == Stacks::all;
-  return (!is_work(verb) && !is_unrecorded(verb)) || captures_are_active() ||
-         (has_feature(probes) && may_block(thread, call, verb));
+template <Verb verb>
+bool wants_stack(const Thread& thread, const CallData& call) {
+  if (region->stacks != Stacks::usual) [[unlikely]]
+    return region->stacks == Stacks::all;
+  return (!is_work(verb) && !is_unrecorded<verb>()) || captures_are_active() ||
+         (has_feature(probes) && may_block<verb>(thread, call));
 }
 
 /// Whether the Python frames of the thread may be wanted during the call.
-bool offers_frames(const CallData& call, Verb verb) {
-  const bool is_copy =
-      verb == Verb::work && call.words[1] == 0; // it waits if the host's memory is not pinned
-  return has_feature(probes) && offers_python_frames(verb) && (can_block(verb) || is_copy || call.stack != 0);
+template <Verb verb>
+bool offers_frames(const CallData& call) {
+  if constexpr (!offers_python_frames(verb)) return false;
+  // A copy waits if the host's memory is not pinned.
+  const bool is_copy = verb == Verb::work && call.words[1] == 0;
+  return (can_block(verb) || is_copy || call.stack != 0) && has_feature(probes);
 }
 
-void number_launches(CallData& call, Verb verb) {
-  if (verb == Verb::graph_launch) {
+template <Verb verb>
+void number_launches(CallData& call) {
+  if constexpr (verb == Verb::graph_launch) {
     call.words[2] = count_launch(call.words[0]);
     call.count = 3;
-  } else if (verb == Verb::graph_instantiate) {
+  } else if constexpr (verb == Verb::graph_instantiate) {
     forget_launches(call.words[0]); // one that ended with its context may have had the same address
   }
 }
 
 /// What the caller does before the driver's function.
-[[gnu::hot]] void begin(Thread& thread, unsigned library, CallData& call, Verb verb, const Words& words,
-                        std::uintptr_t address, std::uintptr_t above) {
+template <Verb verb>
+[[gnu::noinline]] void begin(Thread& thread, unsigned library, CallData& call, std::uintptr_t address,
+                             std::uintptr_t above) {
   call.thread = thread.number;
-  call.count = words.count;
-  for (unsigned i = 0; i < 4; ++i)
-    call.words[i] = words.values[i];
-  if (depends_on_context(verb, words))
+  if (depends_on_context(call, verb))
     call.context = reinterpret_cast<std::uintptr_t>(current_context(libraries[library]));
-  if (wants_stack(thread, call, verb)) call.stack = stack_number(thread, address, above, region->python != 0);
-  if (verb == Verb::event_destroy) remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
-  if (offers_frames(call, verb)) offer_python_frames(thread);
+  if (wants_stack<verb>(thread, call)) [[unlikely]]
+    call.stack = stack_number(thread, address, above, region->python != 0);
+  if constexpr (verb == Verb::event_destroy)
+    remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
+  if (offers_frames<verb>(call)) [[unlikely]]
+    offer_python_frames(thread);
   begin_call(thread, call);
-  count_capture_before(verb);
+  if constexpr (begins_capture(verb)) count_capture_before(verb);
   if (!has_feature(probes)) return;
-  if (verb == Verb::exec_destroy) forget_launches(call.words[0]);
-  before_call(thread, library, call, verb);
+  if constexpr (verb == Verb::exec_destroy) forget_launches(call.words[0]);
+  if constexpr (submits_work(verb)) before_submission(thread, library, call, verb);
+  if constexpr (!submits_work(verb) || verb == Verb::value_wait) before_call(thread, library, call, verb);
 }
 
 /// A handle that is destroyed may belong to another object as soon as the driver has it back.
@@ -159,23 +170,30 @@ constexpr bool ends_events(Verb verb) {
          verb == Verb::device_reset;
 }
 
-[[gnu::hot]] void end(Thread& thread, CallData& call, Verb verb, CUresult result, std::uintptr_t address,
-                      std::uintptr_t above) {
+template <Verb verb>
+[[gnu::noinline]] void end(Thread& thread, CallData& call, CUresult result, std::uintptr_t address,
+                           std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
-  const bool has_offered = offers_frames(call, verb);
+  const bool has_offered = offers_frames<verb>(call);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
-  if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0))
+  if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0)) [[unlikely]]
     call.stack = stack_number(thread, address, above, true);
-  if (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
+  if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
-  if (has_offered) withdraw_python_frames(thread);
-  count_capture_after(verb, result, call.words[0]);
+  if (has_offered) [[unlikely]]
+    withdraw_python_frames(thread);
+  if constexpr (changes_captures(verb)) count_capture_after(verb, result, call.words[0]);
   const bool probed = has_feature(probes) && result == CUDA_SUCCESS;
-  if (probed) number_launches(call, verb);
-  if (failed || (!is_unrecorded(verb) && !is_recorded_before(verb))) record(call);
-  if (!failed) keep_interprocess_events(call, verb);
-  if (probed && submits_work(verb)) start_looker();
-  if (probed) after_success(thread, call, verb);
+  if (probed) number_launches<verb>(call);
+  if (failed || (!is_unrecorded<verb>() && !is_recorded_before(verb))) record(call);
+  if (!failed) keep_interprocess_events<verb>(call);
+  if (!probed) return;
+  if constexpr (submits_work(verb)) {
+    if (cleared_by_fork->looker_started.load(std::memory_order_relaxed) == 0) [[unlikely]]
+      start_looker();
+    after_submission(thread, call, verb);
+  }
+  if constexpr (verb == Verb::stream_wait) after_wait(call);
 }
 
 template <class Found, class Library>
@@ -218,39 +236,34 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
                   0,
                   0,
                   {}};
-    Words words = words_before(arguments...);
-    begin(*thread, Copy, made, verb, words, address, above);
+    add_words(made, arguments...);
+    begin<verb>(*thread, Copy, made, address, above);
     if constexpr (is_recorded_before(verb)) record(made);
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
       if (must_refuse(library, made, verb)) {
         made.marks |= Mark::refused;
-        end(*thread, made, verb, CUDA_ERROR_INVALID_HANDLE, address, above);
+        end<verb>(*thread, made, CUDA_ERROR_INVALID_HANDLE, address, above);
         return CUDA_ERROR_INVALID_HANDLE;
       }
     }
     const CUresult result = function(arguments...);
-    if (result == CUDA_SUCCESS) {
+    if (verb != Verb::work && result == CUDA_SUCCESS) {
       [[maybe_unused]] std::uint8_t index = 0;
-      (add_result(words, index, arguments), ...);
-      if constexpr (verb != Verb::work)
-        for (unsigned i = 0; i < 4; ++i)
-          made.words[i] = words.values[i];
+      (add_result(made, index, arguments), ...);
     }
-    end(*thread, made, verb, result, address, above);
+    end<verb>(*thread, made, result, address, above);
     return result;
   }
 
 private:
-  static Words words_before(Arguments... arguments) {
+  static void add_words(CallData& call, Arguments... arguments) {
     if constexpr (verb == Verb::work) {
-      return words_of_work<PerThread>(arguments...);
+      add_words_of_work<PerThread>(call, arguments...);
     } else if constexpr (verb == Verb::value_wait || verb == Verb::value_write) {
-      return words_of_memory_operation<PerThread>(arguments...);
+      add_words_of_memory_operation<PerThread>(call, arguments...);
     } else {
-      Words words;
-      (add_word<PerThread>(words, arguments), ...);
-      (add_event_of_node(words, arguments), ...);
-      return words;
+      (add_word<PerThread>(call, arguments), ...);
+      (add_event_of_node(call, arguments), ...);
     }
   }
 
@@ -261,16 +274,16 @@ private:
   /// cuGraphAddNode: the event of CUgraphNodeParams, which the headers of CUDA 12.0 lack. The type of the
   /// node comes first, and its parameters begin 16 bytes later.
   template <class T>
-  static void add_event_of_node(Words& words, T argument) {
+  static void add_event_of_node(CallData& call, T argument) {
     if constexpr (std::is_same_v<T, NodeParameters*>) {
       const auto* const bytes = reinterpret_cast<const unsigned char*>(argument);
       if (bytes == nullptr) return;
       const int type = *reinterpret_cast<const int*>(bytes);
       const void* const parameter = *reinterpret_cast<void* const*>(bytes + 16);
       if (type == CU_GRAPH_NODE_TYPE_WAIT_EVENT || type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-        words.add(reinterpret_cast<std::uintptr_t>(parameter));
+        add(call, reinterpret_cast<std::uintptr_t>(parameter));
       else
-        words.add(0);
+        add(call, 0);
     }
   }
 };

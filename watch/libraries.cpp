@@ -9,7 +9,7 @@
 
 namespace watch {
 
-Library libraries[library_limit];
+alignas(64) Library libraries[library_limit];
 
 namespace {
 

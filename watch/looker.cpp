@@ -171,9 +171,7 @@ bool prepare_looker() {
 }
 
 void start_looker() {
-  std::atomic<std::uint32_t>& started = cleared_by_fork->looker_started;
-  if (started.load(std::memory_order_relaxed) != 0 || started.exchange(1, std::memory_order_relaxed) != 0)
-    return;
+  if (cleared_by_fork->looker_started.exchange(1, std::memory_order_relaxed) != 0) return;
   if (!program_functions.can_create_threads() || !create_thread()) return;
   if (region->overwrites != 0) listen_to_signal();
   if (program_functions.call_at_exit != nullptr) program_functions.call_at_exit(&end_looks, nullptr, nullptr);

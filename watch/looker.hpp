@@ -11,8 +11,8 @@ namespace watch {
 /// False if there is no memory.
 bool prepare_looker();
 
-/// Makes sure that the thread runs. Not from inside the loader.
-[[gnu::hot]] void start_looker();
+/// Makes sure that the thread runs, see ClearedByFork::looker_started. Not from inside the loader.
+void start_looker();
 
 /// The calls during which a thread may wait for the device, or for room in a launch queue.
 constexpr bool offers_python_frames(Verb verb) { return can_block(verb) || submits_work(verb); }

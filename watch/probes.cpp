@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "probes.hpp"
 
-#include "captures.hpp"
 #include "probed_streams.hpp"
 #include "tick_rate.hpp"
 #include "ticks.hpp"
@@ -16,7 +15,6 @@ constexpr std::uint64_t burst = 64;                    // probes that may follow
 // Records and waits should be next to a probe. They use up the probes of the time to come.
 constexpr std::uint64_t long_burst = 256;
 constexpr std::uint64_t calls_between_queries = 16;
-constexpr std::uint32_t calls_between_counts = 32;
 constexpr std::uint64_t long_queue = 512;
 // A launch queue is full after about 1,020 submissions. If a thread is blocked there, a record waits for it.
 constexpr std::uint64_t nearly_full_queue = 900;
@@ -29,9 +27,13 @@ std::uint64_t ticks_of_probe() {
   return ticks_in(region->overwrites != 0 ? time_of_quiet_probe_us : time_of_probe_us);
 }
 
-bool may_probe(std::uint64_t tick, std::uint64_t at_once) {
-  return used_up_to.load(std::memory_order_relaxed) <= tick + at_once * ticks_of_probe();
+/// The first tick at which there may be a probe, if none is recorded until then.
+std::uint64_t first_tick_of_probe(std::uint64_t at_once) {
+  const std::uint64_t used = used_up_to.load(std::memory_order_relaxed), ahead = at_once * ticks_of_probe();
+  return used > ahead ? used - ahead : 0;
 }
+
+bool may_probe(std::uint64_t tick, std::uint64_t at_once) { return tick >= first_tick_of_probe(at_once); }
 
 void use_up_one() {
   const std::uint64_t now = ticks(), step = ticks_of_probe();
@@ -41,23 +43,15 @@ void use_up_one() {
   }
 }
 
-bool is_default(std::uint64_t handle) {
-  return handle <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-}
-
-std::uint64_t stream_of(const CallData& call, Verb verb) {
-  return call.words[verb == Verb::graph_launch || verb == Verb::event_record ? 1 : 0];
-}
-
 StreamName name_of(std::uint64_t handle, std::uint64_t context, std::uint32_t thread) {
   const bool per_thread_stream = handle == reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-  return {handle, is_default(handle) ? context : 0, per_thread_stream ? thread : 0};
+  return {handle, is_default_stream(handle) ? context : 0, per_thread_stream ? thread : 0};
 }
 
 /// False if the call names no stream that exists.
-[[gnu::hot]] bool name_stream(const CallData& call, Verb verb, StreamName& name) {
+bool name_stream(const CallData& call, Verb verb, StreamName& name) {
   const std::uint64_t handle = stream_of(call, verb);
-  if (handle == 0 || (is_default(handle) && call.context == 0)) return false;
+  if (handle == 0 || (is_default_stream(handle) && call.context == 0)) return false;
   name = name_of(handle, call.context, call.thread);
   return true;
 }
@@ -143,7 +137,7 @@ bool create_events(const Thread& thread, Stream& stream) {
 }
 
 bool is_capturing(const Library& library, const StreamName& name) {
-  if (is_default(name.handle)) return false;
+  if (is_default_stream(name.handle)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return library.is_capturing(reinterpret_cast<CUstream>(name.handle), &status) != CUDA_SUCCESS ||
          status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -203,52 +197,10 @@ void know_stream(unsigned library, const CallData& call, Verb verb) {
   StreamName name{};
   if (!name_stream(call, verb, name) || find_stream(name) != nullptr || captures_are_active()) return;
   CUcontext context = reinterpret_cast<CUcontext>(call.context);
-  if (!is_default(name.handle) &&
+  if (!is_default_stream(name.handle) &&
       libraries[library].stream_context(reinterpret_cast<CUstream>(name.handle), &context) != CUDA_SUCCESS)
     return;
   if (context != nullptr) add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
-}
-
-/// The stream of the thread's submissions counts those that are not counted yet.
-void count_submissions(Thread& thread) {
-  if (thread.uncounted == 0) return;
-  if (Stream* const stream =
-          find_stream(name_of(thread.uncounted_handle, thread.uncounted_context, thread.number))) {
-    stream->has_work.store(1, std::memory_order_relaxed);
-    stream->calls.fetch_add(thread.uncounted, std::memory_order_relaxed);
-  }
-  thread.uncounted = 0;
-}
-
-/// Most calls only add one to a number of their thread.
-void add_submission(Thread& thread, const CallData& call, Verb verb) {
-  const std::uint64_t handle = stream_of(call, verb), context = is_default(handle) ? call.context : 0;
-  if (handle != thread.uncounted_handle || context != thread.uncounted_context) {
-    count_submissions(thread);
-    thread.uncounted_handle = handle;
-    thread.uncounted_context = context;
-  }
-  ++thread.uncounted;
-}
-
-/// Work that is submitted next to a capture may be a node.
-void note_work_beside_capture(const CallData& call, Verb verb) {
-  if (Stream* const stream = find_stream(call, verb)) stream->has_work.store(1, std::memory_order_relaxed);
-}
-
-void after_submission(Thread& thread, const CallData& call, Verb verb) {
-  count_submissions(thread);
-  StreamName name{};
-  if (!name_stream(call, verb, name)) return;
-  Stream* const stream = find_stream(name);
-  if (stream == nullptr) return;
-  const bool late = calls_since(*stream, stream->probed_calls) > long_queue / 2;
-  if (may_probe(thread.slot->begun, late ? long_burst : burst)) probe(thread, *stream, name);
-  if (unreached_calls(*stream) > long_queue / 2) { // most of them may be done, and nobody has asked
-    const TryLocked lock(stream->lock, 0);
-    if (lock && stream->is(name) && stream->events[0] != nullptr) ask_how_far(*stream);
-  }
-  thread.has_long_queue = unreached_calls(*stream) > long_queue;
 }
 
 void before_mark(Thread& thread, const CallData& call, Verb verb) {
@@ -263,16 +215,49 @@ void before_mark(Thread& thread, const CallData& call, Verb verb) {
     probe(thread, *stream, name);
 }
 
-void after_wait(const CallData& call, Verb verb) {
-  if (Stream* const stream = find_stream(call, verb)) stream->has_wait.store(1, std::memory_order_relaxed);
-}
-
 } // namespace
 
+/// Finds out whether there may be a probe. If so, the stream must be known before the program's call.
+void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  thread.no_probe_before = first_tick_of_probe(burst);
+  thread.is_due =
+      thread.uncounted + 1 >= calls_between_counts || thread.slot->begun >= thread.no_probe_before;
+  if (thread.is_due) know_stream(library, call, verb);
+}
+
+/// The stream of the thread's submissions counts those that are not counted yet.
+void count_submissions(Thread& thread) {
+  if (thread.uncounted == 0) return;
+  if (Stream* const stream =
+          find_stream(name_of(thread.uncounted_handle, thread.uncounted_context, thread.number))) {
+    stream->has_work.store(1, std::memory_order_relaxed);
+    stream->calls.fetch_add(thread.uncounted, std::memory_order_relaxed);
+  }
+  thread.uncounted = 0;
+}
+
+/// Work that is submitted next to a capture may be a node.
+void note_work_beside_capture(const CallData& call, Verb verb) {
+  if (Stream* const stream = find_stream(call, verb)) stream->has_work.store(1, std::memory_order_relaxed);
+}
+
+void count_and_probe(Thread& thread, const CallData& call, Verb verb) {
+  count_submissions(thread);
+  StreamName name{};
+  if (!name_stream(call, verb, name)) return;
+  Stream* const stream = find_stream(name);
+  if (stream == nullptr) return;
+  const bool late = calls_since(*stream, stream->probed_calls) > long_queue / 2;
+  if (may_probe(thread.slot->begun, late ? long_burst : burst)) probe(thread, *stream, name);
+  if (unreached_calls(*stream) > long_queue / 2) { // most of them may be done, and nobody has asked
+    const TryLocked lock(stream->lock, 0);
+    if (lock && stream->is(name) && stream->events[0] != nullptr) ask_how_far(*stream);
+  }
+  thread.has_long_queue = unreached_calls(*stream) > long_queue;
+}
+
 void before_call(Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  if (submits_work(verb))
-    thread.is_due = thread.uncounted + 1 >= calls_between_counts || may_probe(thread.slot->begun, burst);
-  if ((submits_work(verb) && thread.is_due) || verb == Verb::stream_wait) know_stream(library, call, verb);
+  if (verb == Verb::stream_wait) know_stream(library, call, verb);
   switch (verb) {
   case Verb::event_record:
   case Verb::stream_wait:
@@ -283,7 +268,7 @@ void before_call(Thread& thread, unsigned library, const CallData& call, Verb ve
   case Verb::capture_into_graph:
     return wait_for_recorders();
   case Verb::stream_destroy:
-    if (!is_default(call.words[0]))
+    if (!is_default_stream(call.words[0]))
       forget_streams({call.words[0], 0, library_limit}, !another_thread_is_blocked(thread));
     return;
   case Verb::context_destroy: // the driver destroys its events
@@ -297,14 +282,9 @@ void before_call(Thread& thread, unsigned library, const CallData& call, Verb ve
   }
 }
 
-void after_success(Thread& thread, const CallData& call, Verb verb) {
-  if (submits_work(verb)) {
-    if (captures_are_active()) return note_work_beside_capture(call, verb);
-    add_submission(thread, call, verb);
-    if (thread.is_due) after_submission(thread, call, verb);
-    return;
-  }
-  if (verb == Verb::stream_wait) return after_wait(call, verb);
+void after_wait(const CallData& call) {
+  if (Stream* const stream = find_stream(call, Verb::stream_wait))
+    stream->has_wait.store(1, std::memory_order_relaxed);
 }
 
 } // namespace watch

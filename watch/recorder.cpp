@@ -16,7 +16,8 @@
 
 namespace watch {
 
-Region* region = nullptr;
+alignas(128) Region* region = nullptr;
+__thread Thread current_thread;
 
 namespace {
 
@@ -29,9 +30,6 @@ std::uint32_t features_wanted = 0;      // bits of Feature
 bool is_quiet = false;                  // the records are overwritten, and there is no folder
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
 std::uint32_t last_generation = 0;      // of this process and its ancestors
-
-/// Initialised for each thread by the loader; needs no call when it is used.
-__thread Thread current __attribute__((tls_model("initial-exec")));
 
 /// Writes `text`, and then `number`, at `at`.
 char* append(char* at, const char* text) {
@@ -64,9 +62,11 @@ void publish(const char* path, const char* kind) {
 
 /// Null if there is no room.
 void* map(int file) {
-  // All of its memory now: a file system that is full later would end the program with SIGBUS.
+  // All of its memory now: a file system that is full later would end the program with SIGBUS. And all of its
+  // pages: else calls would take page faults until each record has been written once.
   if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) != 0) return nullptr;
-  void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* const place =
+      mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
   return place == MAP_FAILED ? nullptr : place;
 }
 
@@ -139,24 +139,6 @@ ThreadSlot* take_slot(std::uint32_t number) {
   return nullptr;
 }
 
-bool adopt_thread() {
-  ClearedByFork& shared = *cleared_by_fork;
-  if (shared.generation.load(std::memory_order_acquire) == 0) {
-    if (shared.failed.load(std::memory_order_relaxed) != 0 || some_library == nullptr) return false;
-    start();
-    if (shared.generation.load(std::memory_order_acquire) == 0) return false;
-  }
-  current = {};
-  current.number = thread_number();
-  current.slot = take_slot(current.number);
-  if (current.slot == nullptr) return false;
-  current.stacks = stacks_of_slot(static_cast<std::uint32_t>(current.slot - region->threads));
-  if ((region->features & probes) != 0)
-    withdraw_python_frames(current); // of a thread that had the slot before
-  current.generation = shared.generation.load(std::memory_order_relaxed);
-  return true;
-}
-
 } // namespace
 
 bool read_environment() {
@@ -186,26 +168,24 @@ void start_recording(const link_map& known) {
   if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0) start();
 }
 
-Thread* this_thread() {
-  if (current.generation == 0 ||
-      current.generation != cleared_by_fork->generation.load(std::memory_order_acquire))
-    if (!adopt_thread()) return nullptr;
-  return region->abandoned.load(std::memory_order_relaxed) != 0 ? nullptr : &current;
+bool adopt_thread() {
+  ClearedByFork& shared = *cleared_by_fork;
+  if (shared.generation.load(std::memory_order_acquire) == 0) {
+    if (shared.failed.load(std::memory_order_relaxed) != 0 || some_library == nullptr) return false;
+    start();
+    if (shared.generation.load(std::memory_order_acquire) == 0) return false;
+  }
+  current_thread = {};
+  current_thread.number = thread_number();
+  current_thread.slot = take_slot(current_thread.number);
+  if (current_thread.slot == nullptr) return false;
+  current_thread.stacks = stacks_of_slot(static_cast<std::uint32_t>(current_thread.slot - region->threads));
+  if ((region->features & probes) != 0)
+    withdraw_python_frames(current_thread); // of a thread that had the slot before
+  current_thread.generation = shared.generation.load(std::memory_order_relaxed);
+  return true;
 }
 
-void begin_call(Thread& thread, const CallData& call) {
-  thread.slot->call = call;
-  thread.slot->begun = ticks();
-  thread.slot->inside.store(1, std::memory_order_release);
-  // No cache holds the record that will be written. It comes while the driver's function runs.
-  __builtin_prefetch(&region->records[region->written.load(std::memory_order_relaxed) % record_limit], 1);
-}
-
-void end_call(Thread& thread) { thread.slot->inside.store(0, std::memory_order_release); }
-
-namespace {
-
-/// False if nobody reads any more.
 bool wait_for_room(std::uint64_t number) {
   for (int waited_us = 0; number - region->read.load(std::memory_order_acquire) >= record_limit;
        waited_us += 100) {
@@ -218,22 +198,6 @@ bool wait_for_room(std::uint64_t number) {
     sleep_microseconds(100);
   }
   return true;
-}
-
-} // namespace
-
-void record(const CallData& call) {
-  const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
-  Record& place = region->records[number % record_limit];
-  if (region->overwrites != 0) { // a reader sees that the record is changing
-    place.stamp.store(0, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-  } else if (!wait_for_room(number)) {
-    return;
-  }
-  place.call = call;
-  place.time = static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
-  place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
 }
 
 void note_exit() {

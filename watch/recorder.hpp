@@ -2,7 +2,9 @@
 // Writes the calls of this process into its file.
 #pragma once
 
+#include "after_fork.hpp"
 #include "protocol.hpp"
+#include "ticks.hpp"
 
 #include <link.h>
 
@@ -10,22 +12,30 @@ namespace watch {
 
 struct CachedStack;
 
-/// What the auditor knows of one thread of the program.
-struct Thread {
+/// What the auditor knows of one thread of the program, in one line of the cache.
+struct alignas(64) Thread {
   std::uint32_t generation = 0; // of the file that `slot` is in
   std::uint32_t number = 0;
   ThreadSlot* slot = nullptr;
+  // For stacks.cpp.
   CachedStack* stacks = nullptr;
-  std::uint32_t next_way = 0; // for stacks.cpp
-  // For probes.cpp.
+  std::uint32_t next_way = 0;
+  // For probes.hpp.
   std::uint32_t uncounted = 0; // submissions that their stream has not counted yet, and that stream
   std::uint64_t uncounted_handle = 0, uncounted_context = 0;
-  bool is_due = false;         // the submission under way is to be counted, and may get a probe
-  bool has_long_queue = false; // the stream that has counted last may be about half full
+  std::uint64_t no_probe_before = 0; // this tick
+  bool is_due = false;               // the submission under way is to be counted, and may get a probe
+  bool has_long_queue = false;       // the stream that has counted last may be about half full
 };
 
 /// The file of this process. Valid after `this_thread` returned a thread.
 extern Region* region;
+
+// What every call needs is inline here, and what it rarely needs is not: a call finds little of this code in
+// the processor's caches.
+
+/// Initialised for each thread by the loader; needs no call when it is used.
+extern __thread Thread current_thread __attribute__((tls_model("initial-exec")));
 
 /// Remembers the options of the environment. False if there is nothing to do.
 bool read_environment();
@@ -33,17 +43,47 @@ bool read_environment();
 /// Makes the file. `known` is any library of the namespace whose libraries are to be listed.
 void start_recording(const link_map& known);
 
+/// Gives the calling thread its place in the file, which is made if there is none yet. False if its calls are
+/// not recorded.
+bool adopt_thread();
+
 /// The calling thread, or null if its calls are not recorded.
-[[gnu::hot]] Thread* this_thread();
+inline Thread* this_thread() {
+  if (current_thread.generation == 0 ||
+      current_thread.generation != cleared_by_fork->generation.load(std::memory_order_acquire)) [[unlikely]]
+    if (!adopt_thread()) return nullptr;
+  return region->abandoned.load(std::memory_order_relaxed) != 0 ? nullptr : &current_thread;
+}
 
 /// Announces the call, so that it is known if it never returns.
-[[gnu::hot]] void begin_call(Thread& thread, const CallData& call);
+inline void begin_call(Thread& thread, const CallData& call) {
+  thread.slot->call = call;
+  thread.slot->begun = ticks();
+  thread.slot->inside.store(1, std::memory_order_release);
+  // No cache holds the record that will be written. It comes while the driver's function runs.
+  __builtin_prefetch(&region->records[region->written.load(std::memory_order_relaxed) % record_limit], 1);
+}
 
 /// The call has returned, or will not be made.
-[[gnu::hot]] void end_call(Thread& thread);
+inline void end_call(Thread& thread) { thread.slot->inside.store(0, std::memory_order_release); }
+
+/// Returns when the record with this number can be written. False if nobody reads any more.
+bool wait_for_room(std::uint64_t number);
 
 /// Hands a call to the reader. It waits while the reader is too far behind, except in quiet mode.
-[[gnu::hot]] void record(const CallData& call);
+inline void record(const CallData& call) {
+  const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
+  Record& place = region->records[number % record_limit];
+  if (region->overwrites != 0) { // a reader sees that the record is changing
+    place.stamp.store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  } else if (number - region->read.load(std::memory_order_acquire) >= record_limit) [[unlikely]] {
+    if (!wait_for_room(number)) return;
+  }
+  place.call = call;
+  place.time = static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
+  place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
+}
 
 /// The program has run its last destructor.
 void note_exit();

@@ -5,18 +5,14 @@
 #include "calls.hpp"
 #include "protocol.hpp"
 
+#include <iterator>
 #include <type_traits>
 
 namespace watch {
 
-struct Words {
-  std::uint64_t values[4] = {};
-  std::uint8_t count = 0;
-
-  void add(std::uint64_t value) {
-    if (count < 4) values[count++] = value;
-  }
-};
+inline void add(CallData& call, std::uint64_t word) {
+  if (call.count < std::size(call.words)) call.words[call.count++] = word;
+}
 
 template <class T>
 constexpr bool is_handle = false;
@@ -40,29 +36,29 @@ inline std::uint64_t stream_word(CUstream stream, bool per_thread_variant) {
 
 /// Arguments without a meaning for any rule: addresses, sizes, lists, texts, structures.
 template <bool PerThread, class T>
-void add_word(Words& words, T value) {
+void add_word(CallData& call, T value) {
   using Pointee = std::remove_pointer_t<T>;
   if constexpr (std::is_same_v<T, CUstream>)
-    words.add(stream_word(value, PerThread));
+    add(call, stream_word(value, PerThread));
   else if constexpr (is_handle<T>)
-    words.add(reinterpret_cast<std::uintptr_t>(value));
+    add(call, reinterpret_cast<std::uintptr_t>(value));
   else if constexpr (std::is_same_v<T, CUstreamCaptureMode*>)
-    words.add(value != nullptr ? static_cast<std::uint64_t>(*value) : 0);
+    add(call, value != nullptr ? static_cast<std::uint64_t>(*value) : 0);
   else if constexpr (std::is_pointer_v<T> &&
                      (is_handle<Pointee> || std::is_same_v<Pointee, CUstream>)&&!std::is_const_v<Pointee>)
-    words.add(0); // a handle that the call will return
+    add(call, 0); // a handle that the call will return
   else if constexpr ((std::is_integral_v<T> && sizeof(T) == 4) || std::is_enum_v<T>)
-    words.add(static_cast<std::uint32_t>(value));
+    add(call, static_cast<std::uint32_t>(value));
 }
 
 /// The handles that the call has returned. `index` counts the words as `add_word` does.
 template <class T>
-void add_result(Words& words, std::uint8_t& index, T value) {
+void add_result(CallData& call, std::uint8_t& index, T value) {
   using Pointee = std::remove_pointer_t<T>;
   constexpr bool is_result = std::is_pointer_v<T> && !std::is_const_v<Pointee> &&
                              (is_handle<Pointee> || std::is_same_v<Pointee, CUstream>);
   if constexpr (is_result) {
-    if (index < 4 && value != nullptr) words.values[index] = reinterpret_cast<std::uintptr_t>(*value);
+    if (index < 4 && value != nullptr) call.words[index] = reinterpret_cast<std::uintptr_t>(*value);
   }
   if constexpr (is_result || is_handle<T> || std::is_same_v<T, CUstream> ||
                 std::is_same_v<T, CUstreamCaptureMode*> || (std::is_integral_v<T> && sizeof(T) == 4) ||
@@ -72,47 +68,43 @@ void add_result(Words& words, std::uint8_t& index, T value) {
 
 /// Of a launch or a copy: its stream, then its function.
 template <bool PerThread, class... Arguments>
-Words words_of_work(Arguments... arguments) {
-  Words words;
+void add_words_of_work(CallData& call, Arguments... arguments) {
   const auto add_stream = [&](auto argument) {
-    if constexpr (std::is_same_v<decltype(argument), CUstream>) words.add(stream_word(argument, PerThread));
+    if constexpr (std::is_same_v<decltype(argument), CUstream>) add(call, stream_word(argument, PerThread));
     if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
-      words.add(argument != nullptr ? stream_word(argument->hStream, PerThread) : 0);
+      add(call, argument != nullptr ? stream_word(argument->hStream, PerThread) : 0);
   };
   const auto add_function = [&](auto argument) {
     if constexpr (std::is_same_v<decltype(argument), CUfunction>)
-      words.add(reinterpret_cast<std::uintptr_t>(argument));
+      add(call, reinterpret_cast<std::uintptr_t>(argument));
   };
   // Attribute 7 is a programmatic event, and attribute 12 a launch completion event.
   const auto add_events = [&](auto argument) {
     if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
       for (unsigned i = 0; argument != nullptr && argument->attrs != nullptr && i < argument->numAttrs; ++i)
         if (const unsigned id = static_cast<unsigned>(argument->attrs[i].id); id == 7 || id == 12)
-          words.add(reinterpret_cast<std::uintptr_t>(argument->attrs[i].value.programmaticEvent.event));
+          add(call, reinterpret_cast<std::uintptr_t>(argument->attrs[i].value.programmaticEvent.event));
   };
   (add_stream(arguments), ...);
   (add_function(arguments), ...);
   (add_events(arguments), ...);
-  return words;
 }
 
 /// The words of a wait for a value, or of a write of a value.
 template <bool PerThread, class Value>
-Words words_of_memory_operation(CUstream stream, CUdeviceptr address, Value value, unsigned flags) {
-  Words words;
-  words.add(stream_word(stream, PerThread));
-  words.add(address);
-  words.add(value);
-  words.add(flags);
-  return words;
+void add_words_of_memory_operation(CallData& call, CUstream stream, CUdeviceptr address, Value value,
+                                   unsigned flags) {
+  add(call, stream_word(stream, PerThread));
+  add(call, address);
+  add(call, value);
+  add(call, flags);
 }
 
 /// Whether the call depends on the context that is current.
-inline bool depends_on_context(Verb verb, const Words& words) {
-  if (verb == Verb::value_wait || verb == Verb::value_write)
-    return words.values[0] <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-  if (verb != Verb::work) return verb != Verb::event_query && verb != Verb::exchange_mode;
-  return words.values[0] <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+inline bool depends_on_context(const CallData& call, Verb verb) {
+  if (verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write)
+    return call.words[0] <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+  return verb != Verb::event_query && verb != Verb::exchange_mode;
 }
 
 } // namespace watch

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// What the auditing library of `cuevent watch` adds to the launch of a kernel, in instructions and in lines of
+// code of 64 bytes: between two launches, a program uses the caches for other things, so each line counts.
+// Runs itself under the library, and steps through one launch at a time.
+//
+// Usage: watch_instructions LIBRARY
+// Exits with 1 if a bound is exceeded, and with 77 if the system does not allow it to step.
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <elf.h>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr int rounds = 5;
+constexpr int skipped = 77;
+
+constexpr char kernel[] = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry step() { ret; }
+)";
+
+void require(CUresult result) {
+  if (result != CUDA_SUCCESS) std::exit(2);
+}
+
+/// The watched program. It stops before and after each launch that is counted.
+int launch() {
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  CUmodule module = nullptr;
+  CUfunction step = nullptr;
+  CUevent event = nullptr;
+  require(cuInit(0));
+  require(cuDevicePrimaryCtxRetain(&context, 0));
+  require(cuCtxSetCurrent(context));
+  require(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  require(cuModuleLoadData(&module, kernel));
+  require(cuModuleGetFunction(&step, module, "step"));
+  require(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  const auto launch_one = [&] {
+    return cuLaunchKernel(step, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  };
+  for (int round = 0; round < rounds; ++round) {
+    // Records use up the probes of the time to come, so there is none while somebody steps through a launch.
+    for (int i = 0; i < 300; ++i) {
+      require(launch_one());
+      require(cuEventRecord(event, stream));
+    }
+    require(cuStreamSynchronize(stream));
+    require(launch_one()); // the next one is like the last one
+    kill(getpid(), SIGSTOP);
+    const CUresult launched = launch_one();
+    kill(getpid(), SIGSTOP);
+    require(launched);
+  }
+  return 0;
+}
+
+struct Range {
+  std::uintptr_t begin, end;
+};
+
+/// Where the process has mapped a file with this name.
+std::vector<Range> ranges_of(pid_t process, const std::string& file) {
+  std::vector<Range> ranges;
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (Range range{}; line.ends_with(file) && std::sscanf(line.c_str(), "%lx-%lx", &range.begin, &range.end) == 2)
+      ranges.push_back(range);
+  return ranges;
+}
+
+/// The address of the next instruction.
+std::uintptr_t place_of(pid_t process) {
+  user_regs_struct registers{};
+  iovec part{&registers, sizeof registers};
+  ptrace(PTRACE_GETREGSET, process, NT_PRSTATUS, &part);
+#if defined __x86_64__
+  return registers.rip;
+#else
+  return registers.pc;
+#endif
+}
+
+/// Lets the process go on, and returns the signal that stops it, or 0 if it has ended.
+int go_on(__ptrace_request how, pid_t process) {
+  int status = 0;
+  if (ptrace(how, process, nullptr, nullptr) != 0 || waitpid(process, &status, 0) != process) return 0;
+  return WIFSTOPPED(status) ? WSTOPSIG(status) : 0;
+}
+
+struct Count {
+  std::size_t instructions = 0, lines = 0;
+};
+
+/// Of the library, until the process stops.
+Count step_through(pid_t process, const std::vector<Range>& library) {
+  Count count;
+  std::set<std::uintptr_t> lines;
+  do {
+    const std::uintptr_t place = place_of(process);
+    const auto holds = [place](const Range& range) { return place >= range.begin && place < range.end; };
+    if (std::any_of(library.begin(), library.end(), holds)) {
+      ++count.instructions;
+      lines.insert(place / 64);
+    }
+  } while (go_on(PTRACE_SINGLESTEP, process) == SIGTRAP);
+  count.lines = lines.size();
+  return count;
+}
+
+using Variables = std::vector<std::pair<const char*, std::string>>;
+
+/// The median of the rounds. All zeros if the system does not allow it.
+Count count_launch(const char* program, const std::string& library, const Variables& variables) {
+  const pid_t process = fork();
+  if (process == 0) {
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    setenv("LD_AUDIT", library.c_str(), 1);
+    for (const auto& [name, value] : variables)
+      setenv(name, value.c_str(), 1);
+    execl(program, program, nullptr);
+    _exit(2);
+  }
+  int status = 0;
+  waitpid(process, &status, 0); // it stops when it runs the program
+  std::vector<Count> counts;
+  while (go_on(PTRACE_CONT, process) == SIGSTOP)
+    counts.push_back(step_through(process, ranges_of(process, library)));
+  if (counts.empty()) return {};
+  std::sort(counts.begin(), counts.end(),
+            [](const Count& a, const Count& b) { return a.instructions < b.instructions; });
+  return counts[counts.size() / 2];
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return launch();
+  const std::string library = std::filesystem::canonical(argv[1]);
+  std::string folder = std::filesystem::temp_directory_path() / "watch-instructions-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) return 2;
+  const struct {
+    const char* name;
+    Variables variables;
+    Count bound;
+  } modes[] = {
+      {"default options", {{"CUEVENT_WATCH", folder}}, {300, 32}},
+      {"quiet mode", {{"CUEVENT_WATCH", "quiet"}, {"CUEVENT_WATCH_COMMAND", "/bin/false"}}, {360, 35}},
+  };
+  int code = 0;
+  for (const auto& mode : modes) {
+    const Count count = count_launch(argv[0], library, mode.variables);
+    if (count.instructions == 0) {
+      std::printf("%s: the launch could not be stepped through\n", mode.name);
+      code = skipped;
+      continue;
+    }
+    const bool over = count.instructions > mode.bound.instructions || count.lines > mode.bound.lines;
+    std::printf("%-16s %3zu instructions, at most %zu; %2zu lines of code, at most %zu%s\n", mode.name,
+                count.instructions, mode.bound.instructions, count.lines, mode.bound.lines, over ? "  OVER" : "");
+    if (over && code == 0) code = 1;
+  }
+  std::filesystem::remove_all(folder);
+  return code;
+}

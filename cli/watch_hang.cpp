@@ -75,17 +75,16 @@ void HangWatch::update() {
 
 void HangWatch::report_hang(nanoseconds limit) {
   if (stuck_for_ < limit || is_reported_) return;
-  if (!reports_.are_many(limit)) return write_report(look_patience, true);
+  if (!reports_.are_many(limit)) {
+    state_.request_look();
+    return write_report(look_patience, true);
+  }
   is_reported_ = true;
   std::fprintf(stderr, "cuevent watch: process %u has not moved either\n", file_.process());
 }
 
 void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) {
-  bool has_answered = true;
-  if (patience) {
-    state_.request_look();
-    has_answered = state_.wait_for_look(*patience);
-  }
+  const bool has_answered = !patience || state_.wait_for_look(*patience);
   watch::Moment moment = read_state();
   if (is_hang && stuck_for_ < look_interval) return; // it has moved meanwhile
   is_reported_ = true;

@@ -59,7 +59,8 @@ public:
   /// Asks the process to look, so that a report soon has an answer.
   void request_look() { state_.request_look(); }
 
-  /// Reports in any case. Waits that long for a look; without a time, the last look is new enough.
+  /// Reports in any case. Waits that long for the look that was requested; without a time, the last look is
+  /// new enough.
   void report(std::optional<std::chrono::nanoseconds> patience) { write_report(patience, false); }
 
 private:

@@ -57,9 +57,7 @@ int launch() {
   require(cuModuleLoadData(&module, kernel));
   require(cuModuleGetFunction(&step, module, "step"));
   require(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  const auto launch_one = [&] {
-    return cuLaunchKernel(step, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
-  };
+  const auto launch_one = [&] { return cuLaunchKernel(step, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); };
   for (int round = 0; round < rounds; ++round) {
     // Records use up the probes of the time to come, so there is none while somebody steps through a launch.
     for (int i = 0; i < 300; ++i) {
@@ -85,7 +83,8 @@ std::vector<Range> ranges_of(pid_t process, const std::string& file) {
   std::vector<Range> ranges;
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
   for (std::string line; std::getline(maps, line);)
-    if (Range range{}; line.ends_with(file) && std::sscanf(line.c_str(), "%lx-%lx", &range.begin, &range.end) == 2)
+    if (Range range{};
+        line.ends_with(file) && std::sscanf(line.c_str(), "%lx-%lx", &range.begin, &range.end) == 2)
       ranges.push_back(range);
   return ranges;
 }
@@ -178,7 +177,8 @@ int main(int argc, char** argv) {
     }
     const bool over = count.instructions > mode.bound.instructions || count.lines > mode.bound.lines;
     std::printf("%-16s %3zu instructions, at most %zu; %2zu lines of code, at most %zu%s\n", mode.name,
-                count.instructions, mode.bound.instructions, count.lines, mode.bound.lines, over ? "  OVER" : "");
+                count.instructions, mode.bound.instructions, count.lines, mode.bound.lines,
+                over ? "  OVER" : "");
     if (over && code == 0) code = 1;
   }
   std::filesystem::remove_all(folder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the auditing library of `cuevent watch` adds to the launch of a kernel, in instructions and in lines of
-// code of 64 bytes: between two launches, a program uses the caches for other things, so each line counts.
+// What the auditing library of `cuevent watch` adds to the launch of a kernel, in instructions and in lines
+// of code of 64 bytes: between two launches, a program uses the caches for other things, so each line counts.
 // Runs itself under the library, and steps through one launch at a time.
 //
 // Usage: watch_instructions LIBRARY

@@ -9,7 +9,6 @@
 #include <cuda.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>

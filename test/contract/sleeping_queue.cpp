@@ -60,17 +60,20 @@ private:
   int epoll_;
 };
 
-/// Another thread submits while this one arms the queue and sleeps. Returns false if a wake-up gets lost.
+/// Another thread submits while this one arms the queue and sleeps. Returns false if a wake-up gets lost, or
+/// if a callback gets an error.
 bool sleep_and_count(const cuevent::Context& context, std::size_t sleeps) {
   const std::array streams{std::make_unique<Stream>(context), std::make_unique<Stream>(context)};
+  std::atomic<bool> failed{false}, stop{false};
   CompletionQueue queue(context);
   queue.reserve(64);
   Sleeper sleeper(queue);
-  std::atomic<bool> stop{false};
   std::atomic<std::size_t> submitted{0};
   std::thread submitter([&] {
     for (std::size_t i = 0; !stop; ++i) {
-      queue.when_complete(*streams[i % 2], [](CUresult) {});
+      queue.when_complete(*streams[i % 2], [&](CUresult result) {
+        if (result != CUDA_SUCCESS) failed = true;
+      });
       ++submitted;
       while (queue.pending() > i % 3 && !stop)
         std::this_thread::yield();
@@ -86,7 +89,7 @@ bool sleep_and_count(const cuevent::Context& context, std::size_t sleeps) {
   }
   stop = true;
   submitter.join();
-  return woken && sleeper.run(submitted - ran);
+  return woken && sleeper.run(submitted - ran) && !failed;
 }
 
 } // namespace

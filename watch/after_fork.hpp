@@ -20,7 +20,7 @@ struct ClearedByFork {
   std::atomic<std::uint32_t> failed;              // the file could not be made
   std::atomic<std::uint32_t> names;               // a lock: of the names of kernels
   std::atomic<std::uint32_t> report_wanted;       // in quiet mode
-  std::atomic<std::uint32_t> looker_started;      // or tried: see looker.hpp
+  std::atomic<std::uint32_t> looker_started;      // or could not be
   std::atomic<std::uint64_t> capture_origins[64]; // streams on which the captures began; 0 for a free place
 };
 

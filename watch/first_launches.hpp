@@ -9,7 +9,7 @@
 namespace watch {
 
 inline constexpr std::uint64_t launched_words = 256;
-/// A bit for each hash of a handle.
+/// A bit for each hash of a handle. For the alignment see meson.build.
 alignas(64) inline std::atomic<std::uint64_t> launched[launched_words];
 
 /// True for the first launch with this handle, unless another one with the same hash came before.

@@ -104,8 +104,8 @@ bool is_unrecorded() {
 template <Verb verb>
 bool may_block(const Thread& thread, const CallData& call) {
   if constexpr (!submits_work(verb)) return false;
-  if (thread.has_long_queue) return true;
-  return verb == Verb::work && call.count > 1 && call.words[1] != 0 && is_first_launch(call.words[1]);
+  const bool is_launch = verb == Verb::work && call.count > 1 && call.words[1] != 0;
+  return (is_launch && is_first_launch(call.words[1])) || thread.has_long_queue;
 }
 
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,

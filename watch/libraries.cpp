@@ -9,7 +9,7 @@
 
 namespace watch {
 
-alignas(64) Library libraries[library_limit];
+alignas(64) Library libraries[library_limit]; // see meson.build
 
 namespace {
 

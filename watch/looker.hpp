@@ -11,7 +11,7 @@ namespace watch {
 /// False if there is no memory.
 bool prepare_looker();
 
-/// Makes sure that the thread runs, see ClearedByFork::looker_started. Not from inside the loader.
+/// Starts the thread. To be called if ClearedByFork::looker_started is 0, and not from inside the loader.
 void start_looker();
 
 /// The calls during which a thread may wait for the device, or for room in a launch queue.

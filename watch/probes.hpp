@@ -2,7 +2,7 @@
 // Probes: events of the auditor's own, recorded on the program's streams after work. A probe that is reached
 // says that the work before it is done.
 //
-// A probe takes 1 to 2 us. On average, at most one is recorded in 50 us, and in quiet mode in 2 ms.
+// A probe takes 1 to 3 us. On average, at most one is recorded in 50 us, and in quiet mode in 2 ms.
 //
 // All functions are to be called around the driver's function, if the feature `probes` is on. `library` is
 // the index of the copy of libcuda.
@@ -28,7 +28,7 @@ inline std::uint64_t stream_of(const CallData& call, Verb verb) {
   return call.words[verb == Verb::graph_launch || verb == Verb::event_record ? 1 : 0];
 }
 
-/// A stream counts so many submissions of a thread at once, or fewer if a probe is due.
+/// A stream counts this many submissions of a thread at once, or fewer if a probe is due.
 inline constexpr std::uint32_t calls_between_counts = 32;
 
 /// The rare parts of the two functions below.
@@ -37,7 +37,7 @@ void count_submissions(Thread& thread);
 void count_and_probe(Thread& thread, const CallData& call, Verb verb);
 void note_work_beside_capture(const CallData& call, Verb verb);
 
-/// Around a call that submits work. Most of them only add one to a number of their thread.
+/// Around a call that submits work. Most such calls only add one to a number of their thread.
 inline void before_submission(Thread& thread, unsigned library, const CallData& call, Verb verb) {
   thread.is_due =
       thread.uncounted + 1 >= calls_between_counts || thread.slot->begun >= thread.no_probe_before;

@@ -16,8 +16,8 @@
 
 namespace watch {
 
-alignas(128) Region* region = nullptr;
-__thread Thread current_thread;
+alignas(128) Region* region = nullptr; // see meson.build
+__thread Thread current_thread __attribute__((tls_model("initial-exec")));
 
 namespace {
 
@@ -62,8 +62,8 @@ void publish(const char* path, const char* kind) {
 
 /// Null if there is no room.
 void* map(int file) {
-  // All of its memory now: a file system that is full later would end the program with SIGBUS. And all of its
-  // pages: else calls would take page faults until each record has been written once.
+  // All of its memory now: a file system that is full later would end the program with SIGBUS. Its pages are
+  // mapped now too. Otherwise calls take page faults until each record has been written once.
   if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) != 0) return nullptr;
   void* const place =
       mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);

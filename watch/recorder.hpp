@@ -12,8 +12,8 @@ namespace watch {
 
 struct CachedStack;
 
-/// What the auditor knows of one thread of the program, in one line of the cache.
-struct alignas(64) Thread {
+/// What the auditor knows of one thread of the program.
+struct Thread {
   std::uint32_t generation = 0; // of the file that `slot` is in
   std::uint32_t number = 0;
   ThreadSlot* slot = nullptr;
@@ -27,6 +27,9 @@ struct alignas(64) Thread {
   bool is_due = false;               // the submission under way is to be counted, and may get a probe
   bool has_long_queue = false;       // the stream that has counted last may be about half full
 };
+
+// With an alignment of 64, for a line of the cache, the loader of arm64 would refuse the auditor.
+static_assert(alignof(Thread) <= 16);
 
 /// The file of this process. Valid after `this_thread` returned a thread.
 extern Region* region;

@@ -62,8 +62,8 @@ int launch() {
     for (int i = 0; i < 300; ++i) {
       require(launch_one());
       require(cuEventRecord(event, stream));
+      require(cuStreamSynchronize(stream)); // without it, too many probes may be under way for one more
     }
-    require(cuStreamSynchronize(stream));
     require(launch_one()); // the next one is like the last one
     kill(getpid(), SIGSTOP);
     const CUresult launched = launch_one();

@@ -268,6 +268,11 @@ inline constexpr std::size_t entry_count = std::tuple_size_v<decltype(entries)>;
 inline constexpr std::array<EntryData, entry_count> entry_data = std::apply(
     [](const auto&... entry) { return std::array<EntryData, entry_count>{EntryData(entry)...}; }, entries);
 
+/// Whether this is a default stream. The null stream is one too.
+inline bool is_default_stream(std::uint64_t handle) {
+  return handle <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+}
+
 /// Whether the capture is over after cuStreamEndCapture has returned this.
 constexpr bool ends_capture(CUresult result) {
   return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||

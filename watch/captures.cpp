@@ -5,11 +5,6 @@ namespace watch {
 
 namespace {
 
-/// Default streams cannot be destroyed, and each thread has a per-thread stream with the same handle.
-bool can_be_destroyed(std::uint64_t stream) {
-  return stream > reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-}
-
 void remember_origin(std::uint64_t stream) {
   for (auto& origin : cleared_by_fork->capture_origins)
     if (std::uint64_t free = 0; origin.compare_exchange_strong(free, stream, std::memory_order_relaxed))
@@ -25,13 +20,12 @@ bool forget_origin(std::uint64_t stream) {
 
 } // namespace
 
-void count_capture_before(Verb verb) {
-  if (begins_capture(verb)) cleared_by_fork->captures.fetch_add(1, std::memory_order_seq_cst);
-}
+void count_capture_before() { cleared_by_fork->captures.fetch_add(1, std::memory_order_seq_cst); }
 
 void count_capture_after(Verb verb, CUresult result, std::uint64_t stream) {
   bool over = begins_capture(verb) && result != CUDA_SUCCESS;
-  if (begins_capture(verb) && result == CUDA_SUCCESS && can_be_destroyed(stream)) remember_origin(stream);
+  // Default streams cannot be destroyed, and each thread has a per-thread stream with the same handle.
+  if (begins_capture(verb) && result == CUDA_SUCCESS && !is_default_stream(stream)) remember_origin(stream);
   if (verb == Verb::capture_end && ends_capture(result)) {
     forget_origin(stream);
     over = true;

@@ -19,8 +19,10 @@ constexpr bool changes_captures(Verb verb) {
   return begins_capture(verb) || verb == Verb::capture_end || verb == Verb::stream_destroy;
 }
 
-/// To be called around such a call. `stream` is the first word of the call.
-void count_capture_before(Verb verb);
+/// Before a call that begins a capture.
+void count_capture_before();
+
+/// After a call that changes captures. `stream` is the first word of the call.
 void count_capture_after(Verb verb, CUresult result, std::uint64_t stream);
 
 } // namespace watch

@@ -87,10 +87,6 @@ void keep_interprocess_events(const CallData& call) {
     add_interprocess_event(event, reinterpret_cast<CUcontext>(call.context));
 }
 
-constexpr bool is_work(Verb verb) {
-  return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
-}
-
 bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 
 /// Whether only failed calls are recorded.
@@ -137,7 +133,7 @@ void number_launches(CallData& call) {
   }
 }
 
-/// What the caller does before the driver's function.
+/// What the caller does before the driver's function. Not inline: the entries of a verb share this code.
 template <Verb verb>
 [[gnu::noinline]] void begin(Thread& thread, unsigned library, CallData& call, std::uintptr_t address,
                              std::uintptr_t above) {
@@ -151,7 +147,7 @@ template <Verb verb>
   if (offers_frames<verb>(call)) [[unlikely]]
     offer_python_frames(thread);
   begin_call(thread, call);
-  if constexpr (begins_capture(verb)) count_capture_before(verb);
+  if constexpr (begins_capture(verb)) count_capture_before();
   if (!has_feature(probes)) return;
   if constexpr (verb == Verb::exec_destroy) forget_launches(call.words[0]);
   if constexpr (submits_work(verb)) before_submission(thread, library, call, verb);

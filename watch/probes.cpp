@@ -56,10 +56,14 @@ bool name_stream(const CallData& call, Verb verb, StreamName& name) {
   return true;
 }
 
-/// Null if it is not known.
+/// Null if it is not known. Sets its name otherwise.
+Stream* find_stream(const CallData& call, Verb verb, StreamName& name) {
+  return name_stream(call, verb, name) ? find_stream(name) : nullptr;
+}
+
 Stream* find_stream(const CallData& call, Verb verb) {
   StreamName name{};
-  return name_stream(call, verb, name) ? find_stream(name) : nullptr;
+  return find_stream(call, verb, name);
 }
 
 /// How many calls there were since then. Another thread may count while this reads both numbers.
@@ -206,8 +210,7 @@ void know_stream(unsigned library, const CallData& call, Verb verb) {
 void before_mark(Thread& thread, const CallData& call, Verb verb) {
   count_submissions(thread);
   StreamName name{};
-  if (!name_stream(call, verb, name)) return;
-  Stream* const stream = find_stream(name);
+  Stream* const stream = find_stream(call, verb, name);
   if (stream == nullptr) return;
   const bool has_news = stream->has_work.load(std::memory_order_relaxed) != 0 ||
                         (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
@@ -220,8 +223,7 @@ void before_mark(Thread& thread, const CallData& call, Verb verb) {
 /// Finds out whether there may be a probe. If so, the stream must be known before the program's call.
 void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb) {
   thread.no_probe_before = first_tick_of_probe(burst);
-  thread.is_due =
-      thread.uncounted + 1 >= calls_between_counts || thread.slot->begun >= thread.no_probe_before;
+  thread.is_due = is_due(thread);
   if (thread.is_due) know_stream(library, call, verb);
 }
 
@@ -244,8 +246,7 @@ void note_work_beside_capture(const CallData& call, Verb verb) {
 void count_and_probe(Thread& thread, const CallData& call, Verb verb) {
   count_submissions(thread);
   StreamName name{};
-  if (!name_stream(call, verb, name)) return;
-  Stream* const stream = find_stream(name);
+  Stream* const stream = find_stream(call, verb, name);
   if (stream == nullptr) return;
   const bool late = calls_since(*stream, stream->probed_calls) > long_queue / 2;
   if (may_probe(thread.slot->begun, late ? long_burst : burst)) probe(thread, *stream, name);

@@ -19,10 +19,6 @@ void before_call(Thread& thread, unsigned library, const CallData& call, Verb ve
 /// After a successful cuStreamWaitEvent.
 void after_wait(const CallData& call);
 
-inline bool is_default_stream(std::uint64_t handle) {
-  return handle <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
-}
-
 /// The stream of a call that has one.
 inline std::uint64_t stream_of(const CallData& call, Verb verb) {
   return call.words[verb == Verb::graph_launch || verb == Verb::event_record ? 1 : 0];
@@ -37,10 +33,14 @@ void count_submissions(Thread& thread);
 void count_and_probe(Thread& thread, const CallData& call, Verb verb);
 void note_work_beside_capture(const CallData& call, Verb verb);
 
+/// Whether the submission under way is to be counted, or may get a probe.
+inline bool is_due(const Thread& thread) {
+  return thread.uncounted + 1 >= calls_between_counts || thread.slot->begun >= thread.no_probe_before;
+}
+
 /// Around a call that submits work. Most such calls only add one to a number of their thread.
 inline void before_submission(Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  thread.is_due =
-      thread.uncounted + 1 >= calls_between_counts || thread.slot->begun >= thread.no_probe_before;
+  thread.is_due = is_due(thread);
   if (thread.is_due) [[unlikely]]
     prepare_probe(thread, library, call, verb);
 }

@@ -187,8 +187,7 @@ bool adopt_thread() {
 }
 
 bool wait_for_room(std::uint64_t number) {
-  for (int waited_us = 0; number - region->read.load(std::memory_order_acquire) >= record_limit;
-       waited_us += 100) {
+  for (int waited_us = 0; !has_room_for(number); waited_us += 100) {
     if (region->abandoned.load(std::memory_order_relaxed) != 0) return false;
     if (waited_us >= patience_ms * 1000) {
       region->lost.fetch_add(1, std::memory_order_relaxed);

@@ -70,7 +70,12 @@ inline void begin_call(Thread& thread, const CallData& call) {
 /// The call has returned, or will not be made.
 inline void end_call(Thread& thread) { thread.slot->inside.store(0, std::memory_order_release); }
 
-/// Returns when the record with this number can be written. False if nobody reads any more.
+/// Whether the reader has taken the record that was in the same place.
+inline bool has_room_for(std::uint64_t number) {
+  return number - region->read.load(std::memory_order_acquire) < record_limit;
+}
+
+/// Returns when there is room for the record with this number. False if nobody reads any more.
 bool wait_for_room(std::uint64_t number);
 
 /// Hands a call to the reader. It waits while the reader is too far behind, except in quiet mode.
@@ -80,7 +85,7 @@ inline void record(const CallData& call) {
   if (region->overwrites != 0) { // a reader sees that the record is changing
     place.stamp.store(0, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
-  } else if (number - region->read.load(std::memory_order_acquire) >= record_limit) [[unlikely]] {
+  } else if (!has_room_for(number)) [[unlikely]] {
     if (!wait_for_room(number)) return;
   }
   place.call = call;

@@ -64,10 +64,12 @@ constexpr bool can_block(Verb verb) {
          verb == Verb::context_synchronize || verb == Verb::copy;
 }
 
-/// Calls that put work on a stream. They wait while its launch queue is full.
-constexpr bool submits_work(Verb verb) {
-  return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write ||
-         verb == Verb::graph_launch;
+/// Calls that put one piece of work on a stream: a node, while the stream is being captured.
+constexpr bool is_work(Verb verb) {
+  return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
 }
+
+/// Calls that put work on a stream. They wait while its launch queue is full.
+constexpr bool submits_work(Verb verb) { return is_work(verb) || verb == Verb::graph_launch; }
 
 } // namespace watch

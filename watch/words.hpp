@@ -102,8 +102,7 @@ void add_words_of_memory_operation(CallData& call, CUstream stream, CUdeviceptr 
 
 /// Whether the call depends on the context that is current.
 inline bool depends_on_context(const CallData& call, Verb verb) {
-  if (verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write)
-    return call.words[0] <= reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD);
+  if (is_work(verb)) return is_default_stream(call.words[0]);
   return verb != Verb::event_query && verb != Verb::exchange_mode;
 }
 

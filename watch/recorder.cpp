@@ -62,11 +62,9 @@ void publish(const char* path, const char* kind) {
 
 /// Null if there is no room.
 void* map(int file) {
-  // All of its memory now: a file system that is full later would end the program with SIGBUS. Its pages are
-  // mapped now too. Otherwise calls take page faults until each record has been written once.
+  // All of its memory now: a file system that is full later would end the program with SIGBUS.
   if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) != 0) return nullptr;
-  void* const place =
-      mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+  void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   return place == MAP_FAILED ? nullptr : place;
 }
 

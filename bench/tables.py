@@ -16,8 +16,6 @@ OPERATIONS = {
     "fork_join": "fork and join of two streams",
     "thousand_records": "1,000 records, synchronize",
 }
-IN_SHORT = ["create_destroy", "record", "record_timed", "query_done", "synchronize_done", "wait", "elapsed",
-            "fork_join"]
 PEERS = {"cuevent": "cuevent", "cccl": "CCCL", "runtime": "CUDA runtime", "torch": "PyTorch"}
 
 # The highest ratio to the bare call. A ratio within the spread of the control is accepted too.
@@ -77,18 +75,6 @@ def ratio_table(measurements):
                 if measurements.time(operation, contestant):
                     text += row([what, number(measurements.time(operation, contestant).median),
                                  ratio_cell(measurements, operation, contestant), ""] + blank)
-    return text
-
-
-def short_ratio_table(measurements):
-    """A short version for the README."""
-    peers = present_peers(measurements)
-    text = row(["", "bare call, ns"] + [PEERS[peer] for peer in peers])
-    text += row(["---"] + ["---:"] * (len(peers) + 1))
-    for operation in filter(measurements.operations().__contains__, IN_SHORT):
-        text += row([OPERATIONS[operation], number(measurements.time(operation, "raw").median)] +
-                    [f"{ratio.median:.2f}" if ratio else "–"
-                     for ratio in (measurements.ratio(operation, peer) for peer in peers)])
     return text
 
 

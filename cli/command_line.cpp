@@ -17,8 +17,7 @@ namespace {
 
 constexpr const char* about_drivers = R"(
 The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
-Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device, 130 `trace` was
-interrupted.)";
+Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device.)";
 
 } // namespace
 
@@ -48,11 +47,13 @@ Examples:
   cuevent info --json | jq -r .driver.version
   CUEVENT_DRIVER=/opt/driver/libcuda.so.1 cuevent info)");
 
-  CLI::App* const check_command = add(
-      "check", "Ask the driver 5,325 questions and print every answer that differs from the recording", R"(
+  CLI::App* const check_command =
+      add("check",
+          "Ask the driver some 5,000 questions and print every answer that differs from the recording", R"(
 The answers were recorded on an NVIDIA H200 with a driver for CUDA 13.0. A difference is not necessarily an
 error. It shows where code written for one driver may fail with the other. If there is a difference, the exit
-code is 1. Each scenario runs in its own process. Some of these processes crash on purpose.
+code is 1. The scenarios run in other processes, some of which crash on purpose. A scenario that answers
+differently runs once more, in a process of its own. Standard error shows the progress.
 
 For the simulated driver, the command sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL to what the
 scenarios need, unless you have set them. Known differences of the simulated driver are counted, but do not
@@ -72,6 +73,8 @@ Examples:
   check_command
       ->add_option("--only", check_options.only, "Run only the scenarios whose names start with PREFIX")
       ->type_name("PREFIX");
+  check_command->add_flag("--all", check_options.all,
+                          "Also ask about each rule again, for other kinds of events, streams and devices");
   check_command->add_flag("--explained", check_options.explained,
                           "Also list the known differences of the simulated driver and their reasons");
 
@@ -91,43 +94,6 @@ Examples:
                    "Compare with the answers of this driver, not with the recorded ones")
       ->type_name("LIBRARY")
       ->needs(random);
-
-  CLI::App* const trace_command =
-      add("trace", "Time a training loop stage by stage; print a table, write a trace and a picture", R"(
-The loop uses two streams of device 0. One copies a batch in, while the other runs the forward, backward and
-optimizer kernels on the previous batch. The trace has the Chrome trace-event format: open it in
-https://ui.perfetto.dev. If a file cannot be written, the command fails, but still prints the table and writes
-the other file.
-
-The table covers all steps. The trace and the picture cover the last steps (--trace-steps). If a file is named
--, the table goes to standard error instead of standard output.
-
-Ctrl-C ends the loop. The completed steps are written as usual, and the exit code is 130. A second Ctrl-C ends
-the command immediately.
-
-On the simulated driver, the times are modelled on a stepped clock, and every output says so.
-
-Examples:
-  cuevent trace
-  cuevent trace --out - --svg '' | gzip > trace.json.gz
-  cuevent trace --steps 1000 --out loop.json --svg ''
-  cuevent trace --json | jq '.stages[] | {name, p99_us}')");
-  TraceOptions trace_options;
-  trace_command->add_option("--steps", trace_options.steps, "How many times to run the loop")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  trace_command->add_option("--trace-steps", trace_options.trace_steps, "How many of the last steps to trace")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  trace_command
-      ->add_option("--out", trace_options.trace_file, "Trace file; '' for none, - for standard output")
-      ->capture_default_str()
-      ->type_name("FILE");
-  trace_command
-      ->add_option("--svg", trace_options.svg_file,
-                   "Picture of the first traced steps; '' for none, - for standard output")
-      ->capture_default_str()
-      ->type_name("FILE");
 
   CLI::App* const merge_command =
       add("merge", "Merge the reports of the ranks of a job; print a table, write a trace and a picture", R"(
@@ -166,7 +132,7 @@ and findings.
 The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
 statically or run with the rights of another user cannot be watched.
 
-With --hang, a report says which stream stands where, what it waits for, and which calls threads are in. It
+With --hang, a report says where each stream is stuck, what it waits for, and which calls threads are in. It
 is printed when nothing has moved for that long, when the command gets SIGUSR1, and at Ctrl-C if something has
 been pending for a second. The auditing library then records events of its own on the program's streams.
 
@@ -254,12 +220,8 @@ Examples:
     check_options.json = json;
     return check_options;
   }
-  if (merge_command->parsed()) {
-    merge_options.json = json;
-    return merge_options;
-  }
-  trace_options.json = json;
-  return trace_options;
+  merge_options.json = json;
+  return merge_options;
 }
 
 } // namespace cli

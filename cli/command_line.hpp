@@ -2,12 +2,11 @@
 // The command line of `cuevent`: subcommands, options and help.
 #pragma once
 
-#include "check.hpp"
-#include "check_random.hpp"
+#include "check/check.hpp"
+#include "check/check_random.hpp"
 #include "exit_code.hpp"
-#include "merge.hpp"
-#include "trace.hpp"
-#include "watch.hpp"
+#include "merge/merge.hpp"
+#include "watch/watch.hpp"
 
 #include <iosfwd>
 #include <variant>
@@ -19,8 +18,7 @@ struct InfoOptions {
 };
 
 /// What the user asked for: the options of one subcommand.
-using Request =
-    std::variant<InfoOptions, CheckOptions, RandomOptions, TraceOptions, MergeOptions, WatchOptions>;
+using Request = std::variant<InfoOptions, CheckOptions, RandomOptions, MergeOptions, WatchOptions>;
 
 /// Reads the command line. If it asks for help or for the version, or is wrong, there is nothing left to do:
 /// prints the help to `out` or the mistake to `err`, and returns the exit code.

@@ -21,7 +21,6 @@ namespace {
 ExitCode run(const InfoOptions& options) { return info(options.json); }
 ExitCode run(const CheckOptions& options) { return check(options); }
 ExitCode run(const RandomOptions& options) { return check_random(options); }
-ExitCode run(const TraceOptions& options) { return trace(options); }
 ExitCode run(const MergeOptions& options) { return merge(options); }
 int run(const WatchOptions& options) { return watch(options); }
 

@@ -4,7 +4,7 @@
 // streams. The host submits all steps and waits for nothing. The stage timer shows how much of the summing
 // overlaps with the computation, compared with the same work in sequence. Exit code 1: a sum was wrong; 77:
 // there are fewer than two GPUs.
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/stage_timer.hpp>
 

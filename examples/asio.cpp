@@ -2,8 +2,8 @@
 // Coroutines of Asio that wait for the device: `co_await device.completion(stream)`. One thread runs a server
 // with four clients and a timer. It sleeps in Asio, which waits for the descriptor of the completion queue as
 // it does for sockets.
-#include "exit_code.hpp"
-#include "gpu.hpp"
+#include "../support/exit_code.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
 

@@ -6,10 +6,10 @@
 // Each engine survives the death of the other. Here the decode engine kills itself after half of
 // the requests. The prefill engine finds its semaphores abandoned, drops the pool, starts another
 // decode engine with a new pool, and repeats the requests that have no answer.
-#include "exit_code.hpp"
-#include "gpu.hpp"
-#include "second_process.hpp"
-#include "shared_memory.hpp"
+#include "../support/exit_code.hpp"
+#include "../support/gpu.hpp"
+#include "../support/second_process.hpp"
+#include "../support/shared_memory.hpp"
 
 #include <cuevent/timeline_semaphore.hpp>
 

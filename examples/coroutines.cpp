@@ -2,7 +2,7 @@
 // Coroutines that wait for work on streams: `co_await queue.completion(stream)` resumes inside a poll() of
 // the queue when the stream has completed the work submitted so far. A pipeline with three streams takes
 // eight batches through three stages. One thread runs all coroutines.
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
 

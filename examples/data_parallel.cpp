@@ -10,10 +10,10 @@
 // The straggler computes several times as long as the others. If a rank dies, the others end, and their
 // reports say why. Exit code 1: a sum or a batch was wrong, or a rank was lost; 77: there are fewer GPUs than
 // ranks.
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
+#include "../support/shared_memory.hpp"
 #include "mpi_ranks.hpp"
 #include "rank_file.hpp"
-#include "shared_memory.hpp"
 #include "sum_over_ranks.hpp"
 
 #include <cuevent/stage_timer.hpp>

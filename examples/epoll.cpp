@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // An event loop of one thread. The thread sleeps in epoll until a client asks for work through a socket, a
 // timer ticks, or the device has completed work. No other thread waits for the device.
-#include "descriptor.hpp"
-#include "exit_code.hpp"
-#include "gpu.hpp"
+#include "../support/descriptor.hpp"
+#include "../support/exit_code.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
 

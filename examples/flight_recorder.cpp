@@ -2,7 +2,7 @@
 // A loop that copies, computes and saves on three streams, with a flight recorder and a watchdog. In step 7
 // the copy hangs, and the watchdog names it. Exit code 1: the watchdog named something else; 77: there is no
 // GPU.
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 #include "watchdog.hpp"
 
 #include <cuevent/flight_recorder.hpp>

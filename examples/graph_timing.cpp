@@ -3,7 +3,7 @@
 // event before and after each branch. The graph is instantiated once and launched a hundred times. Each
 // launch has its own events, so that no launch has to wait until the times of the previous launch have been
 // read.
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
 

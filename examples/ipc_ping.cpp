@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Two processes that take turns on one GPU. Each waits on the device for the other's event. Neither waits
 // on the host for the device: the pipes carry only the message "I have recorded".
-#include "exit_code.hpp"
-#include "gpu.hpp"
+#include "../support/exit_code.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/ipc.hpp>
 

@@ -2,7 +2,7 @@
 // How late examples/scheduler.cpp learns of the ends of its kernels.
 #pragma once
 
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // What the ranks of an MPI job on one host tell each other before they begin: their clocks and descriptors.
 #pragma once
 
-#include "send_descriptor.hpp"
+#include "../support/send_descriptor.hpp"
 
 #include <cuevent/rank_report.hpp>
 

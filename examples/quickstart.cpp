@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Three uses of events: timing the stages of some work, ordering two streams, and timing the same work
 // inside a graph.
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
 

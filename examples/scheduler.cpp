@@ -7,9 +7,9 @@
 // One idle worker sleeps until the device has completed work or a task is ready. The other idle workers sleep
 // until a task is ready. A thread that makes tasks ready takes one of them, and wakes another worker if more
 // are left.
-#include "descriptor.hpp"
-#include "exit_code.hpp"
-#include "gpu.hpp"
+#include "../support/descriptor.hpp"
+#include "../support/exit_code.hpp"
+#include "../support/gpu.hpp"
 #include "kernel_observer.hpp"
 #include "task_graph.hpp"
 

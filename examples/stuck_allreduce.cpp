@@ -2,7 +2,7 @@
 // Two GPUs sum numbers with NCCL, in a stream and in a graph that is replayed. Then the second GPU leaves out
 // one sum, so the first one waits for it forever. A flight recorder names the stuck collective within a
 // second. Exit code 1: it named something else, or too late; 77: there are fewer than two GPUs.
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>

@@ -2,7 +2,7 @@
 // The sum of a buffer over all ranks, on a stream: with NCCL on a device, with MPI on the simulated driver.
 #pragma once
 
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 #include "mpi_ranks.hpp"
 
 #ifdef WITH_NCCL

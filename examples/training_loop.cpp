@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Where does the time of a training loop go? The loop has four stages on two streams. While it computes
 // with one batch, it copies the next batch into the other of two buffers. The loop is timed stage by stage,
-// and never waits for the device.
+// and never waits for the device. With the name of a file, it writes the stages there: `cuevent merge FILE`
+// makes a trace and a picture of them.
 #include "stage_table.hpp"
 #include "training_model.hpp"
 
+#include <cuevent/rank_report.hpp>
+
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 
 namespace {
 
@@ -21,7 +25,7 @@ bool is_plausible(const cuevent::StageReport& report) {
 
 } // namespace
 
-int main() try {
+int main(int argc, char** argv) try {
   const gpu::Gpu gpu;
   std::printf("Running on %s%s\n", gpu.name().c_str(),
               gpu.simulated() ? ": no device, so all times are modelled, not measured" : "");
@@ -38,6 +42,15 @@ int main() try {
 
   const cuevent::StageReport report = model.timer().report();
   training::print(report);
+  if (argc > 1) {
+    cuevent::RankReport file({}, gpu.name()); // a job of one rank
+    file.add(report);
+    file.end();
+    if (!(std::ofstream(argv[1]) << file.take() << std::flush)) {
+      std::fprintf(stderr, "%s cannot be written: name a file in a folder that exists\n", argv[1]);
+      return 1;
+    }
+  }
   const bool right = is_plausible(report) && (gpu.simulated() || model.is_right(iterations));
   if (!right) std::puts("\nSomething is WRONG.");
   return right ? 0 : 1;

@@ -3,7 +3,7 @@
 // They use two streams and two buffers, and each stage is timed.
 #pragma once
 
-#include "gpu.hpp"
+#include "../support/gpu.hpp"
 
 #include <cuevent/stage_timer.hpp>
 

@@ -5,10 +5,10 @@
 //
 // The buffers are host memory here, so that the example also runs on the simulated driver. Device
 // memory of cuIpcGetMemHandle or of an exported allocation is used in the same way.
-#include "exit_code.hpp"
-#include "gpu.hpp"
-#include "second_process.hpp"
-#include "shared_memory.hpp"
+#include "../support/exit_code.hpp"
+#include "../support/gpu.hpp"
+#include "../support/second_process.hpp"
+#include "../support/shared_memory.hpp"
 
 #include <cuevent/timeline_semaphore.hpp>
 

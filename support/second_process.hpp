@@ -24,6 +24,7 @@ public:
     std::vector<std::string> words = emulator();
     words.insert(words.end(), {program, role});
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words)
       arguments.push_back(word.data());
     arguments.push_back(nullptr);

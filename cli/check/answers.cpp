@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "answers.hpp"
+#include "check/answers.hpp"
 
 namespace cli {
 

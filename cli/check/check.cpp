@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "check.hpp"
+#include "check/check.hpp"
 
-#include "answers.hpp"
+#include "check/answers.hpp"
 #include "json_text.hpp"
 #include "progress.hpp"
 
@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -39,6 +40,14 @@ struct Difference {
 
 bool is_of(std::string_view name, const std::string& scenario) {
   return name.starts_with(scenario) && name.substr(scenario.size()).starts_with(".");
+}
+
+/// The scenario that gave an answer. The names of some scenarios begin with the name of another.
+std::string_view scenario_of(std::string_view name, const std::vector<std::string>& scenarios) {
+  std::string_view longest;
+  for (const std::string& scenario : scenarios)
+    if (scenario.size() > longest.size() && is_of(name, scenario)) longest = scenario;
+  return longest;
 }
 
 Transcript recorded() {
@@ -89,6 +98,17 @@ public:
     if (!options.only.empty() || !left_out_.empty()) return; // not every reason had a chance to apply
     for (const KnownDifference& known : known_)
       if (!known.seen) outdated_.push_back(std::string(known.prefix));
+  }
+
+  /// The scenarios with a difference that has no known reason.
+  std::vector<std::string> different_scenarios(const std::vector<std::string>& scenarios) const {
+    std::vector<std::string> different;
+    for (const Difference& difference : differences_) {
+      const std::string scenario(scenario_of(difference.name, scenarios));
+      if (std::find(different.begin(), different.end(), scenario) == different.end())
+        different.push_back(scenario);
+    }
+    return different;
   }
 
   bool same() const { return compared_ != 0 && differences_.empty() && outdated_.empty(); }
@@ -185,7 +205,9 @@ ExitCode check(const CheckOptions& check_options) {
 
   transcript::Options options;
   options.only = only;
-  options.isolated = true; // a driver that crashes in one scenario still answers the others
+  const std::vector<std::string> all_scenarios = transcript::scenario_names(options);
+  options.each_rule_once = !check_options.all && only.empty();
+  options.apart = true; // a driver that crashes in one scenario still answers the others
   if (const char* const named = secure_getenv("CUEVENT_DRIVER"); named != nullptr && *named != '\0')
     options.driver = named;
   const std::vector<std::string> scenarios = transcript::scenario_names(options);
@@ -195,15 +217,33 @@ ExitCode check(const CheckOptions& check_options) {
   }
 
   Transcript here;
-  {
-    Progress progress("answers"); // this can take a minute
+  Progress progress("of " + std::to_string(scenarios.size()) + " scenarios", Progress::Where::anywhere);
+  std::size_t ended = 0;
+  const auto listen = [&](std::string_view line) {
+    here.add(line);
+    if (line.find(".process = ") != std::string_view::npos) ++ended;
+    progress.show(ended);
+  };
+  progress.show(0); // the first context can take seconds
+  transcript::run_transcript(options, listen);
+  // The scenarios before one can have left something behind that changes an answer.
+  options.alone = Comparison(here, check_options, all_scenarios).different_scenarios(scenarios);
+  if (!options.alone.empty()) {
+    const auto runs_again = [&](const auto& answer) {
+      const auto scenario = scenario_of(answer.first, scenarios);
+      return std::find(options.alone.begin(), options.alone.end(), scenario) != options.alone.end();
+    };
+    std::erase_if(here.answers, runs_again);
+    ended -= options.alone.size();
     transcript::run_transcript(options, [&](std::string_view line) {
-      here.add(line);
-      progress.show(here.answers.size());
+      if (!line.starts_with("#")) listen(line); // who answers is known
     });
   }
-  const Comparison comparison(here, check_options, scenarios);
+  progress.erase();
+  const Comparison comparison(here, check_options, all_scenarios);
   check_options.json ? comparison.print_json() : comparison.print(check_options.explained);
+  if (const std::size_t again = all_scenarios.size() - scenarios.size(); again != 0 && !check_options.json)
+    std::printf("%zu scenarios ask about the same rules again, and were left out: --all runs them\n", again);
   return comparison.same() ? success : failure;
 }
 

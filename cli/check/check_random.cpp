@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "check_random.hpp"
+#include "check/check_random.hpp"
 
 #include "output_file.hpp"
 #include "progress.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "job_report.hpp"
+#include "merge/job_report.hpp"
 
 #include "json_text.hpp"
-#include "printable.hpp"
+
+#include "core/name_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@ namespace cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using cuevent::printable;
 
 constexpr std::size_t most_listed = 16; // ranks in a text
 

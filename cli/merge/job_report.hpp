@@ -2,8 +2,8 @@
 // What `cuevent merge` prints about a job.
 #pragma once
 
-#include "rank_survey.hpp"
-#include "rank_table.hpp"
+#include "merge/rank_survey.hpp"
+#include "merge/rank_table.hpp"
 
 #include <string>
 #include <vector>

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-#include "merge.hpp"
+#include "merge/merge.hpp"
 
-#include "job_report.hpp"
 #include "json_text.hpp"
-#include "merged_trace.hpp"
+#include "merge/job_report.hpp"
+#include "merge/merged_trace.hpp"
+#include "merge/rank_reader.hpp"
+#include "merge/rank_survey.hpp"
+#include "merge/rank_table.hpp"
+#include "merge/ranks_svg.hpp"
 #include "output_file.hpp"
-#include "printable.hpp"
 #include "progress.hpp"
-#include "rank_reader.hpp"
-#include "rank_survey.hpp"
-#include "rank_table.hpp"
-#include "ranks_svg.hpp"
+
+#include "core/name_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -120,7 +121,7 @@ ExitCode merge(const MergeOptions& options) {
     write_file(options.svg_file, ranks_svg(job, table, stages, latest_stage(stages)));
 
   for (std::size_t i = 0; i < std::min(job.errors.size(), most_errors); ++i)
-    std::fprintf(stderr, "cuevent: %s\n", printable(job.errors[i]).c_str());
+    std::fprintf(stderr, "cuevent: %s\n", cuevent::printable(job.errors[i]).c_str());
   if (job.errors.size() > most_errors)
     std::fprintf(stderr, "cuevent: and %zu more errors like these\n", job.errors.size() - most_errors);
   if (options.json) {

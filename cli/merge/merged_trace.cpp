@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "merged_trace.hpp"
+#include "merge/merged_trace.hpp"
 
 #include "json_text.hpp"
 

@@ -2,9 +2,9 @@
 // The trace of a job in the Chrome trace-event format, written while the reports are read.
 #pragma once
 
+#include "merge/rank_line.hpp"
+#include "merge/rank_survey.hpp"
 #include "output_file.hpp"
-#include "rank_line.hpp"
-#include "rank_survey.hpp"
 
 #include <cstddef>
 #include <cstdint>

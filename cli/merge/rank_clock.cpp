@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rank_clock.hpp"
+#include "merge/rank_clock.hpp"
 
 #include <algorithm>
 #include <cmath>

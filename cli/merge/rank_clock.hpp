@@ -2,7 +2,7 @@
 // The clock of a rank's host on the clock of rank 0's host.
 #pragma once
 
-#include "rank_line.hpp"
+#include "merge/rank_line.hpp"
 
 #include <cstddef>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rank_file.hpp"
+#include "merge/rank_file.hpp"
 
 #include <cerrno>
 #include <cstring>

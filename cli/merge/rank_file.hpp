@@ -2,7 +2,7 @@
 // The report of one rank as a file, read line by line.
 #pragma once
 
-#include "rank_line.hpp"
+#include "merge/rank_line.hpp"
 
 #include <cstdio>
 #include <memory>

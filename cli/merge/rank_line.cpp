@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "rank_line.hpp"
+#include "merge/rank_line.hpp"
 
 #include "json_text.hpp"
+
+#include "core/name_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -38,7 +40,7 @@ template <class Number>
 Number number(const Json& line, const char* key, unsigned long long most) {
   const Json& value = value_of(line, key);
   if (!value.is_number_unsigned() || value.get<unsigned long long>() > most)
-    fail(std::string("\"") + key + "\" is " + json_text(value, -1).substr(0, 40) +
+    fail(std::string("\"") + key + "\" is " + std::string(cuevent::beginning(json_text(value, -1), 40)) +
          ", not a whole number in its range");
   return value.get<Number>();
 }

@@ -2,8 +2,8 @@
 // The spans and waits of a rank, with its names resolved and its times on the clock of the job.
 #pragma once
 
-#include "rank_file.hpp"
-#include "rank_survey.hpp"
+#include "merge/rank_file.hpp"
+#include "merge/rank_survey.hpp"
 
 #include <string>
 #include <unordered_map>

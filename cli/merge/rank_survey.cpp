@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "rank_survey.hpp"
+#include "merge/rank_survey.hpp"
 
-#include "rank_file.hpp"
+#include "merge/rank_file.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,8 +2,8 @@
 // The first look at the reports of a job: who is there, how the clocks are related, and when the job began.
 #pragma once
 
-#include "rank_clock.hpp"
-#include "rank_line.hpp"
+#include "merge/rank_clock.hpp"
+#include "merge/rank_line.hpp"
 
 #include <cstddef>
 #include <limits>

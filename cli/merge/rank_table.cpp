@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rank_table.hpp"
+#include "merge/rank_table.hpp"
 
 #include <algorithm>
 #include <map>

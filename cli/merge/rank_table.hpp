@@ -2,7 +2,7 @@
 // The stages of a job over its ranks: how long they take, and which rank is late.
 #pragma once
 
-#include "rank_line.hpp"
+#include "merge/rank_line.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "ranks_svg.hpp"
+#include "merge/ranks_svg.hpp"
 
-#include "rank_reader.hpp"
-#include "timeline_picture.hpp"
+#include "merge/rank_reader.hpp"
+#include "merge/timeline_picture.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -54,8 +54,7 @@ public:
     return found != names_.end();
   }
   void stream(unsigned number, const std::string& name) {
-    if (first_track_ + number == timeline_.tracks.size())
-      timeline_.tracks.push_back({Track::Kind::stream, {}, {}});
+    if (first_track_ + number == timeline_.tracks.size()) timeline_.tracks.emplace_back();
     timeline_.tracks[first_track_ + number].name = std::to_string(rank_) + ": " + name;
   }
   static bool missing(const MissingLine&) { return true; }

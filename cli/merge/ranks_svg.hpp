@@ -2,8 +2,8 @@
 // The ranks of a job as a picture.
 #pragma once
 
-#include "rank_survey.hpp"
-#include "rank_table.hpp"
+#include "merge/rank_survey.hpp"
+#include "merge/rank_table.hpp"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "timeline_picture.hpp"
+#include "merge/timeline_picture.hpp"
+
+#include "core/name_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +15,7 @@ namespace cli {
 namespace {
 
 using cuevent::DeviceTime;
+using cuevent::xml_text;
 
 // All lengths are in px.
 constexpr double width = 1000, margin = 20, gutter = 110; // the gutter has the names of the tracks
@@ -32,7 +35,6 @@ constexpr std::string_view style = R"(  <style>
     .grid { stroke: #dde1e6; }
     .wait { stroke: #59636e; stroke-width: 1.2; fill: none; }
     .head { fill: #59636e; }
-    .host { fill: #d0d7de; }
     .s0 { fill: #9cc5f7; } .s1 { fill: #f5c27a; } .s2 { fill: #93d6a3; } .s3 { fill: #f2a7b5; }
     .s4 { fill: #c9b1f2; } .s5 { fill: #86d4d3; } .s6 { fill: #e6d774; } .s7 { fill: #d3bda4; }
     @media (prefers-color-scheme: dark) {
@@ -43,7 +45,6 @@ constexpr std::string_view style = R"(  <style>
       .grid { stroke: #2b323b; }
       .wait { stroke: #9aa4af; }
       .head { fill: #9aa4af; }
-      .host { fill: #3d444d; }
       .s0 { fill: #1f5fa8; } .s1 { fill: #8f5a12; } .s2 { fill: #246b38; } .s3 { fill: #97404f; }
       .s4 { fill: #6543a8; } .s5 { fill: #1b6e6c; } .s6 { fill: #6f5f0c; } .s7 { fill: #6b5540; }
     }
@@ -60,30 +61,10 @@ constexpr std::size_t colours = 8;
   return text;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~')
-      out += '?';
-    else
-      out += c;
-  }
-  return out;
-}
-
-/// Cuts the text to this width. Dots replace the rest.
-std::string shortened(std::string text, double px) {
+/// Cuts the text to this width. Dots replace the rest. Counts bytes: in UTF-8, wide characters have three.
+std::string shortened(const std::string& text, double px) {
   const auto most = static_cast<std::size_t>(std::max(3.0, px / em));
-  if (text.size() > most) text = text.substr(0, most - 2) + "..";
-  return text;
+  return text.size() <= most ? text : std::string(cuevent::beginning(text, most - 2)) + "..";
 }
 
 struct Unit {
@@ -133,7 +114,7 @@ public:
     return format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
                   "height=\"%.0f\" role=\"img\">\n",
                   width, end, width, end) +
-           "  <title>" + escaped(frame_.title) + "</title>\n" + std::string(style) +
+           "  <title>" + xml_text(frame_.title) + "</title>\n" + std::string(style) +
            "  <defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
            "markerHeight=\"7\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n" +
            format("  <rect class=\"paper\" width=\"%.0f\" height=\"%.0f\"/>\n", width, end) + body_ +
@@ -158,7 +139,7 @@ private:
   }
 
   void heading() {
-    write(margin, 34, "title", escaped(shortened(frame_.title, (width - 2 * margin) * 12 / 16)));
+    write(margin, 34, "title", xml_text(shortened(frame_.title, (width - 2 * margin) * 12 / 16)));
     write(margin, 54, "quiet", frame_.subtitle);
   }
 
@@ -179,7 +160,7 @@ private:
   }
 
   static std::string colour(const Slice& slice) {
-    return slice.stage ? format("s%zu", static_cast<std::size_t>(*slice.stage) % colours) : "host";
+    return format("s%zu", static_cast<std::size_t>(slice.stage) % colours);
   }
 
   void track(std::size_t index) {
@@ -187,7 +168,7 @@ private:
     const Track& track = timeline_.tracks[index];
     body_ += format("  <rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", left,
                     lane.y, right - left, lane.height);
-    write(margin, lane.y + row / 2 + 4, "", escaped(shortened(track.name, gutter - 8)));
+    write(margin, lane.y + row / 2 + 4, "", xml_text(shortened(track.name, gutter - 8)));
     for (const Slice& slice : track.slices) {
       if (!is_seen(slice)) continue;
       const double from = x(slice.begin), to = x(slice.end), y = lane.y + row * slice.depth;
@@ -195,14 +176,14 @@ private:
       body_ += format("  <rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"><title>",
                       colour(slice).c_str(), from, y + 1,
                       to - from > 3 ? to - from - 1 : std::max(to - from, 0.5), row - 2) +
-               escaped(slice.name) + ", " + time + "</title></rect>\n";
+               xml_text(slice.name) + ", " + time + "</title></rect>\n";
       const auto fits = [&](std::size_t characters) {
         return static_cast<double>(characters) * em + 10 <= to - from;
       };
       if (fits(slice.name.size() + 2 + duration_length(time)))
-        write(from + 5, y + row / 2 + 4, "", escaped(slice.name) + ", " + time);
+        write(from + 5, y + row / 2 + 4, "", xml_text(slice.name) + ", " + time);
       else if (fits(slice.name.size()))
-        write(from + 5, y + row / 2 + 4, "", escaped(slice.name));
+        write(from + 5, y + row / 2 + 4, "", xml_text(slice.name));
     }
   }
 
@@ -228,23 +209,17 @@ private:
     constexpr double name_x = margin + 22;
     write(name_x, y, "quiet", "stage");
     for (const PictureFrame::Column& column : frame_.columns)
-      write(column.right, y, "quiet number", escaped(column.name));
+      write(column.right, y, "quiet number", xml_text(column.name));
     for (std::size_t i = 0; i < frame_.rows.size(); ++i) {
       const PictureFrame::Row& row_of_stage = frame_.rows[i];
       y += legend_row;
       swatch(y, format("s%zu", i % colours).c_str());
-      write(name_x, y, "", escaped(shortened(row_of_stage.name, frame_.columns.front().right - name_x - 80)));
+      write(name_x, y, "",
+            xml_text(shortened(row_of_stage.name, frame_.columns.front().right - name_x - 80)));
       for (std::size_t j = 0; j < row_of_stage.markup.size(); ++j)
         write(frame_.columns[j].right, y, "number", row_of_stage.markup[j]);
     }
     y += legend_row + 6;
-    const bool has_host = std::any_of(timeline_.tracks.begin(), timeline_.tracks.end(),
-                                      [](const Track& track) { return track.kind == Track::Kind::host; });
-    if (has_host) {
-      swatch(y, "host");
-      write(name_x, y, "quiet", "the host's own work; for a stage, the time in which the host submitted it");
-      y += legend_row;
-    }
     body_ +=
         format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fh14\"/>\n", margin, y - 4);
     write(name_x, y, "quiet", "one stream waits for another");

@@ -2,7 +2,7 @@
 // Draws tracks of slices as a self-contained SVG file, 1,000 px wide, for light and dark pages.
 #pragma once
 
-#include "timeline.hpp"
+#include "merge/timeline.hpp"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rank_clock.hpp"
+#include "merge/rank_clock.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

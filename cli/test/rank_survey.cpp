@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT
-#include "rank_survey.hpp"
+#include "merge/rank_survey.hpp"
 
-#include "rank_reader.hpp"
+#include "merge/rank_reader.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+
+#include <cuevent/error.hpp>
+#include <cuevent/rank_report.hpp>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <random>
+#include <utility>
 
 namespace {
 
@@ -27,8 +33,11 @@ public:
   Reports(const Reports&) = delete;
   Reports& operator=(const Reports&) = delete;
 
-  void begin(unsigned rank, const std::string& host) {
+  void begin_empty(unsigned rank) {
     paths_.push_back((folder_ / ("rank" + std::to_string(rank) + ".json")).string());
+  }
+  void begin(unsigned rank, const std::string& host) {
+    begin_empty(rank);
     add(rank, R"({"rank_report":1,"rank":)" + std::to_string(rank) + R"(,"size":2,"host":")" + host +
                   R"(","device":""})");
     add(rank, R"({"stage":0,"name":"work"})");
@@ -109,4 +118,99 @@ TEST_CASE("without clock samples, a rank needs the host name of rank 0, and rank
   CHECK(alignment("node0", "") == Aligned::not_at_all);
   CHECK(alignment("", "node0") == Aligned::not_at_all);
   CHECK(alignment("", "") == Aligned::not_at_all);
+}
+
+namespace {
+
+/// Checks that the spans of each stream nest, and keeps them.
+struct Nesting : Spans {
+  std::vector<std::vector<std::pair<long long, long long>>> streams;
+  std::uint64_t dropped = 0;
+  void stream(unsigned number, const std::string&) {
+    if (number == streams.size()) streams.emplace_back();
+  }
+  bool missing(const cli::MissingLine& line) { return dropped += line.dropped, true; }
+  void span(const cli::SpanLine& line, long long begin, long long end) {
+    ++count;
+    for (const auto& [its_begin, its_end] : streams.at(line.stream)) {
+      INFO(begin << " to " << end << ", " << its_begin << " to " << its_end);
+      CHECK((its_end <= begin || (begin <= its_begin && its_end <= end)));
+    }
+    streams[line.stream].emplace_back(begin, end);
+  }
+};
+
+} // namespace
+
+TEST_CASE("what a RankReport has accepted can be read to the end, and its spans nest") {
+  constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+  std::mt19937 random(31);
+  const auto below = [&](unsigned most) {
+    return std::uniform_int_distribution<unsigned>(0, most - 1)(random);
+  };
+  std::size_t all_placed = 0, all_dropped = 0, accepted_samples = 0, refused_samples = 0;
+  for (int round = 0; round < 100; ++round) {
+    const auto text = [&] {
+      const char bytes[] = {'a', '"', '\n', '\0', '\x80', '\xc3'};
+      return std::string(below(4) == 0 ? below(200'000) : below(9), bytes[below(sizeof bytes)]);
+    };
+    cuevent::RankReport report({.rank = 0, .size = 1, .host = text()}, text());
+    cuevent::StageReport stages;
+    stages.stages = {{.name = text()}, {.name = text()}};
+    stages.streams = {{.name = text()}, {.name = text()}};
+    std::uint64_t number = 0, dropped = 0;
+    std::size_t spans = 0;
+    for (int part = 0; part < 3; ++part) {
+      stages.clock.epoch = cuevent::HostTime(std::chrono::nanoseconds(1000 + below(50)));
+      stages.spans.clear();
+      stages.waits.clear();
+      for (auto& stage : stages.stages)
+        dropped += stage.dropped = below(2), stage.count = 0;
+      for (unsigned i = 0; i < 20; ++i) {
+        const double begin = below(50) == 0 ? not_a_number : below(1000), length = below(200);
+        const unsigned stage = below(2);
+        stages.spans.push_back({.number = ++number,
+                                .stage = cuevent::StageId(stage),
+                                .stream = cuevent::StreamId(below(2)),
+                                .depth = below(3),
+                                .begin = cuevent::DeviceTime(begin),
+                                .end = cuevent::DeviceTime(begin + length - (below(20) == 0 ? 300 : 0))});
+        ++stages.stages[stage].count;
+        stages.waits.push_back({.from = number - below(3),
+                                .to = number - below(3),
+                                .departure = cuevent::DeviceTime(below(1000)),
+                                .arrival = cuevent::DeviceTime(below(50) == 0 ? not_a_number : below(1000))});
+      }
+      report.add(stages);
+      spans += stages.spans.size();
+      try {
+        report.add(cuevent::ClockSample{cuevent::HostTime(std::chrono::nanoseconds(below(1000)) * (part + 1)),
+                                        cuevent::HostTime(std::chrono::nanoseconds(below(1200)) * (part + 1)),
+                                        std::chrono::nanoseconds(below(300)) - std::chrono::nanoseconds(20)});
+        ++accepted_samples;
+      } catch (const cuevent::InvalidValue&) {
+        ++refused_samples;
+      }
+    }
+    report.end(text());
+
+    Reports reports;
+    reports.begin_empty(0);
+    std::string lines = report.take();
+    lines.pop_back();
+    reports.add(0, lines);
+    const Job job = reports.survey();
+    CAPTURE(round, job.errors);
+    REQUIRE(job.errors.empty());
+    CHECK(job.ranks.at(0).ended);
+    Nesting read;
+    CHECK_NOTHROW(cli::RankReader(job, job.ranks[0]).read(read));
+    CHECK(read.count + read.dropped == spans + dropped);
+    all_placed += read.count;
+    all_dropped += read.dropped - dropped;
+  }
+  CHECK(all_placed > 5000);
+  CHECK(all_dropped > 100);
+  CHECK(accepted_samples > 100);
+  CHECK(refused_samples > 50);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "watch_program.hpp"
+#include "watch/program.hpp"
 
 #include <cstdlib>
 #include <cstring>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "watch.hpp"
+#include "watch/watch.hpp"
 
 #include "json_text.hpp"
 #include "output_file.hpp"
-#include "process_rules.hpp"
-#include "protocol.hpp"
-#include "watch_hang.hpp"
-#include "watch_program.hpp"
-#include "watch_report.hpp"
+#include "protocol/protocol.hpp"
+#include "report/hang.hpp"
+#include "report/process_rules.hpp"
+#include "report/report.hpp"
+#include "watch/program.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -72,7 +72,8 @@ private:
 /// The calls of all processes, and what is wrong with them.
 class Watch {
 public:
-  Watch(const WatchOptions& options, const std::string& folder, WatchReport& report, HangReports& hangs)
+  Watch(const WatchOptions& options, const std::string& folder, watch::WatchReport& report,
+        watch::HangReports& hangs)
       : options_(options), folder_(folder), report_(report), hangs_(hangs) {}
   ~Watch() {
     for (Process& process : processes_)
@@ -87,11 +88,11 @@ public:
       const bool has_probes = (file->region().features & watch::probes) != 0;
       for (Process& old : processes_)
         if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program
-      processes_.push_back(
-          {file,
-           std::make_unique<ProcessRules>(
-               options_, [this, file](const watch::Finding& finding) { report_.add(*file, finding); }),
-           has_probes ? std::make_unique<HangWatch>(*file, hangs_) : nullptr});
+      processes_.push_back({file,
+                            std::make_unique<watch::ProcessRules>(
+                                watch::OptInRules{options_.cost, options_.leaks},
+                                [this, file](const watch::Finding& finding) { report_.add(*file, finding); }),
+                            has_probes ? std::make_unique<watch::HangWatch>(*file, hangs_) : nullptr});
     }
     bool found = false;
     for (Process& process : processes_)
@@ -120,13 +121,13 @@ public:
     if (chosen.empty() && in_any_case)
       for (Process& process : processes_)
         if (process.hang) chosen.push_back(&process);
-    if (chosen.size() > reports_at_once) chosen.resize(reports_at_once);
+    if (chosen.size() > watch::reports_at_once) chosen.resize(watch::reports_at_once);
     for (Process* process : chosen)
       process->hang->request_look();
-    const auto deadline = time_now() + look_patience;
+    const auto deadline = watch::time_now() + watch::look_patience;
     for (Process* process : chosen)
       process->hang->report(process->file->has_ended() ? std::chrono::nanoseconds()
-                                                       : std::max(deadline - time_now(), {}));
+                                                       : std::max(deadline - watch::time_now(), {}));
     if (chosen.empty() && in_any_case) std::fprintf(stderr, "cuevent watch: no process uses the driver\n");
   }
 
@@ -160,9 +161,9 @@ public:
 
 private:
   struct Process {
-    std::shared_ptr<CallFile> file;
-    std::unique_ptr<ProcessRules> rules;
-    std::unique_ptr<HangWatch> hang; // null without probes
+    std::shared_ptr<watch::CallFile> file;
+    std::unique_ptr<watch::ProcessRules> rules;
+    std::unique_ptr<watch::HangWatch> hang; // null without probes
 
     void see(const watch::Call& call) const {
       if (hang) hang->see(call);
@@ -171,11 +172,11 @@ private:
   };
 
   const WatchOptions& options_;
-  CallFolder folder_;
-  WatchReport& report_;
-  HangReports& hangs_;
+  watch::CallFolder folder_;
+  watch::WatchReport& report_;
+  watch::HangReports& hangs_;
   std::vector<Process> processes_;
-  std::vector<std::shared_ptr<CallFile>> ended_;
+  std::vector<std::shared_ptr<watch::CallFile>> ended_;
 };
 
 /// What the auditor has to do in addition.
@@ -301,10 +302,10 @@ int explain(const std::string& name) {
 
 /// What a process is doing that recorded its calls without a command.
 int report_of(const std::string& path) {
-  CallFile file(path, CallFile::Mode::again);
-  CallText texts;
-  HangReports reports(texts);
-  HangWatch hang(file, reports);
+  watch::CallFile file(path, watch::CallFile::Mode::again);
+  watch::CallText texts;
+  watch::HangReports reports(texts);
+  watch::HangWatch hang(file, reports);
   file.read([&](const watch::Call& call) { hang.see(call); }, true);
   hang.add_lost_probes();
   hang.report(std::nullopt); // the process has looked, and waits for this report
@@ -316,13 +317,13 @@ int report_of(const std::string& path) {
 int watch(const WatchOptions& options) {
   if (!options.explain.empty()) return explain(options.explain);
   if (!options.report.empty()) return report_of(options.report);
-  Suppressions suppressions;
+  watch::Suppressions suppressions;
   for (const std::string& path : options.suppressions)
     suppressions.read(path);
   const SharedFolder folder(options.attach);
-  CallText texts;
-  WatchReport report(suppressions, texts);
-  HangReports hangs(texts);
+  watch::CallText texts;
+  watch::WatchReport report(suppressions, texts);
+  watch::HangReports hangs(texts);
   const std::chrono::seconds hang(options.hang);
   int code = 0;
   std::size_t processes = 0;

@@ -164,12 +164,12 @@ void told_by_create(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> fault_scenarios() {
-  return {{"fault.told_by_query", told_by_query, Place::child},
-          {"fault.told_by_synchronize", told_by_synchronize, Place::child},
-          {"fault.told_by_stream", told_by_stream, Place::child},
-          {"fault.told_by_capture_state", told_by_capture_state, Place::child},
-          {"fault.told_by_elapsed", told_by_elapsed, Place::child},
-          {"fault.told_by_create", told_by_create, Place::child}};
+  return {{"fault.told_by_query", told_by_query, Place::last},
+          {"fault.told_by_synchronize", told_by_synchronize, Place::last, 1, Rule::of_another},
+          {"fault.told_by_stream", told_by_stream, Place::last, 1, Rule::of_another},
+          {"fault.told_by_capture_state", told_by_capture_state, Place::last, 1, Rule::of_another},
+          {"fault.told_by_elapsed", told_by_elapsed, Place::last, 1, Rule::of_another},
+          {"fault.told_by_create", told_by_create, Place::last, 1, Rule::of_another}};
 }
 
 } // namespace transcript

@@ -210,6 +210,21 @@ void launches(Lab& lab) {
     lab.is("rerecorded_outside.query_after_launch", eventually([&] { return cu.EventQuery(start); }));
     lab.must(cu.StreamSynchronize(stream), "synchronize");
   }
+  {
+    // Two launches are in flight. The first one has recorded its events, and the second one is held.
+    Stream held(lab);
+    const Gate gate(lab, held);
+    Event opened(lab), first_is_done(lab);
+    cu.EventRecord(opened, held);
+    cu.GraphLaunch(exec, stream);
+    cu.EventRecord(first_is_done, stream);
+    cu.StreamWaitEvent(stream, opened, 0);
+    lab.is("second_held.launch", cu.GraphLaunch(exec, stream));
+    lab.must(cu.EventSynchronize(first_is_done), "synchronize");
+    lab.is("second_held.query", cu.EventQuery(start));
+  }
+  lab.must(cu.StreamSynchronize(stream), "synchronize");
+  lab.is("second_held.query_afterwards", cu.EventQuery(start));
   const CUresult moved = on_other_thread(lab, [&] {
     CUcontext popped = nullptr;
     cu.CtxPopCurrent(&popped);

@@ -179,10 +179,10 @@ void opened_too_late(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> ipc_scenarios() {
-  return {{"ipc.in_one_process", in_one_process, Place::child},
-          {"ipc.between_processes", between_processes, Place::child},
-          {"ipc.exporter_gone", exporter_gone, Place::child},
-          {"ipc.opened_too_late", opened_too_late, Place::child},
+  return {{"ipc.in_one_process", in_one_process, Place::last},
+          {"ipc.between_processes", between_processes, Place::last},
+          {"ipc.exporter_gone", exporter_gone, Place::last, 1, Rule::of_another},
+          {"ipc.opened_too_late", opened_too_late, Place::last, 1, Rule::of_another},
           {"ipc.export_in_another_context", export_in_another_context, Place::probe},
           {"ipc.importer", importer, Place::helper},
           {"ipc.exporter", exporter, Place::helper}};

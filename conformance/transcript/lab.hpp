@@ -21,9 +21,16 @@ class Lab;
 enum class Place {
   here,   // in the process of the transcript, with a context of device 0 current
   child,  // in a process of its own, with a context of device 0 current
+  last,   // like child, and nothing comes after it in its process, which it spoils
   bare,   // in a process of its own, before cuInit
   helper, // the other process of a scenario that needs two; never run by itself
   probe,  // like child, but not in the transcript: may crash, or answer differently in the next run
+};
+
+// Whether a scenario asks about a rule of the driver that no other scenario asks about.
+enum class Rule {
+  its_own,
+  of_another, // asks again, for another kind of event, stream or device
 };
 
 struct Scenario {
@@ -31,6 +38,7 @@ struct Scenario {
   void (*run)(Lab&);
   Place place = Place::here;
   int devices = 1;
+  Rule rule = Rule::its_own;
 };
 
 // One function per subject, each in a file of its own.

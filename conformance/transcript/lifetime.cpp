@@ -288,12 +288,12 @@ void fork_and_wait(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> lifetime_scenarios() {
-  return {{"lifetime.destroyed_context", destroyed_context, Place::child},
-          {"lifetime.destroyed_with_work", destroyed_with_work, Place::child},
-          {"lifetime.primary_reset", primary_reset, Place::child},
-          {"lifetime.exit", process_exit, Place::child},
-          {"lifetime.fork", fork_with_event, Place::child},
-          {"lifetime.fork_anew", fork_and_begin_anew, Place::child},
+  return {{"lifetime.destroyed_context", destroyed_context, Place::last},
+          {"lifetime.destroyed_with_work", destroyed_with_work, Place::last, 1, Rule::of_another},
+          {"lifetime.primary_reset", primary_reset, Place::last},
+          {"lifetime.exit", process_exit, Place::last},
+          {"lifetime.fork", fork_with_event, Place::last},
+          {"lifetime.fork_anew", fork_and_begin_anew, Place::last, 1, Rule::of_another},
           {"lifetime.fork_and_wait", fork_and_wait, Place::probe},
           {"lifetime.destroyed_context_export", destroyed_context_export, Place::probe},
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// transcript [--driver=LIBRARY] [--only=PREFIX] [--isolated] [--probes] [--watchdog=SECONDS] [--list]
+// transcript [--driver=LIBRARY] [--only=PREFIX] [--apart] [--probes] [--watchdog=SECONDS] [--list]
 
 #include "api.hpp"
 #include "transcript.hpp"
@@ -22,16 +22,18 @@ int main(int argc, char** argv) {
       options.only = value();
     } else if (word.starts_with("--watchdog=")) {
       options.watchdog_s = static_cast<unsigned>(std::atoi(value().c_str()));
-    } else if (word == "--isolated") {
-      options.isolated = true;
+    } else if (word == "--apart") {
+      options.apart = true;
+    } else if (word == "--each-rule-once") {
+      options.each_rule_once = true;
     } else if (word == "--probes") {
       options.probes = true;
     } else if (word == "--list") {
       list = true;
     } else {
       std::fprintf(stderr,
-                   "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--isolated] [--probes] "
-                   "[--watchdog=SECONDS] [--list]\n",
+                   "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--apart] [--each-rule-once] "
+                   "[--probes] [--watchdog=SECONDS] [--list]\n",
                    argv[0]);
       return 2;
     }

@@ -234,19 +234,22 @@ void blocking(Lab& lab) {
   }
 }
 
+CUresult relaxed(Lab& lab, const std::function<CUresult()>& call) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  lab.cu.ThreadExchangeStreamCaptureMode(&mode);
+  const CUresult result = call();
+  lab.cu.ThreadExchangeStreamCaptureMode(&mode);
+  return result;
+}
+
 void in_capture(Lab& lab) {
   const Api& cu = lab.cu;
   for (const Mode& mode : capture_modes) {
     const std::string name = mode.name;
     Pages pages, other;
     probe(lab, name + ".pin", mode.value, [&](Scene&) { return pages.pin(lab); });
-    probe(lab, name + ".pin.relaxed_thread", mode.value, [&](Scene&) {
-      CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
-      cu.ThreadExchangeStreamCaptureMode(&relaxed);
-      const CUresult result = other.pin(lab);
-      cu.ThreadExchangeStreamCaptureMode(&relaxed);
-      return result;
-    });
+    probe(lab, name + ".pin.relaxed_thread", mode.value,
+          [&](Scene&) { return relaxed(lab, [&] { return other.pin(lab); }); });
     probe(lab, name + ".pin.null", mode.value,
           [&](Scene&) { return cu.MemHostRegister(nullptr, page, flags); });
     probe(lab, name + ".pin.again", mode.value, [&](Scene&) { return other.pin(lab); });
@@ -266,6 +269,17 @@ void in_capture(Lab& lab) {
 // Unpinning waits for all streams, so no other stream is held here.
 void unpin_in_capture(Lab& lab) {
   const Api& cu = lab.cu;
+  const auto ask = [&](const std::string& name, CUstreamCaptureMode mode, bool pins,
+                       const std::function<CUresult(const std::function<CUresult()>&)>& on) {
+    Pages pages;
+    Stream origin(lab);
+    if (!pins) lab.must(pages.pin(lab), "cuMemHostRegister");
+    lab.must(cu.StreamBeginCapture(origin, mode), "begin");
+    lab.is(name, on([&] { return pins ? pages.pin(lab) : cu.MemHostUnregister(pages.memory); }));
+    lab.shows(name + ".then_capture", capture_state(lab, origin));
+    lab.is(name + ".then_end", end_capture(lab, origin));
+    cu.MemHostUnregister(pages.memory);
+  };
   for (const Mode& mode : capture_modes) {
     const std::string name = mode.name;
     Pages pages;
@@ -278,7 +292,17 @@ void unpin_in_capture(Lab& lab) {
     lab.shows(name + ".then_capture", capture_state(lab, origin));
     lab.is(name + ".then_end", end_capture(lab, origin));
     lab.is(name + ".again", cu.MemHostUnregister(pages.memory));
+    const auto elsewhere = [&](const auto& call) { return on_other_thread(lab, call); };
+    const auto elsewhere_relaxed = [&](const auto& call) {
+      return on_other_thread(lab, [&] { return relaxed(lab, call); });
+    };
+    ask(name + ".other_thread", mode.value, false, elsewhere);
+    ask(name + ".other_thread_relaxed", mode.value, false, elsewhere_relaxed);
+    ask(name + ".pin.other_thread", mode.value, true, elsewhere);
+    ask(name + ".pin.other_thread_relaxed", mode.value, true, elsewhere_relaxed);
   }
+  ask("global.relaxed_thread", CU_STREAM_CAPTURE_MODE_GLOBAL, false,
+      [&](const auto& call) { return relaxed(lab, call); });
 }
 
 // A graph of a wait and a write, launched twice.

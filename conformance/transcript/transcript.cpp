@@ -10,7 +10,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <future>
+#include <mutex>
 #include <unistd.h>
+#include <utility>
 
 namespace transcript {
 namespace {
@@ -46,7 +50,13 @@ std::vector<Scenario> all_scenarios() {
   return all;
 }
 
+// A driver creates contexts one after another, so more processes would mostly wait for it.
+constexpr std::size_t processes_at_once = 3;
+
 bool selected(const Scenario& scenario, const Options& options) {
+  if (!options.alone.empty())
+    return std::find(options.alone.begin(), options.alone.end(), scenario.name) != options.alone.end();
+  if (options.each_rule_once && scenario.rule == Rule::of_another) return false;
   return scenario.place != Place::helper && (scenario.place == Place::probe) == options.probes &&
          scenario.name.starts_with(options.only);
 }
@@ -92,10 +102,57 @@ bool play_in_child(Lab& lab, const Scenario& scenario, const Sink& sink) {
     remember(*line);
     sink(*line);
   }
-  lab.scenario = scenario.name;
   const std::string end = child.finish();
-  lab.shows("process", end);
+  sink(scenario.name + ".process = " + end);
   return end == "exited 0";
+}
+
+// One process plays many scenarios. Its scenario is `many`, its arguments are their names, and it prints
+// `played` and a name after each.
+constexpr const char* many = "*";
+constexpr std::string_view played = "# played ";
+
+[[noreturn]] void play_many(Lab& lab) {
+  const std::vector<std::string> names = std::exchange(lab.arguments, {});
+  for (const Scenario& scenario : all_scenarios()) {
+    if (std::find(names.begin(), names.end(), scenario.name) == names.end()) continue;
+    alarm(lab.watchdog_s);
+    const bool good = play(lab, scenario);
+    // A fault, and a capture mode or a context that is left current, would change what comes next.
+    const bool spoilt =
+        scenario.place == Place::last || !good || !lab.as_found() || lab.cu.CtxSynchronize() != CUDA_SUCCESS;
+    if (spoilt) _exit(good ? 0 : 1);
+    std::printf("%.*s%s\n", static_cast<int>(played.size()), played.data(), scenario.name.c_str());
+    std::fflush(stdout);
+  }
+  _exit(0);
+}
+
+// Plays the scenarios in as few processes as possible, one after another. Returns how many went wrong.
+int play_apart(Lab& lab, std::vector<std::string> names, const Sink& sink) {
+  int failures = 0;
+  while (!names.empty()) {
+    Child child(lab, many, names);
+    std::vector<std::string> lines;
+    const auto ended = [&](const std::string& how) {
+      for (const std::string& line : lines)
+        sink(line);
+      lines.clear();
+      sink(names.front() + ".process = " + how);
+      names.erase(names.begin());
+    };
+    while (const auto line = child.read_line()) {
+      if (line->starts_with(played))
+        ended("exited 0");
+      else
+        lines.push_back(*line);
+    }
+    const std::string end = child.finish();
+    if (names.empty()) break;
+    ended(end); // the scenario that ended the process
+    failures += end != "exited 0";
+  }
+  return failures;
 }
 
 void say_which_driver(const Lab& lab, const Sink& sink) {
@@ -127,6 +184,8 @@ int run_transcript(const Options& options, const Sink& sink) {
 
   int failures = 0;
   std::vector<std::string> left_out;
+  std::vector<std::vector<std::string>> apart(processes_at_once);
+  std::size_t next = 0;
   for (const Scenario& scenario : all_scenarios()) {
     if (!selected(scenario, options)) continue;
     if (scenario.devices > lab.device_count) {
@@ -134,14 +193,28 @@ int run_transcript(const Options& options, const Sink& sink) {
       continue;
     }
     alarm(options.watchdog_s);
-    const bool here = scenario.place == Place::here && !options.isolated;
+    if (options.apart && options.alone.empty() && scenario.place != Place::bare) {
+      apart[next++ % apart.size()].push_back(scenario.name);
+      continue;
+    }
+    const bool here = scenario.place == Place::here && options.alone.empty();
     const bool good = here ? play(lab, scenario) : play_in_child(lab, scenario, sink);
     const bool restored = lab.as_found();
     if (!restored) lab.shows("left_the_driver_as_found", false);
     if (!good || !restored) ++failures;
     lab.restore();
   }
-  alarm(0);
+  alarm(0); // each of the other processes has its own
+  std::mutex one_at_a_time;
+  const Sink locked = [&](std::string_view line) {
+    const std::lock_guard lock(one_at_a_time);
+    sink(line);
+  };
+  std::vector<std::future<int>> running;
+  for (const std::vector<std::string>& names : apart)
+    running.push_back(std::async(std::launch::async, play_apart, std::ref(lab), names, locked));
+  for (std::future<int>& one : running)
+    failures += one.get();
   if (!left_out.empty()) {
     std::string names;
     for (const std::string& name : left_out)
@@ -171,6 +244,15 @@ void child_main(int argc, char** argv) {
   });
   lab.watchdog_s = watchdog_s;
   lab.arguments.assign(argv + 5, argv + argc);
+  if (std::strcmp(argv[3], many) == 0) {
+    try {
+      lab.initialize();
+    } catch (const SetUpFailure& failure) {
+      std::fprintf(stderr, "transcript: %s\n", failure.what());
+      _exit(1);
+    }
+    play_many(lab);
+  }
   for (const Scenario& scenario : all_scenarios()) {
     if (scenario.name != argv[3]) continue;
     try {

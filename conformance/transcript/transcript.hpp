@@ -19,10 +19,15 @@ using Sink = std::function<void(std::string_view line)>;
 struct Options {
   std::string driver = "libcuda.so.1";
   std::string only; // run only the scenarios whose name starts with this
+  // Leave out the scenarios that ask again about a rule of another scenario.
+  bool each_rule_once = false;
   // Run the scenarios that may crash or differ between runs, instead of the recorded ones.
   bool probes = false;
-  // Run every scenario in a process of its own, so that a crash ends only that scenario.
-  bool isolated = false;
+  // Run no scenario here, but in other processes, several at a time. Each plays scenarios until one crashes
+  // or spoils it, because most of the time of a process goes into its contexts. The lines come in any order.
+  bool apart = false;
+  // Run only these, each in a process of its own: what another scenario left behind cannot change an answer.
+  std::vector<std::string> alone{};
   // The limit of one scenario. After it the process ends and prints the last answer.
   unsigned watchdog_s = 120;
 };

@@ -16,6 +16,7 @@
 #include <cuevent/timeline_fence.hpp>
 #include <cuevent/timeline_semaphore.hpp>
 
+#include <atomic>
 #undef NDEBUG
 #include <cassert>
 #include <cstdio>
@@ -24,7 +25,9 @@
 #include <iostream>
 #include <optional>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace cuevent;
 using namespace std::chrono_literals;

@@ -120,9 +120,9 @@ void bind_watchdog(py::module_& module) {
       .def("beat", &Watchdog::beat, py::arg("stream"), ReleaseGil())
       .def_property_readonly("completed", &Watchdog::completed)
       .def_property_readonly("stuck", &Watchdog::stuck)
-      .def_property_readonly("fault", [](Watchdog& self) -> py::object {
-        if (self.fault() == CUDA_SUCCESS) return py::none();
-        return py::str(driver_category().message(self.fault()));
+      .def_property_readonly("error", [](Watchdog& self) -> py::object {
+        if (self.error() == CUDA_SUCCESS) return py::none();
+        return py::str(driver_category().message(self.error()));
       });
 }
 

@@ -235,7 +235,7 @@ def check_watchdog():
         torch.cuda._sleep(CYCLES_PER_SECOND)
     watchdog.beat(stream)
     time.sleep(0.4)
-    assert watchdog.stuck and watchdog.fault is None
+    assert watchdog.stuck and watchdog.error is None
     torch.cuda.synchronize()
     time.sleep(0.2)
     assert watchdog.completed == 2 and not watchdog.stuck

@@ -123,7 +123,7 @@ def test_record_that_blocks_lets_other_threads_run():
     assert event.synchronize(5) and progress[0] == 1500
     while watchdog.completed != 1:
         assert time.monotonic() - begin < 15
-    assert not watchdog.stuck and watchdog.fault is None
+    assert not watchdog.stuck and watchdog.error is None
 
 
 def test_timer_reports_stages():

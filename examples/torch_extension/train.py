@@ -21,7 +21,7 @@ def train(model, data, steps):
     times.timer.collect()
     print(times.table())
     times.remove()
-    assert watchdog.fault is None and not watchdog.stuck
+    assert watchdog.error is None and not watchdog.stuck
     report = times.timer.report()
     assert report["0"]["count"] == steps and report["0"]["mean_us"] > 0
     assert report["Sequential"]["mean_us"] >= report["0"]["mean_us"]

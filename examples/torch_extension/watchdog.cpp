@@ -33,7 +33,7 @@ bool Watchdog::stuck() const noexcept {
 
 void Watchdog::complete(CUresult result) noexcept {
   CUresult none = CUDA_SUCCESS;
-  if (result != CUDA_SUCCESS) fault_.compare_exchange_strong(none, result);
+  if (result != CUDA_SUCCESS) error_.compare_exchange_strong(none, result);
   moved_ = Clock::now();
   ++completed_;
 }

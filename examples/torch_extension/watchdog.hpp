@@ -32,7 +32,7 @@ public:
   /// True if no beat has completed for longer than the limit.
   bool stuck() const noexcept;
   /// The error of the first beat that failed, or CUDA_SUCCESS.
-  CUresult fault() const noexcept { return fault_; }
+  CUresult error() const noexcept { return error_; }
 
 private:
   void complete(CUresult result) noexcept;
@@ -40,7 +40,7 @@ private:
 
   const Clock::duration limit_;
   std::atomic<long> submitted_{0}, completed_{0};
-  std::atomic<CUresult> fault_{CUDA_SUCCESS};
+  std::atomic<CUresult> error_{CUDA_SUCCESS};
   std::atomic<Clock::time_point> moved_; // when a beat last completed, or began to wait alone
   std::atomic<bool> ended_{false};
   cuevent::CompletionQueue queue_;

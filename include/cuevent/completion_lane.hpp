@@ -39,7 +39,7 @@ public:
 
   /// As CompletionQueue::when_complete, for this stream. Driver functions: cuStreamIsCapturing,
   /// cuEventRecord, and cuEventCreate if no event is idle. For CU_STREAM_PER_THREAD, which is a
-  /// different stream on each thread, also cuStreamGetId.
+  /// different stream on each thread, also cuCtxGetId and cuStreamGetId.
   template <class Callback>
   void when_complete(Callback&& callback, CompletionToken* token = nullptr) const {
     const char* call = nullptr;

@@ -11,7 +11,7 @@
 ///   the fork receives it, except one that another thread was running.
 /// - CompletionToken::cancelled: its token has cancelled it.
 /// - CUDA_ERROR_NOT_READY: the queue was destroyed, and the work may still be pending.
-/// - Any other result of cuEventQuery.
+/// - Any other result of a driver call of poll().
 #pragma once
 
 #include <cuevent/completion_awaitable.hpp>
@@ -83,12 +83,14 @@ public:
   /// Runs `callback` inside poll() once the work submitted to `stream` so far has completed. A
   /// default stream means one of the queue's context. With room available, the call allocates no
   /// memory. If the call fails, `callback` is neither moved from nor run. Driver functions:
-  /// cuStreamIsCapturing, cuStreamGetId, cuEventRecord, and cuEventCreate if no event is idle.
+  /// cuStreamIsCapturing, cuCtxGetId, cuStreamGetId, cuEventRecord, and cuEventCreate if no event is
+  /// idle.
   ///
   /// Requirements for `callback`:
   /// - It can be called with a CUresult.
   /// - It can be moved without throwing.
   /// - Its size is at most 48 bytes. A larger one can hold a pointer to its data.
+  /// - It returns or throws. The process ends if it calls pthread_exit, or if its thread is cancelled.
   ///
   /// `token`, if not null, can cancel the callback. It is assigned before the callback can run, so
   /// the callback may destroy it. A token costs two atomic operations, and no memory.
@@ -100,6 +102,7 @@ public:
   /// - StreamCaptureUnsupported for a capturing stream.
   /// - StreamCaptureInvalidated for a stream whose capture is invalidated.
   /// - ContextMismatch for a stream of another context.
+  /// - ContextLost if the context is gone.
   template <class Callback>
   void when_complete(CUstream stream, Callback&& callback, CompletionToken* token = nullptr) {
     on(stream).when_complete(static_cast<Callback&&>(callback), token);
@@ -127,8 +130,8 @@ public:
                                   : result;
   }
 
-  /// Registers `stream`, so that later submissions take two driver calls instead of three. Driver
-  /// functions: cuStreamIsCapturing, cuStreamGetId. Throws as when_complete(stream, callback).
+  /// Registers `stream`, so that later submissions take two driver calls instead of four. Driver
+  /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId. Throws as when_complete(stream, callback).
   Lane lane(CUstream stream);
   CUresult try_lane(Lane& out, CUstream stream) noexcept;
   /// As lane(stream). `context` says whose default stream is meant, as for
@@ -153,7 +156,7 @@ public:
   }
 
   /// Runs the callbacks whose work has completed, and returns their number. Never waits. Driver
-  /// functions: cuEventQuery, cuThreadExchangeStreamCaptureMode.
+  /// functions: cuCtxGetId, cuEventQuery, cuThreadExchangeStreamCaptureMode.
   /// - A poll makes one query for each stream with pending callbacks, and one for each callback
   ///   that it runs. It runs no callback that is submitted during the poll.
   /// - Several threads may poll. While one of them runs a callback, the others run callbacks of
@@ -163,11 +166,13 @@ public:
   ///   write no memory that threads share. So does a poll if all pending callbacks are running.
   /// - At most 32 callbacks run at the same time.
   /// - A poll inside a callback of the same queue returns 0.
+  /// - A poll asks whether the context exists before its first query, and again after each callback. It
+  ///   queries no event of a lost context. No other thread may end the context during a poll.
   /// - Callbacks run in the capture mode of the polling thread.
   std::size_t poll() noexcept;
   /// As poll(), up to `limit`. The time is the driver's: steady_clock, or the clock of a simulated
-  /// driver. If a poll stops at its limit, the next one begins with other streams, so no stream
-  /// keeps the others waiting.
+  /// driver. If a poll stops at its limit, the next one begins with other streams. So neither a
+  /// stream nor cancellations keep the others waiting.
   std::size_t poll(const PollLimit& limit) noexcept;
 
   /// Polls until this thread has run a callback, and returns the number of callbacks that it ran.
@@ -215,7 +220,12 @@ public:
   /// It may also become readable for no reason. To these times, add the time in which the system wakes
   /// a thread. An armed queue adds nothing to any stream, and has no thread: a timer wakes the caller,
   /// which then polls. If no callback waits for work, the timer is off, and the queue uses no processor
-  /// time. Several threads may arm a queue and sleep. No driver call. Throws as native_handle().
+  /// time. No driver call. Throws as native_handle().
+  ///
+  /// Several threads may arm a queue and sleep. The descriptor is for what a poll can run: no thread
+  /// is woken because pending() falls to 0, or because of what a callback does on another thread. With
+  /// EPOLLEXCLUSIVE, epoll may wake only one thread, and no other thread watches the device while that
+  /// thread runs a callback. docs/choosing.md has a loop for several threads.
   bool arm(TimeLimit most_late = std::chrono::microseconds(100));
   /// CUDA_ERROR_NOT_READY where arm() returns false.
   CUresult try_arm(TimeLimit most_late = std::chrono::microseconds(100)) noexcept;

@@ -53,10 +53,7 @@ public:
   static CUresult try_borrow(Context& out, CUcontext context, const Driver& driver) noexcept;
   static CUresult try_current(Context& out, const Driver& driver) noexcept;
 
-  Context(const Context& other) noexcept
-      : driver_(other.driver_), context_(other.context_), identity_(other.identity_) {
-    if (owns()) __atomic_fetch_add(&shared()->references, 1, __ATOMIC_RELAXED);
-  }
+  Context(const Context& other) noexcept : Context(other.driver_, other.context_, other.share()) {}
   Context(Context&& other) noexcept : Context() { swap(other); }
   Context& operator=(Context other) noexcept {
     swap(other);
@@ -79,15 +76,14 @@ public:
   /// Returns CUDA_SUCCESS while the context exists, and CUDA_ERROR_CONTEXT_IS_DESTROYED once it is
   /// gone, even if a later context has the same handle. Driver function: cuCtxGetId.
   CUresult status() const noexcept {
-    unsigned long long now;
+    unsigned long long now = ~0ULL; // no context's id; a failed call leaves it
     const CUresult result = driver_.table().cuCtxGetId_v12000(context_, &now);
-    if (result != CUDA_SUCCESS) return result;
-    // For a borrowed context, identity_ == -now.
-    const bool same = owns() ? shared()->id == now : identity_ + static_cast<std::int64_t>(now) == 0;
-    return same ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (__builtin_expect(has_id(now), true)) return CUDA_SUCCESS;
+    return result != CUDA_SUCCESS ? result : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
 
-  /// The ordinal of the context's device. Driver function: cuCtxGetDevice. Throws ContextLost if
+  /// The ordinal of the context's device. Driver functions: those of a ContextGuard, and
+  /// cuCtxGetDevice. Throws ContextLost if
   /// the context is gone, InvalidContext if empty.
   int device() const;
 
@@ -113,6 +109,8 @@ public:
 
 private:
   friend class EventRef; // makes one that has a driver and no handle
+  friend class ContextGuard;
+  friend class DriverEvent;
   enum class Kind : unsigned char { primary, created };
   struct Shared { // one for all copies of an owning Context
     unsigned references = 1;
@@ -124,6 +122,31 @@ private:
       : driver_(driver), context_(context), identity_(identity) {}
   bool owns() const noexcept { return identity_ > 0; }
   Shared* shared() const noexcept { return reinterpret_cast<Shared*>(identity_); }
+  bool has_id(unsigned long long id) const noexcept {
+    // For a borrowed context, identity_ == -id.
+    return owns() ? shared()->id == id : identity_ + static_cast<std::int64_t>(id) == 0;
+  }
+  /// Whether the context is current. A later context can have the handle, so this also compares the
+  /// id. `asked` is the result of the last driver call. A failed call leaves the answer as it was,
+  /// so comparing the answer suffices: neither 1 nor a handle is the id or the handle expected.
+  [[gnu::always_inline]] bool is_current(const DriverTable& table, CUresult& asked) const noexcept {
+    union {
+      unsigned long long id;
+      CUcontext handle;
+    } answer{1};
+    const unsigned long long own = id(); // read before the calls, while it is in a register
+    asked = table.cuCtxGetCurrent_v4000(&answer.handle);
+    if (__builtin_expect(answer.handle != context_, false)) return false;
+    asked = table.cuCtxGetId_v12000(context_, &answer.id);
+    return __builtin_expect(answer.id == own, true);
+  }
+  /// Counts one more copy and returns `identity_`. Before the copy is written, because compilers
+  /// forget at an atomic operation what they have written.
+  std::int64_t share() const noexcept {
+    const std::int64_t identity = identity_;
+    if (identity > 0) __atomic_fetch_add(&shared()->references, 1, __ATOMIC_RELAXED);
+    return identity;
+  }
   void end() noexcept;
 
   Driver driver_;
@@ -153,8 +176,8 @@ inline bool is_default_stream(CUstream stream) noexcept {
 class ContextGuard {
 public:
   /// Makes `context` current. A destroyed context is never pushed, because that can end the
-  /// process. Driver functions: cuCtxGetCurrent; also cuCtxGetId and cuCtxPushCurrent if `context`
-  /// is not current yet. Throws InvalidContext for an empty Context, ContextIsDestroyed for one
+  /// process. Driver functions: cuCtxGetCurrent, cuCtxGetId; also cuCtxPushCurrent if `context` is
+  /// not current yet. Throws InvalidContext for an empty Context, ContextIsDestroyed for one
   /// that is gone, or the error of cuCtxPushCurrent.
   [[nodiscard]] explicit ContextGuard(const Context& context) : driver_(context.driver()) {
     if (const CUresult result = enter(context); result != CUDA_SUCCESS) fail(context, result);
@@ -176,12 +199,10 @@ public:
 
 private:
   CUresult enter(const Context& context) noexcept {
-    CUcontext current = nullptr;
-    const CUresult result = driver_.table().cuCtxGetCurrent_v4000(&current);
-    if (__builtin_expect(result != CUDA_SUCCESS, false)) return context ? result : CUDA_ERROR_INVALID_CONTEXT;
-    return current == context.native_handle() ? CUDA_SUCCESS : push(context);
+    CUresult asked;
+    return context.is_current(driver_.table(), asked) ? CUDA_SUCCESS : push(context, asked);
   }
-  CUresult push(const Context& context) noexcept;
+  CUresult push(const Context& context, CUresult asked) noexcept;
   void pop() noexcept;
   [[noreturn, gnu::cold]] static void fail(const Context& context, CUresult result);
 

@@ -14,6 +14,7 @@
 ///   in later calls.
 /// - An event keeps an owned context alive. A borrowed context must outlive the event:
 ///   docs/lifetime.md.
+/// - `std::cout << event` and to_string(event) are in text.hpp.
 #pragma once
 
 #include <cuevent/context.hpp>
@@ -46,7 +47,9 @@ public:
   /// An empty event. An event is also empty after a move, close() or release(). No driver call.
   DriverEvent() noexcept = default;
 
-  /// Creates an event in `context`. The event shares the context. Driver function: cuEventCreate.
+  /// Creates an event in `context`. The event shares the context. Driver functions:
+  /// cuCtxGetCurrent, cuCtxGetId, cuEventCreate; also cuCtxPushCurrent and cuCtxPopCurrent if
+  /// `context` is not current.
   /// The call waits, indefinitely if necessary, while another thread is blocked on a full launch
   /// queue of the context.
   /// Throws:
@@ -54,8 +57,8 @@ public:
   /// - ContextLost if the context is destroyed. (If another thread destroyed it while it is
   ///   current on this thread, the driver's behaviour is undefined.)
   /// - InvalidContext if `context` is empty.
-  explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none)
-      : context_(context), flags_(flags), ownership_(Ownership::owned) {
+  [[gnu::always_inline]] explicit DriverEvent(const Context& context, EventFlags flags = EventFlags::none)
+      : context_(context), flags_(flags), ownership_(Ownership::owned), checks_(checks_of(flags)) {
     if (const CUresult result = create(flags); result != CUDA_SUCCESS) fail_create(result, context, flags);
   }
 
@@ -102,7 +105,7 @@ public:
   /// thread is blocked on a full launch queue of the context. To avoid that wait, use
   /// EventFlags::retire, RetireScope or retire().
   ~DriverEvent() {
-    if (ownership_ == Ownership::owned) destroy();
+    if (__builtin_expect(ownership_ == Ownership::owned, true)) destroy();
   }
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuEventRecord,
@@ -276,7 +279,7 @@ private:
   friend class EventRef;
   friend class Lease;
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
-      : context_(context), event_(event), flags_(flags), ownership_(ownership) {}
+      : context_(context), event_(event), flags_(flags), ownership_(ownership), checks_(checks_of(flags)) {}
 
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   CUresult call_record(CUstream stream, RecordFlags flags) noexcept {
@@ -299,12 +302,10 @@ private:
     return (unsigned(flags) & ~unsigned(own)) | (timing ? 0U : unsigned{CU_EVENT_DISABLE_TIMING});
   }
   // The part of a ContextGuard that is needed if the context is already current, as it usually is.
-  CUresult create(EventFlags flags) noexcept {
+  [[gnu::always_inline]] CUresult create(EventFlags flags) noexcept {
     const DriverTable& driver = table();
-    CUcontext current;
-    const CUresult asked = driver.cuCtxGetCurrent_v4000(&current);
-    if (__builtin_expect(asked != CUDA_SUCCESS || current != context_.native_handle(), false))
-      return create_slow(asked);
+    CUresult asked;
+    if (!context_.is_current(driver, asked)) return create_slow(asked);
     return driver.cuEventCreate_v2000(&event_, driver_flags(flags));
   }
   CUresult create_slow(CUresult asked) noexcept;
@@ -323,14 +324,19 @@ private:
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;
 
   // What an EventRef has to check before a call, as bits of `checks_`. `unrecorded` is the sign,
-  // which one instruction tests for two events.
-  enum Check : int { leased = 1, interprocess = 2, unrecorded = -0x8000 };
+  // which one instruction tests for two events. The event's flags decide `interprocess`, and its
+  // lease the others. While there are references, a lease only clears `unrecorded`.
+  enum Check : int { leased = 1, interprocess = 4, unrecorded = -0x8000 };
+  static constexpr short checks_of(EventFlags flags) noexcept {
+    static_assert(unsigned{interprocess} == unsigned(EventFlags::interprocess), "one bit for both");
+    return static_cast<short>(unsigned(flags) & unsigned{interprocess});
+  }
 
   Context context_; // empty in an empty event, so that its calls use the table of no driver
   CUevent event_ = nullptr;
   EventFlags flags_ = EventFlags::none;
   Ownership ownership_ = Ownership::borrowed;
-  short checks_ = 0; // for an EventRef; stays with the object when the event moves
+  short checks_ = 0; // for an EventRef; the bits of a lease stay with the object when the event moves
 };
 
 } // namespace cuevent

@@ -216,15 +216,16 @@ public:
 using ErrorHook = void (*)(CUresult result, const char* call) noexcept;
 
 /// Installs `hook` and returns the previous one. Null restores the default hook, which prints one
-/// line to stderr. The default hook is silent for three groups of results:
+/// line to stderr. The default hook is silent for two groups of results:
 /// - Results of the kind context_lost, which are normal during teardown.
-/// - CUDA_ERROR_NOT_INITIALIZED, the result in a forked child.
 /// - Device faults, because every other call of the process reports them.
 ///
 /// Thread-safety: any thread.
 ErrorHook set_error_hook(ErrorHook hook) noexcept;
 
-/// Passes `result` of the driver function `call` to the hook. For destructors.
+/// Passes `result` of the driver function `call` to the hook. For destructors. No hook hears
+/// CUDA_ERROR_NOT_INITIALIZED, the result in a forked child, or CUDA_ERROR_DEINITIALIZED, the result while
+/// the process exits: there, destructors do nothing.
 /// Thread-safety: any thread.
 [[gnu::cold]] void report_error(CUresult result, const char* call) noexcept;
 

@@ -32,7 +32,7 @@ constexpr EventFlags operator&(EventFlags a, EventFlags b) noexcept {
 enum class RecordFlags : unsigned {
   none = 0,
   /// In a captured stream: adds a node that records at each launch of the graph. Neither forks nor
-  /// joins streams.
+  /// joins streams. The event is pending until the node has run in the last launch.
   external = 1,
   /// external if the stream is being captured, else none. Driver function: cuStreamIsCapturing.
   external_in_capture = 0x100,

@@ -98,7 +98,8 @@ class EventPool {
 public:
   static constexpr std::size_t default_max_idle = 65'536;
 
-  /// An empty pool without a context. Its members throw InvalidContext.
+  /// An empty pool without a context. acquire(), reserve() and wait_stream() throw InvalidContext. The
+  /// other members do nothing, and return empty values.
   EventPool() noexcept = default;
 
   /// A pool of events of `context`, which are made with `flags`. The pool shares the context and
@@ -139,8 +140,8 @@ public:
   /// which threads acquire and return. If the reserve is empty, acquire() takes events from the
   /// caches of other threads. The reservation ends with trim(). An event that is detached or
   /// exported leaves the reservation. Driver function: cuEventCreate. Throws InvalidValue, and
-  /// creates nothing, if `count` is more than `max_idle`. If a creation fails, the events created
-  /// before it stay.
+  /// creates nothing, if `count` is more than `max_idle` or than 2^31. If a creation fails, the events
+  /// created before it stay.
   void reserve(std::size_t count);
   CUresult try_reserve(std::size_t count) noexcept;
 
@@ -152,8 +153,8 @@ public:
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
   /// Returns at once. `earlier` must belong to the pool's context. A default stream handle means a
   /// stream of the pool's context. Does nothing if both handles are equal. Driver functions:
-  /// cuEventRecord, cuStreamWaitEvent, and the functions of acquire(). Throws like acquire(),
-  /// DriverEvent::record() and DriverEvent::wait().
+  /// cuCtxGetId, cuEventRecord, cuStreamWaitEvent, and the functions of acquire(). Throws like
+  /// acquire(), DriverEvent::record() and DriverEvent::wait(), and ContextLost if the context is gone.
   /// During capture: if `earlier` is being captured, `later` is forked into the capture. If only
   /// `later` is being captured, throws StreamCaptureIsolation and invalidates the capture.
   void wait_stream(CUstream later, CUstream earlier);

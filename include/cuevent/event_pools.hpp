@@ -33,7 +33,8 @@ namespace cuevent {
 /// During capture: harmless, except for wait_stream(), which becomes part of the capture.
 class EventPools {
 public:
-  /// An empty object without a driver. Its members throw InvalidContext.
+  /// An empty object without a driver. acquire(), reserve() and wait_stream() throw InvalidContext. The
+  /// other members do nothing, and return empty values.
   EventPools() noexcept = default;
 
   /// For contexts of `driver`. Each pool makes its events with `flags` and keeps at most `max_idle`
@@ -87,8 +88,7 @@ public:
   void reserve(const Context& context, std::size_t count);
   CUresult try_reserve(const Context& context, std::size_t count) noexcept;
 
-  /// As EventPool::trim(), for every pool. Until the call returns, the first use of another context
-  /// by any thread waits.
+  /// As EventPool::trim(), for every pool.
   void trim() noexcept;
 
   /// The counters of the pool of `context`, all 0 if there is none. No driver call.

@@ -20,10 +20,9 @@ namespace cuevent {
 ///   not have been made with CU_EVENT_INTERPROCESS, because some waits for such an event would
 ///   crash the process: use DriverEvent::borrow().
 ///
-///     const auto submit = [](EventRef ready, EventRef done) {
-///       ready.wait(stream);
-///       done.record(stream);
-///     };
+///     const EventRef done = event; // or a lease, or a CUevent that somebody else owns
+///     done.record(stream);
+///     done.wait(other);
 ///
 /// Thread-safety: as the event that it refers to. Distinct references may be used on any thread.
 /// Context: acts in the event's context and leaves the caller's current context unchanged.
@@ -40,10 +39,7 @@ public:
   /// reference to a const event can record it too: that changes the driver's event, but not the
   /// object.
   EventRef(const DriverEvent& event) noexcept
-      : event_(event.event_), owner_(const_cast<DriverEvent*>(&event)) {
-    if (__builtin_expect((flags() & EventFlags::interprocess) != EventFlags::none, false))
-      set_checks(*owner_, checks() | DriverEvent::interprocess);
-  }
+      : event_(event.event_), owner_(const_cast<DriverEvent*>(&event)) {}
 
   /// Refers to an event that the program made by other means, or to none if `event` is null. No
   /// driver call.
@@ -174,6 +170,7 @@ private:
     __atomic_store_n(&owner.checks_, static_cast<short>(checks), __ATOMIC_RELEASE);
   }
   bool unrecorded() const noexcept { return checks() < 0; }
+  // Threads that note a record at once all write one value: no other bit changes meanwhile.
   void note_record() const noexcept {
     if (__builtin_expect(unrecorded(), false)) set_checks(*owner_, checks() & ~int{DriverEvent::unrecorded});
   }
@@ -197,7 +194,8 @@ private:
   static const DriverEvent none_;
 
   CUevent event_;
-  DriverEvent* owner_; // says the driver, the context and the flags
+  // Says the driver, the context and the flags. Only `checks_` of a lease is written, which is never const.
+  DriverEvent* owner_;
 };
 
 } // namespace cuevent

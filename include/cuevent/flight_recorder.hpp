@@ -13,7 +13,9 @@
 /// - A `try_` member is a non-throwing overload and returns a CUresult.
 /// - Members of an empty recorder throw InvalidHandle. Their non-throwing overloads return
 ///   CUDA_ERROR_INVALID_HANDLE.
-/// - Names are cut to 40 bytes.
+/// - In a forked child, no member waits for a thread of the parent. A member that marks, records, waits,
+///   notes or reports throws NotInitialized.
+/// - Names are cut to 40 bytes, between two characters of UTF-8.
 ///
 /// docs/when-it-hangs.md starts from the symptom.
 #pragma once
@@ -49,7 +51,7 @@ enum class GraphMarks {
 };
 
 struct FlightRecorderOptions {
-  /// The number of events for each stream, rounded up to a power of two. Each mark(), record(),
+  /// The number of events for each stream, 1 to 2^24, rounded up to a power of two. Each mark(), record(),
   /// launched(), note_signal() and note_wait() takes one until the stream has reached it. If none is
   /// free, a mark is dropped and counted.
   std::size_t marks_per_stream = 1024;
@@ -72,7 +74,7 @@ struct FlightRecorderOptions {
 class FlightRecorder {
 public:
   /// Shares `context`. No driver call, except for GraphMarks::events_and_memory: cuMemHostAlloc. Throws
-  /// InvalidContext if the context is empty, InvalidValue if marks_per_stream is 0.
+  /// InvalidContext if the context is empty, InvalidValue if marks_per_stream is 0 or above 2^24.
   explicit FlightRecorder(const Context& context, const FlightRecorderOptions& options = {});
   static CUresult try_create(FlightRecorder& out, const Context& context,
                              const FlightRecorderOptions& options = {}) noexcept;
@@ -149,9 +151,9 @@ public:
   /// What each stream is doing. Calls nothing that can wait for the device or for a thread that is
   /// blocked in the driver, and harms no capture. Creates and destroys no driver object. Driver
   /// functions: cuThreadExchangeStreamCaptureMode, and cuEventQuery about twenty times for each stream,
-  /// and a few times for each graph with marks. After a fault, the driver answers no query. The report
-  /// then knows only what the previous report saw. So make a report every second or so: see the
-  /// watchdog in docs/when-it-hangs.md.
+  /// and a few times for each graph with marks. After a fault, and once the process exits, the driver
+  /// answers no query. The report then knows only what the previous report saw. So make a report every
+  /// second or so: see the watchdog in docs/when-it-hangs.md. Throws NotInitialized in a forked child.
   FlightReport report() const;
   CUresult try_report(FlightReport& out) const noexcept;
 

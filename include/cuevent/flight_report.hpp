@@ -59,8 +59,8 @@ struct FlightStream {
   std::vector<FlightWait> waits{};     ///< what holds the stream up, before `next`
   std::optional<FlightCall> call{};    ///< what a thread is submitting to the stream
   std::uint64_t dropped = 0;           ///< marks for which there was no room
-  /// False if the driver answers no query because of a fault. `reached` is then from an earlier report,
-  /// and any of the pending marks may be the next one.
+  /// False if the driver answered no query: see FlightReport::fault and no_answer. `reached` is then from an
+  /// earlier report, and any of the pending marks may be the next one.
   bool exact = true;
 };
 
@@ -68,7 +68,8 @@ struct FlightStream {
 struct FlightFinding {
   enum class Kind {
     fault,      ///< device work has failed; the streams are those that were not idle
-    deadlock,   ///< the streams wait for each other, in this order
+    no_answer,  ///< the driver says of no stream how far it is; the streams are those that were not idle
+    deadlock,   ///< the streams wait for each other, in this order; no stream is in two deadlocks
     no_signal,  ///< the stream waits for a value that no known stream will write
     full_queue, ///< a thread is blocked in the driver while it submits to the stream
     unfinished, ///< the stream is in work that has not finished, and waits for nothing known
@@ -89,6 +90,9 @@ struct FlightFinding {
 /// During capture: harmless; no driver call.
 struct FlightReport {
   CUresult fault = CUDA_SUCCESS; ///< the driver's answer if device work has failed
+  /// The driver's answer if it answers no query for another reason: CUDA_ERROR_DEINITIALIZED once the
+  /// process exits. Nothing has failed then, but the report knows only what the previous report saw.
+  CUresult no_answer = CUDA_SUCCESS;
   std::vector<FlightStream> streams{};
   std::vector<FlightFinding> findings{}; ///< the most likely cause first; empty if all streams are idle
   /// The number of marks, records, signals and noted waits that streams have reached so far. Marks in
@@ -98,14 +102,15 @@ struct FlightReport {
   std::uint64_t untraced_waits = 0; ///< waits whose records or signals the recorder does not know
 };
 
-/// A text for people: the findings, then the streams.
+/// A text for people: the findings, then a line for each stream. A line follows up to four waits. In a name,
+/// a control character or a byte that is not UTF-8 becomes a question mark.
 std::string to_text(const FlightReport& report);
 
 /// One JSON object for tools, on one line. The keys are the members of FlightReport. Ages are in
-/// nanoseconds.
+/// nanoseconds. In a name, a byte that is not UTF-8 becomes U+FFFD.
 std::string to_json(const FlightReport& report);
 
-/// A picture of the streams and their waits: a complete SVG file, 1,000 px wide.
+/// A picture of the streams and their waits: a complete SVG file, 1,000 px wide. Names are as in to_text().
 std::string to_svg(const FlightReport& report);
 
 } // namespace cuevent

@@ -73,21 +73,34 @@ struct ClockSample {
 /// During capture: harmless; no driver call.
 class RankReport {
 public:
-  /// Begins the report. `device` is the name of the device. Throws InvalidValue if the rank is not
-  /// less than the size. No driver call.
+  /// Begins the report. `device` is the name of the device. Here and below, a text of more than 4,096
+  /// bytes is cut, and ends in "...". Throws InvalidValue if the rank is not less than the size, or the
+  /// size is more than 1,048,576. No driver call.
   explicit RankReport(const RankIdentity& identity, std::string_view device = {});
   RankReport(RankReport&&) noexcept;
   RankReport& operator=(RankReport&&) noexcept;
   ~RankReport();
 
   /// Adds a clock sample. Add one at the start and one at the end, because clocks drift apart; more
-  /// in between are better. Add samples in the order of `here`. Rank 0 needs none. No driver call.
+  /// in between are better. Rank 0 needs none. No driver call. Throws InvalidValue, and adds nothing, if
+  /// - `here` is not later than in the sample before,
+  /// - a time or the uncertainty is negative, or
+  /// - the sample contradicts the one before: the clocks differ by more than 1 % and the uncertainties.
   void add(const ClockSample& sample);
 
   /// Adds the spans and waits of a timer's report. Times become whole nanoseconds on the host's
-  /// clock. A wait is left out if one of its spans is in another report. All reports must come from
-  /// one timer. Call StageTimer::clear() after each add(). Throws InvalidValue if a span was added
-  /// before. No driver call.
+  /// clock, and are not changed otherwise. All reports must come from one timer. Call
+  /// StageTimer::clear() after each add(). No driver call.
+  /// - Spans that overlap others of their stream without nesting are written as another stream, with
+  ///   the name "copying (2)" and so on: see StageSpan. Spans after a calibration can also overlap.
+  /// - A span without a valid time counts as dropped: not a number, before the host's clock began, or
+  ///   with an end before its begin.
+  /// - A wait is left out if one of its spans is in another report.
+  ///
+  /// Throws InvalidValue, and adds nothing, if
+  /// - a span was added before,
+  /// - there are more than 4,096 stages or streams, or 2^40 runs of a stage, or
+  /// - the report contradicts itself, which those of StageTimer::report() do not.
   void add(const StageReport& report);
 
   /// Says that the rank has come to its end. Without this line, `cuevent merge` reports that the

@@ -26,8 +26,8 @@ using HostTime = std::chrono::steady_clock::time_point;
 enum class StageId : std::uint32_t {};
 enum class StreamId : std::uint32_t {};
 
-/// The durations of one stage. The percentiles are at most 0.4 % off, and all other values are
-/// exact.
+/// The durations of one stage. The percentiles are at most 0.4 % off for durations up to 104 days.
+/// All other values are exact.
 struct StageStatistics {
   std::string name;
   std::uint64_t count = 0;   ///< spans that were read
@@ -41,12 +41,14 @@ struct StageStream {
   CUstream handle = nullptr;
 };
 
-/// One run of a stage, on the device's clock and on the host's. The spans of one stream nest.
+/// One run of a stage, on the device's clock and on the host's. The spans of one stream nest. There is
+/// one exception: if a TimedGraph is launched in another stream than a stage was captured on, the stage
+/// runs at any time, and can overlap the other spans of its stream.
 struct StageSpan {
   std::uint64_t number = 0; ///< unique among the spans of the timer, from 1
   StageId stage{};
   StreamId stream{};
-  unsigned depth = 0; ///< the number of stages around this one
+  unsigned depth = 0; ///< the number of stages around this one, in such a launch only its own
   DeviceTime begin{}, end{};
   /// When the program opened and closed the stage. For a captured stage: when it launched the
   /// graph.

@@ -46,6 +46,7 @@ enum class StageRanges {
   nvtx,
 };
 
+/// No number may be more than 2^24.
 struct StageTimerOptions {
   /// The number of events for each stream, at least 2. A span takes one or two events until it is
   /// read, and a launch of a TimedGraph takes one event for each of its boundaries.
@@ -87,9 +88,9 @@ public:
   ~TimedGraph();
 
   /// Submits the graph to `stream`, with free events of the rings in its record nodes. The stages
-  /// appear on the streams that they were captured on. If a ring has no room, the graph is launched
-  /// without timing, and its stages are counted as dropped. With WhenFull::wait, the call waits for
-  /// room instead. Driver functions:
+  /// appear on the streams that they were captured on: see StageSpan. If a ring has no room, the graph
+  /// is launched without timing, and its stages are counted as dropped. With WhenFull::wait, the call
+  /// waits for room instead. Driver functions:
   /// cuGraphExecEventRecordNodeSetEvent for each node, cuGraphLaunch. Throws what the driver
   /// refuses.
   void launch(CUstream stream);
@@ -128,8 +129,8 @@ public:
   /// Makes the timer's own streams and some events, and calibrates the clock, which takes about a
   /// millisecond. The timer shares the context; a borrowed context must outlive the timer and its
   /// graphs. Driver functions: cuStreamCreate, cuEventCreate, cuEventRecord, cuEventQuery,
-  /// cuEventElapsedTime. Throws InvalidValue for fewer than two events per stream, NotSupported for
-  /// StageRanges::nvtx if cuevent was built without NVTX.
+  /// cuEventElapsedTime. Throws InvalidValue for fewer than two events per stream and for numbers
+  /// above 2^24, NotSupported for StageRanges::nvtx if cuevent was built without NVTX.
   explicit StageTimer(const Context& context, const StageTimerOptions& options = {});
   static CUresult try_create(StageTimer& out, const Context& context,
                              const StageTimerOptions& options = {}) noexcept;
@@ -143,14 +144,14 @@ public:
   /// as ~DriverEvent.
   ~StageTimer();
 
-  /// The stage with that name. Equal names give equal stages. Allocates for a new name. No driver
-  /// call.
+  /// The stage with that name. Equal names give equal stages. A new name takes 48 KB, until the timer
+  /// and its graphs end. No driver call.
   StageId stage(std::string_view name);
 
-  /// Adds a stream and names it, or names a stream that was added before. Other members add an
-  /// unknown stream themselves. Driver function: cuEventCreate, for each event of the ring, which
-  /// can wait as DriverEvent's constructor. If the driver reuses a stream handle, the timer treats
-  /// the new stream as the old one.
+  /// Adds a stream and names it, or names a stream that was added before. Other members that need the
+  /// stream add it themselves, and remove it again if they fail. Driver function: cuEventCreate, for
+  /// each event of the ring, which can wait as DriverEvent's constructor. If the driver reuses a
+  /// stream handle, the timer treats the new stream as the old one.
   StreamId add_stream(CUstream stream, std::string_view name = {});
   StreamId add_stream(const Context& context, CUstream stream, std::string_view name = {});
 
@@ -210,9 +211,11 @@ public:
   /// FlightRecorder::mark(). Null ends this. The recorder must outlive the timer. No driver call.
   void set_flight_recorder(FlightRecorder* recorder);
 
-  /// Takes a graph that was captured with stages of this timer, and makes it ready to launch. If
-  /// this throws, the graph stays with the caller, who can try again. There is one exception: if
-  /// the driver then also fails to reattach the events, the graph is destroyed.
+  /// Takes a graph that was captured with stages of this timer, in one or several captures, and makes
+  /// it ready to launch. Stages of other timers and stages in child graphs stay in the graph, but are
+  /// neither timed nor counted. If this throws, the graph stays with the caller, who can try again.
+  /// There is one exception: if the driver then also fails to reattach the events, the graph is
+  /// destroyed.
   ///
   /// Driver functions: as for Graph::event_nodes, Graph::event and Graph::instantiate,
   /// cuUserObjectRetain, cuGraphReleaseUserObject, cuGraphRetainUserObject. Throws:

@@ -40,18 +40,21 @@ private:
   /// In nanoseconds, from -most_ to most_.
   template <class Rep, class Period>
   static constexpr long long saturated(const std::chrono::duration<Rep, Period>& duration) noexcept {
-    using Unit = std::ratio_divide<Period, std::nano>;
-    constexpr auto multiple = static_cast<double>(Unit::num), part = static_cast<double>(Unit::den);
+    // A tick is Period::num * PerSecond::num / PerSecond::den nanoseconds. The product can overflow.
+    using PerSecond = std::ratio<std::nano::den, Period::den>;
+    constexpr long long den = PerSecond::den;
+    constexpr auto part = static_cast<double>(den);
+    constexpr auto multiple = static_cast<double>(Period::num) * static_cast<double>(PerSecond::num);
     constexpr double limit = 9.2e18; // slightly below most_, so that rounding does not matter
     const double about = static_cast<double>(duration.count()) * multiple / part;
     if (!(about > -limit)) return -most_; // NaN too
     if (about > limit) return most_;
-    if constexpr (std::chrono::treat_as_floating_point<Rep>::value) {
+    if constexpr (std::chrono::treat_as_floating_point<Rep>::value || Period::num > most_ / PerSecond::num) {
       return static_cast<long long>(about);
     } else {
-      const auto whole = static_cast<long long>(duration.count() / Unit::den);
-      const auto rest = static_cast<double>(duration.count() % Unit::den);
-      return whole * Unit::num + static_cast<long long>(rest * multiple / part);
+      const auto whole = static_cast<long long>(duration.count() / den);
+      const auto rest = static_cast<double>(duration.count() % den);
+      return whole * (Period::num * PerSecond::num) + static_cast<long long>(rest * multiple / part);
     }
   }
 

@@ -43,7 +43,8 @@ struct FenceSlot;
 class TimelineFence {
 public:
   /// An empty fence. A fence is also empty after a move. signal(), wait() and wait_for() throw
-  /// InvalidHandle, and status() returns CUDA_ERROR_INVALID_HANDLE.
+  /// InvalidHandle for any ticket, and status() returns CUDA_ERROR_INVALID_HANDLE. completed() and
+  /// signalled() return 0.
   TimelineFence() noexcept = default;
 
   /// A fence for `stream`, which belongs to `context`. The fence shares the context. Driver

@@ -20,7 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { cuevent_timeline_layout = 1, cuevent_timeline_places = 64, cuevent_timeline_bytes = 4096 };
+enum {
+  cuevent_timeline_layout = 2,
+  cuevent_timeline_places = 64,
+  cuevent_timeline_entries = 1992, /* signals that may be pending at once */
+  cuevent_timeline_bytes = 16384
+};
 
 /* The largest value of a semaphore, 2^63 - 1: the device compares the sign of a difference. */
 static const uint64_t cuevent_timeline_max = UINT64_MAX >> 1;
@@ -28,7 +33,7 @@ static const uint64_t cuevent_timeline_max = UINT64_MAX >> 1;
 static const uint64_t cuevent_timeline_released = UINT64_C(1) << 63;
 static const uint64_t cuevent_timeline_magic = UINT64_C(0x656e696c656d6974); /* "timeline" */
 
-/* Layout 1. A later layout changes `layout` and keeps the first 16 bytes. */
+/* Layout 2. A later layout changes `layout` and keeps the first 16 bytes. */
 struct cuevent_timeline_page {
   uint64_t magic;
   uint32_t layout;
@@ -41,9 +46,14 @@ struct cuevent_timeline_page {
   uint32_t wakes;     /* a futex: changes with each signal of a host, each submission, and abandonment */
   uint32_t sleepers;  /* threads that sleep on `wakes`; too high after a death, which costs a call */
   uint32_t abandoned; /* 0 or 1 */
-  uint8_t unused_of_wakes[44];
+  uint32_t used;      /* entries from here on were never taken */
+  uint8_t unused_of_wakes[40];
   /* A place of a participant: its state in the low 2 bits, and above how often the place was taken. */
   uint32_t place[64];
+  /* Signals. A signal is pending exactly while its value is above the word; otherwise the entry is free. With
+   * the bit of cuevent_timeline_released, a host is about to raise the word. Without the bit, a stream
+   * stores the value; the host that submits the store fills the entry before. */
+  uint64_t entry[1992];
 };
 
 /* One load. UINT64_C(1) << 63 means abandoned. */
@@ -89,13 +99,78 @@ static inline void cuevent_timeline_sleep(struct cuevent_timeline_page* page, ui
   syscall(SYS_futex, &page->wakes, FUTEX_WAIT, seen, &limit, NULL, 0);
 }
 
-/* Signals from the host. -EINVAL: `value` is 0, above the largest value, or not above the present value.
- * -ECANCELED: the semaphore is abandoned. */
-static inline int cuevent_timeline_signal(struct cuevent_timeline_page* page, uint64_t value) {
-  if (value > cuevent_timeline_max) return -EINVAL;
+/* Takes a free entry. Returns its index, or -ENOSPC. */
+static inline int cuevent_timeline_take(struct cuevent_timeline_page* page, uint64_t content) {
+  const uint64_t now = cuevent_timeline_value(page);
+  for (int i = 0; i < cuevent_timeline_entries; ++i) {
+    uint64_t* const entry = &page->entry[i];
+    uint64_t before = __atomic_load_n(entry, __ATOMIC_RELAXED);
+    uint32_t used;
+    if ((before & cuevent_timeline_max) > now) continue;
+    /* A release: whoever sees the new content also sees the word that made the entry free. */
+    if (!__atomic_compare_exchange_n(entry, &before, content, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+      continue;
+    /* An update and not a load: of two signals that take entries at once, one then sees the other. */
+    used = __atomic_fetch_add(&page->used, 0, __ATOMIC_ACQ_REL);
+    while (used <= (uint32_t)i && !__atomic_compare_exchange_n(&page->used, &used, (uint32_t)i + 1, 0,
+                                                               __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    return i;
+  }
+  return -ENOSPC;
+}
+
+/* Frees an entry. If its value was reached meanwhile, another signal may have the entry already. */
+static inline void cuevent_timeline_take_back(struct cuevent_timeline_page* page, int entry,
+                                              uint64_t content) {
+  __atomic_compare_exchange_n(&page->entry[entry], &content, 0, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+/* Announces a signal of a stream, before the store of `value` to the word is submitted. If the store is not
+ * submitted, take the entry back whose index this returns. -EINVAL: `value` is 0, above the largest value,
+ * reached, or the value of another signal. -ECANCELED: the semaphore is abandoned. -ENOSPC: too many signals
+ * are pending. */
+static inline int cuevent_timeline_announce(struct cuevent_timeline_page* page, uint64_t value) {
+  int own, refused = 0;
+  uint32_t used;
+  if (value == 0 || value > cuevent_timeline_max) return -EINVAL;
   if (cuevent_timeline_is_abandoned(page)) return -ECANCELED;
-  if (!cuevent_timeline_raise(&page->word, value))
-    return cuevent_timeline_value(page) == cuevent_timeline_released ? -ECANCELED : -EINVAL;
+  if (cuevent_timeline_value(page) >= value) return -EINVAL;
+  own = cuevent_timeline_take(page, value);
+  if (own < 0) return own;
+  used = __atomic_load_n(&page->used, __ATOMIC_RELAXED);
+  for (uint32_t i = 0; i < used && !refused; ++i) {
+    const uint64_t other = __atomic_load_n(&page->entry[i], __ATOMIC_ACQUIRE);
+    refused = (int)i != own && (other == value || other >= (cuevent_timeline_released | value));
+  }
+  /* Asked last: a host whose entry is gone has raised the word before. */
+  if (!refused && cuevent_timeline_value(page) < value) return own;
+  cuevent_timeline_take_back(page, own, value);
+  return -EINVAL;
+}
+
+/* Signals from the host. -EINVAL: `value` is 0, above the largest value, not above the present value, or not
+ * below a pending signal of a stream, which would lower the word. -ECANCELED: the semaphore is abandoned.
+ * -ENOSPC: too many signals are pending. */
+static inline int cuevent_timeline_signal(struct cuevent_timeline_page* page, uint64_t value) {
+  int own, result = 0;
+  uint32_t used;
+  uint64_t now = cuevent_timeline_value(page);
+  if (value > cuevent_timeline_max) return -EINVAL;
+  if (cuevent_timeline_is_abandoned(page) || now == cuevent_timeline_released) return -ECANCELED;
+  if (now >= value) return -EINVAL;
+  own = cuevent_timeline_take(page, cuevent_timeline_released | value);
+  if (own < 0) return own;
+  used = __atomic_load_n(&page->used, __ATOMIC_RELAXED);
+  now = cuevent_timeline_value(page);
+  for (uint32_t i = 0; i < used && result == 0; ++i) {
+    const uint64_t other = __atomic_load_n(&page->entry[i], __ATOMIC_ACQUIRE);
+    if (other > now && other <= value) result = -EINVAL;
+  }
+  if (result == 0 && !cuevent_timeline_raise(&page->word, value))
+    result = cuevent_timeline_is_abandoned(page) ? -ECANCELED : -EINVAL;
+  cuevent_timeline_take_back(page, own, cuevent_timeline_released | value);
+  if (result != 0) return result;
   cuevent_timeline_raise(&page->submitted, value);
   cuevent_timeline_wake(page);
   return 0;

@@ -9,7 +9,7 @@
  *   cuevent_timeline_close(&timeline);
  *
  * - Functions that can fail return 0 or a negative errno.
- * - The page is a sealed memfd of 4,096 bytes. All processes store into it, so pass it only to processes
+ * - The page is a sealed memfd of 16,384 bytes. All processes store into it, so pass it only to processes
  *   that you trust as you trust your own threads.
  * - Each participant holds a lock on one byte of the memfd. The lock belongs to the descriptor, so it goes
  *   with the descriptor through a socket, and the kernel drops it when the last process that has the
@@ -170,13 +170,14 @@ static inline int cuevent_timeline_export(struct cuevent_timeline* timeline) {
 }
 
 /* Joins the semaphore of a descriptor from an export, and takes the descriptor over if it succeeds.
- * -EINVAL: not such a descriptor. -EPROTONOSUPPORT: another layout. -EBUSY: it was imported before. */
+ * -EINVAL: not such a descriptor, or one that cannot be written to. -EPROTONOSUPPORT: another layout.
+ * -EBUSY: it was imported before. */
 static inline int cuevent_timeline_open(struct cuevent_timeline* out, int fd) {
-  enum { get_seals = 1034, seal_shrink = 2 };
+  enum { get_seals = 1034, seal_shrink = 2, seals_of_writes = 8 | 16, smallest = 4096 };
   struct stat file;
   const int seals = fcntl(fd, get_seals);
-  if (seals < 0 || (seals & seal_shrink) == 0 || fstat(fd, &file) != 0 ||
-      file.st_size < cuevent_timeline_bytes)
+  if (seals < 0 || (seals & (seal_shrink | seals_of_writes)) != seal_shrink || fstat(fd, &file) != 0 ||
+      file.st_size < smallest || (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
     return -EINVAL;
   struct cuevent_timeline made;
   memset(&made, 0, sizeof made);
@@ -191,9 +192,12 @@ static inline int cuevent_timeline_open(struct cuevent_timeline* out, int fd) {
     return result;
   }
   const off_t place = lseek(fd, 0, SEEK_CUR);
-  if (made.page->magic != cuevent_timeline_magic || place < 0 || place >= cuevent_timeline_places) {
+  const int is_known =
+      made.page->layout == cuevent_timeline_layout && made.page->places == cuevent_timeline_places;
+  if (made.page->magic != cuevent_timeline_magic || place < 0 || place >= cuevent_timeline_places ||
+      (is_known && file.st_size < cuevent_timeline_bytes)) {
     result = -EINVAL;
-  } else if (made.page->layout != cuevent_timeline_layout) {
+  } else if (!is_known) {
     result = -EPROTONOSUPPORT;
   } else {
     made.place = (unsigned)place;

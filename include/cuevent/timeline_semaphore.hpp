@@ -8,15 +8,18 @@
 /// - A wait for a value ends when the semaphore has that value or a higher one.
 /// - All work that a stream has completed before its signal is visible to whoever saw the value: a
 ///   host thread, another stream, another device, another process.
-/// - The caller orders signals. A stream's signal is a plain store when the stream reaches it. If
-///   two streams signal in the wrong order, the value falls. cuevent refuses what it can know to be
-///   wrong: a value that is already reached, a lower value on the same stream, and a signal of the
-///   host above a pending signal of a stream of this process.
+/// - Order the streams that signal, or the value can fall: a stream's signal is a plain store when
+///   the stream reaches it. cuevent refuses what it can know to be wrong: a value that is already
+///   reached, a lower value on the same stream, the value of another pending signal, and a signal
+///   of the host that is not below all pending signals of streams of all processes.
+/// - A signal of a stream is pending until its value is reached. At most 1,992 signals of a
+///   semaphore can be pending.
 ///
 /// Memory and contexts:
-/// - Each semaphore has a page of 4 KB, which its context pins. The page stays pinned after the
+/// - Each semaphore has a page of 16 KB, which its context pins. The page stays pinned after the
 ///   destructor, because a stream may still look at it. It stays pinned until the context ends, or
-///   until close(). So reuse semaphores.
+///   until close(). So reuse semaphores. The page of a context that has ended is freed when the
+///   next semaphore is made.
 /// - The end of the context unpins the page for the streams of all contexts of this process. So
 ///   the context must outlive all signals and waits, also those of streams of other contexts and
 ///   devices. A semaphore keeps an owned context alive.
@@ -92,7 +95,8 @@ public:
   static constexpr std::uint64_t released_value = max_value + 1;
 
   /// An empty semaphore. A semaphore is also empty after a move or close(). Members throw
-  /// InvalidHandle.
+  /// InvalidHandle, also for a value of 0, except those that are noexcept: value() and submitted()
+  /// return 0, status() returns TimelineStatus::active, and abandon() does nothing.
   TimelineSemaphore() noexcept = default;
 
   /// A semaphore with the value `initial`. It shares the context. Driver functions: cuCtxGetId,
@@ -108,7 +112,7 @@ public:
   /// Joins the semaphore of a descriptor from export_handle(), usually in another process. Owns the
   /// descriptor if it succeeds. Driver functions: as the constructor.
   /// Throws:
-  /// - InvalidValue for a descriptor of something else, or of a file that is too small.
+  /// - InvalidValue for a descriptor of something else, or one that cannot be written to.
   /// - NotSupported for the semaphore of a version of cuevent with another layout.
   /// - InvalidHandle for a handle that was imported before: export one handle for each process.
   /// - As the constructor.
@@ -123,22 +127,27 @@ public:
   }
 
   /// Makes no driver call, unless this semaphore is the last owner of its context. Signals and
-  /// waits of streams stay in force. A shared semaphore leaves once its own signals of streams are
-  /// reached, so that a death before that is still noticed.
+  /// waits of streams stay in force. A shared semaphore without pending signals of streams leaves
+  /// at once. Otherwise it leaves once they are made, so that a death before that is still noticed:
+  /// the thread of cuevent looks every 10 ms, and exit() waits for them up to 100 ms. Nobody looks
+  /// in _exit() or exec(), so wait for the signals before.
   ~TimelineSemaphore();
 
   /// Frees the page now. The caller promises that no stream has a signal or a wait of this
-  /// semaphore left, in this process. Driver function: cuMemHostUnregister, which may wait for the
-  /// work of the context. Throws its errors.
+  /// semaphore left, in this process: whoever has seen the last value may promise it. Driver
+  /// functions: cuMemHostUnregister, which may wait for the work of the context, in relaxed mode
+  /// (cuThreadExchangeStreamCaptureMode). Throws their errors.
   void close();
   CUresult try_close() noexcept;
 
   /// Submits a signal: the stream sets `value` when it has completed all earlier work. A default
   /// stream belongs to the semaphore's context, or to `context`. Driver functions:
-  /// cuStreamIsCapturing, cuStreamGetId, cuStreamWriteValue64.
+  /// cuStreamIsCapturing, cuStreamGetId, cuStreamWriteValue64. If this throws, nothing is
+  /// submitted.
   /// Throws:
-  /// - InvalidValue for a value that is above max_value, already reached, or not above an earlier
-  ///   signal of the same stream.
+  /// - InvalidValue for a value that is above max_value, already reached, not above an earlier
+  ///   signal of the same stream, or the value of another pending signal.
+  /// - OutOfMemory if 1,992 signals are pending.
   /// - SemaphoreAbandoned.
   /// - StreamCaptureUnsupported on a stream that is being captured, because each launch of the
   ///   graph would set the value back. Signal after the launch instead.
@@ -147,9 +156,12 @@ public:
   CUresult try_signal(CUstream stream, std::uint64_t value) noexcept;
   CUresult try_signal(const Context& context, CUstream stream, std::uint64_t value) noexcept;
 
-  /// Signals from the host, at once. No driver call. Throws InvalidValue for a value that is above
-  /// max_value, not above value(), or above a pending signal of a stream of this process, which
-  /// would lower the value again. Throws SemaphoreAbandoned.
+  /// Signals from the host, at once. No driver call.
+  /// Throws:
+  /// - InvalidValue for a value that is above max_value, not above value(), or not below a pending
+  ///   signal of a stream of any process, which would lower the value again.
+  /// - SemaphoreAbandoned.
+  /// - OutOfMemory if 1,992 signals are pending.
   void signal(std::uint64_t value);
   CUresult try_signal(std::uint64_t value) noexcept;
 

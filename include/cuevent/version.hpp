@@ -11,5 +11,5 @@
 
 /// The version as one number: major * 10000 + minor * 100 + patch. Version 0.1.0 is 100.
 ///
-///     #if CUEVENT_VERSION >= 200 // 0.2.0
+///     static_assert(CUEVENT_VERSION >= 100, "needs cuevent 0.1.0");
 #define CUEVENT_VERSION (CUEVENT_VERSION_MAJOR * 10000 + CUEVENT_VERSION_MINOR * 100 + CUEVENT_VERSION_PATCH)

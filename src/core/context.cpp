@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/context.hpp>
 
+#include "core/push_context.hpp"
 #include "core/require_context.hpp"
 #include "core/this_thread.hpp"
 
@@ -34,10 +35,10 @@ Context Context::create(int device, const Driver& driver) {
 Context Context::borrow(CUcontext context, const Driver& driver) {
   if (context == nullptr)
     throw InvalidContext("Context::borrow", "the CUcontext to borrow is null: pass a live context");
-  Context borrowed;
-  const CUresult result = try_borrow(borrowed, context, driver);
+  unsigned long long id = 0;
+  const CUresult result = driver.table().cuCtxGetId_v12000(context, &id);
   if (result != CUDA_SUCCESS) driver.fail(result, "cuCtxGetId");
-  return borrowed;
+  return Context(driver, context, -static_cast<std::int64_t>(id));
 }
 
 Context Context::current(const Driver& driver) {
@@ -105,7 +106,6 @@ CUresult Context::try_borrow(Context& out, CUcontext context, const Driver& driv
 }
 
 int Context::device() const {
-  if (owns()) return static_cast<const Owner*>(shared())->device;
   CUdevice device = 0;
   const ContextGuard guard(*this);
   const CUresult result = driver_.table().cuCtxGetDevice_v2000(&device);
@@ -124,10 +124,8 @@ void Context::end() noexcept {
   delete owner;
 }
 
-CUresult ContextGuard::push(const Context& context) noexcept {
-  // The driver accepts a push of a destroyed context, and may crash on the next call.
-  CUresult result = context.status();
-  if (result == CUDA_SUCCESS) result = driver_.table().cuCtxPushCurrent_v4000(context.native_handle());
+CUresult ContextGuard::push(const Context& context, CUresult asked) noexcept {
+  const CUresult result = push_context(context, asked);
   if (result != CUDA_SUCCESS) return result;
   pushed_ = context.native_handle();
   thread_ = this_thread();

@@ -3,6 +3,7 @@
 
 #include <cuevent/text.hpp>
 
+#include "core/fork_lock.hpp"
 #include "core/kept_table.hpp"
 #include "core/result_of.hpp"
 #include "core/virtual_clock.hpp"
@@ -15,7 +16,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <pthread.h>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -110,8 +110,12 @@ void disable(DriverTable& table) noexcept {
 class Tables {
 public:
   static Tables& instance() {
-    static Tables& tables = *new Tables;
-    return tables;
+    if (only == nullptr) throw std::bad_alloc();
+    return *only;
+  }
+  [[gnu::constructor(first_constructor)]] static void make() noexcept {
+    driver_category(); // its first use takes a lock, and a forked child must find it free
+    make_only(only);
   }
 
   /// Keeps one table per set of functions. The same functions are then the same driver, however
@@ -131,27 +135,25 @@ public:
     return kept->get();
   }
 
-private:
-  Tables() {
-    const int result = pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
-                                      [] { instance().end_all_in_child(); });
-    if (result != 0) throw std::bad_alloc();
+  template <class Lock>
+  void each_fork_lock(Lock lock) {
+    lock(mutex_);
   }
+  /// The child does not have the driver's threads, and the driver's locks may be held.
+  void forked() noexcept {
+    for (const auto& table : tables_)
+      disable<CUDA_ERROR_NOT_INITIALIZED>(*table);
+  }
+
+private:
+  static inline constinit Tables* only = nullptr;
 
   void end_newest() noexcept {
     const std::lock_guard lock(mutex_);
     disable<CUDA_ERROR_DEINITIALIZED>(*tables_[static_cast<std::size_t>(--working_)]);
   }
 
-  /// The mutex has been locked since before the fork. The child does not have the driver's
-  /// threads, and the driver's locks may be held.
-  void end_all_in_child() noexcept {
-    for (const auto& table : tables_)
-      disable<CUDA_ERROR_NOT_INITIALIZED>(*table);
-    mutex_.unlock();
-  }
-
-  std::mutex mutex_;
+  ForkLock mutex_;
   std::vector<std::unique_ptr<KeptTable>> tables_;
   /// Tables from this index on have ended, because exit handlers run newest first.
   std::ptrdiff_t working_ = 0;

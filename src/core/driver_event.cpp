@@ -5,6 +5,7 @@
 #include "core/event_errors.hpp"
 #include "core/learned_wait.hpp"
 #include "core/on_stream.hpp"
+#include "core/push_context.hpp"
 #include "core/relaxed_mode.hpp"
 #include "core/retired_events.hpp"
 #include "core/stream_context.hpp"
@@ -43,11 +44,9 @@ void check_handle(CUevent event, const char* call) {
 } // namespace
 
 CUresult DriverEvent::create_slow(CUresult asked) noexcept {
-  if (asked != CUDA_SUCCESS) return context_ ? asked : CUDA_ERROR_INVALID_CONTEXT;
   // Does the work of a ContextGuard, without the checks that a scope with other code needs.
   const DriverTable& driver = table();
-  CUresult result = context_.status();
-  if (result == CUDA_SUCCESS) result = driver.cuCtxPushCurrent_v4000(context_.native_handle());
+  CUresult result = push_context(context_, asked);
   if (result != CUDA_SUCCESS) return result;
   result = driver.cuEventCreate_v2000(&event_, driver_flags(flags_));
   CUcontext popped = nullptr;
@@ -266,8 +265,7 @@ CUresult DriverEvent::try_close() noexcept {
 void DriverEvent::destroy() noexcept {
   if (has(flags_, EventFlags::retire) || retire_scopes != 0) [[unlikely]]
     return retire(std::move(*this));
-  if (const CUresult result = destroy_in(context_, event_); result != CUDA_SUCCESS) [[unlikely]]
-    report_error(result, "cuEventDestroy");
+  report_end(destroy_in(context_, event_), "cuEventDestroy");
 }
 
 CUevent DriverEvent::release() noexcept {
@@ -283,6 +281,9 @@ void DriverEvent::swap(DriverEvent& other) noexcept {
   std::swap(event_, other.event_);
   std::swap(flags_, other.flags_);
   std::swap(ownership_, other.ownership_);
+  const auto moved = static_cast<short>((checks_ ^ other.checks_) & interprocess);
+  checks_ = static_cast<short>(checks_ ^ moved);
+  other.checks_ = static_cast<short>(other.checks_ ^ moved);
 }
 
 } // namespace cuevent

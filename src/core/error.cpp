@@ -78,7 +78,6 @@ std::string describe(CUresult result, const char* call, const char* advice) {
 void print_error(CUresult result, const char* call) noexcept {
   const ErrorKind kind = kind_of(result);
   if (kind == ErrorKind::context_lost || kind == ErrorKind::device_fault) return;
-  if (result == CUDA_ERROR_NOT_INITIALIZED) return; // the child of a fork never had a driver
   const Row* const row = find(result);
   std::fprintf(stderr, "cuevent: %s failed in a destructor: %s (%d)\n", call, row ? row->name : "CUresult",
                result);
@@ -159,6 +158,9 @@ ErrorHook set_error_hook(ErrorHook next) noexcept {
   return hook.exchange(next != nullptr ? next : print_error);
 }
 
-void report_error(CUresult result, const char* call) noexcept { hook.load()(result, call); }
+void report_error(CUresult result, const char* call) noexcept {
+  // The driver is gone with all its objects, and destructors do nothing.
+  if (result != CUDA_ERROR_NOT_INITIALIZED && result != CUDA_ERROR_DEINITIALIZED) hook.load()(result, call);
+}
 
 } // namespace cuevent

@@ -30,6 +30,8 @@ public:
     if (result != CUDA_SUCCESS) report_error(result, "cuThreadExchangeStreamCaptureMode");
   }
 
+  bool entered() const noexcept { return entered_; }
+
 private:
   const DriverTable& table_;
   CUstreamCaptureMode mode_{}; // the mode to restore, while entered

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/retired_events.hpp"
 
+#include "core/status.hpp"
 #include "core/this_thread.hpp"
 
 #include <memory>
@@ -32,8 +33,7 @@ void end(RetiredObject* retired) noexcept {
 void RetiredEvent::destroy(RetiredObject* self) {
   const std::unique_ptr<RetiredEvent> retired(static_cast<RetiredEvent*>(self));
   if (!retired->holds) return;
-  const CUresult result = retired->event.try_close();
-  if (result != CUDA_SUCCESS) report_error(result, "cuEventDestroy");
+  report_end(retired->event.try_close(), "cuEventDestroy");
 }
 
 void RetiredList::push(RetiredObject* retired) noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The error type for internal calls. Internal to the library.
+// The error type for internal calls, and the report of a destructor. Internal to the library.
 #pragma once
+
+#include <cuevent/error.hpp>
 
 #include <cuda.h>
 
@@ -13,5 +15,12 @@ struct Status {
 
   explicit operator bool() const noexcept { return result == CUDA_SUCCESS; }
 };
+
+/// For destructors: reports a failed `call` to the error hook. A lost context has taken its objects with
+/// it, so there is nothing to report.
+inline void report_end(CUresult result, const char* call) noexcept {
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_CONTEXT_IS_DESTROYED) [[unlikely]]
+    report_error(result, call);
+}
 
 } // namespace cuevent

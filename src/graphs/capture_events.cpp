@@ -33,28 +33,37 @@ DriverEvent CaptureEvents::keep(DriverEvent&& event) {
   return borrowed;
 }
 
-GraphExec CaptureEvents::instantiate_apart(Graph& graph) const {
+GraphExec CaptureEvents::instantiate_apart(Graph& graph, const std::vector<const CaptureEvents*>& events) {
   const Driver driver = graph.context().driver();
   const DriverTable& table = driver.table();
-  CUresult result = table.cuUserObjectRetain_v11030(object_, 1);
-  if (result != CUDA_SUCCESS) driver.fail(result, "cuUserObjectRetain");
-  result = table.cuGraphReleaseUserObject_v11030(graph.native_handle(), object_, 1);
-  if (result != CUDA_SUCCESS) {
-    table.cuUserObjectRelease_v11030(object_, 1);
-    driver.fail(result, "cuGraphReleaseUserObject");
-  }
   std::optional<GraphExec> exec;
   std::exception_ptr failure;
+  std::size_t apart = 0; // the graph has given up this many of its objects
   try {
+    for (; apart < events.size(); ++apart) {
+      CUuserObject const object = events[apart]->object_;
+      CUresult result = table.cuUserObjectRetain_v11030(object, 1);
+      if (result != CUDA_SUCCESS) driver.fail(result, "cuUserObjectRetain");
+      result = table.cuGraphReleaseUserObject_v11030(graph.native_handle(), object, 1);
+      if (result == CUDA_SUCCESS) continue;
+      table.cuUserObjectRelease_v11030(object, 1);
+      driver.fail(result, "cuGraphReleaseUserObject");
+    }
     exec = graph.instantiate();
   } catch (...) {
     failure = std::current_exception();
   }
-  result = table.cuGraphRetainUserObject_v11030(graph.native_handle(), object_, 1, CU_GRAPH_USER_OBJECT_MOVE);
-  if (result != CUDA_SUCCESS) { // nothing that refers to the events may remain
+  CUresult result = CUDA_SUCCESS;
+  for (; apart != 0; --apart) {
+    result = table.cuGraphRetainUserObject_v11030(graph.native_handle(), events[apart - 1]->object_, 1,
+                                                  CU_GRAPH_USER_OBJECT_MOVE);
+    if (result != CUDA_SUCCESS) break;
+  }
+  if (apart != 0) { // nothing that refers to the events may remain
     exec.reset();
     { const Graph gone(std::move(graph)); }
-    table.cuUserObjectRelease_v11030(object_, 1);
+    for (; apart != 0; --apart)
+      table.cuUserObjectRelease_v11030(events[apart - 1]->object_, 1);
   }
   if (failure != nullptr) std::rethrow_exception(failure);
   if (result != CUDA_SUCCESS) driver.fail(result, "cuGraphRetainUserObject");

@@ -29,14 +29,14 @@ public:
   /// - The caller must order this call with the work of the capture.
   DriverEvent keep(DriverEvent&& event);
 
-  /// Instantiates `graph`, which must own these events. The exec does not own the events, so the
+  /// Instantiates `graph`, which must own all these events. The exec does not own the events, so the
   /// graph must outlive the exec. Each launch of an exec that holds a user object takes much of
   /// its stream's launch queue: 20 to 60 of these launches fill the queue. Each of these launches
-  /// also costs the host 1.7 us more. If the graph cannot get the user object back, the graph is
+  /// also costs the host 1.7 us more. If the graph cannot get its user objects back, the graph is
   /// destroyed.
   /// Driver functions: cuUserObjectRetain, cuGraphReleaseUserObject, the driver functions of
   /// Graph::instantiate, cuGraphRetainUserObject.
-  GraphExec instantiate_apart(Graph& graph) const;
+  static GraphExec instantiate_apart(Graph& graph, const std::vector<const CaptureEvents*>& events);
 
   /// Whether the graph and all its instantiations are gone. May be called from any thread. If one
   /// of the events has been destroyed, ended() is true for every thread that sees the event's

@@ -39,9 +39,7 @@ inline CUresult read_capture(CaptureReading& out, const Context& context, CUstre
                                                &read.count);
   });
   if (result != CUDA_SUCCESS) return result;
-  out = {};
-  out.status = read.status;
-  if (!read.active()) return result; // the driver then says nothing else
+  if (!read.active()) read = {.status = read.status}; // the driver says nothing else then
   if (read.edges != nullptr && std::all_of(read.edges, read.edges + read.count, is_plain))
     read.edges = nullptr;
   out = read;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "timing/captured_marks.hpp"
+#include "recording/captured_marks.hpp"
 
 #include "core/on_stream.hpp"
-#include "timing/boundary_recorder.hpp"
+#include "graphs/capturing.hpp"
+#include "recording/flight_observation.hpp"
 
 #include <cuevent/graph.hpp>
 
@@ -14,6 +15,7 @@ namespace cuevent {
 Status MarkedGraphs::find_or_add(const Context& context, const Capturing& capture,
                                  const std::shared_ptr<MarkWords>& page, std::uint64_t& number,
                                  std::shared_ptr<CapturedMarks>& marks) {
+  constexpr Status in_child{CUDA_ERROR_NOT_INITIALIZED, "FlightRecorder"};
   const auto is_known = [&] {
     for (auto& [its_number, each] : graphs_) {
       if (each.capture != capture.id || (marks = each.marks.lock()) == nullptr) continue;
@@ -23,14 +25,16 @@ Status MarkedGraphs::find_or_add(const Context& context, const Capturing& captur
     return false;
   };
   {
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_.hold();
+    if (!lock) return in_child;
     if (is_known()) return {};
   }
   // The graph has its share before a node refers to an event.
   auto made = std::make_shared<CapturedMarks>();
   made->page = page;
   Graph::borrow(context, capture.graph).retain(std::shared_ptr<CapturedMarks>(made));
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_.hold();
+  if (!lock) return in_child;
   if (is_known()) return {}; // another thread was faster, on another stream of the capture
   marks = std::move(made);
   std::erase_if(graphs_, [](const auto& each) { return each.second.marks.expired(); });
@@ -43,25 +47,32 @@ Status MarkedGraphs::find_or_add(const Context& context, const Capturing& captur
 }
 
 void MarkedGraphs::rename(std::uint64_t number, std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_.hold();
+  if (!lock) return;
   if (const auto found = graphs_.find(number); found != graphs_.end()) found->second.name = ShortName(name);
 }
 
-std::uint64_t MarkedGraphs::count_launch(std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
+CUresult MarkedGraphs::look_up(std::uint64_t number) const noexcept {
+  const auto lock = lock_.hold();
+  if (!lock) return CUDA_ERROR_NOT_INITIALIZED;
   const auto found = graphs_.find(number);
-  return found == graphs_.end() || found->second.marks.expired() ? 0 : ++found->second.launches;
+  const bool exists = found != graphs_.end() && !found->second.marks.expired();
+  return exists ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-bool MarkedGraphs::has(std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+CUresult MarkedGraphs::count_launch(std::uint64_t number, std::uint64_t& replay) noexcept {
+  const auto lock = lock_.hold();
+  if (!lock) return CUDA_ERROR_NOT_INITIALIZED;
   const auto found = graphs_.find(number);
-  return found != graphs_.end() && !found->second.marks.expired();
+  if (found == graphs_.end() || found->second.marks.expired()) return CUDA_ERROR_INVALID_VALUE;
+  replay = ++found->second.launches;
+  return CUDA_SUCCESS;
 }
 
 std::vector<MarkedGraph> MarkedGraphs::all() const {
-  const std::lock_guard lock(mutex_);
   std::vector<MarkedGraph> graphs;
+  const auto lock = lock_.hold();
+  if (!lock) return graphs;
   for (const auto& [number, each] : graphs_)
     if (std::shared_ptr<CapturedMarks> marks = each.marks.lock())
       graphs.push_back({number, each.name, each.launches, std::move(marks)});
@@ -69,10 +80,9 @@ std::vector<MarkedGraph> MarkedGraphs::all() const {
 }
 
 std::string MarkedGraphs::launch_name(std::uint64_t number, std::uint64_t replay) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = graphs_.find(number);
-  const std::string name =
-      found == graphs_.end() ? "graph " + std::to_string(number) : std::string(found->second.name.text());
+  std::string name = "graph " + std::to_string(number);
+  if (const auto lock = lock_.hold())
+    if (const auto found = graphs_.find(number); found != graphs_.end()) name = found->second.name.text();
   return "replay " + std::to_string(replay) + " of '" + name + "'";
 }
 
@@ -103,7 +113,8 @@ Status capture_beginning(CapturedMarks& marks, const Context& context, CUstream 
   if (marks.page == nullptr) return {};
   std::uint32_t* word = nullptr;
   {
-    const std::lock_guard lock(marks.mutex);
+    const auto lock = marks.lock.hold();
+    if (!lock) return {CUDA_ERROR_NOT_INITIALIZED, "FlightRecorder"};
     if (marks.word_of(index) != nullptr) return {};
     CapturedMarks::Word* const its = find_or_take_word(marks, index);
     if (its == nullptr) return {};
@@ -121,7 +132,8 @@ Status capture_mark(CapturedMarks& marks, const Context& context, CUstream strea
   DriverEvent event = DriverEvent::borrow(context, made.native_handle(), made.flags());
   std::size_t place = 0;
   {
-    const std::lock_guard lock(marks.mutex);
+    const auto lock = marks.lock.hold();
+    if (!lock) return {CUDA_ERROR_NOT_INITIALIZED, "FlightRecorder"};
     place = marks.marks.size();
     marks.marks.push_back({std::move(made), index, ShortName(name)});
   }
@@ -129,7 +141,8 @@ Status capture_mark(CapturedMarks& marks, const Context& context, CUstream strea
   if (result != CUDA_SUCCESS) return {result, "cuEventRecordWithFlags"};
   std::uint32_t *word = nullptr, number = 0;
   {
-    const std::lock_guard lock(marks.mutex);
+    const auto lock = marks.lock.hold();
+    if (!lock) return {CUDA_ERROR_NOT_INITIALIZED, "FlightRecorder"};
     marks.marks[place].recorded = true;
     if (marks.page == nullptr) return {};
     if (CapturedMarks::Word* const its = find_or_take_word(marks, index)) {
@@ -140,7 +153,7 @@ Status capture_mark(CapturedMarks& marks, const Context& context, CUstream strea
   return word == nullptr ? Status{} : write_word(context, stream, word, number);
 }
 
-std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) {
+std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, FlightObservation& observation) {
   std::vector<ReplayedTrack> tracks;
   for (std::size_t i = 0; i < marks.marks.size(); ++i) {
     const CapturedMark& mark = marks.marks[i];
@@ -158,7 +171,7 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault) 
       // The last two are answers about this event, and say nothing about the device.
       const bool is_pending = result == CUDA_ERROR_NOT_READY || result == CUDA_ERROR_INVALID_VALUE ||
                               result == CUDA_ERROR_CAPTURED_EVENT;
-      if (!is_pending && fault == CUDA_SUCCESS) fault = result;
+      if (!is_pending) observation.refused(result);
       return false;
     });
     track.reached = static_cast<Position>(first - track.marks.begin());

@@ -2,22 +2,23 @@
 // The marks inside captured graphs. Internal to the library.
 #pragma once
 
+#include "core/fork_lock.hpp"
+#include "core/position.hpp"
 #include "core/status.hpp"
-#include "timing/mark_words.hpp"
-#include "timing/position.hpp"
-#include "timing/short_name.hpp"
+#include "recording/mark_words.hpp"
+#include "recording/short_name.hpp"
 
 #include <cuevent/driver_event.hpp>
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace cuevent {
 
 struct Capturing;
+struct FlightObservation;
 
 /// A mark that became a node.
 struct CapturedMark {
@@ -53,7 +54,7 @@ struct CapturedMarks {
   }
 
   std::shared_ptr<MarkWords> page; // null without words
-  std::mutex mutex;                // never held during a call that can wait
+  ProcessLock lock;                // never held during a call that can wait
   std::vector<CapturedMark> marks;
   std::vector<Word> words;
 };
@@ -69,15 +70,17 @@ struct MarkedGraph {
 /// The graphs of a recorder.
 class MarkedGraphs {
 public:
+  bool is_whole() const noexcept { return static_cast<bool>(lock_.hold()); }
   /// The number of the graph that is being captured, which is new if the capture is. Driver functions for a
   /// new one: cuUserObjectCreate, cuGraphRetainUserObject.
   /// `page` is null if the marks use no words.
   Status find_or_add(const Context& context, const Capturing& capture, const std::shared_ptr<MarkWords>& page,
                      std::uint64_t& number, std::shared_ptr<CapturedMarks>& marks);
   void rename(std::uint64_t number, std::string_view name);
-  /// Counts a launch, and returns its number, from 1. Zero if there is no such graph, or it has ended.
-  std::uint64_t count_launch(std::uint64_t number);
-  bool has(std::uint64_t number) const;
+  /// CUDA_ERROR_INVALID_VALUE if there is no such graph, or it has ended.
+  CUresult look_up(std::uint64_t number) const noexcept;
+  /// The same, and counts a launch. Its number is `replay`, from 1.
+  CUresult count_launch(std::uint64_t number, std::uint64_t& replay) noexcept;
   /// Those that still exist.
   std::vector<MarkedGraph> all() const;
   /// "replay 3 of 'step'"
@@ -91,7 +94,7 @@ private:
     std::weak_ptr<CapturedMarks> marks; // gone with the graph
   };
 
-  mutable std::mutex mutex_; // never held during a driver call
+  ProcessLock lock_;
   std::map<std::uint64_t, Known> graphs_;
   std::uint64_t last_ = 0;
 };
@@ -113,8 +116,8 @@ struct ReplayedTrack {
   bool written = false;           // whether a word says so, which holds for the oldest replay in flight
 };
 
-/// Asks the events of the marks, by stream. The thread must be in relaxed capture mode. The marks' mutex must
+/// Asks the events of the marks, by stream. The thread must be in relaxed capture mode. The marks' lock must
 /// be held. Driver function: cuEventQuery.
-std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, CUresult& fault);
+std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, FlightObservation& observation);
 
 } // namespace cuevent

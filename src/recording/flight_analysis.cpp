@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "timing/flight_analysis.hpp"
+#include "recording/flight_analysis.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -75,13 +75,22 @@ public:
     for (const ObservedStream& each : observed.streams)
       report_.streams.push_back(state_of(observed, each));
     report_.fault = observed.fault;
+    report_.no_answer = observed.no_answer;
     report_.progress = observed.progress;
     report_.untraced_waits = observed.untraced_waits;
   }
 
   FlightReport report() {
-    if (report_.fault != CUDA_SUCCESS) find_fault();
+    if (report_.fault != CUDA_SUCCESS)
+      find_silence(Kind::fault, "device work has failed: the driver answers " + std::to_string(report_.fault),
+                   "not finished when it failed: ");
+    else if (report_.no_answer != CUDA_SUCCESS)
+      find_silence(Kind::no_answer,
+                   "the driver does not say what has completed: " +
+                       driver_category().message(report_.no_answer),
+                   "not seen to finish: ");
     visited_.assign(report_.streams.size(), Visit::never);
+    deadlocked_.assign(report_.streams.size(), false);
     for (std::size_t i = 0; i < report_.streams.size(); ++i)
       follow(i);
     for (std::size_t i = 0; i < report_.streams.size(); ++i)
@@ -118,19 +127,18 @@ private:
            wait.what;
   }
 
-  void find_fault() {
+  void find_silence(Kind kind, std::string text, const char* pending) {
     std::vector<std::size_t> suspects;
-    std::string text = "device work has failed: the driver answers " + std::to_string(report_.fault);
     for (std::size_t i = 0; i < report_.streams.size(); ++i) {
       const FlightStream& stream = report_.streams[i];
       if (stream.state == FlightState::idle) continue;
-      text += suspects.empty() ? "; not finished when it failed: " : ", ";
+      text.append(suspects.empty() ? "; " : ", ").append(suspects.empty() ? pending : "");
       text += place_text(stream) + " on stream " + quoted(stream.name);
       if (!stream.exact && stream.pending > 1)
         text += " or one of the " + std::to_string(stream.pending - 1) + " marks after it";
       suspects.push_back(i);
     }
-    add(Kind::fault, std::move(suspects), std::move(text));
+    if (kind == Kind::fault || !suspects.empty()) add(kind, std::move(suspects), std::move(text));
   }
 
   /// Looks for streams that wait for each other.
@@ -151,6 +159,11 @@ private:
 
   void find_deadlock(std::vector<std::size_t>::const_iterator first) {
     const std::vector<std::size_t> circle(first, path_.cend());
+    // Many circles can go through one stream. The first one says enough.
+    if (std::any_of(circle.begin(), circle.end(), [&](std::size_t each) { return deadlocked_[each]; }))
+      return;
+    for (const std::size_t each : circle)
+      deadlocked_[each] = true;
     std::string text = "deadlock: ";
     for (std::size_t i = 0; i < circle.size(); ++i) {
       const std::size_t next = circle[(i + 1) % circle.size()];
@@ -176,15 +189,17 @@ private:
 
   void find_on(std::size_t index) {
     const FlightStream& stream = report_.streams[index];
+    // What an earlier look saw may be over.
+    const bool is_known = report_.no_answer == CUDA_SUCCESS || stream.exact;
     for (const FlightWait& wait : stream.waits)
-      if (!wait.stream)
+      if (!wait.stream && is_known)
         add(Kind::no_signal, {index},
             waits_text(index, wait) + ", which no stream known to the recorder signals");
     if (stream.call && stream.call->age >= observed_.blocked_after)
       add(Kind::full_queue, {index},
           "a thread has been inside " + quoted(stream.call->name) + " on stream " + quoted(stream.name) +
               " for " + age_text(stream.call->age) + reason_of_call(stream));
-    if (stream.state == FlightState::running && report_.fault == CUDA_SUCCESS) {
+    if (stream.state == FlightState::running && report_.fault == CUDA_SUCCESS && is_known) {
       std::string text = "stream " + quoted(stream.name) + " has not reached " + place_text(stream);
       if (stream.next) text += submitted_text(*stream.next);
       text += stream.reached ? "; the last mark reached is " + quoted(stream.reached->name)
@@ -215,12 +230,17 @@ private:
   const FlightObservation& observed_;
   FlightReport report_;
   std::vector<Visit> visited_;
+  std::vector<bool> deadlocked_;
   std::vector<std::size_t> path_; // the streams from the first one to the one that is followed
 };
 
 } // namespace
 
 FlightReport analyse(const FlightObservation& observed) { return Search(observed).report(); }
+
+std::string heading_text(const FlightFinding& finding) {
+  return finding.kind == Kind::no_answer ? finding.text : "likely cause: " + finding.text;
+}
 
 std::string age_text(std::chrono::nanoseconds age) {
   const double seconds = std::chrono::duration<double>(age).count();

@@ -2,12 +2,15 @@
 // Who waits for whom, to the root. Internal to the library.
 #pragma once
 
-#include "timing/flight_observation.hpp"
+#include "recording/flight_observation.hpp"
 
 namespace cuevent {
 
 /// Draws the conclusions. No driver call.
 FlightReport analyse(const FlightObservation& observed);
+
+/// "likely cause: stream 'a' has not reached 'b'", for the first finding.
+std::string heading_text(const FlightFinding& finding);
 
 /// "31.2 s"
 std::string age_text(std::chrono::nanoseconds age);

@@ -2,7 +2,8 @@
 // Where events were recorded and values are written. Internal to the library.
 #pragma once
 
-#include "timing/position.hpp"
+#include "core/fork_lock.hpp"
+#include "core/position.hpp"
 
 #include <cuda.h>
 
@@ -11,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,7 +29,8 @@ class RecordedEvents {
 public:
   void record(CUevent event, StreamPlace place) noexcept {
     Shard& shard = shard_of(event);
-    const std::lock_guard lock(shard.mutex);
+    const auto lock = shard.lock.hold();
+    if (!lock) return;
     Entry* entry = shard.find(event);
     if (entry == nullptr) entry = &shard.entries[shard.next++ % shard.entries.size()];
     *entry = {event, place};
@@ -37,13 +38,14 @@ public:
   /// The next wait for the event is for something that nobody has noted.
   void forget(CUevent event) noexcept {
     Shard& shard = shard_of(event);
-    const std::lock_guard lock(shard.mutex);
+    const auto lock = shard.lock.hold();
+    if (!lock) return;
     if (Entry* const entry = shard.find(event)) *entry = {};
   }
   std::optional<StreamPlace> find(CUevent event) noexcept {
     Shard& shard = shard_of(event);
-    const std::lock_guard lock(shard.mutex);
-    const Entry* const entry = shard.find(event);
+    const auto lock = shard.lock.hold();
+    const Entry* const entry = lock ? shard.find(event) : nullptr;
     return entry == nullptr ? std::nullopt : std::optional(entry->place);
   }
 
@@ -59,7 +61,7 @@ private:
       return nullptr;
     }
 
-    std::mutex mutex;
+    ProcessLock lock;
     std::array<Entry, 16> entries{};
     std::size_t next = 0;
   };
@@ -75,8 +77,10 @@ private:
 /// The places of the last 1,024 signals.
 class NotedSignals {
 public:
+  bool is_whole() const noexcept { return static_cast<bool>(lock_.hold()); }
   void add(const void* object, std::uint64_t value, StreamPlace place) {
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_.hold();
+    if (!lock) return;
     if (signals_.size() < most)
       signals_.push_back({object, value, place});
     else
@@ -84,7 +88,8 @@ public:
   }
   /// Whether a signal that find() no longer knows may have set the object to at least this value.
   bool may_have_forgotten(const void* object, std::uint64_t value) const noexcept {
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_.hold();
+    if (!lock) return true;
     for (std::size_t i = 0; i < forgotten_objects_; ++i)
       if (forgotten_[i].object == object) return forgotten_[i].highest >= value;
     return others_forgotten_ && *others_forgotten_ >= value;
@@ -93,7 +98,8 @@ public:
   std::vector<StreamPlace> find(const void* object, std::uint64_t value) const {
     std::vector<Signal> found;
     {
-      const std::lock_guard lock(mutex_);
+      const auto lock = lock_.hold();
+      if (!lock) return {};
       std::copy_if(signals_.begin(), signals_.end(), std::back_inserter(found),
                    [&](const Signal& each) { return each.object == object && each.value >= value; });
     }
@@ -130,7 +136,7 @@ private:
       others_forgotten_ = std::max(others_forgotten_.value_or(0), signal.value);
   }
 
-  mutable std::mutex mutex_;
+  ProcessLock lock_;
   std::vector<Signal> signals_; // a ring once it is full
   std::size_t next_ = 0;
   std::array<Forgotten, 64> forgotten_{}; // the highest value of each object

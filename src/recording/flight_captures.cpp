@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // FlightRecorder: marks in captures, and launches of the graphs.
 #include "core/result_of.hpp"
-#include "timing/boundary_recorder.hpp"
-#include "timing/flight_recorder.hpp"
+#include "graphs/capturing.hpp"
+#include "recording/flight_recorder.hpp"
 
 namespace cuevent {
 
@@ -50,8 +50,9 @@ Status FlightRecorder::State::launched(CUstream handle, FlightGraph graph) noexc
   RecordedStream* stream = nullptr;
   const Status status = find_or_add(handle, stream);
   if (!status) return status;
-  const std::uint64_t replay = graphs.count_launch(static_cast<std::uint64_t>(graph));
-  if (replay == 0) return {CUDA_ERROR_INVALID_VALUE, "FlightRecorder::launched"};
+  std::uint64_t replay = 0;
+  const CUresult counted = graphs.count_launch(static_cast<std::uint64_t>(graph), replay);
+  if (counted != CUDA_SUCCESS) return {counted, "FlightRecorder::launched"};
   Submitted submitted{};
   return submit(*stream, {.time = coarse_now(), .graph = static_cast<std::uint64_t>(graph), .replay = replay},
                 submitted);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // FlightRecorder: what it knows, written by a signal handler.
-#include "timing/flight_recorder.hpp"
+#include "core/name_text.hpp"
+#include "recording/flight_recorder.hpp"
 
 #include <algorithm>
 #include <array>
@@ -39,11 +40,9 @@ public:
     while ((value /= 10) != 0);
     return *this << std::string_view(&characters[first], characters.size() - first);
   }
-  /// Characters that could spoil a terminal become question marks.
   Writer& quoted(std::string_view text) noexcept {
     *this << "'";
-    for (const char c : text)
-      *this << (c < ' ' || c > '~' ? std::string_view("?") : std::string_view(&c, 1));
+    each_printable(text, [this](std::string_view piece) { *this << piece; });
     return *this << "'";
   }
   /// Milliseconds as seconds: "31.240 s".

@@ -2,8 +2,7 @@
 // A report as JSON.
 #include <cuevent/flight_report.hpp>
 
-#include <cstdio>
-#include <string_view>
+#include "core/name_text.hpp"
 
 namespace cuevent {
 
@@ -15,6 +14,8 @@ const char* kind_name(Kind kind) {
   switch (kind) {
   case Kind::fault:
     return "fault";
+  case Kind::no_answer:
+    return "no_answer";
   case Kind::deadlock:
     return "deadlock";
   case Kind::no_signal:
@@ -37,24 +38,6 @@ const char* state_name(FlightState state) {
     break;
   }
   return "waiting";
-}
-
-/// A string of ASCII characters: a name can be any bytes, and JSON takes only UTF-8.
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c >= ' ' && c <= '~') {
-      out += c;
-    } else {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", unsigned{static_cast<unsigned char>(c)});
-      out += escape; // a byte above 127 becomes the Latin-1 character
-    }
-  }
-  return out + '"';
 }
 
 /// The members of an object, or the elements of an array.
@@ -114,8 +97,9 @@ std::string json_finding(const FlightFinding& finding) {
 } // namespace
 
 std::string to_json(const FlightReport& report) {
-  return List()("fault", std::to_string(report.fault))("streams", json_array(report.streams, json_stream))(
-             "findings", json_array(report.findings, json_finding))(
+  return List()("fault", std::to_string(report.fault))("no_answer", std::to_string(report.no_answer))(
+             "streams", json_array(report.streams, json_stream))("findings",
+                                                                 json_array(report.findings, json_finding))(
              "progress", std::to_string(report.progress))("untraced_waits",
                                                           std::to_string(report.untraced_waits))
       .object();

@@ -4,8 +4,9 @@
 // A recorder fills this in. So can any other observer of a program's driver calls.
 #pragma once
 
-#include "timing/position.hpp"
+#include "core/position.hpp"
 
+#include <cuevent/error.hpp>
 #include <cuevent/flight_report.hpp>
 
 namespace cuevent {
@@ -42,7 +43,15 @@ struct ObservedStream {
 };
 
 struct FlightObservation {
-  CUresult fault = CUDA_SUCCESS;
+  /// The driver does not say how far a stream is. Only an error of the device is a fault: the driver also
+  /// answers nothing once the process exits.
+  void refused(CUresult result) noexcept {
+    CUresult& first = kind_of(result) == ErrorKind::device_fault ? fault : no_answer;
+    if (first == CUDA_SUCCESS) first = result;
+  }
+  bool has_answers() const noexcept { return fault == CUDA_SUCCESS && no_answer == CUDA_SUCCESS; }
+
+  CUresult fault = CUDA_SUCCESS, no_answer = CUDA_SUCCESS; // the first one of each kind
   std::vector<ObservedStream> streams{};
   std::uint64_t progress = 0; // places reached by all streams since they are known
   std::uint64_t untraced_waits = 0;

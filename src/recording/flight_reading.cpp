@@ -2,7 +2,7 @@
 // FlightRecorder: what has become of the marks.
 #include "core/relaxed_mode.hpp"
 #include "core/retired_events.hpp"
-#include "timing/flight_recorder.hpp"
+#include "recording/flight_recorder.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -18,18 +18,22 @@ FlightObservation FlightRecorder::State::observe() const {
   std::reverse(all.begin(), all.end()); // by index
   RelaxedMode relaxed(table());
   Look look{relaxed.enter(), table().clock_now(), all.size(), {}, 0};
-  observation.fault = look.relaxed;
+  // The child does not have the streams of its parent.
+  if (look.relaxed == CUDA_ERROR_NOT_INITIALIZED)
+    context.driver().fail(look.relaxed, "FlightRecorder::report");
+  if (look.relaxed != CUDA_SUCCESS) observation.refused(look.relaxed);
   for (RecordedStream* const each : all) {
-    observation.streams.push_back(observe(*each, look, observation.fault));
+    observation.streams.push_back(observe(*each, look, observation));
     observation.progress += observation.streams.back().reached;
     observation.untraced_waits += each->untraced.load(std::memory_order_relaxed);
   }
   observation.untraced_waits += look.forgotten;
-  if (observation.fault == CUDA_SUCCESS) observe_replays(look, observation);
+  if (observation.has_answers()) observe_replays(look, observation);
   return observation;
 }
 
-ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look, CUresult& fault) const {
+ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look,
+                                              FlightObservation& observation) const {
   ObservedStream observed;
   ShortName name;
   observed.name = stream.name_in(name);
@@ -48,8 +52,8 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
   }
   const bool is_over = stream.over.load(std::memory_order_relaxed);
   if (is_over) observed.reached = observed.submitted;
-  observed.exact = result == CUDA_SUCCESS;
-  if (!observed.exact && fault == CUDA_SUCCESS) fault = result;
+  if (result != CUDA_SUCCESS) observation.refused(result);
+  observed.exact = result == CUDA_SUCCESS || observed.reached == observed.submitted;
 
   // The last named place that was reached, and all that were not. What can no longer be read was reached.
   const Position oldest = stream.ring.oldest();
@@ -140,8 +144,9 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
       ++launches;
       if (launch == nullptr || each.replay < launch->replay) launch = &each;
     }
-    const std::lock_guard lock(graph.marks->mutex);
-    std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation.fault);
+    const auto lock = graph.marks->lock.hold();
+    if (!lock) continue;
+    std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation);
     // Once the next launch is submitted, all marks read pending, until they are reached in that launch.
     const bool has_begun = std::any_of(tracks.begin(), tracks.end(), [](const ReplayedTrack& each) {
       return each.reached != 0 || each.written;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "timing/flight_recorder.hpp"
+#include "recording/flight_recorder.hpp"
 
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
-#include "timing/flight_analysis.hpp"
+#include "recording/flight_analysis.hpp"
 
 #include <cuevent/graph.hpp>
 
@@ -35,16 +35,33 @@ void require(const Context& own, Status status) {
 
 } // namespace
 
+namespace {
+
+constexpr std::size_t most_marks = 1 << 24; // documented in FlightRecorderOptions
+
+} // namespace
+
 FlightRecorder::FlightRecorder() noexcept = default;
 FlightRecorder::FlightRecorder(FlightRecorder&&) noexcept = default;
-FlightRecorder& FlightRecorder::operator=(FlightRecorder&&) noexcept = default;
-FlightRecorder::~FlightRecorder() = default;
+FlightRecorder& FlightRecorder::operator=(FlightRecorder&& other) noexcept {
+  FlightRecorder taken(std::move(other));
+  state_.swap(taken.state_);
+  return *this;
+}
+FlightRecorder::~FlightRecorder() {
+  // A forked child cannot destroy what a thread of its parent was changing at the fork.
+  if (state_ != nullptr && !state_->is_whole()) static_cast<void>(state_.release());
+}
 
 FlightRecorder::FlightRecorder(const Context& context, const FlightRecorderOptions& options) {
   require_context(context, "FlightRecorder");
   if (options.marks_per_stream == 0)
     throw InvalidValue("FlightRecorder",
                        "marks_per_stream is 0, but each mark takes an event: use 64 or more");
+  if (options.marks_per_stream > most_marks)
+    throw InvalidValue(
+        "FlightRecorder",
+        "marks_per_stream is more than 2^24, and each stream gets that many events: use fewer");
   auto state = std::make_unique<State>(context, options);
   require(context, state->create());
   state_ = std::move(state);
@@ -53,7 +70,7 @@ FlightRecorder::FlightRecorder(const Context& context, const FlightRecorderOptio
 CUresult FlightRecorder::try_create(FlightRecorder& out, const Context& context,
                                     const FlightRecorderOptions& options) noexcept {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (options.marks_per_stream == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (options.marks_per_stream == 0 || options.marks_per_stream > most_marks) return CUDA_ERROR_INVALID_VALUE;
   return thrown_by([&] { out = FlightRecorder(context, options); });
 }
 
@@ -147,8 +164,8 @@ CUresult FlightRecorder::try_launched(CUstream stream, FlightGraph graph) noexce
 }
 
 void FlightRecorder::launch(GraphExec& exec, CUstream stream, FlightGraph graph) {
-  if (!state().graphs.has(static_cast<std::uint64_t>(graph)))
-    require(state_->context, {CUDA_ERROR_INVALID_VALUE, "FlightRecorder::launched"});
+  require(state().context,
+          {state_->graphs.look_up(static_cast<std::uint64_t>(graph)), "FlightRecorder::launched"});
   state_->begin_call(stream, "cuGraphLaunch");
   try {
     exec.launch(stream);

@@ -2,10 +2,10 @@
 // What a FlightRecorder is made of. Internal to the library.
 #pragma once
 
-#include "timing/captured_marks.hpp"
-#include "timing/flight_arrows.hpp"
-#include "timing/flight_observation.hpp"
-#include "timing/flight_streams.hpp"
+#include "recording/captured_marks.hpp"
+#include "recording/flight_arrows.hpp"
+#include "recording/flight_observation.hpp"
+#include "recording/flight_streams.hpp"
 
 #include <cuevent/flight_recorder.hpp>
 
@@ -15,6 +15,10 @@ struct FlightRecorder::State {
   State(const Context& its_context, const FlightRecorderOptions& its_options);
   /// Driver function: cuMemHostAlloc, with GraphMarks::events_and_memory.
   Status create();
+
+  /// False in a forked child, if a thread of the parent was changing this at the fork. Then nobody may
+  /// destroy it.
+  bool is_whole() const noexcept { return graphs.is_whole() && signals.is_whole(); }
 
   /// The stream, which is added if it is new.
   Status find_or_add(CUstream stream, RecordedStream*& found) noexcept;
@@ -71,7 +75,7 @@ private:
     std::vector<Launch> launches; // that were noted and have not completed
     std::uint64_t forgotten;      // waits whose signals may be forgotten
   };
-  ObservedStream observe(RecordedStream& stream, Look& look, CUresult& fault) const;
+  ObservedStream observe(RecordedStream& stream, Look& look, FlightObservation& observation) const;
   static std::optional<FlightCall> call_on(const RecordedStream& stream, long long now);
   std::optional<ObservedMark> mark_at(RecordedStream& stream, Position position, Look& look) const;
   void observe_replays(const Look& look, FlightObservation& observation) const;

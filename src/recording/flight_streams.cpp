@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "timing/flight_streams.hpp"
+#include "recording/flight_streams.hpp"
 
 namespace cuevent {
 
@@ -21,9 +21,10 @@ RecordedStreams::~RecordedStreams() {
     delete std::exchange(each, each->older);
 }
 
-RecordedStream& RecordedStreams::add(std::unique_ptr<RecordedStream> stream) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (RecordedStream* const same = find(stream->handle)) return *same;
+RecordedStream* RecordedStreams::add(std::unique_ptr<RecordedStream> stream) noexcept {
+  const auto lock = lock_.hold();
+  if (!lock) return nullptr;
+  if (RecordedStream* const same = find(stream->handle)) return same;
   RecordedStream& added = *stream.release(); // owned by the list from here on
   std::atomic<RecordedStream*>& bucket = buckets_[bucket_of(added.handle)];
   added.next = bucket.load(std::memory_order_relaxed);
@@ -31,7 +32,7 @@ RecordedStream& RecordedStreams::add(std::unique_ptr<RecordedStream> stream) noe
   added.index = added.older == nullptr ? 0 : added.older->index + 1;
   bucket.store(&added, std::memory_order_release);
   newest_.store(&added, std::memory_order_release);
-  return added;
+  return &added;
 }
 
 } // namespace cuevent

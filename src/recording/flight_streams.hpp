@@ -3,14 +3,14 @@
 #pragma once
 
 #include "core/cache_line.hpp"
+#include "core/fork_lock.hpp"
 #include "core/this_thread.hpp"
-#include "timing/mark_ring.hpp"
+#include "recording/mark_ring.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 namespace cuevent {
@@ -95,8 +95,9 @@ public:
       each = each->next;
     return each;
   }
-  /// Returns the stream that has the handle already, if another thread was faster.
-  RecordedStream& add(std::unique_ptr<RecordedStream> stream) noexcept;
+  /// Returns the stream that has the handle already, if another thread was faster. Null in a forked child
+  /// that cannot have the lock.
+  RecordedStream* add(std::unique_ptr<RecordedStream> stream) noexcept;
   /// The newest stream. The others follow by `older`, and the indices fall to 0.
   RecordedStream* newest() const noexcept { return newest_.load(std::memory_order_acquire); }
 
@@ -107,7 +108,7 @@ private:
     return (bits ^ (bits >> 6) ^ (bits >> 12)) % buckets;
   }
 
-  std::mutex mutex_; // for add()
+  ProcessLock lock_; // for add()
   std::array<std::atomic<RecordedStream*>, buckets> buckets_{};
   std::atomic<RecordedStream*> newest_{nullptr};
 };

@@ -6,7 +6,7 @@
 #include "core/result_of.hpp"
 #include "core/this_thread.hpp"
 #include "core/virtual_clock.hpp"
-#include "timing/flight_recorder.hpp"
+#include "recording/flight_recorder.hpp"
 
 #include <ctime>
 
@@ -55,8 +55,10 @@ Status FlightRecorder::State::add(const Context& given, CUstream handle, std::st
     CUcontext native = nullptr;
     CUresult result = table().cuStreamGetCtx_v9020(handle, &native);
     if (result != CUDA_SUCCESS) return {result, "cuStreamGetCtx"};
-    if (native != context.native_handle()) result = Context::try_borrow(its, native, context.driver());
+    Context borrowed; // compared by its id: a later context can have the recorder's handle
+    result = Context::try_borrow(borrowed, native, context.driver());
     if (result != CUDA_SUCCESS) return {result, "cuCtxGetId"};
+    if (borrowed != context) its = borrowed;
   }
   if (is_default_stream(handle) && its != context)
     return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream"};
@@ -67,8 +69,8 @@ Status FlightRecorder::State::add(const Context& given, CUstream handle, std::st
       auto made = std::make_unique<RecordedStream>(
           handle, handle == CU_STREAM_PER_THREAD ? this_thread() : nullptr, its, options.marks_per_stream);
       status = made->ring.create(its, options.marks_per_stream);
-      if (status) stream = &streams.add(std::move(made));
-      return status.result;
+      if (status) stream = streams.add(std::move(made));
+      return status && stream == nullptr ? CUDA_ERROR_NOT_INITIALIZED : status.result;
     });
     if (result != CUDA_SUCCESS) return {result, status ? "FlightRecorder::add_stream" : status.call};
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A report as a picture of who waits for whom.
-#include "timing/flight_analysis.hpp"
+#include "core/name_text.hpp"
+#include "recording/flight_analysis.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,8 +14,8 @@ using Kind = FlightFinding::Kind;
 
 // All lengths are in px.
 constexpr int width = 1000, margin = 20, top = 70, row = 74, box_height = 50;
-constexpr int box_left = 140; // the arrows are on the left of the boxes
-constexpr std::size_t longest_line = 110;
+constexpr int box_left = 140;             // the arrows are on the left of the boxes
+constexpr std::size_t longest_line = 110; // in bytes
 
 constexpr const char* style = R"(<style>
 text { font: 13px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
@@ -39,18 +40,9 @@ text { fill: #e6edf3; } .quiet { fill: #9aa4af; } .paper { fill: #0d1117; } .idl
 </defs>
 )";
 
-std::string markup(std::string text) {
-  if (text.size() > longest_line) text = text.substr(0, longest_line - 2) + "..";
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c >= ' ' && c <= '~' ? c : '?';
-  }
-  return out;
+std::string markup(const std::string& text) {
+  if (text.size() <= longest_line) return xml_text(text);
+  return xml_text(beginning(text, longest_line - 2)) + "..";
 }
 
 std::string text_at(int x, int y, const char* kind, const std::string& text) {
@@ -102,7 +94,7 @@ std::string arrow(std::size_t from, std::size_t to) {
 std::string to_svg(const FlightReport& report) {
   const int height = top_of(report.streams.size()) + margin;
   const std::string heading =
-      report.findings.empty() ? "nothing is pending" : "likely cause: " + report.findings.front().text;
+      report.findings.empty() ? "nothing is pending" : heading_text(report.findings.front());
   char begin[200];
   std::snprintf(begin, sizeof begin,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A report as text for people.
-#include "timing/flight_analysis.hpp"
+#include "core/name_text.hpp"
+#include "recording/flight_analysis.hpp"
 
 #include <algorithm>
 
@@ -8,18 +9,22 @@ namespace cuevent {
 
 namespace {
 
+constexpr std::size_t longest_chain = 4; // waits in one line
+
 std::string sentence(std::string text) {
   if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() += 'A' - 'a';
   return text + ".\n";
 }
 
 /// "stream 'compute' waits at 'step 18' for 'all_reduce 17' on stream 'comm', which was submitted 31.2 s ago
-/// and has not finished". Follows the first wait of each stream.
+/// and has not finished". Follows the first wait of each stream. Each stream has a line, so the
+/// text of a long chain ends early.
 std::string chain_from(const FlightReport& report, std::size_t stream) {
-  std::vector<bool> seen(report.streams.size());
+  std::vector<std::size_t> seen;
   std::string text = "stream '" + report.streams[stream].name + "'";
   for (std::size_t at = stream;;) {
-    seen[at] = true;
+    if (seen.size() == longest_chain) return text + " also waits";
+    seen.push_back(at);
     const FlightStream& waiting = report.streams[at];
     const FlightWait& wait = waiting.waits.front();
     text += " waits at " + place_text(waiting) + " for " + wait.what;
@@ -27,7 +32,7 @@ std::string chain_from(const FlightReport& report, std::size_t stream) {
     at = *wait.stream;
     const FlightStream& other = report.streams[at];
     text += " on stream '" + other.name + "'";
-    if (seen[at]) return text + ": a deadlock";
+    if (std::find(seen.begin(), seen.end(), at) != seen.end()) return text + ": a deadlock";
     if (other.state != FlightState::waiting) {
       const std::string submitted = other.next ? submitted_text(*other.next) : std::string();
       return text.append(submitted).append(submitted.empty() ? ", which has not finished"
@@ -44,7 +49,7 @@ std::string details_of(const FlightStream& stream) {
   if (stream.state != FlightState::idle && stream.reached) add("last reached '" + stream.reached->name + "'");
   if (stream.pending > 1) add("pending marks: " + std::to_string(stream.pending));
   if (stream.dropped != 0) add("dropped marks: " + std::to_string(stream.dropped));
-  if (!stream.exact) add("as of an earlier look, because the fault hides what came later");
+  if (!stream.exact) add("as of an earlier look, because the driver does not answer");
   return text.empty() ? text : text + ")";
 }
 
@@ -57,7 +62,7 @@ std::string line_of(const FlightReport& report, std::size_t index) {
     text += " before " + place_text(stream) + (stream.next ? submitted_text(*stream.next) : std::string());
   else
     text += stream.reached ? " idle after '" + stream.reached->name + "'" : std::string(" idle");
-  return "  " + text + details_of(stream) + "\n";
+  return "  " + printable(text + details_of(stream)) + "\n";
 }
 
 } // namespace
@@ -65,7 +70,7 @@ std::string line_of(const FlightReport& report, std::size_t index) {
 std::string to_text(const FlightReport& report) {
   std::string text;
   for (const FlightFinding& each : report.findings) {
-    text += sentence((text.empty() ? "likely cause: " : "also: ") + each.text);
+    text += sentence(printable(text.empty() ? heading_text(each) : "also: " + each.text));
     if (each.held_up == 1) text += "1 other stream waits for this.\n";
     if (each.held_up > 1) text += std::to_string(each.held_up) + " other streams wait for this.\n";
   }

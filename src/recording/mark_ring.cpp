@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "timing/mark_ring.hpp"
+#include "recording/mark_ring.hpp"
 
 #include "core/relaxed_mode.hpp"
 
@@ -38,10 +38,11 @@ Status MarkRing::find_room(bool& has_room) noexcept {
 bool MarkRing::read(Position position, MarkedPlace& place) const noexcept {
   Slot::Words words;
   if (!slots_[position & mask_].read(position, words)) return false;
-  place.time = static_cast<long long>(words[0]);
-  place.graph = words[1] >> replay_bits;
-  place.replay = words[1] & ((std::uint64_t{1} << replay_bits) - 1);
-  std::copy(words.begin() + 2, words.end(), place.name.words.begin());
+  place = {.time = static_cast<long long>(words[0]), .graph = words[1]};
+  if (place.graph != 0)
+    place.replay = words[2];
+  else
+    std::copy(words.begin() + 2, words.end(), place.name.words.begin());
   return true;
 }
 

@@ -2,10 +2,10 @@
 // The marks of one stream: a ring of untimed events. Internal to the library.
 #pragma once
 
+#include "core/position.hpp"
 #include "core/status.hpp"
-#include "timing/position.hpp"
-#include "timing/published_words.hpp"
-#include "timing/short_name.hpp"
+#include "recording/published_words.hpp"
+#include "recording/short_name.hpp"
 
 #include <cuevent/driver_event.hpp>
 
@@ -19,7 +19,7 @@ struct MarkedPlace {
   long long time = 0;       // when it was submitted, on the driver's clock
   std::uint64_t graph = 0;  // if it follows a launch: the graph's number, from 1
   std::uint64_t replay = 0; // the number of that launch, from 1
-  ShortName name{};         // empty: the place has no name
+  ShortName name{};         // only without a graph; empty: the place has no name
 };
 
 /// Each place records one event of the ring. An event is reused only after it was reached.
@@ -47,8 +47,8 @@ public:
     if (result != CUDA_SUCCESS) [[unlikely]]
       return {result, "cuEventRecord"};
     const auto& name = place.name.words;
-    slot.publish(position, {static_cast<std::uint64_t>(place.time), launch_word(place), name[0], name[1],
-                            name[2], name[3], name[4]});
+    slot.publish(position, {static_cast<std::uint64_t>(place.time), place.graph,
+                            place.graph != 0 ? place.replay : name[0], name[1], name[2], name[3], name[4]});
     next_.store(position + 1, std::memory_order_release);
     // The driver's locks would make the next mark wait for the line of its slot.
     __builtin_prefetch(&slots_[(position + 1) & mask_], 1);
@@ -69,8 +69,8 @@ public:
   }
   bool read(Position position, MarkedPlace& place) const noexcept;
 
-  /// Finds out how many of the first `submitted` places were reached. If the result is a fault, it
-  /// says nothing about the places from `reached` on, except that CUDA_ERROR_CONTEXT_IS_DESTROYED means that
+  /// Finds out how many of the first `submitted` places were reached. If the result is an error, nothing is
+  /// known about the places from `reached` on, except that CUDA_ERROR_CONTEXT_IS_DESTROYED means that
   /// all of them are over. The thread must be in relaxed capture mode.
   /// Driver function: cuEventQuery, at most twice the logarithm of the number of places.
   CUresult look(Position submitted, Position& reached) noexcept;
@@ -82,12 +82,9 @@ private:
   Status find_room(bool& has_room) noexcept;
   CUresult make_room() noexcept;
 
-  /// A number and seven words: a cache line. The launch is one word.
+  /// A number and seven words: a cache line. A launch has no name, so its number is in the first word of the
+  /// name.
   using Slot = PublishedWords<7>;
-  static constexpr unsigned replay_bits = 44;
-  static std::uint64_t launch_word(const MarkedPlace& place) noexcept {
-    return place.graph << replay_bits | place.replay;
-  }
   static constexpr unsigned first_wait = 64; // places that are dropped before the next look for room
 
   const DriverTable* table_ = nullptr;

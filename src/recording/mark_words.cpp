@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "timing/mark_words.hpp"
+#include "recording/mark_words.hpp"
 
 #include "core/relaxed_mode.hpp"
 #include "core/result_of.hpp"
@@ -24,8 +24,8 @@ Status MarkWords::create(const Context& context) noexcept {
 }
 
 std::uint32_t* MarkWords::take() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (free_.empty()) return nullptr;
+  const auto lock = lock_.hold();
+  if (!lock || free_.empty()) return nullptr;
   std::uint32_t* const word = free_.back();
   free_.pop_back();
   __atomic_store_n(word, 0U, __ATOMIC_RELAXED);
@@ -33,8 +33,7 @@ std::uint32_t* MarkWords::take() noexcept {
 }
 
 void MarkWords::give_back(std::uint32_t* word) noexcept {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(word);
+  if (const auto lock = lock_.hold()) free_.push_back(word);
 }
 
 } // namespace cuevent

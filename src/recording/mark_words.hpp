@@ -2,13 +2,13 @@
 // Words of host memory that graphs write as they go. Internal to the library.
 #pragma once
 
+#include "core/fork_lock.hpp"
 #include "core/status.hpp"
 
 #include <cuevent/context.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 namespace cuevent {
@@ -32,7 +32,7 @@ public:
 private:
   static constexpr std::size_t words = 1024;
 
-  std::mutex mutex_;
+  ProcessLock lock_;
   std::vector<std::uint32_t*> free_; // has room for all words
 };
 

@@ -2,7 +2,8 @@
 // The beginning of a name, in words. Internal to the library.
 #pragma once
 
-#include <algorithm>
+#include "core/name_text.hpp"
+
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace cuevent {
 
-/// Names are cut to 40 bytes. The rest of a shorter name is zero.
+/// Names are cut to 40 bytes, between two characters. The rest of a shorter name is zero.
 struct ShortName {
   static constexpr std::size_t most = 40;
 
@@ -19,7 +20,8 @@ struct ShortName {
   /// Makes each word in a register, because a processor waits if it reads a word whose bytes were just
   /// written one by one.
   explicit ShortName(std::string_view name) noexcept {
-    const std::size_t size = std::min(name.size(), most), whole = size / sizeof(std::uint64_t);
+    if (name.size() > most) name = beginning(name, most);
+    const std::size_t size = name.size(), whole = size / sizeof(std::uint64_t);
     for (std::size_t i = 0; i < whole; ++i)
       words[i] = load(name.data() + i * sizeof(std::uint64_t));
     const std::size_t rest = size % sizeof(std::uint64_t);

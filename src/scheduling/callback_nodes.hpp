@@ -29,12 +29,11 @@ struct alignas(cache_line) CallbackNode {
   unsigned long long stream = 0;       // cuStreamGetId, of the last submission
   CUevent event = nullptr;
   CompletionLane::Run run = nullptr;
-  std::uint64_t pending_at = 0;       // the visit to the lists in which a query last found the work pending
-  std::atomic<std::uint64_t> life{0}; // the number of submissions with this node, and the phase
+  std::uint64_t not_before = 0;       // only polls that began after this visit to the lists query the event
+  std::atomic<std::uint64_t> life{0}; // the number of the submission among all of the queue, and the phase
   std::uint32_t index = 0;
   std::atomic<std::uint32_t> below{0}; // the index of the next free node, or of the previous submission
   std::atomic<std::uint32_t> cancelled_before{0}; // the index of the next cancelled node
-  std::atomic<std::uint32_t> submission{0};       // the number of the submission
   alignas(std::max_align_t) std::byte callback[CompletionLane::callback_size];
 
   static constexpr Phase phase_of(std::uint64_t life) noexcept { return static_cast<Phase>(life & 3); }
@@ -43,10 +42,9 @@ struct alignas(cache_line) CallbackNode {
   }
   Phase phase() const noexcept { return phase_of(life.load(std::memory_order_acquire)); }
 
-  /// The owner of a free node submits it.
-  void begin() noexcept {
-    const std::uint64_t next_life = life.load(std::memory_order_relaxed) + 4;
-    life.store(in(next_life, Phase::pending), std::memory_order_release); // last, for the child of a fork
+  /// The owner of a free node submits it. The number has 62 bits and never wraps.
+  void begin(std::uint64_t submission) noexcept {
+    life.store(in(submission << 2, Phase::pending), std::memory_order_release); // last, for a forked child
   }
   /// A poll is about to run the callback. Returns false if the callback has been cancelled.
   bool claim() noexcept {
@@ -211,6 +209,7 @@ private:
   alignas(cache_line) CallbackNode* nodes_[most_blocks] = {};
   std::uint32_t blocks_ = 0;
   CallbackNode* new_ = nullptr; // the first node without an event; each links to the next
+  /// No fork handler takes it, because no forked child does: reserve() and submissions fail there before.
   std::mutex growing_;
 };
 

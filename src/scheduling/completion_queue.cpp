@@ -19,7 +19,7 @@ CompletionQueue::CompletionQueue(const Context& context) {
 }
 
 CUresult CompletionQueue::try_create(CompletionQueue& out, const Context& context) noexcept {
-  if (!State::watch_forks()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!State::watches_forks()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   auto* const state = new (std::nothrow) State(context);
   if (state == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -31,6 +31,9 @@ void CompletionQueue::end() noexcept { state_->end(); }
 
 void CompletionQueue::reserve(std::size_t callbacks) {
   const CUresult result = try_reserve(callbacks);
+  if (state_ != nullptr && result == CUDA_ERROR_INVALID_VALUE)
+    throw InvalidValue("CompletionQueue::reserve",
+                       "a queue has room for at most 2^31 - 64 pending callbacks: reserve fewer");
   if (result != CUDA_SUCCESS) on(nullptr).fail(result, "cuEventCreate");
 }
 

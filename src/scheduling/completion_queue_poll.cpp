@@ -10,15 +10,6 @@
 
 namespace cuevent {
 
-namespace {
-
-/// Whether a node was submitted after that submission. The numbers may wrap.
-bool follows(const CallbackNode& node, std::uint32_t submission) noexcept {
-  return static_cast<std::int32_t>(node.submission.load(std::memory_order_relaxed) - submission) > 0;
-}
-
-} // namespace
-
 /// A poll of this thread, in a list with the polls that it runs inside of.
 struct CompletionQueueState::Poll {
   Poll(CompletionQueueState& its, const PollLimit& limit) noexcept
@@ -30,6 +21,15 @@ struct CompletionQueueState::Poll {
   Poll& operator=(const Poll&) = delete;
   ~Poll() { polls = outer; }
 
+  /// Called before each query. Asks first whether the context exists, because the driver crashes on a
+  /// query of an event that ended with its context. A callback may end the context, so the first query
+  /// after a callback asks again.
+  CUresult prepare_query() noexcept {
+    if (relaxed.entered()) return CUDA_SUCCESS;
+    const CUresult lost = state.context_.status();
+    return lost == CUDA_SUCCESS ? relaxed.enter() : lost;
+  }
+
   CompletionQueueState& state;
   Poll* const outer;
   /// The lists, a running callback, or nothing. A child of a fork keeps this. A poll that finishes
@@ -39,9 +39,9 @@ struct CompletionQueueState::Poll {
   PollBudget budget;
   CUresult result = CUDA_SUCCESS; // of the last query
   std::size_t ran = 0;
-  /// The poll runs callbacks up to this number, so it ends even if callbacks submit more.
-  std::uint32_t last_submission = 0;
-  std::uint64_t first_visit = 0; // a node that was found pending in a later visit is not queried again
+  /// A node that arrived in a later visit, or was found pending, is left to the next poll. So the poll
+  /// ends even if callbacks submit more.
+  std::uint64_t first_visit = 0;
 };
 
 thread_local constinit CompletionQueueState::Poll* CompletionQueueState::polls = nullptr;
@@ -83,9 +83,23 @@ void CompletionQueueState::visit() noexcept {
 bool CompletionQueueState::sweep(Poll& poll) noexcept {
   stopped_ = false;
   take_cancelled();
-  poll.last_submission = take_inbox();
+  take_inbox();
   poll.first_visit = visits_;
-  if (!sweep_cancelled(poll)) return false;
+  // If cancelled callbacks have used up a limit, they come last in the next poll.
+  const bool cancelled_last = std::exchange(cancelled_last_, false);
+  if (!cancelled_last) {
+    if (!sweep_cancelled(poll)) return false;
+    cancelled_last_ = poll.budget.spent();
+  }
+  if (!sweep_streams(poll)) return false;
+  if (cancelled_last && !sweep_cancelled(poll)) return false;
+  if (to_cancel_ != none && poll.budget.spent()) stopped_ = true;
+  poll.relaxed.leave();
+  return true;
+}
+
+/// Returns false if the poll has left.
+bool CompletionQueueState::sweep_streams(Poll& poll) noexcept {
   for (std::size_t left = CallbackStreams::buckets; left-- > 0; ++first_bucket_) {
     CallbackNode** oldest = &streams_.bucket(first_bucket_);
     while (*oldest != nullptr) {
@@ -99,7 +113,6 @@ bool CompletionQueueState::sweep(Poll& poll) noexcept {
         stopped_ = spent;
         CallbackStreams::move_to_end(*oldest);
         ++first_bucket_;
-        poll.relaxed.leave();
         return true;
       }
       if (!is_done(*node, poll) || !node->claim()) continue;
@@ -110,7 +123,6 @@ bool CompletionQueueState::sweep(Poll& poll) noexcept {
         oldest = &streams_.bucket(first_bucket_);
     }
   }
-  poll.relaxed.leave();
   return true;
 }
 
@@ -119,8 +131,7 @@ CallbackNode* CompletionQueueState::first_to_run(CallbackNode& oldest, const Pol
   CallbackNode* node = &oldest;
   while (node != nullptr && node->phase() == CallbackNode::Phase::cancelled)
     node = node->next; // a token is about to push it, or it waits in to_cancel_
-  const bool may_run = node != nullptr && node->pending_at < poll.first_visit &&
-                       !follows(*node, poll.last_submission) && !turns_.busy(node->stream);
+  const bool may_run = node != nullptr && node->not_before < poll.first_visit && !turns_.busy(node->stream);
   return may_run ? node : nullptr;
 }
 
@@ -129,12 +140,28 @@ void CompletionQueueState::take_cancelled() noexcept {
   std::uint32_t newest = none;
   if (cancelled_.load(std::memory_order_relaxed) != none)
     newest = cancelled_.exchange(none, std::memory_order_acquire);
+  std::uint32_t oldest = none;
   while (newest != none) {
     CallbackNode& node = nodes_.at(newest);
     newest = node.cancelled_before.load(std::memory_order_relaxed);
-    node.cancelled_before.store(to_cancel_, std::memory_order_relaxed);
-    to_cancel_ = node.index;
+    node.cancelled_before.store(oldest, std::memory_order_relaxed);
+    oldest = node.index;
   }
+  while (oldest != none) {
+    CallbackNode& node = nodes_.at(oldest);
+    oldest = node.cancelled_before.load(std::memory_order_relaxed);
+    append_cancelled(node);
+  }
+}
+
+/// Behind the others, so that no cancelled callback starves while polls are limited.
+void CompletionQueueState::append_cancelled(CallbackNode& node) noexcept {
+  node.cancelled_before.store(none, std::memory_order_relaxed);
+  if (to_cancel_ == none)
+    to_cancel_ = node.index;
+  else
+    nodes_.at(last_to_cancel_).cancelled_before.store(node.index, std::memory_order_relaxed);
+  last_to_cancel_ = node.index;
 }
 
 /// Runs the cancelled callbacks whose streams are not busy. Returns false if the poll has left.
@@ -157,16 +184,16 @@ bool CompletionQueueState::is_done(CallbackNode& node, Poll& poll) const noexcep
   if (forked()) {
     poll.result = CUDA_ERROR_NOT_INITIALIZED;
   } else if (poll.result == CUDA_SUCCESS || !is_sticky(poll.result)) { // sticky errors apply to all
-    poll.result = poll.relaxed.enter();
+    poll.result = poll.prepare_query();
     if (poll.result == CUDA_SUCCESS) poll.result = context_.driver().table().cuEventQuery_v2000(node.event);
   }
-  if (poll.result == CUDA_ERROR_NOT_READY) node.pending_at = visits_;
+  if (poll.result == CUDA_ERROR_NOT_READY) node.not_before = visits_;
   return poll.result != CUDA_ERROR_NOT_READY;
 }
 
-std::uint32_t CompletionQueueState::take_inbox() noexcept {
+void CompletionQueueState::take_inbox() noexcept {
   std::uint64_t inbox = inbox_.load(std::memory_order_relaxed);
-  if (is_empty(inbox)) return count_of(inbox); // and it may stay asleep, because another thread does
+  if (is_empty(inbox)) return; // and it may stay asleep, because another thread does
   CallbackNode* oldest = nullptr;
   inbox = inbox_.fetch_or(none, std::memory_order_acquire); // empty, with its count
   for (std::uint32_t newest = index_of(inbox); newest != none;) {
@@ -178,10 +205,9 @@ std::uint32_t CompletionQueueState::take_inbox() noexcept {
   while (oldest != nullptr) {
     CallbackNode& node = *oldest;
     oldest = node.next;
-    node.pending_at = 0;
+    node.not_before = visits_ - 1; // earlier visits are those of polls that began before
     streams_.append(node);
   }
-  return count_of(inbox);
 }
 
 /// Runs the callback while other polls may have the lists. Returns false if the poll has left.
@@ -233,20 +259,20 @@ void CompletionQueueState::finish() noexcept {
       CallbackNode& node = CallbackStreams::pop(oldest);
       const bool pending = node.claim();
       if (!pending) node.claim_cancelled(); // the token may not have pushed it yet
-      call(node, pending ? CUDA_ERROR_NOT_READY : CompletionToken::cancelled);
+      const CUresult result = forked() ? CUDA_ERROR_NOT_INITIALIZED : CUDA_ERROR_NOT_READY;
+      call(node, pending ? result : CompletionToken::cancelled); // may fork
     }
   destroy_events();
   context_ = Context();
   drop();
 }
 
-bool CompletionQueueState::watch_forks() noexcept {
-  static const bool watched = pthread_atfork(nullptr, nullptr, [] {
-                                forks.fetch_add(1, std::memory_order_relaxed);
-                                for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
-                                  poll->state.turns_.continue_in_child(process(), poll->own);
-                              }) == 0;
-  return watched;
+void CompletionQueueState::watch_forks() noexcept {
+  watches_forks_ = pthread_atfork(nullptr, nullptr, [] {
+                     forks.fetch_add(1, std::memory_order_relaxed);
+                     for (const Poll* poll = polls; poll != nullptr; poll = poll->outer)
+                       poll->state.turns_.continue_in_child(process(), poll->own);
+                   }) == 0;
 }
 
 /// Runs in the child of a fork, where threads in the middle of a submission or a poll do not
@@ -257,22 +283,16 @@ void CompletionQueueState::recover() noexcept {
     if (node.phase() != CallbackNode::Phase::free) left.push_back(&node);
   });
   std::sort(left.begin(), left.end(), [](const CallbackNode* a, const CallbackNode* b) {
-    return follows(*b, a->submission.load(std::memory_order_relaxed));
+    return a->life.load(std::memory_order_relaxed) < b->life.load(std::memory_order_relaxed);
   });
-  std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_relaxed); // empty, with its count
-  if (!left.empty() && follows(*left.back(), count_of(inbox))) {          // it was about to be pushed
-    inbox = changed(inbox, none);
-    inbox_.store(inbox, std::memory_order_relaxed);
-  }
+  const std::uint64_t inbox = inbox_.fetch_or(none, std::memory_order_relaxed); // empty, with its count
   cancelled_.store(none, std::memory_order_relaxed);
   streams_ = CallbackStreams();
   to_cancel_ = none;
   for (CallbackNode* const node : left) {
-    node->pending_at = 0;
+    node->not_before = 0; // a poll that continues runs all of them
     streams_.append(*node);
-    if (node->phase() != CallbackNode::Phase::cancelled) continue;
-    node->cancelled_before.store(to_cancel_, std::memory_order_relaxed);
-    to_cancel_ = node->index;
+    if (node->phase() == CallbackNode::Phase::cancelled) append_cancelled(*node);
   }
   const auto not_returned = static_cast<std::uint32_t>(left.size()) + turns_.running(process());
   returned_.store(count_of(inbox) - not_returned, std::memory_order_release);

@@ -53,6 +53,9 @@ Status CompletionQueueState::check_capture(CUstream stream) const noexcept {
 }
 
 Status CompletionQueueState::query_id(CUstream stream, unsigned long long& id) const noexcept {
+  // The stream may belong to a later context with the same handle. The queue's events are then gone, and
+  // the driver crashes on a record of one.
+  if (const CUresult lost = context_.status(); lost != CUDA_SUCCESS) return {lost, "cuCtxGetId"};
   return {context_.driver().table().cuStreamGetId_v12000(stream, &id), "cuStreamGetId"};
 }
 
@@ -81,8 +84,7 @@ Status CompletionQueueState::submit_in_context(const CompletionLane& lane,
   node->stream = id;
   node->run = source.run;
   source.move(node->callback, source.from);
-  node->submission.store(count_of(inbox_.load(std::memory_order_relaxed)) + 1, std::memory_order_relaxed);
-  node->begin();
+  node->begin(submissions_.fetch_add(1, std::memory_order_relaxed) + 1);
   if (token != nullptr) *token = this->token(*node); // after the push, the callback may destroy `token`
   push(*node);
   return {};
@@ -96,7 +98,6 @@ void CompletionQueueState::push(CallbackNode& node) noexcept {
       hold();
       held = true;
     }
-    node.submission.store(count_of(newest) + 1, std::memory_order_relaxed);
     node.below.store(is_empty(newest) ? none : index_of(newest), std::memory_order_relaxed);
   } while (!inbox_.compare_exchange_weak(newest, changed(newest, node.index), std::memory_order_release,
                                          std::memory_order_relaxed));

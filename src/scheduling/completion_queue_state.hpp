@@ -5,6 +5,7 @@
 #include <cuevent/completion_queue.hpp>
 
 #include "core/cache_line.hpp"
+#include "core/fork_lock.hpp"
 #include "core/status.hpp"
 #include "scheduling/callback_storage.hpp"
 #include "scheduling/callback_streams.hpp"
@@ -50,9 +51,11 @@ public:
   void end() noexcept;
   bool ended() const noexcept { return ended_.load(std::memory_order_relaxed); }
 
-  /// After this call, the child of a fork can distinguish the polls. Polls of the thread that
-  /// forked continue. Polls of other threads do not. Returns false if there is no memory.
-  static bool watch_forks() noexcept;
+  /// Called when the library is loaded. The child of a fork can then distinguish the polls. Polls of
+  /// the thread that forked continue. Polls of other threads do not.
+  [[gnu::constructor(first_constructor)]] static void watch_forks() noexcept;
+  /// False if there was no memory.
+  static bool watches_forks() noexcept { return watches_forks_; }
 
   std::size_t pending() const noexcept {
     // Load returned_ first, because it follows the number of submissions.
@@ -61,7 +64,8 @@ public:
   }
 
 private:
-  /// Counts the forks since the first queue was made. The count distinguishes a process from its
+  static inline constinit bool watches_forks_ = false;
+  /// Counts the forks since the library was loaded. The count distinguishes a process from its
   /// children.
   static inline constinit std::atomic<std::uint32_t> forks{0};
 
@@ -84,10 +88,12 @@ private:
   // Only for the poll that has the lists:
   void visit() noexcept;
   bool sweep(Poll& poll) noexcept;
-  std::uint32_t take_inbox() noexcept;
+  bool sweep_streams(Poll& poll) noexcept;
+  void take_inbox() noexcept;
   CallbackNode* first_to_run(CallbackNode& oldest, const Poll& poll) const noexcept;
   bool is_done(CallbackNode& node, Poll& poll) const noexcept;
   void take_cancelled() noexcept;
+  void append_cancelled(CallbackNode& node) noexcept;
   bool sweep_cancelled(Poll& poll) noexcept;
   bool run(CallbackNode& node, CUresult result, Poll& poll) noexcept;
 
@@ -104,14 +110,17 @@ private:
 
   std::atomic<std::size_t> events_{0}; // in nodes
 
-  alignas(cache_line) std::atomic<std::uint64_t> inbox_{none}; // the newest node, and the submissions so far
+  alignas(cache_line) std::atomic<std::uint64_t> inbox_{none}; // the newest node, and the pushes so far
+  std::atomic<std::uint64_t> submissions_{0};                  // numbers the nodes, and never wraps
 
   alignas(cache_line) PollTurns turns_{process_};
   std::atomic<std::uint32_t> returned_{0}; // the number of callbacks that have returned
 
   // Only for the poll that has the lists:
   alignas(cache_line) CallbackStreams streams_;
-  std::uint32_t to_cancel_ = none; // cancelled nodes, which are still in the lists
+  std::uint32_t to_cancel_ = none;      // cancelled nodes, which are still in the lists, the oldest first
+  std::uint32_t last_to_cancel_ = none; // only if there is one
+  bool cancelled_last_ = false;         // in the next sweep
   PollSchedule schedule_;
   bool stopped_ = false;               // the last poll stopped at its limit
   std::size_t first_bucket_ = 0;       // of the next sweep

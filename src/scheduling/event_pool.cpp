@@ -104,16 +104,23 @@ void EventPool::trim() noexcept {
 }
 
 void EventPool::wait_stream(CUstream later, CUstream earlier) {
+  if (state_ == nullptr) fail_empty_pool("EventPool::wait_stream");
   if (later == earlier) return;
+  const Context& own = state_->context;
+  if (const CUresult lost = own.status(); lost != CUDA_SUCCESS) own.driver().fail(lost, "cuCtxGetId");
   PooledEvent event = acquire();
   event.record(earlier);
   event.wait(later);
 }
 
 CUresult EventPool::try_wait_stream(CUstream later, CUstream earlier) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (later == earlier) return CUDA_SUCCESS;
+  // The streams may belong to a later context with the same handle. The pool's events are then gone.
+  CUresult result = state_->context.status();
+  if (result != CUDA_SUCCESS) return result;
   PooledEvent event;
-  CUresult result = try_acquire(event);
+  result = try_acquire(event);
   if (result == CUDA_SUCCESS) result = event.try_record(earlier);
   if (result == CUDA_SUCCESS) result = event.try_wait(later);
   return result;

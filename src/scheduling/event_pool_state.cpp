@@ -5,7 +5,6 @@
 
 #include <linux/membarrier.h>
 #include <new>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -47,9 +46,10 @@ void wait_until_unused(const EventCache& cache) noexcept {
 class Registry {
 public:
   static Registry& instance() {
-    static Registry& registry = *new Registry;
-    return registry;
+    if (only == nullptr) throw std::bad_alloc();
+    return *only;
   }
+  [[gnu::constructor(first_constructor)]] static void make() noexcept { make_only(only); }
 
   void add(EventPoolState& state) {
     const std::lock_guard lock(mutex_);
@@ -64,38 +64,30 @@ public:
     pools_[state.index] = nullptr;
   }
 
-private:
-  Registry() {
-    // A child has only the thread that forked. Mutexes held by other threads at the fork would
-    // stay locked in the child.
-    if (pthread_atfork([] { instance().lock(); }, [] { instance().unlock(&EventPoolState::unlock); },
-                       [] { instance().unlock(&EventPoolState::unlock_in_child); }) != 0)
-      throw std::bad_alloc();
-  }
-  void lock() {
-    changing_pools.lock();
-    mutex_.lock();
+  template <class Lock>
+  void each_fork_lock(Lock lock) {
+    lock(changing_pools);
+    lock(mutex_);
     for (EventPoolState* const pool : pools_)
-      if (pool != nullptr) pool->lock();
+      if (pool != nullptr) lock(pool->fork_lock());
   }
-  void unlock(void (EventPoolState::*unlock_one)()) {
+  void forked() noexcept {
     for (EventPoolState* const pool : pools_)
-      if (pool != nullptr) (pool->*unlock_one)();
-    mutex_.unlock();
-    changing_pools.unlock();
+      if (pool != nullptr) pool->forked();
   }
 
-  std::mutex mutex_;
+private:
+  static inline constinit Registry* only = nullptr;
+
+  ForkLock mutex_;
   std::vector<EventPoolState*> pools_;
   std::uint64_t last_id_ = 0; // no pool has id 0
 };
 
 } // namespace
 
-constinit std::mutex changing_pools;
+constinit ForkLock changing_pools;
 constinit thread_local ThreadEventCaches ThreadEventCaches::here;
-
-void prepare_pools_for_fork() { Registry::instance(); }
 
 EventCache* ThreadEventCaches::make(EventPoolState& state) noexcept {
   static thread_local struct AtEnd {
@@ -145,7 +137,7 @@ bool EventPoolState::add(EventCache* cache) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  references_.fetch_add(1, std::memory_order_relaxed);
+  hold();
   return true;
 }
 
@@ -266,7 +258,7 @@ LeasedEvent* EventPoolState::create() {
     --creating_;
     throw;
   }
-  references_.fetch_add(1, std::memory_order_relaxed);
+  hold();
   return event;
 }
 
@@ -280,6 +272,9 @@ void EventPoolState::reserve(std::size_t count) {
   if (count > max_idle)
     throw InvalidValue("EventPool::reserve",
                        "the count is larger than max_idle: make the pool with a larger max_idle");
+  if (count > std::size_t{1} << 31) // documented in EventPool
+    throw InvalidValue("EventPool::reserve",
+                       "the count is more than 2^31, and each is an event: reserve fewer");
   while (true) {
     std::size_t missing = 0;
     {
@@ -314,6 +309,14 @@ void EventPoolState::trim() noexcept {
   destroy_reserve();
 }
 
+bool EventPoolState::context_lost() noexcept {
+  const Context own = [this] {
+    const std::lock_guard lock(mutex_);
+    return context;
+  }();
+  return kind_of(own.status()) == ErrorKind::context_lost;
+}
+
 void EventPoolState::destroy_reserve() noexcept {
   // Destroys a few events at a time, because the vector must keep its capacity.
   std::array<LeasedEvent*, EventCache::size> some{};
@@ -327,7 +330,7 @@ void EventPoolState::destroy_reserve() noexcept {
       }
     }
     if (count == 0) return;
-    const bool lost = kind_of(context.status()) == ErrorKind::context_lost;
+    const bool lost = context_lost();
     for (std::size_t i = 0; i < count; ++i) {
       if (lost) some[i]->release(); // the event is gone with its context: no error to report
       forget(some[i]);
@@ -346,7 +349,11 @@ void EventPoolState::close() noexcept {
   }
   Registry::instance().remove(*this);
   destroy_reserve();
-  context = Context();
+  Context ended; // the last reference ends an owned context, without the mutex
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(ended, context);
+  }
   drop();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/cache_line.hpp"
+#include "core/fork_lock.hpp"
 
 #include <cuevent/event_pool.hpp>
 
@@ -106,7 +107,7 @@ public:
   std::uint32_t index = 0; // reused after the pool's end
   const EventFlags flags;
   const std::size_t max_idle;
-  Context context; // for new events, until the pool's end
+  Context context; // for new events, until the pool's end; changes under the mutex
 
   /// An idle event from this thread's cache, or null if there is none.
   LeasedEvent* take() noexcept {
@@ -153,21 +154,23 @@ public:
   /// Called when a thread ends or stops using the cache.
   void remove(EventCache* cache) noexcept;
 
-  /// Locks and unlocks the mutex around a fork. The child has no other threads, so
-  /// unlock_in_child() calls end() for every cache.
-  void lock() { mutex_.lock(); }
-  void unlock() { mutex_.unlock(); }
-  void unlock_in_child() {
+  /// Keeps the state, and not the pool, until drop().
+  void hold() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void drop() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  /// Whether the context has ended before the pool.
+  bool context_lost() noexcept;
+
+  ForkLock& fork_lock() noexcept { return mutex_; }
+  /// The child of a fork has no other threads that use caches.
+  void forked() noexcept {
     for (EventCache* const cache : caches_)
       cache->end();
-    mutex_.unlock();
   }
 
 private:
   ~EventPoolState() = default;
-  void drop() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-  }
 
   void give_back_slow(LeasedEvent* event) noexcept;
   /// The caller must then call count_created().
@@ -202,7 +205,7 @@ private:
   }
 
   // Threads whose caches suffice do not access these members.
-  alignas(cache_line) std::mutex mutex_; // never held during a driver call
+  alignas(cache_line) ForkLock mutex_;
   std::vector<LeasedEvent*>
       reserve_; // its capacity covers all existing events, so returning an event allocates nothing
   std::vector<EventCache*> caches_;
@@ -217,11 +220,8 @@ private:
   std::atomic<std::size_t> references_{1}; // held by the pool, each event and each cache
 };
 
-/// Held while an EventPools changes its list of pools. A fork waits for it.
-extern constinit std::mutex changing_pools;
-
-/// Makes sure that a child of a fork can use the pools. Called before `changing_pools` is first held.
-void prepare_pools_for_fork();
+/// Held while an EventPools changes its list of pools.
+extern constinit ForkLock changing_pools;
 
 inline EventCache::EventCache(EventPoolState& pool) noexcept : id(pool.id), state(&pool) {}
 

@@ -5,28 +5,40 @@
 #include "core/result_of.hpp"
 #include "scheduling/event_pools_state.hpp"
 
+#include <memory>
 #include <utility>
 
 namespace cuevent {
 
 EventPools::State::~State() {
   for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr;) {
-    end(*place);
+    if (const Pool pool = pool_in(*place)) end(*place, *pool);
     delete std::exchange(place, place->next);
   }
 }
 
-void EventPools::State::end(Place& place) noexcept {
-  if (place.id.load(std::memory_order_relaxed) == 0) return;
-  place.id.store(0, std::memory_order_relaxed);
-  place.pool.load(std::memory_order_relaxed)->close();
+EventPools::State::Pool EventPools::State::pool_in(Place& place) noexcept {
+  const std::lock_guard lock(changing_pools);
+  if (place.id.load(std::memory_order_relaxed) == 0) return nullptr;
+  Pool pool(place.pool.load(std::memory_order_relaxed));
+  pool->hold();
+  return pool;
+}
+
+void EventPools::State::end(Place& place, EventPoolState& pool) noexcept {
+  {
+    const std::lock_guard lock(changing_pools);
+    const bool there = place.id.load(std::memory_order_relaxed) != 0;
+    if (!there || place.pool.load(std::memory_order_relaxed) != &pool) return; // another thread was first
+    place.id.store(0, std::memory_order_relaxed);
+  }
+  pool.close();
 }
 
 void EventPools::State::end_pools_of_lost_contexts() noexcept {
-  for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr; place = place->next) {
-    if (place->id.load(std::memory_order_relaxed) == 0) continue;
-    const Context& context = place->pool.load(std::memory_order_relaxed)->context;
-    if (kind_of(context.status()) == ErrorKind::context_lost) end(*place);
+  for (Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next) {
+    const Pool pool = pool_in(*place);
+    if (pool != nullptr && pool->context_lost()) end(*place, *pool);
   }
 }
 
@@ -41,23 +53,26 @@ EventPools::State::Place& EventPools::State::free_place() {
 
 EventPoolState& EventPools::State::pool_of(CUcontext context, unsigned long long id) {
   if (EventPoolState* const pool = find(id)) return *pool;
-  const std::lock_guard lock(changing_pools);
-  if (EventPoolState* const pool = find(id)) return *pool; // made by another thread
   end_pools_of_lost_contexts();
   // Borrowed, so that an owned context can end.
   const Context borrowed = Context::borrow(context, driver_);
+  struct Close {
+    void operator()(EventPoolState* pool) const noexcept { pool->close(); }
+  };
+  // Made without the lock, because a driver call may not return.
+  std::unique_ptr<EventPoolState, Close> made(new EventPoolState(borrowed, flags_, max_idle_));
+  const std::lock_guard lock(changing_pools);
+  if (EventPoolState* const pool = find(id)) return *pool; // made by another thread
   Place& place = free_place();
-  place.pool.store(new EventPoolState(borrowed, flags_, max_idle_), std::memory_order_relaxed);
+  place.pool.store(made.get(), std::memory_order_relaxed);
   place.id.store(borrowed.id(), std::memory_order_release);
-  return *place.pool.load(std::memory_order_relaxed);
+  return *made.release();
 }
 
 void EventPools::State::trim() noexcept {
-  // The lock keeps other threads from ending a pool meanwhile.
-  const std::lock_guard lock(changing_pools);
   end_pools_of_lost_contexts();
-  for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr; place = place->next)
-    if (place->id.load(std::memory_order_relaxed) != 0) place->pool.load(std::memory_order_relaxed)->trim();
+  for (Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)
+    if (const Pool pool = pool_in(*place)) pool->trim();
 }
 
 std::size_t EventPools::State::size() const noexcept {
@@ -134,6 +149,7 @@ CUresult EventPools::try_acquire(PooledEvent& out, const Context& context, CUstr
 }
 
 void EventPools::wait_stream(CUstream later, CUstream earlier) {
+  if (state_ == nullptr) fail_empty_pools("EventPools::wait_stream");
   if (later == earlier) return;
   const PooledEvent event = acquire(earlier);
   event.record(earlier);
@@ -150,6 +166,7 @@ CUresult EventPools::try_wait_stream(CUstream later, CUstream earlier) noexcept 
 
 void EventPools::wait_stream(const Context& context_of_later, CUstream later,
                              const Context& context_of_earlier, CUstream earlier) {
+  if (state_ == nullptr) fail_empty_pools("EventPools::wait_stream");
   if (later == earlier && context_of_later == context_of_earlier) return;
   require_context(context_of_later, "EventPools::wait_stream");
   const PooledEvent event = acquire(context_of_earlier, earlier);

@@ -8,6 +8,7 @@
 #include <cuevent/event_pools.hpp>
 
 #include <atomic>
+#include <memory>
 
 namespace cuevent {
 
@@ -16,9 +17,7 @@ namespace cuevent {
 class EventPools::State {
 public:
   State(const Driver& driver, EventFlags flags, std::size_t max_idle)
-      : driver_(driver), flags_(flags), max_idle_(max_idle) {
-    prepare_pools_for_fork();
-  }
+      : driver_(driver), flags_(flags), max_idle_(max_idle) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
@@ -68,10 +67,17 @@ private:
     Place* next = nullptr; // does not change once the place is in the list
   };
 
+  struct Drop {
+    void operator()(EventPoolState* pool) const noexcept { pool->drop(); }
+  };
+  /// A pool whose state stays, even if another thread ends the pool.
+  using Pool = std::unique_ptr<EventPoolState, Drop>;
+  /// Null if the place is free.
+  static Pool pool_in(Place& place) noexcept;
+  /// The caller must hold the lock.
   Place& free_place();
-  /// Ends the pools whose contexts have ended. The caller must hold the mutex.
   void end_pools_of_lost_contexts() noexcept;
-  static void end(Place& place) noexcept;
+  static void end(Place& place, EventPoolState& pool) noexcept;
 
   const Driver driver_;
   const EventFlags flags_;

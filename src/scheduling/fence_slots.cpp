@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/fence_slots.hpp"
 
+#include "core/fork_lock.hpp"
 #include "core/relaxed_mode.hpp"
+#include "core/result_of.hpp"
 #include "scheduling/memory_operations.hpp"
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -48,7 +49,8 @@ public:
 
   /// Returns null if all slots are taken.
   FenceSlot* take(const DriverTable& table, CUcontext context, unsigned long long id) noexcept {
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_.hold();
+    if (!lock) return nullptr;
     const auto found = pages_.find({&table, context});
     if (found == pages_.end()) return nullptr;
     for (std::unique_ptr<FencePage>* each = &found->second; *each != nullptr;) {
@@ -64,19 +66,20 @@ public:
     return nullptr;
   }
 
-  /// Makes room for pages of the context. Returns false if there is no memory.
-  bool prepare(const DriverTable& table, CUcontext context) noexcept {
-    const std::lock_guard lock(mutex_);
-    try {
+  /// Makes room for pages of the context.
+  CUresult prepare(const DriverTable& table, CUcontext context) noexcept {
+    const auto lock = lock_.hold();
+    if (!lock) return CUDA_ERROR_NOT_INITIALIZED;
+    return result_of([&] {
       pages_[{&table, context}];
-      return true;
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
+      return CUDA_SUCCESS;
+    });
   }
 
+  /// Returns null in a forked child that cannot have the lock.
   FenceSlot* add(const DriverTable& table, CUcontext context, std::unique_ptr<FencePage> page) noexcept {
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_.hold();
+    if (!lock) return nullptr;
     std::unique_ptr<FencePage>& first = pages_.find({&table, context})->second;
     page->next = std::move(first);
     first = std::move(page);
@@ -99,7 +102,7 @@ private:
     return nullptr;
   }
 
-  std::mutex mutex_;
+  ProcessLock lock_;
   std::map<std::pair<const DriverTable*, CUcontext>, std::unique_ptr<FencePage>> pages_;
 };
 
@@ -156,11 +159,14 @@ CUresult take_slot(const Context& context, FenceSlot*& out) noexcept {
   FenceSlot* slot = FencePages::instance().take(table, handle, id);
   if (slot == nullptr) {
     std::unique_ptr<FencePage> page(new (std::nothrow) FencePage{id, {}, nullptr});
-    if (page == nullptr || !FencePages::instance().prepare(table, handle)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (page == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    result = FencePages::instance().prepare(table, handle);
+    if (result != CUDA_SUCCESS) return result;
     const ContextGuard guard(context, result);
     if (result == CUDA_SUCCESS) result = allocate(table, *page);
     if (result != CUDA_SUCCESS) return result;
     slot = FencePages::instance().add(table, handle, std::move(page));
+    if (slot == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   }
   out = slot;
   return result;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <pthread.h>
 #include <unistd.h>
 #include <utility>
@@ -28,11 +29,9 @@ Semaphores& Semaphores::instance() {
 }
 
 Semaphores::Semaphores() noexcept {
-  pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
-                 [] {
-                   instance().forked();
-                   instance().mutex_.unlock();
-                 });
+  lock_in_forks<Semaphores>();
+  // Registered after cuInit, so the streams still run.
+  std::atexit([] { instance().leave_at_exit(); });
 }
 
 /// The child is no participant. Otherwise the parent would seem to live as long as the child.
@@ -102,14 +101,16 @@ bool Semaphores::look_at_all(long long& sleep) noexcept {
     if (!state.guarded) continue;
     any = true;
     abandon_if_died(state);
+    const bool none = state.pending.none(); // asked before the last look
     if (state.abandoned()) {
+      state.guarded = state.in_use || !none;
       if (cuevent_timeline_keep_released(&state.page()) != 0 || state.busy_rounds == 0)
         state.busy_rounds = busy_rounds;
       if (state.busy_rounds > 1) {
         --state.busy_rounds;
         sleep = busy_period;
       }
-    } else if (!state.in_use && state.pending.all_reached(state.value())) {
+    } else if (!state.in_use && none) {
       leave(state);
     }
   }
@@ -125,11 +126,12 @@ void Semaphores::leave(SemaphoreState& state) noexcept {
 }
 
 void Semaphores::retire(SemaphoreState& state) noexcept {
+  const bool shared = state.timeline.lock >= 0;
   const std::lock_guard lock(mutex_);
   state.in_use = false;
   state.abandon_on_death = false;
   // At once, if possible, because the process may end before the thread looks.
-  if (state.abandoned() || state.pending.all_reached(state.value())) leave(state);
+  if (!shared || state.abandoned() || state.pending.none()) leave(state);
   if (state.registered) return;
   erase(state);
   delete &state;
@@ -142,15 +144,60 @@ void Semaphores::erase(SemaphoreState& state) noexcept {
   states_.pop_back();
 }
 
-void Semaphores::free_ended(const Context& context) noexcept {
-  const DriverTable* const table = &context.driver().table();
-  const std::lock_guard lock(mutex_);
-  std::erase_if(states_, [&](SemaphoreState* const state) {
-    const bool ended = !state->in_use && state->table == table && state->context == context.native_handle() &&
-                       state->context_id != context.id();
-    if (ended) delete state;
-    return ended;
-  });
+void Semaphores::free_ended(const SemaphoreState& newest) noexcept {
+  for (std::size_t at = 0;;) { // each context of destroyed semaphores
+    CUcontext context = nullptr;
+    unsigned long long id = 0;
+    void* page = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      while (at < states_.size() && (states_[at]->in_use || states_[at]->table != newest.table))
+        ++at;
+      if (at == states_.size()) return;
+      context = states_[at]->context;
+      id = states_[at]->context_id;
+      page = states_[at]->timeline.page;
+    }
+    bool ended = id != newest.context_id;
+    if (context != newest.context) { // asked without the lock, which fork() takes
+      // The handle may be dead, and then the driver must not be asked about it.
+      CUdeviceptr address = 0;
+      ended = newest.table->cuMemHostGetDevicePointer_v3020(&address, page, 0) == CUDA_ERROR_INVALID_VALUE;
+    }
+    const auto is_of_it = [&](const SemaphoreState& state) {
+      return !state.in_use && state.table == newest.table && state.context == context &&
+             state.context_id == id;
+    };
+    const std::lock_guard lock(mutex_);
+    if (ended)
+      std::erase_if(states_, [&](SemaphoreState* const state) {
+        const bool frees = is_of_it(*state);
+        if (frees) delete state;
+        return frees;
+      });
+    else
+      while (at < states_.size() && is_of_it(*states_[at]))
+        ++at;
+  }
+}
+
+void Semaphores::leave_at_exit() noexcept {
+  constexpr long long longest = 100'000'000, pause = 100'000; // ns
+  for (long long waited = 0; waited <= longest; waited += pause) {
+    const DriverTable* table = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      for (SemaphoreState* const state : states_) {
+        if (state->in_use || state->timeline.lock < 0) continue;
+        if (state->abandoned() || state->pending.none())
+          leave(*state);
+        else
+          table = state->table;
+      }
+    }
+    if (table == nullptr) return;
+    table->pause(pause);
+  }
 }
 
 int Semaphores::export_handle(SemaphoreState& state, int& descriptor) noexcept {

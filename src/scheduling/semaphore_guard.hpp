@@ -3,9 +3,9 @@
 // shared ones. Internal to the library.
 #pragma once
 
+#include "core/fork_lock.hpp"
 #include "scheduling/semaphore_state.hpp"
 
-#include <mutex>
 #include <vector>
 
 namespace cuevent {
@@ -15,7 +15,8 @@ namespace cuevent {
 /// threads are blocked in the driver. For each guarded semaphore, at least every 10 ms:
 /// - If the process asked for it and a participant died, it abandons the semaphore.
 /// - If the semaphore is abandoned, it undoes signals of streams that were still queued.
-/// - If the semaphore was destroyed here, it leaves once the signals of this process are reached.
+/// - If the semaphore was destroyed here, it leaves once the streams of this process have made all
+///   their signals. An exit handler waits up to 100 ms for them.
 ///
 /// Lives forever, because semaphores may outlive every static object.
 class Semaphores {
@@ -31,23 +32,31 @@ public:
   void look_for_death(SemaphoreState& state) noexcept;
   /// The semaphore was destroyed. Deletes the state if it is not registered.
   void retire(SemaphoreState& state) noexcept;
-  /// Frees the destroyed semaphores of earlier contexts with the same handle. Asks the driver
-  /// nothing.
-  void free_ended(const Context& context) noexcept;
+  /// Frees the destroyed semaphores of contexts that have ended. The context of `newest` must be
+  /// current, in relaxed mode. Driver function, for each other context: cuMemHostGetDevicePointer.
+  void free_ended(const SemaphoreState& newest) noexcept;
 
   /// Returns 0 or an errno.
   int export_handle(SemaphoreState& state, int& descriptor) noexcept;
   bool participant_died(const SemaphoreState& state) noexcept;
 
+  template <class Lock>
+  void each_fork_lock(Lock lock) {
+    lock(mutex_);
+    for (SemaphoreState* const state : states_)
+      lock(state->pending.fork_lock());
+  }
+  void forked() noexcept;
+
 private:
   Semaphores() noexcept;
-  void forked() noexcept;
+  void leave_at_exit() noexcept;
   void run() noexcept;
   bool look_at_all(long long& sleep) noexcept;
   void leave(SemaphoreState& state) noexcept;
   void erase(SemaphoreState& state) noexcept;
 
-  std::mutex mutex_;
+  ForkLock mutex_;
   std::vector<SemaphoreState*> states_;
   bool running_ = false;
 };

@@ -11,45 +11,37 @@
 
 namespace cuevent {
 
-bool PendingSignals::add(unsigned long long stream, std::uint64_t value, std::uint64_t reached) {
+static_assert(sizeof(cuevent_timeline_page) == cuevent_timeline_bytes);
+
+bool PendingSignals::add(unsigned long long stream, std::uint64_t value) {
   const std::lock_guard lock(mutex_);
   const auto newest = std::find_if(signals_.rbegin(), signals_.rend(),
                                    [&](const Signal& each) { return each.stream == stream; });
-  if (newest != signals_.rend() && newest->value >= value) return false;
+  if (newest != signals_.rend() && newest->value > value) return false;
   if (signals_.size() == signals_.capacity()) { // not each time, because that would look at all signals
-    forget(reached);
+    forget_reached();
     signals_.reserve(2 * signals_.size() + 8);
   }
-  signals_.push_back({stream, value});
+  signals_.push_back({.stream = stream, .value = value});
   return true;
 }
 
-void PendingSignals::forget(std::uint64_t reached) noexcept {
-  if (reached > cuevent_timeline_max) return; // abandoned, with signals that may still be queued
-  std::erase_if(signals_, [&](const Signal& each) { return each.value <= reached; });
+void PendingSignals::remove(std::uint64_t value) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(signals_, [&](const Signal& each) { return each.value == value; });
 }
 
-void PendingSignals::remove(unsigned long long stream, std::uint64_t value) noexcept {
+bool PendingSignals::none() noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase_if(signals_, [&](const Signal& each) { return each.stream == stream && each.value == value; });
-}
-
-bool PendingSignals::any_below(std::uint64_t value, std::uint64_t reached) noexcept {
-  const std::lock_guard lock(mutex_);
-  forget(reached);
-  return std::any_of(signals_.begin(), signals_.end(),
-                     [&](const Signal& each) { return each.value < value; });
-}
-
-bool PendingSignals::none() const noexcept {
-  const std::lock_guard lock(mutex_);
+  forget_reached();
   return signals_.empty();
 }
 
-bool PendingSignals::all_reached(std::uint64_t reached) const noexcept {
-  const std::lock_guard lock(mutex_);
-  return std::all_of(signals_.begin(), signals_.end(),
-                     [&](const Signal& each) { return each.value <= reached; });
+void PendingSignals::forget_reached() noexcept {
+  const std::uint64_t now = cuevent_timeline_value(&page_);
+  // Asked last: a stream that was released by force may have signalled before another one.
+  if (cuevent_timeline_is_abandoned(&page_)) return;
+  std::erase_if(signals_, [&](const Signal& each) { return each.value <= now; });
 }
 
 namespace {
@@ -65,6 +57,7 @@ CUresult register_page(SemaphoreState& state) noexcept {
   if (result == CUDA_SUCCESS) result = can_write_64_bits(table, wide);
   if (result != CUDA_SUCCESS) return result;
   if (!wide) return CUDA_ERROR_NOT_SUPPORTED;
+  Semaphores::instance().free_ended(state);
   constexpr unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   result = table.cuMemHostRegister_v6050(page, cuevent_timeline_bytes, flags);
   if (result != CUDA_SUCCESS) return result;
@@ -102,6 +95,8 @@ CUresult register_and_add(const Context& context, SemaphoreState& state, bool gu
 CUresult close_semaphore(const Context& context, SemaphoreState& state) noexcept {
   CUresult result = CUDA_SUCCESS;
   const ContextGuard guard(context, result);
+  RelaxedMode relaxed(*state.table); // in other modes, unpinning breaks a capture
+  if (result == CUDA_SUCCESS) result = relaxed.enter();
   if (result == CUDA_SUCCESS) result = state.table->cuMemHostUnregister_v4000(state.timeline.page);
   if (result != CUDA_SUCCESS) return result;
   state.registered = false;
@@ -122,6 +117,7 @@ CUresult result_of_page(int error) noexcept {
   case ECANCELED:
     return CUDA_ERROR_ILLEGAL_STATE;
   case ENOMEM:
+  case ENOSPC:
     return CUDA_ERROR_OUT_OF_MEMORY;
   default:
     return CUDA_ERROR_OPERATING_SYSTEM;
@@ -135,7 +131,6 @@ template <class Open>
 PageResult open_semaphore(const Context& context, bool imported, SemaphoreState*& out, Open open) noexcept {
   if (!context) return {CUDA_ERROR_INVALID_CONTEXT};
   if (const CUresult result = context.status(); result != CUDA_SUCCESS) return {result};
-  Semaphores::instance().free_ended(context);
   cuevent_timeline timeline{};
   if (const int error = open(timeline); error != 0) return {result_of_page(error), error};
   SemaphoreState* const state = new (std::nothrow) SemaphoreState(context, timeline);

@@ -3,11 +3,12 @@
 // driver, and what this process has submitted. Internal to the library.
 #pragma once
 
+#include "core/fork_lock.hpp"
+
 #include <cuevent/context.hpp>
 #include <cuevent/timeline_participant.h>
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 namespace cuevent {
@@ -16,26 +17,28 @@ namespace cuevent {
 /// last.
 class PendingSignals {
 public:
-  /// Adds a signal before it is submitted. Returns false if the stream has a signal of this value
-  /// or a higher one. Throws std::bad_alloc.
-  bool add(unsigned long long stream, std::uint64_t value, std::uint64_t reached);
+  explicit PendingSignals(const cuevent_timeline_page& page) noexcept : page_(page) {}
+
+  /// Adds a signal before it is submitted. Returns false if the same stream has signalled a higher
+  /// value. Throws std::bad_alloc.
+  bool add(unsigned long long stream, std::uint64_t value);
   /// Removes a signal that was not submitted.
-  void remove(unsigned long long stream, std::uint64_t value) noexcept;
-  /// Whether a pending signal would lower the semaphore after a signal of `value`.
-  bool any_below(std::uint64_t value, std::uint64_t reached) noexcept;
-  /// Whether no signal can be pending, whatever the semaphore has reached.
-  bool none() const noexcept;
-  /// Whether all signals are reached.
-  bool all_reached(std::uint64_t reached) const noexcept;
+  void remove(std::uint64_t value) noexcept;
+  /// Forgets the signals that are reached. Returns whether none is left. After an abandonment, the
+  /// word no longer shows which stores are made, so all that were pending then stay.
+  bool none() noexcept;
+
+  ForkLock& fork_lock() noexcept { return mutex_; }
 
 private:
-  void forget(std::uint64_t reached) noexcept;
+  void forget_reached() noexcept; // under the lock
 
   struct Signal {
     unsigned long long stream;
     std::uint64_t value;
   };
-  mutable std::mutex mutex_;
+  const cuevent_timeline_page& page_;
+  ForkLock mutex_;
   std::vector<Signal> signals_;
 };
 
@@ -43,8 +46,8 @@ private:
 /// registered, it ends with its TimelineSemaphore.
 struct SemaphoreState {
   SemaphoreState(const Context& home, const cuevent_timeline& opened) noexcept
-      : table(&home.driver().table()), context(home.native_handle()), context_id(home.id()),
-        timeline(opened) {}
+      : table(&home.driver().table()), context(home.native_handle()), context_id(home.id()), timeline(opened),
+        pending(*opened.page) {}
   SemaphoreState(const SemaphoreState&) = delete;
   SemaphoreState& operator=(const SemaphoreState&) = delete;
   ~SemaphoreState() { cuevent_timeline_close(&timeline); }

@@ -154,8 +154,8 @@ bool TimelineFence::wait_for(std::uint64_t ticket, TimeLimit timeout) const {
 }
 
 CUresult TimelineFence::try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept {
-  if (reached(ticket)) return CUDA_SUCCESS;
   if (slot_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (reached(ticket)) return CUDA_SUCCESS;
   return poll_until(
       table(), slot_, timeout, [&] { return reached(ticket) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; },
       [this] { return status(); }, [this](long long sleep) { table().pause(sleep); });

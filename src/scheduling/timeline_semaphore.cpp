@@ -9,6 +9,7 @@
 #include "scheduling/semaphore_state.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace cuevent {
@@ -37,8 +38,7 @@ constexpr const char* cannot_share =
                                     : "the memfd of the semaphore could not be made: raise the limits of "
                                       "descriptors and memory (ulimit -n)";
   } else if (failed.error == EINVAL) {
-    advice = "the descriptor is not one from export_handle(), or it is read-only, or its file is too small: "
-             "pass the "
+    advice = "the descriptor is not one from export_handle(), or it cannot be written to: pass the "
              "descriptor as it was received";
   } else if (failed.error == EPROTONOSUPPORT) {
     advice = "the semaphore was made by a version of cuevent with another layout of the page: use the same "
@@ -145,26 +145,26 @@ CUresult TimelineSemaphore::submit_signal(const Context& context, CUstream strea
   // Checked first, so that refusing a capture does not depend on the progress of the device.
   CUresult result = refuse_capture(table(), stream);
   if (result != CUDA_SUCCESS) return result;
-  if (state_->abandoned()) return CUDA_ERROR_ILLEGAL_STATE;
-  const std::uint64_t now = this->value();
-  if (value > max_value || value <= now) return CUDA_ERROR_INVALID_VALUE;
+  cuevent_timeline_page& page = state_->page();
+  const int entry = cuevent_timeline_announce(&page, value);
+  if (entry < 0) return result_of_page(-entry);
   unsigned long long id = 0;
   result = id_of(context, stream, id);
-  if (result != CUDA_SUCCESS) return result;
-  result = result_of(
-      [&] { return state_->pending.add(id, value, now) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; });
-  if (result != CUDA_SUCCESS) return result;
+  if (result == CUDA_SUCCESS)
+    result =
+        result_of([&] { return state_->pending.add(id, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; });
   // By default, hosts and other devices see this write after all earlier writes of the stream.
-  constexpr unsigned flags = CU_STREAM_WRITE_VALUE_DEFAULT;
-  const auto address = reinterpret_cast<std::uintptr_t>(word_);
-  result = table().cuStreamWriteValue64_v11070(stream, address, value, flags);
+  if (result == CUDA_SUCCESS)
+    result = table().cuStreamWriteValue64_v11070(stream, reinterpret_cast<std::uintptr_t>(&page.word), value,
+                                                 CU_STREAM_WRITE_VALUE_DEFAULT);
   if (result != CUDA_SUCCESS) {
-    state_->pending.remove(id, value);
+    state_->pending.remove(value);
+    cuevent_timeline_take_back(&page, entry, value);
     return result;
   }
-  cuevent_timeline_raise(&state_->page().submitted, value);
-  cuevent_timeline_wake(&state_->page()); // for threads in wait_when_submitted()
-  return result;
+  cuevent_timeline_raise(&page.submitted, value);
+  cuevent_timeline_wake(&page); // for threads in wait_when_submitted()
+  return CUDA_SUCCESS;
 }
 
 void TimelineSemaphore::signal(std::uint64_t value) {
@@ -174,8 +174,6 @@ void TimelineSemaphore::signal(std::uint64_t value) {
 
 CUresult TimelineSemaphore::try_signal(std::uint64_t value) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (!state_->abandoned() && state_->pending.any_below(value, this->value()))
-    return CUDA_ERROR_INVALID_VALUE;
   return result_of_page(-cuevent_timeline_signal(&state_->page(), value));
 }
 
@@ -243,6 +241,7 @@ TimelineStatus TimelineSemaphore::status() const noexcept {
 
 void TimelineSemaphore::abandon() noexcept {
   if (state_ == nullptr) return;
+  state_->pending.none(); // forgets what is reached, which the word does not show afterwards
   cuevent_timeline_abandon(&state_->page());
   Semaphores::instance().guard(*state_); // a shared semaphore is guarded already
 }
@@ -275,7 +274,11 @@ void TimelineSemaphore::fail_signal(CUresult result, std::uint64_t value) const 
         value > max_value
             ? too_high
             : "the signal would lower the semaphore: the value is already reached, or not above an earlier "
-              "signal of this stream, or above a pending signal of a stream: signal rising values";
+              "signal of this stream, or a signal of a stream is pending that this one would pass: signal "
+              "rising values";
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    advice =
+        "the driver has no memory, or 1,992 signals of this semaphore are pending: wait for some of them";
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     advice =
         "a semaphore cannot be signalled in a capture, because each launch of the graph would set it back "

@@ -13,13 +13,13 @@ namespace cuevent {
 
 namespace {
 
-/// Sleeps until a host signals, a signal is submitted, or the time is over. `pending` is asked again before
+/// Sleeps until a host signals, a signal is submitted, or the time is over. `check` is asked again before
 /// the thread sleeps, so that it misses no wake.
-template <class Pending>
-void doze(const DriverTable& table, cuevent_timeline_page& page, long long nanoseconds, Pending pending) {
+template <class Check>
+void doze(const DriverTable& table, cuevent_timeline_page& page, long long nanoseconds, Check check) {
   if (!has_real_clock(table)) return table.pause(nanoseconds);
   const std::uint32_t seen = cuevent_timeline_begin_sleep(&page);
-  if (pending()) cuevent_timeline_sleep(&page, seen, nanoseconds);
+  if (check() == CUDA_ERROR_NOT_READY) cuevent_timeline_sleep(&page, seen, nanoseconds);
   cuevent_timeline_end_sleep(&page);
 }
 
@@ -40,8 +40,8 @@ CUresult TimelineSemaphore::fault() const noexcept {
 
 /// What a wait for `value` has come to.
 CUresult TimelineSemaphore::outcome(std::uint64_t value) const noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool reached = this->reached(value);
-  if (state_ == nullptr) return reached ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   // Asked last, because a stream that was released by force may have signalled.
   if (state_->abandoned()) return CUDA_ERROR_ILLEGAL_STATE;
   if (value > max_value) return CUDA_ERROR_INVALID_VALUE;
@@ -58,10 +58,9 @@ bool TimelineSemaphore::wait_for(std::uint64_t value, TimeLimit timeout) const {
 CUresult TimelineSemaphore::try_wait_for(std::uint64_t value, TimeLimit timeout) const noexcept {
   const auto check = [&] { return outcome(value); };
   if (const CUresult found = check(); found != CUDA_ERROR_NOT_READY) return found;
-  const auto pending = [&] { return check() == CUDA_ERROR_NOT_READY; };
   return poll_until(
       table(), state_, timeout, check, [this] { return fault(); },
-      [&](long long sleep) { doze(table(), state_->page(), sleep, pending); });
+      [&](long long sleep) { doze(table(), state_->page(), sleep, check); });
 }
 
 bool TimelineSemaphore::wait_when_submitted(CUstream stream, std::uint64_t value, TimeLimit timeout) const {
@@ -88,11 +87,10 @@ CUresult TimelineSemaphore::try_wait_when_submitted(const Context& context, CUst
     return found == CUDA_ERROR_NOT_READY && submitted() >= value ? CUDA_SUCCESS : found;
   };
   CUresult found = check();
-  const auto pending = [&] { return check() == CUDA_ERROR_NOT_READY; };
   if (found == CUDA_ERROR_NOT_READY)
     found = poll_until(
         table(), word_, timeout, check, [this] { return fault(); },
-        [&](long long sleep) { doze(table(), state_->page(), sleep, pending); });
+        [&](long long sleep) { doze(table(), state_->page(), sleep, check); });
   return found == CUDA_SUCCESS ? try_wait(context, stream, value) : found;
 }
 

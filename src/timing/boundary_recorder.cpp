@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "timing/boundary_recorder.hpp"
 
-#include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
 
 #include <utility>
@@ -15,19 +14,6 @@ namespace {
 constexpr auto lossy_query = static_cast<CUresult>(402);
 
 } // namespace
-
-Status capture_of(const Context& context, CUstream stream, Capturing& capture) noexcept {
-  const DriverTable& table = context.driver().table();
-  return on_stream(context, stream, [&]() -> Status {
-    const CaptureState state = capture_state(table, stream);
-    if (!state.capturing()) return {state.result, "cuStreamIsCapturing"};
-    if (state.invalidated()) return {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "StageTimer"};
-    CUstreamCaptureStatus status = state.status;
-    return {
-        table.cuStreamGetCaptureInfo_v11030(stream, &status, &capture.id, &capture.graph, nullptr, nullptr),
-        "cuStreamGetCaptureInfo"};
-  });
-}
 
 BoundaryRecorder::BoundaryRecorder(CUstream stream, CUstream side_stream, SideStreamPermit permit) noexcept
     : stream_(stream), side_stream_(permit ? side_stream : nullptr), permit_(std::move(permit)) {}

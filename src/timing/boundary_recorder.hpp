@@ -9,16 +9,6 @@
 
 namespace cuevent {
 
-/// The capture that a stream is in.
-struct Capturing {
-  cuuint64_t id = 0; // 0: none
-  CUgraph graph = nullptr;
-};
-
-/// Finds out. CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, and no capture, if the capture is invalidated.
-/// Driver functions: cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo.
-Status capture_of(const Context& context, CUstream stream, Capturing& capture) noexcept;
-
 /// Records timed events in a stream, or in a side stream that waits for it.
 ///
 /// A timed event between two kernels holds up the second one: the event is recorded once the first

@@ -13,10 +13,12 @@ Status BoundaryRing::create(const Context& context, std::size_t events, std::siz
   return {};
 }
 
-void BoundaryRing::push(Change change, long long host, Boundary::Recorded recorded) noexcept {
+void BoundaryRing::push(Change change, long long host, Boundary::Recorded recorded,
+                        LaunchPart part) noexcept {
   Boundary& boundary = at(next_);
   boundary.change = change;
   boundary.recorded = recorded;
+  boundary.part = part;
   boundary.host = host;
   boundary.closed = boundary.opened = 0;
   if (recorded == Boundary::Recorded::by_call) ++submitted_;

@@ -2,8 +2,8 @@
 // The boundaries of one stream, on their way to the device and back. Inside the library only.
 #pragma once
 
+#include "core/position.hpp"
 #include "core/status.hpp"
-#include "timing/position.hpp"
 
 #include <cuevent/stage_timer.hpp>
 
@@ -17,17 +17,25 @@ struct Change {
   std::optional<StageId> opens;
 };
 
+/// The launch of a graph that records a boundary, and the capture that the boundary comes from.
+struct LaunchPart {
+  std::uint64_t launch = 0; // its number; 0: a call records the boundary
+  std::size_t capture = 0;  // among those that went into the graph
+};
+
 /// One end of a stage: an event, and its time once the event has completed.
 struct Boundary {
   enum class Recorded {
     no, // the stage that ends here is lost
     by_call,
-    by_launch, // of a graph
+    by_launch,           // of a graph, in this stream
+    by_launch_elsewhere, // in another stream
   };
 
   DriverEvent event;
   Change change;
   Recorded recorded = Recorded::no;
+  LaunchPart part;
   long long host = 0; // when the host requested the boundary
   double time = 0;
   // The numbers of the spans that end and begin here. Known after reading; 0: none.
@@ -67,7 +75,7 @@ public:
   }
 
   /// The boundary next(), whose event has been recorded.
-  void push(Change change, long long host, Boundary::Recorded recorded) noexcept;
+  void push(Change change, long long host, Boundary::Recorded recorded, LaunchPart part = {}) noexcept;
   void pop() noexcept;
   /// The newest recorded event that is on its way; the ring must not be all read.
   const DriverEvent& newest_event() noexcept;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "timing/captured_stages.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -67,7 +69,7 @@ Status Captures::begin(const DriverTable& table, Capturing capture, CapturedStag
   return {};
 }
 
-CapturedStages& Captures::of_graph(const Graph& graph, const char* call) {
+std::span<CapturedStages> Captures::of_graph(const Graph& graph, const char* call) {
   // Later events can have the handles of events that have ended.
   forget_ended();
   std::unordered_map<CUevent, EventRecordNode> nodes; // by their events
@@ -76,30 +78,32 @@ CapturedStages& Captures::of_graph(const Graph& graph, const char* call) {
   const auto in_graph = [&](const CapturedStages::Node& each) {
     return nodes.contains(each.event.native_handle());
   };
-  const auto found = std::find_if(captures_.begin(), captures_.end(), [&](const CapturedStages& each) {
-    return std::any_of(each.nodes.begin(), each.nodes.end(), in_graph);
-  });
-  if (found == captures_.end())
+  const auto first =
+      std::stable_partition(captures_.begin(), captures_.end(), [&](const CapturedStages& each) {
+        return std::none_of(each.nodes.begin(), each.nodes.end(), in_graph);
+      });
+  if (first == captures_.end())
     throw NotFound(
         call,
         "the graph has no captured stage of this timer, or was instantiated before: open and close stages "
         "in the capture, and instantiate the graph once");
-  if (!std::all_of(found->nodes.begin(), found->nodes.end(), in_graph))
-    throw NotFound(call, "nodes of a captured stage are missing from the graph: do not remove event nodes");
-  for (const CapturedStages::OnStream& each : found->streams)
-    if (!each.open.empty())
-      throw IllegalState(
-          call, "a stage was opened but not closed in the capture: close it before the capture ends");
-  for (CapturedStages::Node& each : found->nodes)
-    each.node = nodes.at(each.event.native_handle());
-  return *found;
+  for (auto each = first; each != captures_.end(); ++each) {
+    if (!std::all_of(each->nodes.begin(), each->nodes.end(), in_graph))
+      throw NotFound(call, "nodes of a captured stage are missing from the graph: do not remove event nodes");
+    std::erase_if(each->streams, [](const auto& stream) { return stream.nodes == 0; });
+    for (const CapturedStages::OnStream& stream : each->streams)
+      if (!stream.open.empty())
+        throw IllegalState(
+            call, "a stage was opened but not closed in the capture: close it before the capture ends");
+    for (CapturedStages::Node& node : each->nodes)
+      node.node = nodes.at(node.event.native_handle());
+  }
+  return {first, captures_.end()};
 }
 
-CapturedStages Captures::take(CapturedStages& captured) noexcept {
-  const auto place = captures_.begin() + (&captured - captures_.data());
-  CapturedStages taken = std::move(captured);
-  captures_.erase(place);
-  return taken;
+void Captures::take(std::span<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept {
+  std::move(captured.begin(), captured.end(), std::back_inserter(taken));
+  captures_.resize(captures_.size() - captured.size());
 }
 
 void Captures::forget_ended() noexcept {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include "graphs/capture_events.hpp"
+#include "graphs/capturing.hpp"
 #include "timing/boundary_recorder.hpp"
 #include "timing/boundary_ring.hpp"
 #include "timing/wait_trace.hpp"
+
+#include <span>
 
 namespace cuevent {
 
@@ -52,11 +55,11 @@ public:
   /// as for CaptureEvents::attach, cuEventDestroy.
   Status begin(const DriverTable& table, Capturing capture, CapturedStages*& begun);
 
-  /// The stages of a whole graph, all closed. Their nodes are known from here on. Throws NotFound,
-  /// IllegalState. Driver functions: as for Graph::event_nodes and Graph::event.
-  CapturedStages& of_graph(const Graph& graph, const char* call);
-  /// Removes one of the captures, and returns it.
-  CapturedStages take(CapturedStages& captured) noexcept;
+  /// The captures that have gone into the graph, with all stages closed. Their nodes are known from here on.
+  /// Throws NotFound, IllegalState. Driver functions: as for Graph::event_nodes and Graph::event.
+  std::span<CapturedStages> of_graph(const Graph& graph, const char* call);
+  /// Moves the result of of_graph() to a vector with enough capacity.
+  void take(std::span<CapturedStages> captured, std::vector<CapturedStages>& taken) noexcept;
 
   /// Removes the captures whose graphs are gone.
   void forget_ended() noexcept;

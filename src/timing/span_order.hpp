@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The spans of one stream, so that they nest and do not overlap.
+// Whether the spans of one stream nest.
 #pragma once
 
-#include <algorithm>
-#include <optional>
+#include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace cuevent {
@@ -13,34 +13,33 @@ struct WholeSpan {
   long long begin = 0, end = 0;
 };
 
-/// Neighbours should share a time, but each time was rounded to a float and may be some nanoseconds off.
-/// After a calibration, later times can be off by a few microseconds more.
+/// Spans that nest, and come in the order of their ends.
 class SpanOrder {
 public:
-  /// Takes the spans in the order of their ends, and returns them in order: each one begins where the
-  /// previous ones around and next to it have ended, and is around the ones inside it.
-  WholeSpan put_in_order(unsigned depth, WholeSpan span) {
-    if (levels_.size() < depth + 2) levels_.resize(depth + 2);
-    for (unsigned i = 0; i <= depth; ++i)
-      if (levels_[i].end) span.begin = std::max(span.begin, *levels_[i].end);
-    if (const auto& inside = levels_[depth + 1].begin) span.begin = std::min(span.begin, *inside);
-    span.end = std::max({span.end, span.begin, end_.value_or(span.begin)});
-
+  /// Adds the span and returns true if the span begins where the previous ones around and next to it have
+  /// ended, and is around the ones inside it. Otherwise changes nothing.
+  bool add(unsigned depth, WholeSpan span) {
+    if (levels_.size() < depth + std::size_t{2}) levels_.resize(depth + std::size_t{2});
+    if (span.end < end_ || span.begin > levels_[depth + std::size_t{1}].begin) return false;
+    for (std::size_t i = 0; i <= depth; ++i)
+      if (span.begin < levels_[i].end) return false;
     end_ = levels_[depth].end = span.end;
-    for (unsigned i = 0; i <= depth; ++i)
-      levels_[i].begin = std::min(span.begin, levels_[i].begin.value_or(span.begin));
-    for (std::size_t i = depth + 1; i < levels_.size(); ++i)
-      levels_[i].begin.reset();
-    return span;
+    for (std::size_t i = 0; i <= depth; ++i)
+      if (span.begin < levels_[i].begin) levels_[i].begin = span.begin;
+    for (std::size_t i = depth + std::size_t{1}; i < levels_.size(); ++i)
+      levels_[i].begin = never;
+    return true;
   }
 
 private:
+  static constexpr long long always = std::numeric_limits<long long>::min();
+  static constexpr long long never = std::numeric_limits<long long>::max();
   struct Level {
-    std::optional<long long> end;   // of the last span of this depth
-    std::optional<long long> begin; // of the first span of this depth or deeper since the last span around it
+    long long end = always;  // of the last span of this depth
+    long long begin = never; // of the first span of this depth or deeper since the last span around it
   };
   std::vector<Level> levels_;
-  std::optional<long long> end_;
+  long long end_ = always;
 };
 
 } // namespace cuevent

@@ -12,17 +12,29 @@ HostTime host_time(long long nanoseconds) { return HostTime(std::chrono::nanosec
 
 } // namespace
 
+TimedStream::Sequence& TimedStream::sequence_of(const Boundary& boundary) noexcept {
+  if (boundary.part.launch == 0) return called;
+  if (boundary.part.launch != part.launch) before_launch = called.latest;
+  if (boundary.part.launch != part.launch || boundary.part.capture != part.capture)
+    launched.latest = boundary.recorded == Boundary::Recorded::by_launch ? before_launch : 0;
+  part = boundary.part;
+  return launched;
+}
+
 Status StageRings::read(std::uint32_t index, std::size_t& spans) noexcept {
   TimedStream& stream = streams_[index];
   for (; !stream.ring.all_read(); stream.ring.pop()) {
     Boundary& boundary = stream.ring.at(stream.ring.read());
     if (boundary.recorded != Boundary::Recorded::no) {
       if (const Status status = clock_.time_of(boundary.event, boundary.time); !status) return status;
-      // A record in a side stream is late, so an event of a graph can come before an earlier
-      // boundary.
-      const double behind = stream.latest - boundary.time;
-      if (behind > 0 && behind < most_late) boundary.time = stream.latest;
-      stream.latest = boundary.time;
+      // A record in a side stream is late, so the next boundary can seem to come before it. Only the order of
+      // a sequence is known: launches elsewhere run when they like.
+      double& latest = stream.sequence_of(boundary).latest;
+      const double behind = latest - boundary.time;
+      if (behind > 0 && behind < most_late) boundary.time = latest;
+      latest = boundary.time;
+      if (boundary.recorded == Boundary::Recorded::by_launch)
+        stream.called.latest = std::max(stream.called.latest, latest);
     }
     spans += log_change(index, boundary);
   }
@@ -31,15 +43,19 @@ Status StageRings::read(std::uint32_t index, std::size_t& spans) noexcept {
 
 std::size_t StageRings::log_change(std::uint32_t index, Boundary& boundary) noexcept {
   TimedStream& stream = streams_[index];
+  std::vector<TimedStream::Begun>& begun_stages = stream.sequence_of(boundary).begun;
+  // The stages around a launch in this stream are around its stages too.
+  const std::size_t around =
+      boundary.recorded == Boundary::Recorded::by_launch ? stream.called.begun.size() : 0;
   std::size_t spans = 0;
   if (boundary.change.closes) {
-    const TimedStream::Begun begun = stream.begun.back();
-    stream.begun.pop_back();
+    const TimedStream::Begun begun = begun_stages.back();
+    begun_stages.pop_back();
     if (boundary.recorded != Boundary::Recorded::no) {
       log_.add(StageSpan{.number = begun.number,
                          .stage = begun.stage,
                          .stream = StreamId(index),
-                         .depth = static_cast<unsigned>(stream.begun.size()),
+                         .depth = static_cast<unsigned>(around + begun_stages.size()),
                          .begin = DeviceTime(begun.begin),
                          .end = DeviceTime(boundary.time),
                          .opened = host_time(begun.opened),
@@ -50,7 +66,7 @@ std::size_t StageRings::log_change(std::uint32_t index, Boundary& boundary) noex
   }
   if (boundary.change.opens) {
     boundary.opened = ++numbers_;
-    stream.begun.push_back({*boundary.change.opens, boundary.opened, boundary.time, boundary.host});
+    begun_stages.push_back({*boundary.change.opens, boundary.opened, boundary.time, boundary.host});
   }
   return spans;
 }
@@ -95,7 +111,10 @@ Status StageRings::collect(std::size_t& spans) noexcept {
     const auto busy = std::find_if(streams_.begin(), streams_.end(),
                                    [](const TimedStream& stream) { return !stream.ring.all_read(); });
     if (busy == streams_.end()) return {};
-    const CUresult result = busy->ring.newest_event().try_synchronize_for(patience);
+    // Most often everything has completed once the newest boundary has. But graphs also run on other streams,
+    // so that an older boundary can still be pending.
+    CUresult result = busy->ring.newest_event().try_synchronize_for(patience);
+    if (result == CUDA_SUCCESS) result = busy->ring.at(busy->ring.read()).event.try_synchronize_for(patience);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return {result, "cuEventQuery"};
   }
 }

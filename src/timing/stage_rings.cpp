@@ -37,18 +37,17 @@ Status StageRings::create() {
   return clock_.create(context_);
 }
 
-std::uint32_t StageRings::find(CUstream handle) const noexcept {
+std::uint32_t StageRings::find(CUstream handle) noexcept {
+  if (has(last_found_) && streams_[last_found_].known.handle == handle) return last_found_;
   const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const TimedStream& each) {
     return same_stream(each.known.handle, handle);
   });
-  return static_cast<std::uint32_t>(found - streams_.begin());
+  return last_found_ = static_cast<std::uint32_t>(found - streams_.begin());
 }
 
 Status StageRings::find_or_add(CUstream handle, std::uint32_t& stream) {
-  if (last_found_ >= streams_.size() || streams_[last_found_].known.handle != handle)
-    last_found_ = find(handle);
-  stream = last_found_;
-  return last_found_ < streams_.size() ? Status{} : add(handle, {}, stream);
+  stream = find(handle);
+  return has(stream) ? Status{} : add(handle, {}, stream);
 }
 
 Status StageRings::add(CUstream handle, std::string_view name, std::uint32_t& stream) {
@@ -94,11 +93,11 @@ Status StageRings::make_room(std::uint32_t stream, std::size_t events, std::size
   return {};
 }
 
-void StageRings::push(std::uint32_t stream, Change change, long long host,
-                      Boundary::Recorded recorded) noexcept {
+void StageRings::push(std::uint32_t stream, Change change, long long host, Boundary::Recorded recorded,
+                      LaunchPart part) noexcept {
   BoundaryRing& ring = streams_[stream].ring;
   trace_.reach(stream, ring.next());
-  ring.push(change, host, recorded);
+  ring.push(change, host, recorded, part);
 }
 
 void StageRings::give_back_side_streams() noexcept {

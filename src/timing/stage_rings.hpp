@@ -11,8 +11,8 @@
 
 namespace cuevent {
 
-/// A stream with its ring of boundaries. Its stages are on two stacks: one follows the calls, the
-/// other one follows the boundaries that are read.
+/// A stream with its ring of boundaries. Its stages are on stacks: one follows the calls, the others follow
+/// the boundaries that are read.
 struct TimedStream {
   struct Open {
     StageId stage;
@@ -25,19 +25,27 @@ struct TimedStream {
     double begin;
     long long opened; // on the host's clock
   };
+  /// Boundaries that the device reaches in their order.
+  struct Sequence {
+    double latest = 0; // of the times that were read
+    std::vector<Begun> begun;
+  };
+  /// The sequence that the next boundary to read belongs to.
+  Sequence& sequence_of(const Boundary& boundary) noexcept;
 
   StageStream known;
   BoundaryRecorder recorder;
   BoundaryRing ring;
   std::vector<Open> open;
-  std::vector<Begun> begun;
-  double latest = 0;              // of the times that were read
-  std::size_t captured_depth = 0; // the largest number of stages that a graph's launch opens
+  Sequence called;   // the boundaries that calls have recorded
+  Sequence launched; // those of one capture in a launch, which runs at another time if it runs elsewhere
+  LaunchPart part;   // of `launched`
+  double before_launch = 0;
 
   /// Memory for one more open stage, so that push() and reading need none.
   void reserve_depth() {
     open.reserve(open.size() + 1);
-    begun.reserve(open.capacity() + captured_depth);
+    called.begun.reserve(open.capacity());
   }
 };
 
@@ -61,16 +69,26 @@ public:
   TimedStream& operator[](std::uint32_t stream) noexcept { return streams_[stream]; }
   bool has(std::uint32_t stream) const noexcept { return stream < streams_.size(); }
   /// A number without a stream if the handle is new. Handle 0 and CU_STREAM_LEGACY are one stream.
-  std::uint32_t find(CUstream handle) const noexcept;
+  std::uint32_t find(CUstream handle) noexcept;
   /// Driver function: cuEventCreate, for the whole ring.
   Status add(CUstream handle, std::string_view name, std::uint32_t& stream);
   Status find_or_add(CUstream handle, std::uint32_t& stream);
+  std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(streams_.size()); }
+  /// Removes the streams that were added last, until there are `size` streams. Nothing may refer to them.
+  /// Driver function: cuEventDestroy.
+  void shrink(std::uint32_t size) noexcept {
+    while (streams_.size() > size)
+      streams_.pop_back();
+  }
 
   /// Makes room for as many boundaries as BoundaryRing::has_room says: by reading, and by waiting
   /// if the options say so. CUDA_ERROR_NOT_READY if there is no room.
   Status make_room(std::uint32_t stream, std::size_t events, std::size_t records) noexcept;
   /// The next boundary of the stream, whose event has been recorded.
-  void push(std::uint32_t stream, Change change, long long host, Boundary::Recorded recorded) noexcept;
+  void push(std::uint32_t stream, Change change, long long host, Boundary::Recorded recorded,
+            LaunchPart part = {}) noexcept;
+  /// The number of a new launch.
+  std::uint64_t next_launch() noexcept { return ++launches_; }
 
   /// Reads what has completed, and adds the number of spans.
   Status poll(std::size_t& spans) noexcept;
@@ -99,7 +117,24 @@ private:
   std::vector<TimerStream> side_streams_; // of the first streams with a permit
   std::vector<TimedStream> streams_;
   std::uint32_t last_found_ = 0;
-  std::uint64_t numbers_ = 0; // of spans
+  std::uint64_t numbers_ = 0;  // of spans
+  std::uint64_t launches_ = 0; // of graphs
+};
+
+/// Removes the stream that a call has added, unless the call succeeds: keep(). A call on a stream of another
+/// context fails, and a ring for that stream is of no use.
+class AddedStream {
+public:
+  explicit AddedStream(StageRings& rings) noexcept : rings_(rings), size_(rings.size()) {}
+  AddedStream(const AddedStream&) = delete;
+  AddedStream& operator=(const AddedStream&) = delete;
+  ~AddedStream() { rings_.shrink(size_); }
+
+  void keep() noexcept { size_ = rings_.size(); }
+
+private:
+  StageRings& rings_;
+  std::uint32_t size_;
 };
 
 } // namespace cuevent

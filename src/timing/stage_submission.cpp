@@ -7,9 +7,12 @@ namespace cuevent {
 Status StageTimer::State::request(CUstream handle, Request what, StageId stage) {
   if (what != Request::close && !rings->log().knows(stage)) [[unlikely]]
     return {CUDA_ERROR_INVALID_VALUE, "StageTimer::open"};
+  AddedStream added(*rings);
   std::uint32_t stream = 0;
-  const Status status = rings->find_or_add(handle, stream);
-  return status ? change(stream, what, stage) : status;
+  Status status = rings->find_or_add(handle, stream);
+  if (status) status = change(stream, what, stage);
+  if (status || status.result == CUDA_ERROR_NOT_READY) added.keep();
+  return status;
 }
 
 Status StageTimer::State::change(std::uint32_t index, Request what, StageId stage) {
@@ -79,11 +82,11 @@ Status StageTimer::State::change_captured(std::uint32_t stream, Capturing captur
   return captured->change(stream, (*rings)[stream].recorder, context, capture.graph, change);
 }
 
-Status StageTimer::State::point_of(CUstream handle, StreamPoint& point) {
-  Status status = rings->find_or_add(handle, point.stream);
-  if (!status) return status;
+Status StageTimer::State::point_of(std::uint32_t stream, StreamPoint& point) {
+  if (!rings->has(stream)) return {}; // no boundary is before the point
+  point.stream = stream;
   Capturing capture;
-  status = capture_of(rings->context(), handle, capture);
+  const Status status = capture_of(rings->context(), (*rings)[stream].known.handle, capture);
   // The driver will refuse the call.
   if (status.result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return {};
   if (!status) return status;

@@ -12,7 +12,18 @@ namespace cuevent {
 
 namespace {
 
-constexpr std::size_t fewest_events = 2; // the beginning and the end of a stage
+/// What is wrong with the options, or null.
+const char* wrong_with(const StageTimerOptions& options) noexcept {
+  constexpr std::size_t most = 1 << 24; // documented in StageTimerOptions
+  if (options.events_per_stream < 2)
+    return "events_per_stream is less than 2, but a stage takes two events: use 2 or more";
+  if (options.events_per_stream > most)
+    return "events_per_stream is more than 2^24, and each stream gets that many events: use fewer";
+  if (options.spans > most) return "spans is more than 2^24, and the timer keeps that many: use fewer";
+  if (options.streams_beside > most)
+    return "streams_beside is more than 2^24, and the timer makes that many streams: use fewer";
+  return nullptr;
+}
 
 } // namespace
 
@@ -80,9 +91,7 @@ StageTimer::State::~State() {
 }
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
-  if (options.events_per_stream < fewest_events)
-    throw InvalidValue("StageTimer",
-                       "events_per_stream is less than 2, but a stage takes two events: use 2 or more");
+  if (const char* const wrong = wrong_with(options)) throw InvalidValue("StageTimer", wrong);
   if (options.ranges == StageRanges::nvtx && !NvtxRanges::supported())
     throw NotSupported("StageTimer",
                        "this cuevent was built without NVTX: build it with a CUDA toolkit that has "
@@ -95,7 +104,7 @@ StageTimer::StageTimer(const Context& context, const StageTimerOptions& options)
 
 CUresult StageTimer::try_create(StageTimer& out, const Context& context,
                                 const StageTimerOptions& options) noexcept {
-  if (options.events_per_stream < fewest_events) return CUDA_ERROR_INVALID_VALUE;
+  if (wrong_with(options) != nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (options.ranges == StageRanges::nvtx && !NvtxRanges::supported()) return CUDA_ERROR_NOT_SUPPORTED;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   return result_of([&] {
@@ -193,7 +202,7 @@ void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
                           "the event and the timer's default stream belong to different contexts: "
                           "make the event in the timer's context");
   StreamPoint point;
-  check(context(), state_->point_of(stream, point));
+  check(context(), state_->point_of(state_->rings->find(stream), point));
   FlightRecorder* const recorder = state_->recorder;
   if (recorder != nullptr) recorder->tell_before_record(event);
   named(context(), stream, [&](const auto&... where) { event.record(where..., flags); });
@@ -203,9 +212,14 @@ void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
 }
 
 void StageTimer::wait(EventRef event, CUstream stream, WaitFlags flags) {
+  StageRings& rings = *state().rings;
+  AddedStream added(rings);
+  std::uint32_t index = 0;
+  check(context(), rings.find_or_add(stream, index));
   StreamPoint point;
-  check(context(), state().point_of(stream, point));
+  check(context(), state_->point_of(index, point));
   event.wait(context(), stream, flags);
+  added.keep();
   state_->note_wait(event, point, flags);
   if (FlightRecorder* const recorder = state_->recorder)
     check(context(), {recorder->tell_wait(context(), event, stream), "FlightRecorder::wait"});
@@ -216,7 +230,7 @@ CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags fla
   return result_of([&] {
     StreamPoint point;
     if (!can_record(state_->rings->context(), event, stream)) return CUDA_ERROR_INVALID_HANDLE;
-    CUresult result = state_->point_of(stream, point).result;
+    CUresult result = state_->point_of(state_->rings->find(stream), point).result;
     if (result != CUDA_SUCCESS) return result;
     FlightRecorder* const recorder = state_->recorder;
     if (recorder != nullptr) recorder->tell_before_record(event);
@@ -231,10 +245,15 @@ CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags fla
 CUresult StageTimer::try_wait(EventRef event, CUstream stream, WaitFlags flags) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return result_of([&] {
+    StageRings& rings = *state_->rings;
+    AddedStream added(rings);
+    std::uint32_t index = 0;
     StreamPoint point;
-    CUresult result = state_->point_of(stream, point).result;
-    if (result == CUDA_SUCCESS) result = event.try_wait(state_->rings->context(), stream, flags);
+    CUresult result = rings.find_or_add(stream, index).result;
+    if (result == CUDA_SUCCESS) result = state_->point_of(index, point).result;
+    if (result == CUDA_SUCCESS) result = event.try_wait(rings.context(), stream, flags);
     if (result != CUDA_SUCCESS) return result;
+    added.keep();
     state_->note_wait(event, point, flags);
     FlightRecorder* const recorder = state_->recorder;
     return recorder == nullptr ? result : recorder->tell_wait(state_->rings->context(), event, stream);

@@ -29,8 +29,8 @@ struct StageTimer::State {
   ~State();
 
   Status request(CUstream stream, Request request, StageId stage);
-  /// The point that the work of the stream has reached.
-  Status point_of(CUstream stream, StreamPoint& point);
+  /// The point that the work of the stream has reached. The stream need not exist.
+  Status point_of(std::uint32_t stream, StreamPoint& point);
   void note_record(EventRef event, StreamPoint at, RecordFlags flags);
   void note_wait(EventRef event, StreamPoint before_wait, WaitFlags flags);
 

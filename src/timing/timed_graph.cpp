@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: MIT
 #include "timing/stage_timer.hpp"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 namespace cuevent {
 
 struct TimedGraph::State {
+  /// What a launch takes from the ring of a stream.
+  struct Taken {
+    std::uint32_t stream;
+    std::size_t events = 0;
+    Position next = 0; // the place of the next of these events
+  };
+
   std::shared_ptr<StageRings> rings; // before the exec, which refers to their events
-  CapturedStages captured;
+  std::vector<CapturedStages> captures;
+  std::vector<Taken> taken;
   Graph graph; // its nodes name the nodes of the exec, as long as it exists
   GraphExec exec;
-  bool events_are_own = true; // the nodes record the events of the capture, which nobody reads
+  bool events_are_own = true; // the nodes record the events of the captures, which nobody reads
 
   bool make_room();
+  Taken& of(std::uint32_t stream) noexcept {
+    return *std::find_if(taken.begin(), taken.end(),
+                         [&](const Taken& each) { return each.stream == stream; });
+  }
   void launch_timed(CUstream stream, long long now);
   void launch_untimed(CUstream stream);
 };
@@ -28,24 +42,36 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
   if (!graph)
     throw InvalidHandle(
         call, "the graph is empty, because it was moved from or released: use the object that has it now");
-  CapturedStages& captured = timer.captures.of_graph(graph, call);
-  for (const CapturedStages::OnStream& each : captured.streams) {
-    TimedStream& stream = (*timer.rings)[each.stream];
-    stream.captured_depth = std::max(stream.captured_depth, each.depth);
-    stream.reserve_depth();
+  const std::span<CapturedStages> captures = timer.captures.of_graph(graph, call);
+  std::vector<const CaptureEvents*> events;
+  std::vector<TimedGraph::State::Taken> taken;
+  for (const CapturedStages& captured : captures) {
+    events.push_back(captured.events.get());
+    for (const CapturedStages::OnStream& each : captured.streams) {
+      TimedStream& stream = (*timer.rings)[each.stream];
+      stream.launched.begun.reserve(each.depth);
+      const auto found = std::find_if(taken.begin(), taken.end(),
+                                      [&](const auto& its) { return its.stream == each.stream; });
+      (found != taken.end() ? *found : taken.emplace_back(TimedGraph::State::Taken{.stream = each.stream}))
+          .events += each.nodes;
+    }
   }
-  GraphExec exec = captured.events->instantiate_apart(graph);
+  std::vector<CapturedStages> room;
+  room.reserve(captures.size());
+  GraphExec exec = CaptureEvents::instantiate_apart(graph, events);
   // If there is no memory, nothing has moved: `new` allocates before it initialises.
   std::unique_ptr<TimedGraph::State> timed(new TimedGraph::State{.rings = timer.rings,
-                                                                 .captured = timer.captures.take(captured),
+                                                                 .captures = std::move(room),
+                                                                 .taken = std::move(taken),
                                                                  .graph = std::move(graph),
                                                                  .exec = std::move(exec)});
+  timer.captures.take(captures, timed->captures);
   return TimedGraph(std::move(timed));
 }
 
 bool TimedGraph::State::make_room() {
-  for (const CapturedStages::OnStream& each : captured.streams) {
-    const Status status = rings->make_room(each.stream, each.nodes, 0);
+  for (const Taken& each : taken) {
+    const Status status = rings->make_room(each.stream, each.events, 0);
     if (status.result == CUDA_ERROR_NOT_READY) return false;
     if (!status) fail(rings->context(), status);
   }
@@ -54,30 +80,43 @@ bool TimedGraph::State::make_room() {
 
 void TimedGraph::State::launch_timed(CUstream stream, long long now) {
   events_are_own = false;
-  for (CapturedStages::OnStream& each : captured.streams)
-    each.last = (*rings)[each.stream].ring.next();
-  for (CapturedStages::Node& each : captured.nodes) {
-    each.position = captured.on(each.stream).last++;
-    exec.set_event(each.node, std::as_const((*rings)[each.stream].ring.at(each.position).event));
-  }
+  for (Taken& each : taken)
+    each.next = (*rings)[each.stream].ring.next();
+  for (CapturedStages& captured : captures)
+    for (CapturedStages::Node& each : captured.nodes) {
+      each.position = of(each.stream).next++;
+      exec.set_event(each.node, std::as_const((*rings)[each.stream].ring.at(each.position).event));
+    }
   exec.launch(stream);
-  for (const CapturedStages::Node& each : captured.nodes)
-    rings->push(each.stream, each.change, now, Boundary::Recorded::by_launch);
-  for (TracedWait wait : captured.waits) {
-    wait.from = captured.nodes[wait.from].position;
-    wait.to = captured.nodes[wait.to].position;
-    rings->trace().add(wait);
+  const std::uint32_t here = rings->find(stream);
+  LaunchPart part{.launch = rings->next_launch()};
+  for (const CapturedStages& captured : captures) {
+    for (const CapturedStages::Node& each : captured.nodes)
+      rings->push(each.stream, each.change, now,
+                  each.stream == here ? Boundary::Recorded::by_launch
+                                      : Boundary::Recorded::by_launch_elsewhere,
+                  part);
+    for (TracedWait wait : captured.waits) {
+      wait.from = captured.nodes[wait.from].position;
+      wait.to = captured.nodes[wait.to].position;
+      rings->trace().add(wait);
+    }
+    ++part.capture;
   }
 }
 
 void TimedGraph::State::launch_untimed(CUstream stream) {
-  if (!events_are_own)
-    for (const CapturedStages::Node& each : captured.nodes)
-      exec.set_event(each.node, std::as_const(each.event));
+  const auto for_each_node = [&](const auto& act) {
+    for (const CapturedStages& captured : captures)
+      for (const CapturedStages::Node& each : captured.nodes)
+        act(each);
+  };
+  if (!events_are_own) for_each_node([&](const auto& each) { exec.set_event(each.node, each.event); });
   events_are_own = true;
   exec.launch(stream);
-  for (const CapturedStages::Node& each : captured.nodes)
+  for_each_node([&](const auto& each) {
     if (each.change.opens) rings->log().drop(*each.change.opens);
+  });
 }
 
 TimedGraph::State& TimedGraph::state(const char* call) const {

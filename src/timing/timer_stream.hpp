@@ -2,6 +2,8 @@
 // A stream that belongs to a StageTimer. Inside the library only.
 #pragma once
 
+#include "core/status.hpp"
+
 #include <cuevent/context.hpp>
 
 #include <utility>
@@ -27,9 +29,8 @@ public:
   ~TimerStream() {
     if (handle_ == nullptr) return;
     const CUresult lost = context_.status();
-    const CUresult result =
-        lost == CUDA_SUCCESS ? context_.driver().table().cuStreamDestroy_v4000(handle_) : lost;
-    if (result != CUDA_SUCCESS) report_error(result, "cuStreamDestroy");
+    report_end(lost == CUDA_SUCCESS ? context_.driver().table().cuStreamDestroy_v4000(handle_) : lost,
+               "cuStreamDestroy");
   }
 
   CUstream handle() const noexcept { return handle_; }

@@ -2,7 +2,7 @@
 // Which work of a stream waits for which work of another stream. Inside the library only.
 #pragma once
 
-#include "timing/position.hpp"
+#include "core/position.hpp"
 
 #include <cuda.h>
 

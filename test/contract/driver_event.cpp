@@ -246,7 +246,7 @@ TEST_CASE_METHOD(Fixture, "an event of a destroyed context can be destroyed and 
     const DriverEvent event(mortal.borrow());
     mortal.die();
   }
-  CHECK(take_reports() == std::vector<std::string>{"cuEventDestroy 709"});
+  CHECK(take_reports().empty());
   CHECK_THROWS_AS(closed.close(), cuevent::ContextIsDestroyed);
   CHECK_FALSE(closed);
   CHECK_THROWS_AS(exported.ipc_handle(), cuevent::ContextIsDestroyed);
@@ -262,7 +262,7 @@ TEST_CASE_METHOD(Fixture, "a created context that was destroyed behind its owner
     CHECK(owner.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
     CHECK_THROWS_AS(DriverEvent(owner), cuevent::ContextIsDestroyed);
   }
-  CHECK(take_reports() == std::vector<std::string>{"cuEventDestroy 709", "cuCtxDestroy 709"});
+  CHECK(take_reports() == std::vector<std::string>{"cuCtxDestroy 709"}); // the Context was to end it
 }
 
 TEST_CASE_METHOD(Fixture, "a move hands over the event, its context and its flags") {

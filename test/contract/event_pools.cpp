@@ -94,7 +94,7 @@ TEST_CASE_METHOD(Fixture, "pools end with their context, also if its handle come
   CHECK(pools.size() == 0);
   kept = PooledEvent(); // its pool has ended, and so has its event
   cuevent::destroy_retired();
-  CHECK(take_reports() == std::vector<std::string>{"cuEventDestroy 709"});
+  CHECK(take_reports().empty());
 }
 
 TEST_CASE_METHOD(Fixture, "pools harm no capture, and their leases can be part of one") {

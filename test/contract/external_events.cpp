@@ -62,6 +62,26 @@ TEST_CASE_METHOD(Fixture, "each launch of a graph records its external events ag
   }
 }
 
+TEST_CASE_METHOD(Fixture, "an external event is pending until its node has run in the last launch") {
+  const Stream stream(context), gated(context);
+  DriverEvent event(context), ran(context), go(context);
+  Capture capture(stream);
+  event.record(stream, RecordFlags::external);
+  REQUIRE(capture.end() == CUDA_SUCCESS);
+  const GraphExec graph(context, capture.graph());
+  Gate gate(gated);
+  go.record(gated);
+  graph.launch(stream);
+  ran.record(stream);
+  go.wait(stream);
+  graph.launch(stream);
+  ran.synchronize();
+  CHECK_FALSE(event.query());
+  gate.open();
+  event.synchronize();
+  CHECK(event.query());
+}
+
 TEST_CASE_METHOD(Fixture, "a captured external wait holds back every launch of the graph") {
   const Stream stream(context), gated(context);
   DriverEvent outside(context), end(context);

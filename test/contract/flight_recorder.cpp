@@ -37,6 +37,7 @@ constexpr FlightRecorderOptions small{.marks_per_stream = 16};
 FlightReport report_of(const FlightRecorder& recorder) {
   FlightReport report = recorder.report();
   CHECK(report.fault == CUDA_SUCCESS);
+  CHECK(report.no_answer == CUDA_SUCCESS);
   return report;
 }
 
@@ -369,7 +370,9 @@ TEST_CASE_METHOD(Fixture, "reports from another thread break none of a thousand 
   std::thread reporter([&] {
     while (!stop) {
       FlightReport report;
-      if (recorder.try_report(report) != CUDA_SUCCESS || report.fault != CUDA_SUCCESS) ++faults;
+      const CUresult result = recorder.try_report(report);
+      if (result != CUDA_SUCCESS || report.fault != CUDA_SUCCESS || report.no_answer != CUDA_SUCCESS)
+        ++faults;
       ++reports;
     }
   });

@@ -78,6 +78,7 @@ protected:
   static FlightReport report_of(const FlightRecorder& recorder) {
     FlightReport report = recorder.report();
     CHECK(report.fault == CUDA_SUCCESS);
+    CHECK(report.no_answer == CUDA_SUCCESS);
     return report;
   }
   /// A graph with the marks "before" and "behind" around a gate, and "last".
@@ -312,7 +313,9 @@ TEST_CASE_METHOD(GraphGateFixture, "marks and reports break no capture in any mo
   std::thread reporter([&] {
     while (!stop) {
       FlightReport report;
-      if (recorder.try_report(report) != CUDA_SUCCESS || report.fault != CUDA_SUCCESS) ++faults;
+      const CUresult result = recorder.try_report(report);
+      if (result != CUDA_SUCCESS || report.fault != CUDA_SUCCESS || report.no_answer != CUDA_SUCCESS)
+        ++faults;
       ++reports;
     }
   });

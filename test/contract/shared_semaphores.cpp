@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <fcntl.h>
 #include <optional>
+#include <string>
 #include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
@@ -83,14 +84,42 @@ TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is ref
       CHECK(refused(file.get()) == CUDA_ERROR_INVALID_VALUE);
     }
   }
-  SECTION("a later layout") {
+  SECTION("another layout, or another number of places") {
     const Handle handle(semaphore.export_handle());
     void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, handle.get(), 0);
     REQUIRE(page != MAP_FAILED);
-    ++static_cast<std::uint32_t*>(page)[2];
+    auto* const words = static_cast<std::uint32_t*>(page);
+    REQUIRE(words[2] == 2);
+    for (const std::uint32_t layout : {1U, 3U}) {
+      words[2] = layout;
+      CHECK(refused(handle.get()) == CUDA_ERROR_NOT_SUPPORTED);
+      CHECK_THROWS_AS(TimelineSemaphore::import(context, handle.get()), cuevent::NotSupported);
+    }
+    words[2] = 2;
+    ++words[3];
     CHECK(refused(handle.get()) == CUDA_ERROR_NOT_SUPPORTED);
-    CHECK_THROWS_AS(TimelineSemaphore::import(context, handle.get()), cuevent::NotSupported);
+    // The page of layout 1 was smaller.
+    const Handle small(memfd_create("other", MFD_ALLOW_SEALING | MFD_CLOEXEC));
+    REQUIRE(write(small.get(), page, 64) == 64);
+    REQUIRE(ftruncate(small.get(), 4096) == 0);
+    REQUIRE(fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    REQUIRE(lseek(small.get(), 0, SEEK_SET) == 0);
+    CHECK(refused(small.get()) == CUDA_ERROR_NOT_SUPPORTED);
     munmap(page, 4096);
+  }
+  SECTION("a descriptor that cannot be written to") {
+    const Handle handle(semaphore.export_handle());
+    const std::string name = "/proc/self/fd/" + std::to_string(handle.get());
+    const Handle read_only(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    CHECK(refused(read_only.get()) == CUDA_ERROR_INVALID_VALUE);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, read_only.get()), cuevent::InvalidValue);
+    constexpr int future_write = 0x10; // F_SEAL_FUTURE_WRITE, which C libraries before 2.32 lack
+    for (const int seal : {F_SEAL_WRITE, future_write}) {
+      const Handle file(memfd_create("other", MFD_ALLOW_SEALING | MFD_CLOEXEC));
+      REQUIRE(ftruncate(file.get(), 16384) == 0);
+      REQUIRE(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | seal) == 0);
+      CHECK(refused(file.get()) == CUDA_ERROR_INVALID_VALUE);
+    }
   }
   SECTION("a handle that was imported before") {
     Handle handle(semaphore.export_handle());

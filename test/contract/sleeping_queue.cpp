@@ -13,7 +13,9 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -144,6 +146,33 @@ TEST_CASE_METHOD(Fixture, "a wait sees the end of work that another thread lets 
     queue.wait_for(1s);
   opener.join();
   CHECK(ran == std::vector{CUDA_SUCCESS});
+}
+
+TEST_CASE_METHOD(Fixture, "threads that sleep for one queue end by a descriptor of their own",
+                 "[threads][no-sweep]") { // a thread that fails would end the process
+  const std::array streams{std::make_unique<Stream>(context), std::make_unique<Stream>(context)};
+  CompletionQueue queue(context);
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> left{4}, late{0};
+    const int all_done = eventfd(0, EFD_CLOEXEC);
+    const auto work = [&] { // the loop of docs/choosing.md
+      while (left != 0 && late == 0) {
+        pollfd wake[] = {{queue.native_handle(), POLLIN, 0}, {all_done, POLLIN, 0}};
+        const bool armed = queue.arm();
+        if (::poll(wake, 2, armed ? 10'000 : 0) == 0 && armed) ++late;
+        queue.poll();
+      }
+    };
+    std::thread second(work);
+    for (std::size_t i = 0; i < 4; ++i)
+      queue.when_complete(*streams[i % 2], [&](CUresult) {
+        if (--left == 0) eventfd_write(all_done, 1);
+      });
+    work();
+    second.join();
+    close(all_done);
+    REQUIRE(late == 0);
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "ten thousand armed sleeps lose no wake-up") {

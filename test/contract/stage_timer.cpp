@@ -7,10 +7,12 @@
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
+#include <cuevent/rank_report.hpp>
 #include <cuevent/retired_events.hpp>
 #include <cuevent/stage_timer.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -24,6 +26,7 @@
 
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
 using cuevent::DeviceTime;
@@ -549,6 +552,7 @@ public:
   }
 
   CUstream stream() const { return main_; }
+  CUstream side() const { return side_; }
   StageId first() const { return first_; }
   StageId second() const { return second_; }
   StageId beside() const { return beside_; }
@@ -659,6 +663,126 @@ TEST_CASE_METHOD(StageFixture, "graphs of one stream that run concurrently have 
     timer.collect();
     CHECK(of(timer.report(), stage).count == 2);
     CHECK(of(timer.report(), stage).min > DeviceTime(2us));
+  }
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
+}
+
+TEST_CASE_METHOD(StageFixture, "a launch and the stages of other streams leave each other's times alone") {
+  // The branch of the graph does not run on the stream that its stage was captured on, so it does not wait
+  // for the work of that stream. The records of both are up to some microseconds apart, or milliseconds.
+  const std::chrono::nanoseconds apart = GENERATE(0ns, 2'000'000ns);
+  const bool launched_inside = GENERATE(true, false);
+  const int events = test::live_handles().events;
+  {
+    StageTimer timer(context, small);
+    CapturedStep step(timer, context);
+    TimedGraph timed = timer.instantiate(step.capture([&](CUstream stream) { work(stream); }));
+    const StageId held = timer.stage("held");
+    {
+      Gate gate(step.side());
+      timer.open(step.side(), held);
+      if (launched_inside) timed.launch(step.stream());
+      work(step.side());
+      timer.close(step.side());
+      if (!launched_inside) timed.launch(step.stream());
+      DriverEvent done(context);
+      done.record(step.stream());
+      REQUIRE(done.synchronize_for(1min));
+      pass(apart);
+    }
+    timer.collect();
+    const StageReport report = timer.report();
+    const StageSpan first = span_of(report, held), second = span_of(report, step.beside());
+    CHECK(first.stream == second.stream);
+    CHECK(second.end <= first.begin + DeviceTime(5us)); // an event on a side stream can be this late
+    if (apart > 0ns) CHECK(first.begin - second.end > apart * 0.9);
+    for (const StageSpan& span : {first, second}) {
+      CHECK(span.depth == 0);
+      CHECK(span.end - span.begin > DeviceTime(2us)); // at least the time of the work
+      CHECK(span.end - span.begin < DeviceTime(1ms));
+    }
+
+    cuevent::RankReport ranks({});
+    ranks.add(report);
+    const std::string text = ranks.take();
+    const auto host = [&](DeviceTime time) {
+      return std::to_string(report.clock.epoch.time_since_epoch().count() + std::llround(time.count()));
+    };
+    for (const StageSpan& span : {first, second}) {
+      const std::size_t line = text.find("{\"span\":" + std::to_string(span.number) + ",");
+      REQUIRE(line != std::string::npos);
+      CHECK_THAT(text.substr(line, text.find('\n', line) - line),
+                 EndsWith("\"begin\":" + host(span.begin) + ",\"end\":" + host(span.end) + "}"));
+    }
+  }
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
+}
+
+TEST_CASE_METHOD(StageFixture, "the stages of all captures into a graph are timed") {
+  test::need(12030);
+  const int events = test::live_handles().events;
+  {
+    const Stream first(context), second(context);
+    StageTimer timer(context, {.events_per_stream = 8});
+    const StageId one = timer.stage("one"), two = timer.stage("two"), around = timer.stage("around");
+    Graph graph(context);
+    const auto capture_into = [&](CUstream stream, StageId stage) {
+      StreamCapture capture(context, stream, graph);
+      timer.open(stream, stage);
+      work(stream);
+      timer.close(stream);
+      capture.end();
+    };
+    capture_into(first, one);
+    capture_into(first, two);
+    capture_into(second, two);
+    TimedGraph timed = timer.instantiate(std::move(graph));
+    for (int launch = 0; launch < 3; ++launch) {
+      {
+        const StageScope scope(timer, first, around);
+        timed.launch(first);
+      }
+      timer.collect();
+    }
+    const StageReport report = timer.report();
+    CHECK(of(report, one).count == 3);
+    CHECK(of(report, two).count == 6);
+    for (const StageSpan& span : report.spans) {
+      CHECK(span.end - span.begin > DeviceTime(2us)); // at least the time of the work
+      CHECK(span.depth == (span.stage != around && span.stream == StreamId(0) ? 1 : 0));
+    }
+    // A launch needs four events of the first stream, and leaves two for the stage around it.
+    {
+      Gate gate(first);
+      for (int launch = 0; launch < 3; ++launch)
+        timed.launch(first);
+    }
+    timer.collect();
+    CHECK(of(timer.report(), one).count == 5);
+    CHECK(of(timer.report(), one).dropped == 1);
+    CHECK(of(timer.report(), two).dropped == 2);
+  }
+  CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
+}
+
+TEST_CASE_METHOD(StageFixture, "a graph with an open stage of any of its captures is refused") {
+  test::need(12030);
+  const int events = test::live_handles().events;
+  {
+    const Stream stream(context);
+    StageTimer timer(context, small);
+    const StageId stage = timer.stage("stage");
+    Graph graph(context);
+    {
+      StreamCapture complete(context, stream, graph);
+      { const StageScope scope(timer, stream, stage); }
+      complete.end();
+      StreamCapture half(context, stream, graph);
+      timer.open(stream, stage);
+      half.end();
+    }
+    CHECK_THROWS_AS(timer.instantiate(std::move(graph)), cuevent::IllegalState);
+    REQUIRE(graph); // NOLINT(bugprone-use-after-move)
   }
   CHECK(test::destroyed_down_to(events, cuevent::destroy_retired));
 }

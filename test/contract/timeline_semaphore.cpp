@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Timeline semaphores in one process. Imports: shared_semaphores.cpp. Other processes: test/sharing.
+// Timeline semaphores in one process. Imports: shared_semaphores.cpp. Other processes:
+// test/processes/sharing.
 #include "capture.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
@@ -16,7 +17,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -36,6 +41,20 @@ using test::Release;
 using test::Stream;
 
 namespace {
+
+int descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<int>(std::distance(begin(all), end(all)));
+}
+
+/// The pages of semaphores in the memory of this process.
+int mapped_pages() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("cuevent timeline") != std::string::npos ? 1 : 0;
+  return count;
+}
 
 /// `waiting` waits until `stream` has signalled, and then reaches the record of `after`.
 void wait_for_signal(CUstream waiting, TimelineSemaphore& semaphore, CUstream stream, DriverEvent& after) {
@@ -84,13 +103,46 @@ TEST_CASE_METHOD(Fixture, "a signal that would lower a semaphore is refused", "[
     CHECK(semaphore.try_signal(stream, 6) == CUDA_ERROR_INVALID_VALUE);
     CHECK(semaphore.try_signal(stream, 5) == CUDA_ERROR_INVALID_VALUE);
     CHECK(semaphore.try_signal(8) == CUDA_ERROR_INVALID_VALUE); // the stream would set it back to 6
+    CHECK(semaphore.try_signal(6) == CUDA_ERROR_INVALID_VALUE); // the stream's own value
+    CHECK(semaphore.try_signal(other, 6) == CUDA_ERROR_INVALID_VALUE);
     CHECK(semaphore.try_signal(5) == CUDA_SUCCESS);
+    CHECK(semaphore.try_signal(8) == CUDA_ERROR_INVALID_VALUE);
     semaphore.signal(stream, 7);
   }
   CHECK(semaphore.wait_for(7, 1min));
   CHECK(semaphore.try_signal(other, 7) == CUDA_ERROR_INVALID_VALUE);
   CHECK(semaphore.try_signal(8) == CUDA_SUCCESS);
   CHECK(semaphore.value() == 8);
+}
+
+TEST_CASE_METHOD(Fixture, "a host of any process cannot pass a pending signal of a stream", "[semaphore]") {
+  const Stream stream(context);
+  TimelineSemaphore semaphore(context);
+  TimelineSemaphore joined = join(context, semaphore); // as in another process
+  Gate gate(stream);
+  semaphore.signal(stream, 5);
+  for (TimelineSemaphore* const each : {&semaphore, &joined})
+    for (const std::uint64_t value : {6U, 5U, 6U})
+      CHECK(each->try_signal(value) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(joined.try_signal(4) == CUDA_SUCCESS);
+  gate.open();
+  REQUIRE(semaphore.wait_for(5, 1min));
+  CHECK(joined.try_signal(6) == CUDA_SUCCESS);
+  CHECK(semaphore.value() == 6);
+}
+
+TEST_CASE_METHOD(Fixture, "a host that has seen the signals of ordered streams may signal at once",
+                 "[semaphore]") {
+  const Stream stream(context), other(context);
+  TimelineSemaphore semaphore(context);
+  const Release release(semaphore);
+  for (std::uint64_t value = 1; value <= 300; value += 3) {
+    semaphore.wait(other, value, WaitOrder::before_signal);
+    semaphore.signal(other, value + 1);
+    semaphore.signal(stream, value);
+    REQUIRE(semaphore.wait_for(value + 1, 1min));
+    REQUIRE(semaphore.try_signal(value + 2) == CUDA_SUCCESS);
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "streams of any context and device wait for a semaphore", "[semaphore]") {
@@ -287,14 +339,32 @@ TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, an
   CHECK_THROWS_AS(semaphore.signal(1), cuevent::InvalidHandle);
   CHECK_THROWS_AS(semaphore.signal(stream, 1), cuevent::InvalidHandle);
   CHECK_THROWS_AS(semaphore.wait(stream, 0), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(semaphore.wait_for(1, 0ns), cuevent::InvalidHandle);
+  for (const std::uint64_t value : {0U, 1U}) {
+    CHECK_THROWS_AS(semaphore.wait_for(value, 0ns), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(semaphore.wait_when_submitted(stream, value, 0ns), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(TimelineSemaphore::wait_all({{semaphore, value}}, 0ns), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(TimelineSemaphore::wait_any({{semaphore, value}}, 0ns), cuevent::InvalidHandle);
+  }
   CHECK_THROWS_AS(semaphore.export_handle(), cuevent::InvalidHandle);
   CHECK_THROWS_AS(semaphore.abandon_on_death(), cuevent::InvalidHandle);
 }
 
-TEST_CASE_METHOD(Fixture, "the memory of semaphores goes with their context", "[semaphore]") {
-  const int before = test::live_handles().contexts;
-  for (int i = 0; i < 3; ++i) {
+TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps no descriptor, also while its signal is pending",
+                 "[semaphore]") {
+  const Stream stream(context);
+  Gate gate(stream);
+  const int before = descriptors();
+  for (int i = 0; i < 100; ++i) {
+    TimelineSemaphore semaphore(context);
+    semaphore.signal(stream, 1);
+  }
+  CHECK(descriptors() == before);
+}
+
+TEST_CASE_METHOD(Fixture, "the memory of semaphores goes with their context",
+                 "[semaphore][no-sweep]") { // a page that cannot be asked about is kept, and nobody is told
+  const int before = test::live_handles().contexts, mapped = mapped_pages();
+  for (int i = 0; i < 5; ++i) {
     Context created = Context::create(0, driver);
     const Stream stream(created);
     TimelineSemaphore semaphore(created);
@@ -302,8 +372,11 @@ TEST_CASE_METHOD(Fixture, "the memory of semaphores goes with their context", "[
     CHECK(semaphore.wait_for(1, 1min));
     created = semaphore.context(); // until the stream is destroyed
     semaphore = TimelineSemaphore();
+    CHECK(mapped_pages() <= mapped + 2); // this one, and the one before until its successor was made
   }
   CHECK(test::live_handles().contexts == before);
+  const TimelineSemaphore next(context);
+  CHECK(mapped_pages() <= mapped + 1);
   CHECK_THROWS_AS(TimelineSemaphore(Context()), cuevent::InvalidContext);
   CHECK_THROWS_AS(TimelineSemaphore(context, TimelineSemaphore::max_value + 1), cuevent::InvalidValue);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Words that one thread replaces while others read them. Models PublishedWords in
-// src/timing/published_words.hpp; each function has the name of the one that it models.
+// src/recording/published_words.hpp; each function has the name of the one that it models.
 #include "variables.hpp"
 
 #include <catch2/catch_test_macros.hpp>

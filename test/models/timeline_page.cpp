@@ -149,6 +149,95 @@ struct TwoSignals {
   void finish() { execution.check(word.last() == 2, "the value fell"); }
 };
 
+/// The word and the entries of signals. A host's entry has a bit.
+struct Entries {
+  struct Orders {
+    std::memory_order take = release, use = acq_rel, take_back = release, look = acquire;
+    bool word_last = true; // whether an announced signal looks at the word after the entries
+  };
+  static constexpr std::int64_t host = 8;
+  Execution& execution;
+  const Orders orders;
+  Atomic word{execution, "word", 0}, used{execution, "used", 0},
+      entry[2] = {{execution, "entry 0", 0}, {execution, "entry 1", 0}};
+
+  Task<bool> take(int own, std::int64_t content) { // cuevent_timeline_take()
+    const std::int64_t now = co_await word.load(acquire);
+    std::int64_t before = co_await entry[own].load(relaxed);
+    if (before % host > now || !co_await entry[own].compare_exchange(before, content, orders.take, relaxed))
+      co_return false;
+    std::int64_t count = co_await used.fetch_add(0, orders.use);
+    for (bool raised = false; !raised && count <= own;)
+      raised = co_await used.compare_exchange(count, own + 1, orders.use, acquire);
+    co_return true;
+  }
+  Task<std::int64_t> other(int own) {
+    co_return co_await used.load(relaxed) > 1 - own ? co_await entry[1 - own].load(orders.look) : 0;
+  }
+  Task<> take_back(int own, std::int64_t content) {
+    co_await entry[own].compare_exchange(content, 0, orders.take_back, relaxed);
+  }
+  Task<bool> announce(int own, std::int64_t value) { // cuevent_timeline_announce()
+    const bool early = co_await word.load(acquire) < value;
+    if (!early || !co_await take(own, value)) co_return false;
+    const std::int64_t found = co_await other(own);
+    if (found != value && found < (host | value) &&
+        (!orders.word_last || co_await word.load(acquire) < value))
+      co_return true;
+    co_await take_back(own, value);
+    co_return false;
+  }
+  Task<bool> signal(int own, std::int64_t value) { // cuevent_timeline_signal()
+    if (!co_await take(own, host | value)) co_return false;
+    std::int64_t now = co_await word.load(acquire);
+    const std::int64_t found = co_await other(own);
+    bool stored = false;
+    while ((found <= now || found > value) && !stored && now < value)
+      stored = co_await word.compare_exchange(now, value, release, relaxed);
+    co_await take_back(own, host | value);
+    co_return stored;
+  }
+  Task<bool> signal_of_stream(int own, std::int64_t value) {
+    const bool announced = co_await announce(own, value);
+    if (announced) co_await word.store(value, release); // the device
+    co_return announced;
+  }
+};
+
+/// A stream's signal of 5 is announced and submitted, and a host signals 6. Either the host is
+/// refused, or the stream: otherwise the stream lowers the word.
+struct PassingSignals : Entries {
+  bool stored = false;
+
+  PassingSignals(Execution& its, const Orders& given) : Entries{its, given} {
+    its.spawn("stream", streams());
+    its.spawn("host", signals());
+  }
+  Task<> streams() { co_await signal_of_stream(0, 5); }
+  Task<> signals() { stored = co_await signal(1, 6); }
+  void finish() { execution.check(!stored || word.last() == 6, "the value fell"); }
+};
+
+/// A stream signals 5. Once this is stored, another process uses its entry for 7. A third process
+/// announces 5 meanwhile.
+struct ReusedEntry : Entries {
+  bool first = false, second = false;
+
+  ReusedEntry(Execution& its, const Orders& given) : Entries{its, given} {
+    its.spawn("stream", streams());
+    its.spawn("reuses", reuses());
+    its.spawn("announces", announces());
+  }
+  Task<> streams() { first = co_await signal_of_stream(0, 5); }
+  Task<> reuses() {
+    const std::int64_t now = co_await word.load(acquire);
+    if (now != 5) co_return;
+    co_await take(0, 7);
+  }
+  Task<> announces() { second = co_await announce(1, 5); }
+  void finish() { execution.check(!first || !second, "a value is announced twice"); }
+};
+
 } // namespace
 
 TEST_CASE("a thread that waits for a semaphore misses no wake of a host") {
@@ -186,4 +275,22 @@ TEST_CASE("two signals of hosts leave the higher value") {
   const Result result = explore<TwoSignals>();
   INFO(result.violation);
   CHECK(result.violation.empty());
+}
+
+TEST_CASE("a host and a stream that signal at once do not lower the value") {
+  const Result result = explore<PassingSignals>(Entries::Orders());
+  INFO(result.violation);
+  CHECK(result.violation.empty());
+  for (const Entries::Orders& weaker :
+       {Entries::Orders{.use = relaxed}, Entries::Orders{.take_back = relaxed},
+        Entries::Orders{.look = relaxed}, Entries::Orders{.word_last = false}})
+    CHECK_THAT(explore<PassingSignals>(weaker).violation, StartsWith("the value fell"));
+}
+
+TEST_CASE("a value whose entry is used again is not announced twice") {
+  const Result result = explore<ReusedEntry>(Entries::Orders());
+  INFO(result.violation);
+  CHECK(result.violation.empty());
+  for (const Entries::Orders& weaker : {Entries::Orders{.take = relaxed}, Entries::Orders{.look = relaxed}})
+    CHECK_THAT(explore<ReusedEntry>(weaker).violation, StartsWith("a value is announced twice"));
 }

@@ -36,6 +36,11 @@ TEST_CASE("static, thread_local and atexit-owned objects end silently when the p
   check(library, scenario);
 }
 
+TEST_CASE("a report after the driver's end says that the driver is gone, and not that work has failed",
+          "[exit]") {
+  check(GENERATE("shared", "static"), "exit-report");
+}
+
 TEST_CASE("no object reaches a driver that has begun to unload", "[exit]") {
   const auto library = GENERATE("shared", "static");
   check(library, GENERATE("exit-watched-static", "exit-watched-atexit"));
@@ -61,6 +66,10 @@ TEST_CASE("a forked child learns that it cannot use its parent's driver, and end
 
 TEST_CASE("in a forked child callbacks run once, although another thread was polling", "[fork]") {
   check(GENERATE("shared", "static"), "fork-while-polling");
+}
+
+TEST_CASE("a process may fork while another thread signals a semaphore", "[fork]") {
+  check(GENERATE("shared", "static"), "fork-while-signalling");
 }
 
 TEST_CASE("a process that forks before its first driver call can use the driver in both processes",

@@ -2,6 +2,7 @@
 #include "allocations.hpp"
 
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -11,14 +12,17 @@ struct Allocations {
   std::size_t count = 0;
   long live = 0;
   bool failing = false, happened = false;
-  std::size_t seen = 0;  // while failing
-  std::size_t fails = 0; // the allocation with this number; 0: every one
+  std::size_t seen = 0;                          // while failing
+  std::size_t fails = 0;                         // the allocation with this number; 0: every one
+  const std::function<void()>* inside = nullptr; // what an allocation calls
+  std::size_t calls = 0;                         // after as many allocations
 };
 thread_local constinit Allocations here;
 
 /// Null if the allocation fails.
 void* allocate(std::size_t size, std::align_val_t alignment) noexcept {
   ++here.count;
+  if (here.inside != nullptr && --here.calls == 0) (*std::exchange(here.inside, nullptr))();
   if (here.failing && (++here.seen == here.fails || here.fails == 0)) {
     here.happened = true;
     return nullptr;
@@ -82,7 +86,17 @@ FailingAllocation::FailingAllocation(std::size_t k) noexcept {
 FailingAllocation::~FailingAllocation() { here.failing = false; }
 bool FailingAllocation::happened() noexcept { return here.happened; }
 
-SafeAllocations::SafeAllocations() noexcept : failing_(std::exchange(here.failing, false)) {}
-SafeAllocations::~SafeAllocations() { here.failing = failing_; }
+InsideAllocation::InsideAllocation(std::size_t k, std::function<void()> run) : run_(std::move(run)) {
+  here.inside = &run_;
+  here.calls = k;
+}
+InsideAllocation::~InsideAllocation() { here.inside = nullptr; }
+
+SafeAllocations::SafeAllocations() noexcept
+    : failing_(std::exchange(here.failing, false)), inside_(std::exchange(here.inside, nullptr)) {}
+SafeAllocations::~SafeAllocations() {
+  here.failing = failing_;
+  here.inside = inside_;
+}
 
 } // namespace test

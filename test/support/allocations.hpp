@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Counts the allocations of a thread and makes them fail, in a program that is linked with allocations.cpp.
+// Counts the allocations of a thread, makes them fail, and acts inside them, in a program that is linked with
+// allocations.cpp.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <new>
 
 namespace test {
@@ -26,7 +28,20 @@ public:
   static bool happened() noexcept;
 };
 
-/// In its scope, allocations succeed: those of stubs, which are not the library's.
+/// In its scope, one allocation of this thread calls a function first. The scopes do not nest.
+class InsideAllocation {
+public:
+  /// The k-th allocation from now calls `run`. 1 is the next one.
+  InsideAllocation(std::size_t k, std::function<void()> run);
+  InsideAllocation(const InsideAllocation&) = delete;
+  InsideAllocation& operator=(const InsideAllocation&) = delete;
+  ~InsideAllocation();
+
+private:
+  const std::function<void()> run_;
+};
+
+/// In its scope, allocations neither fail nor call anything: those of stubs, which are not the library's.
 class SafeAllocations {
 public:
   SafeAllocations() noexcept;
@@ -36,6 +51,7 @@ public:
 
 private:
   const bool failing_;
+  const std::function<void()>* const inside_;
 };
 
 /// Calls `run` with its first allocation failing, then with its second one, and so on. `run` may throw

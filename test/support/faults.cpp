@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "faults.hpp"
 
+#include "fork_locks.hpp"
 #include "layer.hpp"
 
 #include <cstddef>
@@ -50,6 +51,7 @@ template <Row row>
 struct Faulty {
   template <class Function, class... Arguments>
   static CUresult call(Function below, Arguments... arguments) {
+    expect_no_fork_lock(names[static_cast<std::size_t>(row)]);
     if (plan == nullptr) return below(arguments...);
     const CUresult fault = plan->next(names[static_cast<std::size_t>(row)]);
     if (fault != CUDA_SUCCESS) {
@@ -112,6 +114,7 @@ CUresult FaultPlan::next(std::string_view function) noexcept {
       fault_.extent == Fault::Extent::once ? calls_ == fault_.call : fault_.call > 0 && calls_ >= fault_.call;
   if (!strikes) return CUDA_SUCCESS;
   if (struck_.empty()) struck_ = function;
+  if (fault_.meanwhile) fault_.meanwhile();
   return fault_.result;
 }
 

@@ -12,6 +12,7 @@
 
 #include <cuevent/driver.hpp>
 
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -28,7 +29,8 @@ struct Fault {
   int call = 0;                   ///< 1 is the first call that counts; 0 means none
   std::string_view function = {}; ///< only calls of this function count; empty means all functions
   Extent extent = Extent::once;
-  std::string_view spared = {}; ///< calls of this function neither fail nor count
+  std::string_view spared = {};         ///< calls of this function neither fail nor count
+  std::function<void()> meanwhile = {}; ///< runs inside the call, which then fails unless `result` is success
 };
 
 /// A fault and its effect. It is active while a FaultScope with it exists.

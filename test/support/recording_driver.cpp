@@ -2,6 +2,7 @@
 #include "recording_driver.hpp"
 
 #include "allocations.hpp"
+#include "fork_locks.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -108,10 +109,19 @@ CUresult act(cuCtxGetCurrent_v4000_tag, CUcontext* context) {
 }
 CUresult act(cuCtxGetDevice_v2000_tag, CUdevice* device) {
   if (here.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  return *device = here.stack.back() == context_handle(2) ? 1 : 0, CUDA_SUCCESS;
+  const auto handle = reinterpret_cast<std::uintptr_t>(here.stack.back());
+  const auto primary = reinterpret_cast<std::uintptr_t>(context_handle(0x100)); // of device 0
+  const bool is_primary = handle >= primary && handle < primary + 0x100;
+  *device = is_primary                               ? static_cast<CUdevice>(handle - primary)
+            : here.stack.back() == context_handle(2) ? 1
+                                                     : 0;
+  return CUDA_SUCCESS;
 }
 CUresult act(cuCtxGetId_v12000_tag, CUcontext context, unsigned long long* id) {
-  return *id = reinterpret_cast<std::uintptr_t>(context) + (here.reset_contexts << 40), CUDA_SUCCESS;
+  if (context == nullptr && here.stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context == nullptr) context = here.stack.back();
+  const auto handle = reinterpret_cast<std::uintptr_t>(context);
+  return *id = handle + 1 + (here.reset_contexts << 40), CUDA_SUCCESS; // an id is never a handle
 }
 CUresult act(cuEventCreate_v2000_tag, CUevent* event, unsigned) {
   ++events;
@@ -218,7 +228,8 @@ CUresult act(cuMemHostGetDevicePointer_v3020_tag, CUdeviceptr* device, void* hos
   return *device = reinterpret_cast<std::uintptr_t>(host), CUDA_SUCCESS;
 }
 CUresult note(CUstream stream, CUdeviceptr address, std::uint64_t value, unsigned flags) {
-  return here.memory_operation = {stream, address, value, flags}, CUDA_SUCCESS;
+  here.memory_operation = {stream, address, value, flags};
+  return CUDA_SUCCESS;
 }
 CUresult act(cuStreamWriteValue64_v11070_tag, CUstream stream, CUdeviceptr to, cuuint64_t value,
              unsigned flags) {
@@ -316,6 +327,7 @@ struct Stub<Tag, CUresult (*)(Arguments...)> {
   static inline std::string_view name;
   static CUresult call(Arguments... arguments) {
     const SafeAllocations own;
+    expect_no_fork_lock(name);
     here.calls.push_back({name, here.stack.empty() ? nullptr : here.stack.back()});
     const CUresult result = planned(name);
     return result == CUDA_SUCCESS ? act(Tag{}, arguments...) : result;

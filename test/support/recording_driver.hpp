@@ -76,8 +76,8 @@ public:
   /// The number of nodes before the record node that was added last.
   std::size_t nodes_before();
 
-  /// The last cuStreamWriteValue and cuStreamWaitValue, which do nothing; and whether devices
-  /// support 64 bits in them. Initially they do.
+  /// The last cuStreamWriteValue or cuStreamWaitValue, which do nothing; and whether devices support
+  /// 64 bits in them. Initially they do.
   MemoryOperation memory_operation();
   void memory_operations_64_bit(bool can);
 

@@ -74,7 +74,8 @@ struct RecordingFixture {
         recording.fail_call(int(k) + 1, result);
         try {
           scenario();
-          CHECK(hooked.take() == result);
+          // While a process exits, destructors do nothing.
+          CHECK(hooked.take() == (result == CUDA_ERROR_DEINITIALIZED ? CUDA_SUCCESS : result));
         } catch (const cuevent::DriverError& error) {
           CHECK(error.result() == result);
           CHECK(hooked.take() == CUDA_SUCCESS);

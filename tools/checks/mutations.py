@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The changes that tools/mutate makes to a C++ file."""
+"""The changes that tools/checks/mutate makes to a C++ file."""
 import dataclasses
 import re
 

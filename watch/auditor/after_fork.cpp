@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "after_fork.hpp"
+#include "auditor/after_fork.hpp"
 
-#include "kernel_calls.hpp"
+#include "auditor/kernel_calls.hpp"
 
 #include <sys/mman.h>
 

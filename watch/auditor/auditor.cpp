@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The functions that glibc's loader calls (man 7 rtld-audit). The library is loaded by LD_AUDIT, into a
 // namespace of its own with a C library of its own, whose state for the program's threads is not set up.
-// So nothing here uses stdio, locales, ctype, iostreams or malloc; test/watch/check-watch holds it to that.
+// So nothing here uses stdio, locales, ctype, iostreams or malloc; watch/test/check-watch holds it to that.
 
-#include "libraries.hpp"
-#include "probed_streams.hpp"
-#include "program_functions.hpp"
-#include "python_frames.hpp"
-#include "recorder.hpp"
+#include "auditor/libraries.hpp"
+#include "auditor/probed_streams.hpp"
+#include "auditor/program_functions.hpp"
+#include "auditor/python_frames.hpp"
+#include "auditor/recorder.hpp"
 
 #include <cstring>
 #include <link.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "captures.hpp"
+#include "auditor/captures.hpp"
 
 namespace watch {
 

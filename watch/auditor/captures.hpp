@@ -2,8 +2,8 @@
 // How many stream captures are active in this process.
 #pragma once
 
-#include "after_fork.hpp"
-#include "calls.hpp"
+#include "auditor/after_fork.hpp"
+#include "protocol/calls.hpp"
 
 namespace watch {
 

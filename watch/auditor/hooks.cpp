@@ -2,19 +2,19 @@
 // The functions that stand in front of the driver's. Each calls the driver's with the same arguments,
 // returns its result, and records the call.
 
-#include "captures.hpp"
-#include "first_launches.hpp"
-#include "interprocess_events.hpp"
-#include "kernel_names.hpp"
-#include "launch_numbers.hpp"
-#include "libraries.hpp"
-#include "looker.hpp"
-#include "probed_streams.hpp"
-#include "probes.hpp"
-#include "recorder.hpp"
-#include "stacks.hpp"
-#include "ticks.hpp"
-#include "words.hpp"
+#include "auditor/captures.hpp"
+#include "auditor/first_launches.hpp"
+#include "auditor/interprocess_events.hpp"
+#include "auditor/kernel_names.hpp"
+#include "auditor/launch_numbers.hpp"
+#include "auditor/libraries.hpp"
+#include "auditor/looker.hpp"
+#include "auditor/probed_streams.hpp"
+#include "auditor/probes.hpp"
+#include "auditor/recorder.hpp"
+#include "auditor/stacks.hpp"
+#include "protocol/ticks.hpp"
+#include "protocol/words.hpp"
 
 #include <cstring>
 
@@ -309,20 +309,11 @@ struct HookOf<Copy, Index, CUresult(const char*, void**, int, cuuint64_t, More..
   static void* of(bool) { return reinterpret_cast<void*>(&Lookup<Copy, Index, More...>::call); }
 };
 
-template <class T>
-struct SignatureOf;
-template <class Signature>
-struct SignatureOf<Entry<Signature>> {
-  using Type = Signature;
-};
-
-template <unsigned Copy, std::size_t... Index>
-void* hook_in_copy(std::size_t entry, bool per_thread_variant, std::index_sequence<Index...>) {
+template <unsigned Copy, class... Signatures, std::size_t... Index>
+void* hook_in_copy(std::size_t entry, bool per_thread_variant, const EntryList<Signatures...>&,
+                   std::index_sequence<Index...>) {
   using Maker = void* (*)(bool);
-  static constexpr Maker makers[] = {
-      &HookOf<Copy, Index,
-              typename SignatureOf<
-                  std::tuple_element_t<Index, std::remove_const_t<decltype(entries)>>>::Type>::of...};
+  static constexpr Maker makers[] = {&HookOf<Copy, Index, Signatures>::of...};
   return makers[entry](per_thread_variant);
 }
 
@@ -332,13 +323,13 @@ void* hook_of(unsigned library, std::size_t entry, bool per_thread_variant) {
   constexpr std::make_index_sequence<entry_count> all;
   switch (library) {
   case 0:
-    return hook_in_copy<0>(entry, per_thread_variant, all);
+    return hook_in_copy<0>(entry, per_thread_variant, entries, all);
   case 1:
-    return hook_in_copy<1>(entry, per_thread_variant, all);
+    return hook_in_copy<1>(entry, per_thread_variant, entries, all);
   case 2:
-    return hook_in_copy<2>(entry, per_thread_variant, all);
+    return hook_in_copy<2>(entry, per_thread_variant, entries, all);
   default:
-    return hook_in_copy<3>(entry, per_thread_variant, all);
+    return hook_in_copy<3>(entry, per_thread_variant, entries, all);
   }
 }
 

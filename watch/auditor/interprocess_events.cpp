@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "interprocess_events.hpp"
+#include "auditor/interprocess_events.hpp"
 
-#include "after_fork.hpp"
+#include "auditor/after_fork.hpp"
 
 namespace watch {
 

@@ -3,7 +3,7 @@
 // wait has to be recognised before the driver is called, and not by the reader of the records.
 #pragma once
 
-#include "calls.hpp"
+#include "protocol/calls.hpp"
 
 namespace watch {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "kernel_names.hpp"
+#include "auditor/kernel_names.hpp"
 
-#include "after_fork.hpp"
-#include "recorder.hpp"
+#include "auditor/after_fork.hpp"
+#include "auditor/recorder.hpp"
 
 #include <cstring>
 

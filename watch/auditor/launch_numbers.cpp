@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "launch_numbers.hpp"
+#include "auditor/launch_numbers.hpp"
 
 #include <atomic>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "libraries.hpp"
+#include "auditor/libraries.hpp"
 
-#include "after_fork.hpp"
-#include "loaded_library.hpp"
-#include "probed_streams.hpp"
+#include "auditor/after_fork.hpp"
+#include "auditor/loaded_library.hpp"
+#include "auditor/probed_streams.hpp"
 
 #include <cstring>
 

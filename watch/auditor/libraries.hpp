@@ -3,7 +3,7 @@
 // `dlmopen` that uses the driver. Each has its own functions, and so each has its own hooks.
 #pragma once
 
-#include "calls.hpp"
+#include "protocol/calls.hpp"
 
 #include <link.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "loaded_library.hpp"
+#include "auditor/loaded_library.hpp"
 
 #include <cstdint>
 #include <cstring>

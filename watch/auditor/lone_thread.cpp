@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "lone_thread.hpp"
+#include "auditor/lone_thread.hpp"
 
-#include "kernel_calls.hpp"
+#include "auditor/kernel_calls.hpp"
 
 #include <cstdint>
 #include <cstring>

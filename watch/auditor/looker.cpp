@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include "looker.hpp"
+#include "auditor/looker.hpp"
 
-#include "calls.hpp"
-#include "kernel_calls.hpp"
-#include "lone_thread.hpp"
-#include "probed_streams.hpp"
-#include "program_functions.hpp"
-#include "python_frames.hpp"
-#include "quiet_mode.hpp"
-#include "stacks.hpp"
-#include "tick_rate.hpp"
-#include "ticks.hpp"
+#include "auditor/kernel_calls.hpp"
+#include "auditor/lone_thread.hpp"
+#include "auditor/probed_streams.hpp"
+#include "auditor/program_functions.hpp"
+#include "auditor/python_frames.hpp"
+#include "auditor/quiet_mode.hpp"
+#include "auditor/stacks.hpp"
+#include "auditor/tick_rate.hpp"
+#include "protocol/calls.hpp"
+#include "protocol/ticks.hpp"
 
 #include <cstring>
 #include <linux/futex.h>

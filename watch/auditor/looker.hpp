@@ -3,8 +3,8 @@
 // driver how far each stream is, and takes the Python frames of threads that wait.
 #pragma once
 
-#include "recorder.hpp"
-#include "verbs.hpp"
+#include "auditor/recorder.hpp"
+#include "protocol/verbs.hpp"
 
 namespace watch {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "probed_streams.hpp"
+#include "auditor/probed_streams.hpp"
 
-#include "kernel_calls.hpp"
-#include "recorder.hpp"
+#include "auditor/kernel_calls.hpp"
+#include "auditor/recorder.hpp"
 
 namespace watch {
 

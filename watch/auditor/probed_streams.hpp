@@ -3,9 +3,9 @@
 // to the reader. What only this process needs is here.
 #pragma once
 
-#include "after_fork.hpp"
-#include "libraries.hpp"
-#include "protocol.hpp"
+#include "auditor/after_fork.hpp"
+#include "auditor/libraries.hpp"
+#include "protocol/protocol.hpp"
 
 namespace watch {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "probes.hpp"
+#include "auditor/probes.hpp"
 
-#include "probed_streams.hpp"
-#include "tick_rate.hpp"
-#include "ticks.hpp"
+#include "auditor/probed_streams.hpp"
+#include "auditor/tick_rate.hpp"
+#include "protocol/ticks.hpp"
 
 namespace watch {
 

@@ -8,8 +8,8 @@
 // the index of the copy of libcuda.
 #pragma once
 
-#include "captures.hpp"
-#include "recorder.hpp"
+#include "auditor/captures.hpp"
+#include "auditor/recorder.hpp"
 
 namespace watch {
 

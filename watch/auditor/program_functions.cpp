@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "program_functions.hpp"
+#include "auditor/program_functions.hpp"
 
-#include "loaded_library.hpp"
+#include "auditor/loaded_library.hpp"
 
 namespace watch {
 

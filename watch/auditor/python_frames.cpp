@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "python_frames.hpp"
+#include "auditor/python_frames.hpp"
 
-#include "loaded_library.hpp"
+#include "auditor/loaded_library.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>

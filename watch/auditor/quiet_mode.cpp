@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "quiet_mode.hpp"
+#include "auditor/quiet_mode.hpp"
 
-#include "after_fork.hpp"
-#include "kernel_calls.hpp"
-#include "program_functions.hpp"
-#include "recorder.hpp"
+#include "auditor/after_fork.hpp"
+#include "auditor/kernel_calls.hpp"
+#include "auditor/program_functions.hpp"
+#include "auditor/recorder.hpp"
 
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/mman.h>

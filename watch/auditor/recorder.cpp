@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "recorder.hpp"
+#include "auditor/recorder.hpp"
 
-#include "after_fork.hpp"
-#include "kernel_calls.hpp"
-#include "looker.hpp"
-#include "probed_streams.hpp"
-#include "quiet_mode.hpp"
-#include "stacks.hpp"
-#include "ticks.hpp"
+#include "auditor/after_fork.hpp"
+#include "auditor/kernel_calls.hpp"
+#include "auditor/looker.hpp"
+#include "auditor/probed_streams.hpp"
+#include "auditor/quiet_mode.hpp"
+#include "auditor/stacks.hpp"
+#include "protocol/ticks.hpp"
 
 #include <cstdlib>
 #include <cstring>

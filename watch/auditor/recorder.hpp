@@ -2,9 +2,9 @@
 // Writes the calls of this process into its file.
 #pragma once
 
-#include "after_fork.hpp"
-#include "protocol.hpp"
-#include "ticks.hpp"
+#include "auditor/after_fork.hpp"
+#include "protocol/protocol.hpp"
+#include "protocol/ticks.hpp"
 
 #include <link.h>
 

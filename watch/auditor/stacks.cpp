@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "stacks.hpp"
+#include "auditor/stacks.hpp"
 
-#include "after_fork.hpp"
-#include "python_frames.hpp"
+#include "auditor/after_fork.hpp"
+#include "auditor/python_frames.hpp"
 
 #include <cstring>
 #include <sys/mman.h>

@@ -3,8 +3,8 @@
 // and checks in the memory of the stack whether one of them is still there.
 #pragma once
 
-#include "python_frames.hpp"
-#include "recorder.hpp"
+#include "auditor/python_frames.hpp"
+#include "auditor/recorder.hpp"
 
 namespace watch {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "tick_rate.hpp"
+#include "auditor/tick_rate.hpp"
 
-#include "kernel_calls.hpp"
-#include "recorder.hpp"
-#include "ticks.hpp"
+#include "auditor/kernel_calls.hpp"
+#include "auditor/recorder.hpp"
+#include "protocol/ticks.hpp"
 
 namespace watch {
 

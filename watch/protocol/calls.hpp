@@ -3,7 +3,7 @@
 // cuGetProcAddress, and the signatures. What is not in this list passes through untouched.
 #pragma once
 
-#include "verbs.hpp"
+#include "protocol/verbs.hpp"
 
 // Keeps the header from renaming functions to their newest variant.
 #ifndef __CUDA_API_VERSION_INTERNAL
@@ -13,8 +13,6 @@
 
 #include <array>
 #include <cstddef>
-#include <tuple>
-#include <utility>
 
 namespace watch {
 
@@ -29,6 +27,17 @@ struct EntryData {
 template <class Signature>
 struct Entry : EntryData {};
 
+/// Not a std::tuple, which would take a compiler seconds in every file.
+template <class... Signatures>
+struct EntryList {
+  std::array<EntryData, sizeof...(Signatures)> data;
+};
+
+template <class... Signatures>
+constexpr EntryList<Signatures...> list_of(const Entry<Signatures>&... entries) {
+  return {{EntryData(entries)...}};
+}
+
 // Types that the headers of CUDA 12.0 lack.
 using Opaque = void*;  // CUgreenCtx of a stream's creation, CUctxCreateParams*, CUgraphEdgeData*
 struct GreenContext;   // CUgreenCtx is a pointer to it
@@ -42,7 +51,7 @@ using AddEventNode = CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::si
 using MemoryOperation32 = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
 using MemoryOperation64 = CUresult(CUstream, CUdeviceptr, cuuint64_t, unsigned);
 
-inline constexpr auto entries = std::tuple{
+inline constexpr auto entries = list_of(
     Entry<CUresult(const char*, void**, int, cuuint64_t)>{
         {Verb::lookup, "cuGetProcAddress", "cuGetProcAddress", 11030, nullptr}},
     Entry<CUresult(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*)>{
@@ -259,14 +268,10 @@ inline constexpr auto entries = std::tuple{
         {Verb::copy, "cuMemsetD32_v2", "cuMemsetD32", 3020, "_ptds"}},
     Entry<CUresult(CUmodule*, const void*)>{
         {Verb::other, "cuModuleLoadData", "cuModuleLoadData", 2000, nullptr}},
-    Entry<CUresult(CUmodule)>{{Verb::other, "cuModuleUnload", "cuModuleUnload", 2000, nullptr}},
-};
+    Entry<CUresult(CUmodule)>{{Verb::other, "cuModuleUnload", "cuModuleUnload", 2000, nullptr}});
 
-inline constexpr std::size_t entry_count = std::tuple_size_v<decltype(entries)>;
-
-/// The same list without the signatures.
-inline constexpr std::array<EntryData, entry_count> entry_data = std::apply(
-    [](const auto&... entry) { return std::array<EntryData, entry_count>{EntryData(entry)...}; }, entries);
+inline constexpr const auto& entry_data = entries.data;
+inline constexpr std::size_t entry_count = entry_data.size();
 
 /// Whether this is a default stream. The null stream is one too.
 inline bool is_default_stream(std::uint64_t handle) {

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#if !defined __x86_64__ && !defined __aarch64__
-#include "kernel_calls.hpp"
-#endif
 
 namespace watch {
 
@@ -17,8 +14,7 @@ inline std::uint64_t ticks() {
   asm volatile("mrs %0, cntvct_el0" : "=r"(value));
   return value;
 #else
-  const timespec now = time_since_start();
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+#error "cuevent watch runs on x86-64 and arm64 only: build with -Dcli=disabled"
 #endif
 }
 

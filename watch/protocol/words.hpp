@@ -2,8 +2,8 @@
 // The arguments of a call that its record holds: handles, and numbers of 32 bits. verbs.hpp lists them.
 #pragma once
 
-#include "calls.hpp"
-#include "protocol.hpp"
+#include "protocol/calls.hpp"
+#include "protocol/protocol.hpp"
 
 #include <iterator>
 #include <type_traits>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "call_owner.hpp"
+#include "report/call_owner.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
-namespace cli {
+namespace watch {
 
 namespace {
 
@@ -80,4 +80,4 @@ bool concerns_program(watch::Rule rule, Owner owner) {
   }
 }
 
-} // namespace cli
+} // namespace watch

@@ -2,14 +2,14 @@
 // Whose code makes a call: the program's, or the code of a library that it uses.
 #pragma once
 
-#include "finding.hpp"
-#include "watch_symbols.hpp"
+#include "report/symbols.hpp"
+#include "rules/finding.hpp"
 
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace cli {
+namespace watch {
 
 enum class Owner {
   unknown,
@@ -32,4 +32,4 @@ Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::
 /// Whether the program can change what this rule finds in code of this owner.
 bool concerns_program(watch::Rule rule, Owner owner);
 
-} // namespace cli
+} // namespace watch

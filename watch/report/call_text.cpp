@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "watch_call_text.hpp"
+#include "report/call_text.hpp"
 
-#include "call_owner.hpp"
+#include "report/call_owner.hpp"
 
 #include <cuevent/error.hpp>
 
 #include <algorithm>
 #include <fstream>
 
-namespace cli {
+namespace watch {
 
 using watch::Call;
 
@@ -120,4 +120,4 @@ std::string CallText::place_of(const CallFile& process, const Call& call) {
   return caller ? caller->text() : call.name();
 }
 
-} // namespace cli
+} // namespace watch

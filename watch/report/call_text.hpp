@@ -2,14 +2,14 @@
 // Calls of watched processes as text and as JSON: the function, the thread, and the stack.
 #pragma once
 
-#include "watch_symbols.hpp"
+#include "report/symbols.hpp"
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace cli {
+namespace watch {
 
 /// "thread 2314 (python3)"
 std::string thread_text(const CallFile& process, unsigned thread);
@@ -37,4 +37,4 @@ private:
   Symbols symbols_;
 };
 
-} // namespace cli
+} // namespace watch

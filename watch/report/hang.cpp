@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-#include "watch_hang.hpp"
+#include "report/hang.hpp"
 
-#include "readable_name.hpp"
-#include "watch_hang_text.hpp"
+#include "report/hang_text.hpp"
+#include "report/readable_name.hpp"
 
-#include "timing/flight_analysis.hpp"
+#include "recording/flight_analysis.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <utility>
 
-namespace cli {
+namespace watch {
 
 using std::chrono::nanoseconds;
 using watch::CallUnderWay;
@@ -138,4 +139,4 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
   reports_.add(text, std::move(json), is_hang);
 }
 
-} // namespace cli
+} // namespace watch

@@ -2,12 +2,12 @@
 // Why a watched process does not move.
 #pragma once
 
-#include "watch_call_text.hpp"
-#include "watch_moment.hpp"
+#include "report/call_text.hpp"
+#include "report/moment_reader.hpp"
 
-#include "stream_work.hpp"
+#include "rules/stream_work.hpp"
 
-namespace cli {
+namespace watch {
 
 /// How long a report waits for a look.
 inline constexpr std::chrono::milliseconds look_patience{500};
@@ -76,4 +76,4 @@ private:
   bool is_reported_ = false;
 };
 
-} // namespace cli
+} // namespace watch

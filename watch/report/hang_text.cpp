@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "watch_hang_text.hpp"
+#include "report/hang_text.hpp"
 
-#include "timing/flight_analysis.hpp"
+#include "recording/flight_analysis.hpp"
 
 #include <cuevent/text.hpp>
 
 #include <algorithm>
 
-namespace cli {
+namespace watch {
 
 namespace {
 
@@ -180,4 +180,4 @@ std::string hang_text(const FlightReport& report) {
   return text;
 }
 
-} // namespace cli
+} // namespace watch

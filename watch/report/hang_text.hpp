@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace cli {
+namespace watch {
 
 /// Words the sentences of the findings anew.
 void word_findings(cuevent::FlightReport& report);
@@ -14,4 +14,4 @@ void word_findings(cuevent::FlightReport& report);
 /// The findings, then the streams that wait or are idle, as lines.
 std::string hang_text(const cuevent::FlightReport& report);
 
-} // namespace cli
+} // namespace watch

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "watch_moment.hpp"
+#include "report/moment_reader.hpp"
 
-#include "readable_name.hpp"
-#include "tick_clock.hpp"
+#include "report/readable_name.hpp"
+#include "report/tick_clock.hpp"
 
 #include <cuevent/error.hpp>
 
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace cli {
+namespace watch {
 
 using watch::ThreadSlot;
 
@@ -84,4 +84,4 @@ std::string ProcessState::kernel_name(watch::Handle function) const {
   return {};
 }
 
-} // namespace cli
+} // namespace watch

@@ -2,13 +2,13 @@
 // What a watched process says about itself now: how far its streams are, and which calls its threads are in.
 #pragma once
 
-#include "moment.hpp"
-#include "watch_reader.hpp"
+#include "report/reader.hpp"
+#include "rules/moment.hpp"
 
 #include <string>
 #include <unordered_map>
 
-namespace cli {
+namespace watch {
 
 class ProcessState {
 public:
@@ -33,4 +33,4 @@ private:
   std::chrono::nanoseconds last_look_{};
 };
 
-} // namespace cli
+} // namespace watch

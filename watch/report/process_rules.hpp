@@ -2,19 +2,26 @@
 // The rules that the options enable, applied to the calls of one process.
 #pragma once
 
-#include "cost_rules.hpp"
-#include "leak_rules.hpp"
-#include "rules.hpp"
-#include "watch.hpp"
+#include "rules/cost_rules.hpp"
+#include "rules/leak_rules.hpp"
+#include "rules/rules.hpp"
 
-namespace cli {
+#include <functional>
+#include <optional>
+
+namespace watch {
+
+/// The rules that are opt-in.
+struct OptInRules {
+  bool cost = false;  // what the program wastes
+  bool leaks = false; // what it leaks
+};
 
 class ProcessRules {
 public:
-  ProcessRules(const WatchOptions& options, const std::function<void(watch::Finding)>& report)
-      : rules_(report) {
-    if (options.cost) cost_.emplace(report);
-    if (options.leaks) leaks_.emplace(report);
+  ProcessRules(OptInRules opt_in, const std::function<void(watch::Finding)>& report) : rules_(report) {
+    if (opt_in.cost) cost_.emplace(report);
+    if (opt_in.leaks) leaks_.emplace(report);
   }
 
   void see(const watch::Call& call) {
@@ -35,4 +42,4 @@ private:
   std::optional<watch::LeakRules> leaks_;
 };
 
-} // namespace cli
+} // namespace watch

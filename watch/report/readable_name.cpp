@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "readable_name.hpp"
+#include "report/readable_name.hpp"
 
 #include <cstdlib>
 #include <cxxabi.h>
 #include <string_view>
 
-namespace cli {
+namespace watch {
 
 namespace {
 
@@ -47,4 +47,4 @@ std::string shortened(std::string name) {
   return name.replace(longest_shown - 3, std::string::npos, "...") + end;
 }
 
-} // namespace cli
+} // namespace watch

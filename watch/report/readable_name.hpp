@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace cli {
+namespace watch {
 
 /// The name that a symbol stands for, shortened.
 std::string readable_name(const std::string& symbol);
@@ -13,4 +13,4 @@ std::string readable_name(const std::string& symbol);
 /// and a line in parentheses at the end stay.
 std::string shortened(std::string name);
 
-} // namespace cli
+} // namespace watch

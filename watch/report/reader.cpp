@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "watch_reader.hpp"
+#include "report/reader.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -17,8 +17,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
-namespace cli {
+namespace watch {
 
 using watch::Region;
 
@@ -181,4 +182,4 @@ std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
   return files;
 }
 
-} // namespace cli
+} // namespace watch

@@ -2,8 +2,8 @@
 // Reads the files in which watched processes record their calls.
 #pragma once
 
-#include "finding.hpp"
-#include "tick_clock.hpp"
+#include "report/tick_clock.hpp"
+#include "rules/finding.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace cli {
+namespace watch {
 
 /// The call without numbers that lead astray: another process may have written anything.
 inline watch::CallData valid(watch::CallData call) {
@@ -89,4 +89,4 @@ private:
   std::set<std::string> seen_;
 };
 
-} // namespace cli
+} // namespace watch

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "watch_report.hpp"
+#include "report/report.hpp"
 
-#include "call_owner.hpp"
+#include "report/call_owner.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -11,7 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 
-namespace cli {
+namespace watch {
 
 using watch::Finding;
 
@@ -132,4 +132,4 @@ nlohmann::ordered_json WatchReport::json() const {
   return findings;
 }
 
-} // namespace cli
+} // namespace watch

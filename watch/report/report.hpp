@@ -2,14 +2,16 @@
 // What `cuevent watch` says: findings as they happen, each once with a count; a summary; JSON.
 #pragma once
 
-#include "watch_call_text.hpp"
+#include "report/call_text.hpp"
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-namespace cli {
+namespace watch {
 
 /// Lines "RULE PATTERN": findings of this rule are dropped if a function, a source file or a library of the
 /// stack matches the pattern of the shell. RULE may be *, and without PATTERN every finding of the rule is
@@ -58,4 +60,4 @@ private:
       known_; // -1: dropped
 };
 
-} // namespace cli
+} // namespace watch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "watch_symbols.hpp"
+#include "report/symbols.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <elfutils/libdwfl.h>
 #endif
 
-namespace cli {
+namespace watch {
 
 namespace {
 
@@ -111,4 +111,4 @@ SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address
 
 Symbols::~Symbols() = default;
 
-} // namespace cli
+} // namespace watch

@@ -2,12 +2,12 @@
 // Names for return addresses.
 #pragma once
 
-#include "watch_reader.hpp"
+#include "report/reader.hpp"
 
 #include <memory>
 #include <string>
 
-namespace cli {
+namespace watch {
 
 struct SourceFrame {
   std::string function; // empty if unknown
@@ -35,4 +35,4 @@ private:
   std::unique_ptr<Debug> debug_;
 };
 
-} // namespace cli
+} // namespace watch

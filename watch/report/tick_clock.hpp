@@ -2,12 +2,12 @@
 // The times of a watched process, from the ticks of its clock.
 #pragma once
 
-#include "ticks.hpp"
+#include "protocol/ticks.hpp"
 
 #include <chrono>
 #include <cstdint>
 
-namespace cli {
+namespace watch {
 
 /// The time of CLOCK_MONOTONIC.
 inline std::chrono::nanoseconds time_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -50,4 +50,4 @@ private:
   std::uint64_t last_ = 0;
 };
 
-} // namespace cli
+} // namespace watch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which call invalidates whose capture, and what a capture lacks at its end.
-#include "rules.hpp"
+#include "rules/rules.hpp"
 
 #include <algorithm>
 #include <string_view>

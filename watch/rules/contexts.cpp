@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "contexts.hpp"
+#include "rules/contexts.hpp"
 
 #include <utility>
 

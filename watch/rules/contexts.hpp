@@ -2,7 +2,7 @@
 // The contexts that calls end, with all their objects.
 #pragma once
 
-#include "objects.hpp"
+#include "rules/objects.hpp"
 
 #include <unordered_map>
 

@@ -2,10 +2,11 @@
 // What a program wastes: calls that are right, and cost more than they need to. Plain calls in, findings out.
 #pragma once
 
-#include "contexts.hpp"
+#include "rules/contexts.hpp"
 
 #include <functional>
 #include <unordered_set>
+#include <utility>
 
 namespace watch {
 

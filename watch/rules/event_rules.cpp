@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Records, waits, queries and times of events.
-#include "rules.hpp"
+#include "rules/rules.hpp"
 
 namespace watch {
 

@@ -2,8 +2,8 @@
 // A mistake of a program: what the rules make of its calls.
 #pragma once
 
-#include "calls.hpp"
-#include "protocol.hpp"
+#include "protocol/calls.hpp"
+#include "protocol/protocol.hpp"
 
 #include <chrono>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The events that graphs refer to.
-#include "rules.hpp"
+#include "rules/rules.hpp"
 
 namespace watch {
 

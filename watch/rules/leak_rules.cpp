@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "leak_rules.hpp"
+#include "rules/leak_rules.hpp"
 
-#include "number_text.hpp"
+#include "rules/number_text.hpp"
 
 namespace watch {
 

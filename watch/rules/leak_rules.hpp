@@ -2,10 +2,12 @@
 // What a program leaks: objects that it creates and never destroys. Plain calls in, findings out.
 #pragma once
 
-#include "contexts.hpp"
+#include "rules/contexts.hpp"
 
 #include <functional>
 #include <set>
+#include <tuple>
+#include <utility>
 
 namespace watch {
 

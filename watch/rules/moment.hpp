@@ -2,8 +2,8 @@
 // What a process says about itself at one moment, apart from its records.
 #pragma once
 
-#include "finding.hpp"
-#include "objects.hpp"
+#include "rules/finding.hpp"
+#include "rules/objects.hpp"
 
 #include <chrono>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "number_text.hpp"
+#include "rules/number_text.hpp"
 
 #include <cstdio>
 

@@ -2,13 +2,14 @@
 // What the rules know about the objects of a process.
 #pragma once
 
-#include "finding.hpp"
+#include "rules/finding.hpp"
 
 #include <compare>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace watch {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "finding.hpp"
+#include "rules/finding.hpp"
 
 #include <algorithm>
 
@@ -54,12 +54,12 @@ const std::vector<RulePage>& rule_pages() {
        "owns "
        "the event (cuGraphRetainUserObject)."},
       {Rule::elapsed_without_timing, "elapsed-without-timing",
-       "asks for the time between events, one of which does not measure time",
+       "asks for the time between two events, and one does not measure time",
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE if one of the events was created with "
        "CU_EVENT_DISABLE_TIMING.",
        "Create both events without CU_EVENT_DISABLE_TIMING."},
       {Rule::elapsed_never_recorded, "elapsed-never-recorded",
-       "asks for the time between events, one of which was never recorded",
+       "asks for the time between two events, and one was never recorded",
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE if one of the events was never recorded.",
        "Record both events before the call."},
       {Rule::elapsed_two_contexts, "elapsed-two-contexts", "asks for the time between events of two contexts",

@@ -2,10 +2,11 @@
 // The rules: plain calls in, findings out. They run in `cuevent watch`, not in the watched process.
 #pragma once
 
-#include "objects.hpp"
+#include "rules/objects.hpp"
 
 #include <functional>
 #include <unordered_map>
+#include <utility>
 
 namespace watch {
 

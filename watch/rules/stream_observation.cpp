@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "rules.hpp"
-#include "stream_work.hpp"
+#include "rules/rules.hpp"
+#include "rules/stream_work.hpp"
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace watch {
 

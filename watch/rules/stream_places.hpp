@@ -2,9 +2,9 @@
 // What StreamWork knows about a stream: its places, and what lies before each of them.
 #pragma once
 
-#include "objects.hpp"
+#include "rules/objects.hpp"
 
-#include "timing/position.hpp"
+#include "core/position.hpp"
 
 #include <algorithm>
 #include <chrono>

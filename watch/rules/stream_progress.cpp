@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What tells StreamWork that work was reached: probes, and calls that wait for it or ask about it.
-#include "stream_work.hpp"
+#include "rules/stream_work.hpp"
 
 #include <algorithm>
 

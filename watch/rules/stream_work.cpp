@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "stream_work.hpp"
+#include "rules/stream_work.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace watch {
 

@@ -2,10 +2,10 @@
 // What is pending on the streams of a process: calls and moments in, an observation of the streams out.
 #pragma once
 
-#include "moment.hpp"
-#include "stream_places.hpp"
+#include "rules/moment.hpp"
+#include "rules/stream_places.hpp"
 
-#include "timing/flight_observation.hpp"
+#include "recording/flight_observation.hpp"
 
 #include <functional>
 #include <unordered_map>

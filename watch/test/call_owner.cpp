@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "call_owner.hpp"
+#include "report/call_owner.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-using cli::Owner;
-using cli::SourceFrame;
+using watch::Owner;
+using watch::SourceFrame;
 
 namespace {
 
@@ -20,7 +20,7 @@ SourceFrame frame(const std::string& library, const std::string& function = "") 
 /// The owner of a call by this library.
 Owner owner(const std::string& library, const std::vector<std::string>& python_frames = {},
             const std::string& process = program) {
-  return cli::owner_of(frame(library, "function"), python_frames, process);
+  return watch::owner_of(frame(library, "function"), python_frames, process);
 }
 
 } // namespace
@@ -63,31 +63,31 @@ TEST_CASE("a call of Python is the program's if its first frame is", "[watch][ow
 }
 
 TEST_CASE("calls without frames have no owner", "[watch][owner]") {
-  CHECK(cli::owner_of(std::nullopt, {}, program) == Owner::unknown);
-  CHECK(cli::owner_of(frame(""), {}, program) == Owner::unknown); // generated code
+  CHECK(watch::owner_of(std::nullopt, {}, program) == Owner::unknown);
+  CHECK(watch::owner_of(frame(""), {}, program) == Owner::unknown); // generated code
 }
 
 TEST_CASE("the CUDA runtime may be a library or part of the program", "[watch][owner]") {
-  CHECK(cli::is_cuda_runtime(frame("/usr/lib/libcuda.so.1")));
-  CHECK(cli::is_cuda_runtime(frame("/home/a/lib/libcudart.so.13")));
-  CHECK(cli::is_cuda_runtime(frame(program, "cudaEventCreate")));
-  CHECK(cli::is_cuda_runtime(frame(program, "libcudart_static_12d4")));
-  CHECK_FALSE(cli::is_cuda_runtime(frame(program, "main")));
-  CHECK_FALSE(cli::is_cuda_runtime(frame("/home/a/libmodel.so")));
+  CHECK(watch::is_cuda_runtime(frame("/usr/lib/libcuda.so.1")));
+  CHECK(watch::is_cuda_runtime(frame("/home/a/lib/libcudart.so.13")));
+  CHECK(watch::is_cuda_runtime(frame(program, "cudaEventCreate")));
+  CHECK(watch::is_cuda_runtime(frame(program, "libcudart_static_12d4")));
+  CHECK_FALSE(watch::is_cuda_runtime(frame(program, "main")));
+  CHECK_FALSE(watch::is_cuda_runtime(frame("/home/a/libmodel.so")));
 }
 
 TEST_CASE("what a program cannot change is not reported", "[watch][owner]") {
   using watch::Rule;
   for (const Rule rule : {Rule::leaked, Rule::created_in_a_loop, Rule::query_of_completed}) {
-    CHECK(cli::concerns_program(rule, Owner::program));
+    CHECK(watch::concerns_program(rule, Owner::program));
     for (const Owner other : {Owner::unknown, Owner::package, Owner::cuda})
-      CHECK_FALSE(cli::concerns_program(rule, other));
+      CHECK_FALSE(watch::concerns_program(rule, other));
   }
   for (const Rule rule : {Rule::timed_never_read, Rule::blocking_in_a_loop}) {
     for (const Owner other : {Owner::program, Owner::unknown, Owner::package})
-      CHECK(cli::concerns_program(rule, other));
-    CHECK_FALSE(cli::concerns_program(rule, Owner::cuda));
+      CHECK(watch::concerns_program(rule, other));
+    CHECK_FALSE(watch::concerns_program(rule, Owner::cuda));
   }
   for (const Rule rule : {Rule::legacy_between_streams, Rule::wait_never_recorded})
-    CHECK(cli::concerns_program(rule, Owner::cuda));
+    CHECK(watch::concerns_program(rule, Owner::cuda));
 }

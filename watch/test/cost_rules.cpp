@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "cost_rules.hpp"
+#include "rules/cost_rules.hpp"
 
-#include "number_text.hpp"
+#include "rules/number_text.hpp"
 #include "written_calls.hpp"
 
 using namespace watch;

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 IS_REAL = sys.argv[-1] == "real"
+HAS_NAMES = os.environ.get("CUEVENT_TEST_LIBDW", "1") == "1"  # stacks name functions, thanks to libdw
 FIND = """
 import ctypes, pathlib
 assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "leak_rules.hpp"
+#include "rules/leak_rules.hpp"
 
 #include "written_calls.hpp"
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "programs.hpp"
-#include "protocol.hpp"
-#include "ticks.hpp"
+#include "protocol/protocol.hpp"
+#include "protocol/ticks.hpp"
 
 #include <cstdint>
 #include <cstring>

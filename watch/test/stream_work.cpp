@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What is pending on the streams of a process, from written calls and probes.
-#include "stream_work.hpp"
+#include "rules/stream_work.hpp"
 
-#include "timing/flight_analysis.hpp"
+#include "recording/flight_analysis.hpp"
 #include "written_calls.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 // Calls that a test writes down.
 #pragma once
 
-#include "contexts.hpp"
+#include "rules/contexts.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -3,7 +3,7 @@
 // the lines that its child processes print.
 #include "require.hpp"
 
-#include "answers.hpp"
+#include "check/answers.hpp"
 #include "json_text.hpp"
 
 #include <cstdint>

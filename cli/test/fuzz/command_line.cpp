@@ -30,11 +30,6 @@ void inspect(const cli::CheckOptions&) {}
 void inspect(const cli::RandomOptions& options) {
   require(options.jobs >= 1 && options.jobs <= 256, "--jobs is in its range");
 }
-void inspect(const cli::TraceOptions& options) {
-  require(options.steps >= 1 && options.steps <= 100'000, "--steps is in its range");
-  require(options.trace_steps >= 1 && options.trace_steps <= 100'000, "--trace-steps is in its range");
-}
-
 void inspect(const cli::MergeOptions& options) { require(!options.files.empty(), "a report is named"); }
 void inspect(const cli::WatchOptions& options) {
   const int ways =

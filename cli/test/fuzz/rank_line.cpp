@@ -2,8 +2,8 @@
 // The lines of a rank's report, from any text, and the clock samples in them.
 #include "require.hpp"
 
-#include "rank_clock.hpp"
-#include "rank_line.hpp"
+#include "merge/rank_clock.hpp"
+#include "merge/rank_line.hpp"
 
 #include <cstdint>
 #include <vector>

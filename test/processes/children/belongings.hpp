@@ -2,6 +2,7 @@
 // One of every object that a process can have of the driver.
 #pragma once
 
+#include <cuevent/flight_recorder.hpp>
 #include <cuevent/graph.hpp>
 #include <cuevent/retired_events.hpp>
 
@@ -12,10 +13,11 @@ struct Belongings {
       : primary(cuevent::Context::primary(0, driver)), start(primary, cuevent::EventFlags::timing),
         event(primary, cuevent::EventFlags::timing), spare(primary),
         of_created(cuevent::Context::create(0, driver)), graph(with_event(primary)),
-        exec(graph.instantiate()) {
+        exec(graph.instantiate()), recorder(primary, {.marks_per_stream = 4}) {
     start.record(nullptr);
     exec.launch(nullptr);
     event.record(nullptr);
+    recorder.mark(nullptr, "work");
     of_created.record(nullptr);
     event.synchronize();
     cuevent::retire(cuevent::DriverEvent(primary));
@@ -36,6 +38,7 @@ struct Belongings {
   cuevent::DriverEvent of_created; ///< all that keeps its context alive
   cuevent::Graph graph;
   cuevent::GraphExec exec;
+  cuevent::FlightRecorder recorder; ///< has not looked yet
 };
 
 } // namespace process

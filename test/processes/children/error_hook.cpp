@@ -29,9 +29,14 @@ void destructors_that_fail() {
     expect(std::string_view(call) == "cuEventDestroy", "the hook is told the call that failed");
     told = result;
   });
-  for (CUresult result : {CUDA_ERROR_OPERATING_SYSTEM, CUDA_ERROR_DEINITIALIZED}) {
+  for (CUresult result : {CUDA_ERROR_OPERATING_SYSTEM, CUDA_ERROR_ILLEGAL_ADDRESS}) {
     fail_with(result);
-    expect(told == result, "a hook is told every result");
+    expect(told == result, "a hook is told every result of a driver that works");
+  }
+  for (CUresult result : {CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_DEINITIALIZED}) {
+    fail_with(result);
+    expect(told == CUDA_ERROR_ILLEGAL_ADDRESS,
+           "no hook hears what a forked child or an exiting process is told");
   }
   set_error_hook(before);
   answer_instead("cuEventDestroy", CUDA_SUCCESS);

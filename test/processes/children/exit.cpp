@@ -52,6 +52,19 @@ void watched_atexit() {
   of_atexit.emplace(watched_driver());
 }
 
+/// Registered before cuInit, so it runs after the driver has begun to unload.
+void report_after_driver() {
+  std::atexit([] {
+    const cuevent::FlightReport report = of_atexit->recorder.report();
+    expect(report.fault == CUDA_SUCCESS, "nothing has failed");
+    expect(report.no_answer == CUDA_ERROR_DEINITIALIZED, "the driver is shutting down");
+    expect(report.findings.size() == 1 && report.findings[0].kind == cuevent::FlightFinding::Kind::no_answer,
+           "one finding, and not " + to_text(report));
+    of_atexit.reset();
+  });
+  of_atexit.emplace(Driver::instance());
+}
+
 /// Each way to query returns an answer, or says that the driver is gone.
 void poll(const cuevent::DriverEvent& event) {
   const CUresult result = event.try_query();
@@ -90,6 +103,7 @@ std::vector<Scenario> exit_scenarios() {
           {"exit-thread-local-of-thread", of_another_thread},
           {"exit-atexit-before-init", atexit_before_init},
           {"exit-atexit-after-init", atexit_after_init},
+          {"exit-report", report_after_driver},
           {"exit-watched-static", watched_static},
           {"exit-watched-atexit", watched_atexit},
           {"exit-while-polling", while_polling}};

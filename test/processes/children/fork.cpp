@@ -5,6 +5,7 @@
 #include "watched_driver.hpp"
 
 #include <cuevent/completion_queue.hpp>
+#include <cuevent/timeline_semaphore.hpp>
 #include <gpu.hpp>
 
 #include <atomic>
@@ -56,6 +57,9 @@ void use_throws(Belongings& inherited) {
   expect_refused([&] { Graph graph(inherited.primary); }, "making a graph");
   expect_refused([&] { inherited.graph.instantiate(); }, "instantiate");
   expect_refused([&] { inherited.exec.launch(nullptr); }, "launch");
+  expect_refused([&] { inherited.recorder.report(); }, "report");
+  expect_refused([&] { inherited.recorder.mark(nullptr, "mark"); }, "mark");
+  expect_refused([&] { inherited.recorder.record(event, nullptr); }, "record of a recorder");
 }
 
 void twins_return(Belongings& inherited) {
@@ -77,6 +81,9 @@ void twins_return(Belongings& inherited) {
   expect_refused(Context::try_primary(context, 0, driver), "try_primary");
   expect_refused(Context::try_create(context, 0, driver), "try_create of a context");
   expect_refused(Context::try_current(context, driver), "try_current");
+  FlightReport report;
+  expect_refused(inherited.recorder.try_report(report), "try_report");
+  expect_refused(inherited.recorder.try_mark(nullptr, "mark"), "try_mark");
 }
 
 /// Forks, runs `run` in the child, and returns the child's exit code. The child exits like any process.
@@ -173,6 +180,37 @@ void fork_while_polling() {
     expect(its == std::vector{CUDA_SUCCESS}, "each callback runs once in the parent");
 }
 
+/// Holds wherever the other thread is in a signal when the process forks.
+void fork_while_signalling() {
+  const gpu::Gpu gpu;
+  const gpu::Stream held = gpu.stream(), moving = gpu.stream();
+  TimelineSemaphore semaphore(gpu.context);
+  gpu::Gate gate(gpu, held);
+  constexpr std::uint64_t last = 1'000'000;
+  for (std::uint64_t value = last; value < last + 400; ++value)
+    semaphore.signal(held, value);
+  std::atomic<bool> stop{false};
+  std::thread signaller([&] {
+    for (std::uint64_t value = 1; !stop; ++value) {
+      semaphore.try_signal(moving, value);
+      semaphore.try_signal(last + 400); // refused
+      if (value % 100 == 0) semaphore.try_wait_for(value, std::chrono::seconds(1));
+    }
+  });
+  for (int i = 0; i < 40; ++i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(500 + 37 * i));
+    expect(in_child([&] {
+             step("signals in a forked child");
+             expect_refused(semaphore.try_signal(held, last + 400), "signal");
+             expect(semaphore.try_signal(last + 400) == CUDA_ERROR_INVALID_VALUE, "400 signals are pending");
+             semaphore = TimelineSemaphore();
+           }) == 0,
+           "the child exits with 0");
+  }
+  stop = true;
+  signaller.join();
+}
+
 void fork_before_init() {
   const auto use = [] {
     const Context context = Context::primary(0);
@@ -190,6 +228,7 @@ std::vector<Scenario> fork_scenarios() {
   return {{"fork-after-init", fork_after_init},
           {"fork-after-init-watched", fork_after_init_watched},
           {"fork-while-polling", fork_while_polling},
+          {"fork-while-signalling", fork_while_signalling},
           {"fork-before-init", fork_before_init}};
 }
 

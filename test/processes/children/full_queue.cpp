@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 // A thread that is blocked on a full launch queue, and what other threads can still do.
+#include "filler.hpp"
 #include "scenario.hpp"
 
 #include <cuevent/completion_queue.hpp>
-#include <cuevent/event_pool.hpp>
+#include <cuevent/event_pools.hpp>
 #include <cuevent/retired_events.hpp>
-#include <gpu.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace process {
@@ -19,42 +21,23 @@ namespace {
 using namespace cuevent;
 using namespace std::chrono_literals;
 
-constexpr char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
-constexpr int more_than_fit = 1'100;
-
-/// Submits kernels to a stream that is held, until the thread is blocked or more than a full queue
-/// is submitted.
-class Filler {
-public:
-  Filler(const gpu::Gpu& gpu, CUfunction kernel, CUstream stream)
-      : thread_([this, &gpu, kernel, stream] {
-          for (; submitted_ < more_than_fit; ++submitted_)
-            gpu.launch_kernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
-        }) {}
-  ~Filler() { thread_.join(); }
-  Filler(const Filler&) = delete;
-  Filler& operator=(const Filler&) = delete;
-
-  /// Whether the thread is blocked: it stopped before it was done.
-  bool blocks() const {
-    for (int before = -1; before != submitted_;) {
-      before = submitted_;
-      std::this_thread::sleep_for(500ms);
-    }
-    return submitted_ > 0 && submitted_ < more_than_fit;
+/// Whether a child can be forked, and can use the pools.
+bool child_ends_pools(EventPools& pools) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20); // the child does not inherit the alarm
+    pools.trim();
+    pools = EventPools();
+    _exit(0);
   }
-
-private:
-  std::atomic<int> submitted_{0};
-  std::thread thread_;
-};
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
 
 void full_queue() {
   const gpu::Gpu gpu;
   const gpu::Stream full = gpu.stream(), other = gpu.stream();
-  const gpu::Module module = gpu.module(ptx);
-  CUfunction nothing = nullptr;
-  gpu.module_get_function(&nothing, module, "nothing");
+  const EmptyKernel nothing(gpu);
 
   // Every object here is made before the queue is full and destroyed after it.
   DriverEvent start(gpu.context, EventFlags::timing), end(gpu.context, EventFlags::timing),
@@ -64,17 +47,21 @@ void full_queue() {
   DriverEvent overwritten(gpu.context);
   EventPool pool(gpu.context);
   pool.reserve(80);
+  EventPools pools(gpu.driver);
+  pools.reserve(gpu.context, 1);
+  std::thread trimming;
+  std::atomic<bool> trimmed{false};
   CompletionQueue queue(gpu.context);
   queue.reserve(8);
   // Loads the kernel in advance.
-  gpu.launch_kernel(nothing, 1, 1, 1, 1, 1, 1, 0, other, nullptr, nullptr);
+  nothing.launch(other);
   start.record(other);
   end.record(other);
   end.synchronize();
   {
     gpu::Gate gate(gpu, full);
     pending.record(full);
-    const Filler filler(gpu, nothing, full);
+    const Filler filler(nothing, full);
     struct Opened { // opens the gate before the filler is joined
       gpu::Gate& gate;
       ~Opened() { gate.open(); }
@@ -163,9 +150,19 @@ void full_queue() {
       in_scope.reset();
       overwritten = DriverEvent();
     }
+
+    step("a fork while a thread is blocked on the end of an event");
+    trimming = std::thread([&] {
+      pools.trim();
+      trimmed = true;
+    });
+    std::this_thread::sleep_for(500ms);
+    expect(!trimmed, "the end of an event blocks while a queue is full");
+    expect(child_ends_pools(pools), "the process can fork, and the child can use the pools");
     expect(!pending.query(), "the gate is still closed");
     step("the end of a full queue");
   }
+  trimming.join();
   pending.synchronize();
   expect(destroy_retired() == 4, "only the retired events are destroyed");
 }

@@ -12,6 +12,14 @@ int main(void) {
     fprintf(stderr, "cuevent_timeline_open: %s\n", strerror(-opened));
     return 1;
   }
+  struct cuevent_timeline held; /* a stream's signal of 5 is pending */
+  if (cuevent_timeline_open(&held, data_descriptor) != 0) return 5;
+  for (uint64_t value = 5; value < 8; ++value)
+    if (cuevent_timeline_signal(held.page, value) != -EINVAL) return 6;
+  if (cuevent_timeline_signal(held.page, 4) != 0) return 7;
+  if (cuevent_timeline_wait(held.page, 5, 20000000000) != 0 || cuevent_timeline_signal(held.page, 6) != 0)
+    return 8;
+  cuevent_timeline_close(&held);
   for (uint64_t round = 0; round < rounds; ++round) {
     const int waited = cuevent_timeline_wait(timeline.page, 2 * round + 1, 20000000000);
     const int signalled = cuevent_timeline_signal(timeline.page, 2 * round + 2);

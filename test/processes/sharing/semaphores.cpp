@@ -80,7 +80,13 @@ TEST_CASE_METHOD(
 
 TEST_CASE_METHOD(TwoProcesses, "a process without CUDA takes part by the C header") {
   const gpu::Stream stream = gpu.stream();
-  SecondProcess answers(programs().plain_c, "", {semaphore.export_handle()});
+  gpu::Gate gate(gpu, stream);
+  TimelineSemaphore pending(gpu.context);
+  pending.signal(stream, 5); // which the other process must not pass
+  SecondProcess answers(programs().plain_c, "", {semaphore.export_handle(), pending.export_handle()});
+  REQUIRE(pending.wait_for(4, 20s));
+  CHECK(pending.value() == 4);
+  gate.open();
   for (std::uint64_t round = 0; round < rounds; ++round) {
     if (round % 2 == 0)
       semaphore.signal(stream, 2 * round + 1);
@@ -97,6 +103,19 @@ TEST_CASE_METHOD(TwoProcesses, "a process that leaves or ends its semaphore does
   CHECK(semaphore.wait_for(1, 20s));
   CHECK(child.wait() == "exited with 0");
   CHECK(semaphore.status() == TimelineStatus::active);
+}
+
+TEST_CASE_METHOD(TwoProcesses, "a process that destroyed its semaphore may end at once, and has left") {
+  // Signals that are pending then are made before the process ends, if it runs exit handlers.
+  const std::string role = GENERATE("destroy-and-exit", "destroy-and-end-at-once");
+  for (int i = 0; i < 10; ++i) {
+    TimelineSemaphore shared(gpu.context);
+    SecondProcess child(programs().participant, role, {shared.export_handle()});
+    REQUIRE(child.wait() == "exited with 0");
+    REQUIRE(shared.status() == TimelineStatus::active);
+    REQUIRE(shared.value() == 1);
+    shared.signal(2);
+  }
 }
 
 TEST_CASE_METHOD(TwoProcesses, "the end of a process that has not left is a death, however it ends") {
@@ -164,9 +183,9 @@ TEST_CASE_METHOD(TwoProcesses, "the process that made a semaphore may die, and t
   exporter->kill();
   until_death();
   const gpu::Stream stream = gpu.stream();
-  const std::uint64_t reached = semaphore.submitted();
-  semaphore.signal(stream, reached + 1);
-  CHECK(semaphore.wait_for(reached + 1, 20s));
+  const std::uint64_t next = semaphore.submitted() + 2; // it may have announced one when it died
+  semaphore.signal(stream, next);
+  CHECK(semaphore.wait_for(next, 20s));
 }
 
 TEST_CASE_METHOD(TwoProcesses, "a process may be killed at any moment, and nobody waits forever") {

@@ -44,7 +44,6 @@ TEST_CASE_METHOD(Fixture, "the last copy of a primary context releases it", "[co
       CHECK(copy == first);
       first = Context();
       CHECK_FALSE(first);
-      CHECK(copy.device() == 0);
       CHECK(recording.calls() == Names{"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxGetId"});
     }
     CHECK(recording.calls() == Names{"cuDevicePrimaryCtxRelease"});
@@ -161,7 +160,7 @@ TEST_CASE_METHOD(Fixture, "a guard of the current context pushes nothing", "[con
   const ContextGuard guard(context);
   recording.calls();
   { const ContextGuard again(context); }
-  CHECK(recording.calls() == Names{"cuCtxGetCurrent"});
+  CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId"});
 }
 
 TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is never pushed", "[context]") {
@@ -173,6 +172,20 @@ TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is ne
   { const ContextGuard guard(dead, result); }
   CHECK(result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetCurrent", "cuCtxGetId"});
+}
+
+TEST_CASE_METHOD(Fixture, "a guard of a context that has ended refuses a later one with the same handle",
+                 "[context]") {
+  const Context dead = Context::borrow(context_handle(1), driver);
+  const Context owned = Context::primary(0, driver);
+  recording.reset_contexts();
+  for (const Context& stale : {dead, owned}) {
+    recording.context_stack() = {stale.native_handle()};
+    recording.calls();
+    CHECK_THROWS_AS(ContextGuard{stale}, ContextIsDestroyed);
+    CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetId"});
+  }
+  recording.context_stack().clear();
 }
 
 TEST_CASE_METHOD(Fixture, "a guard of an empty context throws InvalidContext without a driver call",
@@ -210,10 +223,18 @@ TEST_CASE_METHOD(Fixture, "a guard destroyed on another thread undoes nothing an
   set_error_hook(before);
 }
 
-TEST_CASE_METHOD(Fixture, "device() makes a borrowed context current and restores the caller's",
-                 "[context]") {
+TEST_CASE_METHOD(Fixture, "device() makes the context current and restores the caller's", "[context]") {
   CHECK(Context::borrow(context_handle(2), driver).device() == 1);
   CHECK(Context::primary(3, driver).device() == 3);
+  CHECK(recording.context_stack().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "device() of a lost or empty context throws", "[context]") {
+  const Context owned = Context::primary(3, driver), borrowed = Context::borrow(context_handle(2), driver);
+  recording.reset_contexts();
+  CHECK_THROWS_AS(owned.device(), ContextLost);
+  CHECK_THROWS_AS(borrowed.device(), ContextLost);
+  CHECK_THROWS_AS(Context().device(), InvalidContext);
 }
 
 TEST_CASE_METHOD(Fixture, "a failed creation throws and leaks nothing", "[context]") {

@@ -3,6 +3,7 @@
 
 #include <cuevent/driver_event.hpp>
 
+#include "core/fork_lock.hpp"
 #include "recording_driver.hpp"
 #include "recording_fixture.hpp"
 
@@ -10,6 +11,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdlib>
@@ -260,9 +262,7 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
   };
   recording.calls();
   const int failed = in_forked_child([&] {
-    set_error_hook(+[](CUresult result, const char*) noexcept {
-      if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(99);
-    });
+    set_error_hook(+[](CUresult, const char*) noexcept { _exit(99); });
     if (!said([&] { event.query(); })) return 1;
     if (!said([&] { event.record(test::stream_handle(1)); })) return 2;
     if (!said([&] { event.record(nullptr); })) return 3;
@@ -277,6 +277,38 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
   });
   CHECK(failed == 0);
   CHECK(event.query()); // the parent's event still works
+}
+
+TEST_CASE("a forked child does not wait for a lock that a thread of its parent holds", "[driver][fork]") {
+  RecordingDriver recording;
+  RecordingDriver::driver(); // a process without a driver does not notice forks
+  const ProcessLock held, free;
+  std::atomic<int> step{0};
+  std::thread holder([&] {
+    const auto lock = held.hold();
+    step = 1;
+    step.notify_one();
+    step.wait(1);
+  });
+  step.wait(0);
+  const int failed = in_forked_child([&] {
+    alarm(10);
+    if (held.hold()) return 1;
+    if (!free.hold()) return 2;
+    const ProcessLock of_child;
+    auto lock = of_child.hold();
+    bool waited = false;
+    std::thread other([&] { waited = static_cast<bool>(of_child.hold()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    lock.unlock();
+    other.join();
+    return waited ? 0 : 3;
+  });
+  CHECK(failed == 0);
+  step = 2;
+  step.notify_one();
+  CHECK(held.hold()); // the parent waits
+  holder.join();
 }
 
 TEST_CASE("a driver first loaded in a forked child reports the result of cuInit", "[driver][fork]") {

@@ -10,7 +10,10 @@
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -86,6 +89,39 @@ TEST_CASE_METHOD(RecordingFixture, "a reference makes the driver calls of the ev
   CHECK((EventRef(lease).leased() && EventRef(shared).leased() && !EventRef(event).leased() &&
          !plain.leased()));
   CHECK((EventRef(event).flags() == EventFlags::timing && plain.flags() == EventFlags::none));
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a reference writes nothing into an event", "[ref]") {
+  for (const EventFlags flags : {EventFlags::none, EventFlags::interprocess}) {
+    const DriverEvent event(context, flags);
+    std::array<std::byte, sizeof event> before{}, after{};
+    std::memcpy(before.data(), static_cast<const void*>(&event), before.size());
+    const EventRef ref = event;
+    ref.record(stream);
+    ref.wait(stream);
+    CHECK(ref.query());
+    std::memcpy(after.data(), static_cast<const void*>(&event), after.size());
+    CHECK(before == after);
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a reference checks waits for an interprocess event, also after a move",
+                 "[ref]") {
+  DriverEvent first(context, EventFlags::interprocess), second(context);
+  const EventRef to_first = first, to_second = second;
+  recording.calls();
+  const auto is_checked = [&](EventRef ref) {
+    ref.wait(stream);
+    return recording.calls().size() > 1;
+  };
+  CHECK(is_checked(to_first));
+  CHECK_FALSE(is_checked(to_second));
+  first.swap(second);
+  CHECK_FALSE(is_checked(first));
+  CHECK(is_checked(second));
+  first = std::move(second);
+  recording.calls();
+  CHECK(is_checked(first));
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a reference to no event refuses every call", "[ref]") {

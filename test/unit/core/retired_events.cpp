@@ -201,9 +201,9 @@ TEST_CASE_METHOD(RecordingFixture,
   DriverEvent first(context), second(context);
   retire(std::move(first));
   retire(std::move(second));
-  recording.fail_next("cuEventDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  recording.fail_next("cuEventDestroy", CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(destroy_retired() == 2);
-  CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(hooked.take() == CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(RecordingDriver::live_events() == events_before + 1);
   driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
 }

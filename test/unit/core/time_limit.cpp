@@ -68,6 +68,22 @@ TEST_CASE("a timeout that does not fit in nanoseconds means forever", "[time_lim
   CHECK(of(duration<double>(1e30)) == forever);
   CHECK(of(duration<double>(std::numeric_limits<double>::infinity())) == forever);
   CHECK(of(24h * 365 * 291) < forever);
+  CHECK(of(duration<int, std::tera>(1)) == forever);
+  CHECK(of(duration<double, std::exa>(1)) == forever);
+}
+
+TEST_CASE("a timeout has any period", "[time_limit]") {
+  CHECK(of(duration<int, std::tera>(0)) == 0ns);
+  CHECK(of(duration<int, std::tera>(-1)) == 0ns);
+  CHECK(of(duration<double, std::tera>(1e-12)) == 1s);
+  CHECK(of(duration<int, std::giga>(9)) == 9'000'000'000s);
+  CHECK(of(duration<int, std::exa>(0)) == 0ns);
+  CHECK(of(duration<int, std::atto>(1'999'999'999)) == 1ns);
+  // The nanoseconds of a tick have a numerator that does not fit 64 bits.
+  using Odd = std::ratio<1'000'000'000'000'000'000, 999'999'999'999'999'999>;
+  CHECK(of(duration<int, Odd>(2)) == 2s);
+  CHECK(Deadline(std::chrono::time_point<std::chrono::steady_clock, duration<int, std::tera>>()).at(0ns) ==
+        0ns);
 }
 
 TEST_CASE("a timeout that is negative or not a number is zero", "[time_limit]") {

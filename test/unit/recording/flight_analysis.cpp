@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The analysis of a flight recorder, on plain data.
-#include "timing/flight_analysis.hpp"
+#include "recording/flight_analysis.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -183,6 +184,42 @@ TEST_CASE("a fault names what had not finished", "[flight]") {
                                    "failed: 'a 2' on stream 'a', 'b 1' "
                                    "on stream 'b' or one of the 2 marks after it");
   CHECK_THAT(to_text(report), ContainsSubstring("as of an earlier look"));
+}
+
+TEST_CASE("names in a text cannot begin an escape sequence or a line", "[flight]") {
+  ObservedStream waits = stream("\x1b[2J", 0, 1, {event_wait(0, 1, 0)});
+  waits.call = {"\x9b"
+                "1m",
+                3s};
+  const std::string text = to_text(analysed({waits, stream("\n\xc2\x9b\xc3\xbc", 0, 1)}));
+  CHECK(std::none_of(text.begin(), text.end(), [](char c) { return c == '\x1b' || c == '\x9b'; }));
+  CHECK(std::count(text.begin(), text.end(), '\n') ==
+        5); // two findings, what the first holds up, two streams
+  CHECK_THAT(text, ContainsSubstring("??\xc3\xbc"));
+}
+
+TEST_CASE("a text grows with the number of streams, however many wait for each other", "[flight]") {
+  const auto size_of = [](std::size_t streams) {
+    std::vector<ObservedStream> chain;
+    for (std::size_t i = 0; i < streams; ++i)
+      chain.push_back(stream("s", 0, 1, {event_wait(0, std::min(i + 1, streams - 1), 0)}));
+    chain.back().waits.clear();
+    return to_text(analysed(std::move(chain))).size();
+  };
+  CHECK(size_of(600) < 11 * size_of(60));
+  std::vector<ObservedStream> all_to_all(40, stream("s", 0, 1));
+  for (std::size_t i = 0; i < all_to_all.size(); ++i)
+    for (std::size_t j = 0; j < all_to_all.size(); ++j)
+      if (j != i) all_to_all[i].waits.push_back(event_wait(0, j, 0));
+  const FlightReport report = analysed(std::move(all_to_all));
+  CHECK(report.findings.size() == 20); // pairs, and each of them in one finding
+  CHECK(report.findings[0].kind == Kind::deadlock);
+  CHECK(report.findings[0].held_up == 38);
+  CHECK_THAT(
+      to_text(analysed({stream("a", 0, 1, {event_wait(0, 1, 0)}), stream("b", 0, 1, {event_wait(0, 2, 0)}),
+                        stream("c", 0, 1, {event_wait(0, 3, 0)}), stream("d", 0, 1, {event_wait(0, 4, 0)}),
+                        stream("e", 0, 1, {event_wait(0, 5, 0)}), stream("f", 0, 1)})),
+      ContainsSubstring("for 'e 0' on stream 'e', which also waits\n"));
 }
 
 TEST_CASE("the cause that holds up most streams comes first, then the oldest", "[flight]") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The signals that a flight recorder remembers.
-#include "timing/flight_arrows.hpp"
+#include "recording/flight_arrows.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

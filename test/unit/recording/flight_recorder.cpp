@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <string>
@@ -18,6 +19,7 @@
 using namespace cuevent;
 using namespace test;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 static_assert(!std::is_copy_constructible_v<FlightRecorder>);
 static_assert(std::is_nothrow_move_constructible_v<FlightRecorder> &&
@@ -115,6 +117,35 @@ TEST_CASE_METHOD(RecorderFixture, "after a fault a report knows what the last re
              ContainsSubstring("'suspect' on stream 'compute' or one of the 1 marks after it"));
 }
 
+TEST_CASE_METHOD(RecorderFixture, "only an error of the device is a fault", "[flight]") {
+  recorder.mark(stream, "reached");
+  recorder.note_wait(stream, &recorder, 1, "gate");
+  recorder.report();
+  recorder.mark(stream, "pending"); // the wait may be over
+  for (const char* call : {"cuThreadExchangeStreamCaptureMode", "cuEventQuery"})
+    for (const CUresult result : {CUDA_ERROR_DEINITIALIZED, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_UNKNOWN}) {
+      INFO(call << ": " << result);
+      recording.fail_always(call, result);
+      const FlightReport report = recorder.report();
+      CHECK(report.fault == CUDA_SUCCESS);
+      CHECK(report.no_answer == result);
+      REQUIRE(report.findings.size() == 1);
+      CHECK(report.findings[0].kind == FlightFinding::Kind::no_answer);
+      CHECK_THAT(to_text(report),
+                 StartsWith("The driver does not say what has completed: CUDA_ERROR_") &&
+                     ContainsSubstring("; not seen to finish: 'pending' on stream 'compute'") &&
+                     !ContainsSubstring("failed") && !ContainsSubstring("likely"));
+      recording.fail_nothing();
+    }
+  recorder.report();
+  recording.fail_always("cuThreadExchangeStreamCaptureMode", CUDA_ERROR_DEINITIALIZED);
+  CHECK(recorder.report().findings.empty()); // all was seen to finish
+  CHECK(recorder.report().streams.at(0).exact);
+  recording.fail_always("cuThreadExchangeStreamCaptureMode", CUDA_ERROR_NOT_INITIALIZED);
+  CHECK_THROWS_AS(recorder.report(), NotInitialized);
+  recording.fail_nothing();
+}
+
 TEST_CASE_METHOD(RecorderFixture, "the work of a destroyed context is over, and nobody asks again",
                  "[flight]") {
   DriverEvent event(context);
@@ -135,7 +166,7 @@ TEST_CASE_METHOD(RecorderFixture, "the work of a destroyed context is over, and 
 
 TEST_CASE_METHOD(RecorderFixture, "a dump needs no driver and no memory, also in a signal handler",
                  "[flight]") {
-  recorder.mark(stream, "reached \x01");
+  recorder.mark(stream, "reached \x01\xff\xc3\xbc");
   recorder.report();
   recorder.mark(stream, "pending");
   DriverEvent event(context);
@@ -154,7 +185,7 @@ TEST_CASE_METHOD(RecorderFixture, "a dump needs no driver and no memory, also in
   std::signal(SIGUSR1, handler);
   const std::string text = out.read_all();
   CHECK_THAT(text, ContainsSubstring("stream 0 'compute': 3 places submitted, 1 seen reached, 0 dropped\n"));
-  CHECK_THAT(text, ContainsSubstring("  reached  'reached ?', submitted 0.0"));
+  CHECK_THAT(text, ContainsSubstring("  reached  'reached ??\xc3\xbc', submitted 0.0"));
   CHECK_THAT(text, ContainsSubstring("  pending  'pending', submitted"));
   CHECK_THAT(text, ContainsSubstring("  pending  a record or a signal, submitted"));
   CHECK_THAT(text, ContainsSubstring("end of the flight recorder\n"));
@@ -189,6 +220,16 @@ TEST_CASE_METHOD(RecorderFixture, "reports and dumps read marks while they are m
   CHECK_THAT(out.read_all(), ContainsSubstring("end of the flight recorder"));
 }
 
+TEST_CASE_METHOD(RecordingFixture, "a recorder without marks, or with too many, is refused", "[flight]") {
+  for (const std::size_t marks : {std::size_t{0}, std::size_t{1} << 25, SIZE_MAX}) {
+    const FlightRecorderOptions options{.marks_per_stream = marks};
+    CHECK(refusal<InvalidValue>([&] { FlightRecorder(context, options); }).find(": use ") !=
+          std::string::npos);
+    FlightRecorder recorder;
+    CHECK(FlightRecorder::try_create(recorder, context, options) == CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
 TEST_CASE_METHOD(RecordingFixture, "each failing call of a recorder is thrown, and nothing is left",
                  "[flight]") {
   fail_each_call([&] {
@@ -200,8 +241,26 @@ TEST_CASE_METHOD(RecordingFixture, "each failing call of a recorder is thrown, a
     recorder.note_wait(stream, &event, 1, "value"); // the ring is full
     recorder.note_signal(stream, &event, 1);
     const FlightReport report = recorder.report();
-    if (report.fault != CUDA_SUCCESS) throw_error(report.fault, "report");
+    for (const CUresult result : {report.fault, report.no_answer})
+      if (result != CUDA_SUCCESS) throw_error(result, "report");
   });
+}
+
+TEST_CASE_METHOD(RecorderFixture, "no event is asked for a mark whose node the driver has refused",
+                 "[flight]") {
+  const auto queries = [&] {
+    recording.calls();
+    static_cast<void>(recorder.report());
+    const Names calls = recording.calls();
+    return std::count(calls.begin(), calls.end(), "cuEventQuery");
+  };
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_AS(recorder.mark(stream, "refused"), OutOfMemory);
+  CHECK(queries() == 0);
+  recorder.mark(stream, "accepted");
+  CHECK(queries() == 1);
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a mark in a capture is a node, and the graph has its share first",

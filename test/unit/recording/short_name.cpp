@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "timing/short_name.hpp"
+#include "recording/short_name.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -15,4 +15,10 @@ TEST_CASE("a short name keeps up to forty bytes of any name", "[flight]") {
     const std::string end = alphabet.substr(alphabet.size() - size); // with bytes above 127
     CHECK(ShortName(end).text() == end.substr(0, 40));
   }
+}
+
+TEST_CASE("a short name ends between two characters", "[flight]") {
+  const std::string name = std::string(38, 'n') + "\xe2\x82\xac";
+  CHECK(ShortName(name).text() == name.substr(0, 38));
+  CHECK(ShortName(name.substr(1)).text() == name.substr(1));
 }

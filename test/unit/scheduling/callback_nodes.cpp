@@ -144,11 +144,11 @@ TEST_CASE("threads that take and give back nodes never share a node", "[queue][t
   const auto take_own = [&] {
     CallbackNode* node = nodes.take(0);
     if (node == nullptr) node = nodes.take_new();
-    if (node->submission.exchange(1) != 0) ++shared;
+    if (node->life.exchange(1) != 0) ++shared;
     return node;
   };
   const auto give_back_own = [&](CallbackNode& node) {
-    node.submission = 0;
+    node.life = 0;
     nodes.give_back(node);
   };
   std::barrier begin(threads);

@@ -4,6 +4,7 @@
 #include "allocations.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
+#include "scheduling/completion_queue_state.hpp"
 #include "task.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
@@ -11,10 +12,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <coroutine>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <memory>
 #include <optional>
+#include <pthread.h>
 #include <stdexcept>
+#include <string>
 #include <sys/wait.h>
 #include <thread>
 #include <type_traits>
@@ -53,7 +61,26 @@ struct QueueFixture : RecordingFixture {
   }
 };
 
-const Names one_query{"cuThreadExchangeStreamCaptureMode", "cuEventQuery",
+/// Reaches private members, because naming them in an explicit instantiation is allowed.
+template <class Name, class Owner, class Type, Type Owner::*Member>
+struct Opened {
+  friend Type& member(Name, Owner& owner) { return owner.*Member; }
+};
+using State = CompletionQueueState;
+struct StateOf {};
+struct InboxOf {};
+struct ReturnedOf {};
+struct SubmissionsOf {};
+State*& member(StateOf, CompletionQueue& queue);
+std::atomic<std::uint64_t>& member(InboxOf, State& state);
+std::atomic<std::uint32_t>& member(ReturnedOf, State& state);
+std::atomic<std::uint64_t>& member(SubmissionsOf, State& state);
+template struct Opened<StateOf, CompletionQueue, State*, &CompletionQueue::state_>;
+template struct Opened<InboxOf, State, std::atomic<std::uint64_t>, &State::inbox_>;
+template struct Opened<ReturnedOf, State, std::atomic<std::uint32_t>, &State::returned_>;
+template struct Opened<SubmissionsOf, State, std::atomic<std::uint64_t>, &State::submissions_>;
+
+const Names one_query{"cuCtxGetId", "cuThreadExchangeStreamCaptureMode", "cuEventQuery",
                       "cuThreadExchangeStreamCaptureMode"};
 
 int times_called = 0;
@@ -88,13 +115,13 @@ TEST_CASE_METHOD(QueueFixture, "a callback runs once, inside poll, when its work
   CHECK(results.size() == 1);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a poll makes one per stream",
+TEST_CASE_METHOD(QueueFixture, "a submission makes four driver calls, and a poll makes one per stream",
                  "[queue]") {
   queue.when_complete(stream, note()); // creates the event
   queue.poll();
   recording.calls();
   queue.when_complete(stream, note());
-  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId", "cuEventRecord"});
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuCtxGetId", "cuStreamGetId", "cuEventRecord"});
   all_pending();
   queue.poll();
   CHECK(recording.calls() == one_query);
@@ -107,7 +134,7 @@ TEST_CASE_METHOD(QueueFixture, "a submission makes three driver calls, and a pol
 
 TEST_CASE_METHOD(QueueFixture, "a submission to a lane makes two driver calls", "[queue][lane]") {
   const CompletionQueue::Lane lane = queue.lane(stream);
-  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamGetId"});
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuCtxGetId", "cuStreamGetId"});
   CHECK(lane);
   CHECK(lane.stream() == stream);
   lane.when_complete(note()); // creates the event
@@ -251,7 +278,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll that finds nothing costs one query per st
     CHECK(queue.poll() == 0);
     const Names calls = recording.calls();
     CHECK(std::count(calls.begin(), calls.end(), "cuEventQuery") == streams);
-    CHECK(calls.size() == streams + 2); // and two changes of the capture mode, to relaxed and back
+    CHECK(calls.size() == streams + 3); // a look at the context, and the capture mode to relaxed and back
   }
   all_complete();
   CHECK(queue.poll() == callbacks);
@@ -268,6 +295,47 @@ TEST_CASE_METHOD(QueueFixture, "a sticky fault reaches every pending callback on
   CHECK(results == Results(10, fault));
   CHECK(recording.calls() == one_query);
   CHECK(queue.poll() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "no event is queried or recorded after its context has ended", "[queue]") {
+  constexpr CUresult lost = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  const auto lose = [this] { recording.fail_always("cuCtxGetId", lost); };
+  for (int i = 0; i < 3; ++i)
+    queue.when_complete(stream_handle(i % 2 ? 1 : 2), note());
+  recording.calls();
+  SECTION("before the poll") {
+    lose();
+    CHECK(queue.poll() == 3);
+    CHECK(results == Results(3, lost));
+    CHECK(recording.calls() == Names{"cuCtxGetId"});
+  }
+  SECTION("in a callback") {
+    queue.when_complete(stream_handle(1), [&](CUresult) { lose(); });
+    queue.when_complete(stream_handle(1), note());
+    queue.poll();
+    CHECK(std::count(results.begin(), results.end(), lost) >= 1);
+    CHECK(results.back() == lost);
+    CHECK(queries() + std::count(results.begin(), results.end(), lost) == 5);
+  }
+  SECTION("before the end of the queue") {
+    lose();
+    queue = CompletionQueue();
+    CHECK(results == Results(3, lost));
+    const Names calls = recording.calls();
+    CHECK(std::count(calls.begin(), calls.end(), "cuCtxGetId") == std::ptrdiff_t(calls.size()));
+  }
+  SECTION("before a submission for a stream of a later context") {
+    lose();
+    CHECK(queue.try_when_complete(stream, note()) == lost);
+    CompletionLane lane;
+    CHECK(queue.try_lane(lane, stream) == lost);
+    const Names calls = recording.calls();
+    CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 0);
+    CHECK(queue.pending() == 3);
+  }
+  queue = CompletionQueue();
+  while (RecordingDriver::live_events() != events_before)
+    driver.table().cuEventDestroy_v4000(nullptr); // the stubs still count them
 }
 
 TEST_CASE_METHOD(QueueFixture, "any other error reaches only one callback", "[queue]") {
@@ -419,6 +487,42 @@ TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if ot
   CHECK(pending == 2); // the callback that was running, and the one behind it
   CHECK(results == Results{CUDA_SUCCESS});
   CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a poll goes on correctly after another one has changed its list of streams",
+                 "[queue][threads]") {
+  std::size_t ran = 0;
+  const auto stream_of_one_list = [](std::size_t i) { return stream_handle(7 + 64 * i); };
+  queue.when_complete(stream_of_one_list(0), note());
+  queue.when_complete(stream_of_one_list(1), [&](CUresult) {
+    std::thread([&] {
+      RecordingDriver of_this_thread;
+      ran = queue.poll(); // the streams before and behind this one
+    }).join();
+  });
+  queue.when_complete(stream_of_one_list(2), note());
+  recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY); // of the first stream
+  CHECK(queue.poll(PollLimit{10, Deadline(std::chrono::milliseconds(50))}) == 1);
+  CHECK(ran == 2);
+  CHECK(queries() == 2); // none of an event that is not pending any more
+}
+
+TEST_CASE_METHOD(QueueFixture,
+                 "a poll runs no callback submitted during it, even if another poll takes it over",
+                 "[queue][threads]") {
+  bool later = false;
+  queue.when_complete(stream_handle(1), [&](CUresult) {
+    std::thread([&] {
+      RecordingDriver of_this_thread;
+      queue.when_complete(stream_handle(5), [&](CUresult) { later = true; });
+      queue.poll(PollLimit{0}); // takes the submission over, and stops at the second stream
+    }).join();
+  });
+  queue.when_complete(stream_handle(2), note());
+  queue.poll();
+  CHECK_FALSE(later);
+  queue.poll();
+  CHECK(later);
 }
 
 TEST_CASE_METHOD(QueueFixture, "a poll makes no driver call while all pending callbacks run elsewhere",
@@ -736,7 +840,8 @@ TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what
 
 TEST_CASE_METHOD(QueueFixture, "a reservation beyond the limit is refused before memory is allocated",
                  "[queue]") {
-  CHECK_THROWS_AS(queue.reserve(std::size_t{1} << 40), InvalidValue);
+  CHECK(refusal<InvalidValue>([&] { queue.reserve(std::size_t{1} << 40); }).find("reserve fewer") !=
+        std::string::npos);
   CHECK(queue.try_reserve(std::size_t{1} << 40) == CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -1045,6 +1150,38 @@ TEST_CASE_METHOD(QueueFixture, "all callbacks of a new queue run in a forked chi
   CHECK(queue.poll() == 3); // and in the parent
 }
 
+TEST_CASE_METHOD(QueueFixture, "a callback runs in order after 2^31 later submissions", "[queue][fork]") {
+  std::vector<int> ran;
+  const auto submit = [&](int name) {
+    queue.when_complete(stream, [&ran, name](CUresult) { ran.push_back(name); });
+  };
+  CompletionQueueState& state = *member(StateOf(), queue);
+  // As if that many callbacks had been submitted and had run.
+  const auto skip = [&](std::uint64_t submissions) {
+    member(InboxOf(), state) += submissions << 32;
+    member(ReturnedOf(), state) += static_cast<std::uint32_t>(submissions);
+    member(SubmissionsOf(), state) += submissions;
+  };
+  skip(GENERATE(0U, 0xffff'fff0U)); // at the end of the 32 bits, too
+  submit(1);
+  all_pending();
+  CHECK(queue.poll() == 0);
+  skip(GENERATE(0x8000'0000U, 0xffff'ffffU));
+  submit(2);
+  CHECK(queue.pending() == 2);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    queue.poll();
+    _exit(queue.pending() == 0 && ran == std::vector{1, 2} ? 0 : 1);
+  }
+  CHECK(end_of(child) == 0);
+  all_complete();
+  CHECK(queue.poll() == 2);
+  CHECK(ran == std::vector{1, 2});
+  CHECK(queue.pending() == 0);
+}
+
 TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll continues in the child", "[queue][fork]") {
   pid_t child = -1;
   std::size_t nested = 1;
@@ -1067,4 +1204,40 @@ TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll continues in t
   CHECK(end_of(child) == 0);
   CHECK(count == 4);
   CHECK(results == Results(3, CUDA_SUCCESS));
+}
+
+TEST_CASE_METHOD(QueueFixture,
+                 "a callback at the end of its queue may fork, and the end continues in the child",
+                 "[queue][fork][end]") {
+  const CUresult in_parent = GENERATE(CUDA_SUCCESS, CUDA_ERROR_NOT_READY); // of the queries
+  recording.fail_always("cuEventQuery", in_parent);
+  pid_t child = -1;
+  queue.when_complete(stream_handle(0), [&](CUresult) {
+    child = fork();
+    if (child == 0) alarm(20);
+  });
+  for (std::size_t i = 1; i <= 3; ++i)
+    queue.when_complete(stream_handle(i), note());
+  queue = CompletionQueue();
+  if (child == 0) _exit(results == Results(3, CUDA_ERROR_NOT_INITIALIZED) ? 0 : 1);
+  CHECK(end_of(child) == 0);
+  CHECK(results == Results(3, in_parent));
+}
+
+TEST_CASE_METHOD(QueueFixture, "a callback that ends its thread ends the process", "[queue][end]") {
+  queue.when_complete(stream, [parent = getpid()](CUresult) {
+    if (getpid() != parent) pthread_exit(nullptr);
+  });
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    std::signal(SIGABRT, SIG_DFL);
+    std::set_terminate(std::abort);
+    std::fclose(stderr);
+    std::thread([&] { queue.poll(); }).join();
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
 }

@@ -240,6 +240,33 @@ TEST_CASE_METHOD(TokenFixture, "cancelled callbacks count towards the limit of a
   CHECK(queue.pending() == 0);
 }
 
+TEST_CASE_METHOD(TokenFixture, "cancelled callbacks and streams take turns while polls are limited",
+                 "[queue][token][limit]") {
+  struct Again { // cancels its next submission
+    CompletionQueue& queue;
+    CUstream stream;
+    std::array<int, 3>& ran;
+    std::size_t number;
+    void operator()(CUresult result) const {
+      ++ran[number];
+      CompletionToken token;
+      if (queue.try_when_complete(stream, *this, &token) == CUDA_SUCCESS && result == cancelled)
+        token.cancel(); // refused at the end of the queue
+    }
+  };
+  std::array<int, 3> counts{}; // two streams of cancellations, and one without
+  std::array<CompletionToken, 2> tokens;
+  for (std::size_t i = 0; i < 3; ++i)
+    queue.when_complete(stream_handle(i), Again{queue, stream_handle(i), counts, i},
+                        i < 2 ? &tokens[i] : nullptr);
+  for (const CompletionToken& token : tokens)
+    CHECK(token.cancel());
+  for (int i = 0; i < 100; ++i)
+    CHECK(queue.poll(PollLimit{1}) == 1);
+  CHECK(counts == std::array<int, 3>{25, 25, 50});
+  queue = CompletionQueue(); // while the callbacks can still count
+}
+
 TEST_CASE_METHOD(TokenFixture, "a token allocates nothing", "[queue][token]") {
   queue.reserve(2);
   const auto allocations_of = [&](CompletionToken* token) {

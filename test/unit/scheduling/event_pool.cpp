@@ -9,9 +9,12 @@
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
+#include <catch2/matchers/catch_matchers_string.hpp>
+
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -445,6 +448,17 @@ TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a rese
   CHECK(pool.counters().created == 64);
 }
 
+TEST_CASE_METHOD(RecordingFixture, "without a largest number of idle events, reserve refuses absurd numbers",
+                 "[pool][reserve][max_idle]") {
+  EventPool pool(context, EventFlags::none, SIZE_MAX);
+  { const PooledEvent lease = pool.acquire(); }
+  CHECK(pool.counters().idle == 1);
+  CHECK_THAT(refusal<InvalidValue>([&] { pool.reserve(SIZE_MAX); }),
+             Catch::Matchers::ContainsSubstring("reserve fewer"));
+  CHECK(pool.try_reserve(SIZE_MAX) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(pool.counters().created == 1);
+}
+
 TEST_CASE_METHOD(RecordingFixture, "reserve counts cached events and never creates more than max_idle",
                  "[pool][reserve][max_idle]") {
   EventPool pool(context, EventFlags::none, 64);
@@ -722,6 +736,8 @@ TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses calls, and pools can b
   refusal<InvalidContext>([&] { empty.acquire(); });
   refusal<InvalidContext>([&] { empty.reserve(1); });
   refusal<InvalidContext>([&] { empty.wait_stream(stream, nullptr); });
+  refusal<InvalidContext>([&] { empty.wait_stream(stream, stream); });
+  CHECK(empty.try_wait_stream(stream, stream) == CUDA_ERROR_INVALID_CONTEXT);
   refusal<InvalidContext>([&] { EventPool{Context()}; });
   CHECK(empty.try_acquire(lease) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(empty.try_reserve(1) == CUDA_ERROR_INVALID_CONTEXT);
@@ -751,9 +767,9 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream records on one stream and makes 
   pool.reserve(1);
   recording.calls();
   pool.wait_stream(stream_handle(2), stream);
-  CHECK(recording.calls() == Names{"cuEventRecord", "cuStreamWaitEvent"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventRecord", "cuStreamWaitEvent"});
   CHECK(pool.try_wait_stream(stream_handle(2), stream) == CUDA_SUCCESS);
-  CHECK(recording.calls() == Names{"cuEventRecord", "cuStreamWaitEvent"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventRecord", "cuStreamWaitEvent"});
   pool.wait_stream(stream, stream);
   pool.wait_stream(nullptr, nullptr);
   CHECK(pool.try_wait_stream(stream, stream) == CUDA_SUCCESS);
@@ -964,6 +980,11 @@ TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool
     CHECK(pool.try_acquire(none) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
     rest.clear();
     recording.calls();
+    // Its idle events are gone, even if the streams belong to a later context.
+    CHECK_THROWS_AS(pool.wait_stream(stream_handle(2), stream), ContextLost);
+    CHECK(pool.try_wait_stream(stream_handle(2), stream) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    const Names calls = recording.calls();
+    CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 0);
   }
   CHECK(recording.calls() == Names{"cuCtxGetId"});
   CHECK(hooked.take() == CUDA_SUCCESS);

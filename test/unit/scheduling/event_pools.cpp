@@ -161,6 +161,8 @@ TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call", "[pools
   refusal<InvalidContext>([&] { none.acquire(stream); });
   refusal<InvalidContext>([&] { none.acquire(context, stream); });
   refusal<InvalidContext>([&] { none.wait_stream(stream_handle(2), stream); });
+  refusal<InvalidContext>([&] { none.wait_stream(stream, stream); });
+  refusal<InvalidContext>([&] { none.wait_stream(context, stream, context, stream); });
   refusal<InvalidContext>([&] { none.reserve(context, 1); });
   CHECK(none.size() == 0);
   CHECK(none.counters(context).created == 0);
@@ -232,6 +234,32 @@ TEST_CASE_METHOD(PoolsFixture, "sixteen threads use two contexts for the first t
     thread.join();
   CHECK(wrong == 0);
   CHECK(pools.size() == 2);
+}
+
+TEST_CASE_METHOD(PoolsFixture, "of threads that trim at once, each pool of a lost context ends once",
+                 "[pools][threads]") {
+  constexpr int threads = 4;
+  for (int round = 0; round < 50; ++round) {
+    for (const std::uintptr_t n : {1U, 2U}) {
+      move_streams_to(n);
+      const PooledEvent lease = pools.acquire(stream);
+    }
+    events_before += 2; // they end with their contexts
+    recording.reset_contexts();
+    std::barrier<> begin(threads);
+    std::vector<std::thread> running;
+    for (int t = 0; t < threads; ++t)
+      running.emplace_back([&] {
+        RecordingDriver mine;
+        for (int resets = 0; resets <= round; ++resets)
+          mine.reset_contexts();
+        begin.arrive_and_wait();
+        pools.trim();
+      });
+    for (std::thread& thread : running)
+      thread.join();
+    CHECK(pools.size() == 0);
+  }
 }
 
 TEST_CASE_METHOD(PoolsFixture, "a child of a fork can end the pools, whatever other threads did",

@@ -102,6 +102,20 @@ TEST_CASE_METHOD(SleepFixture, "a queue whose last poll stopped at its limit is 
   CHECK(queue.arm());
 }
 
+TEST_CASE_METHOD(SleepFixture, "a queue whose last poll left cancelled callbacks is not armed",
+                 "[queue][arm][cancel]") {
+  all_pending();
+  std::array<CompletionToken, 2> tokens;
+  for (CompletionToken& token : tokens) {
+    queue.when_complete(stream, note(), &token);
+    CHECK(token.cancel());
+  }
+  CHECK(queue.poll(PollLimit{1}) == 1);
+  CHECK_FALSE(queue.arm());
+  CHECK(queue.poll() == 1);
+  CHECK(queue.arm());
+}
+
 TEST_CASE_METHOD(SleepFixture, "while work is pending the timer wakes the thread to poll", "[queue][arm]") {
   all_pending();
   queue.when_complete(stream, note());

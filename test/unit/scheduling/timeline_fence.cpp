@@ -12,8 +12,10 @@
 #include <barrier>
 #include <chrono>
 #include <optional>
+#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -420,7 +422,8 @@ TEST_CASE_METHOD(FenceFixture, "an empty fence never reaches the driver", "[fenc
     CHECK(none->status() == CUDA_ERROR_INVALID_HANDLE);
     CHECK_THAT(refusal<InvalidHandle>([&] { none->signal(); }), ContainsSubstring("empty"));
     CHECK_THAT(refusal<InvalidHandle>([&] { none->wait(stream, 0); }), ContainsSubstring("empty"));
-    CHECK_THAT(refusal<InvalidHandle>([&] { none->wait_for(1, 1s); }), ContainsSubstring("empty"));
+    for (const std::uint64_t any : {0U, 1U})
+      CHECK_THAT(refusal<InvalidHandle>([&] { none->wait_for(any, 1s); }), ContainsSubstring("empty"));
   }
   CHECK(recording.calls().empty());
   fence = std::move(moved);
@@ -658,4 +661,31 @@ TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, wi
   for (std::thread& thread : threads)
     thread.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE_METHOD(FenceFixture, "a forked child that makes a fence does not hang", "[fence][fork]") {
+  std::vector<TimelineFence> taken; // so a thread that looks for a free counter takes long
+  for (int i = 0; i < 640; ++i)
+    taken.emplace_back(context, stream);
+  std::atomic<bool> stop{false};
+  std::thread makes([&] {
+    const RecordingDriver its;
+    while (!stop)
+      const TimelineFence fence(context, stream);
+  });
+  int hung = 0;
+  for (int i = 0; i < 100 && hung == 0; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      TimelineFence fence;
+      _exit(TimelineFence::try_create(fence, context, stream) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    hung += status != 0;
+  }
+  stop = true;
+  makes.join();
+  CHECK(hung == 0);
 }

@@ -3,10 +3,16 @@
 
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
+#include "scheduling/semaphore_guard.hpp"
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
 #include <type_traits>
 #include <unistd.h>
 #include <utility>
@@ -43,6 +49,7 @@ const Names made{"cuCtxGetId",
 void complete(const MemoryOperation& write) {
   __atomic_store_n(reinterpret_cast<std::uint64_t*>(write.address), write.value, __ATOMIC_RELEASE);
 }
+void complete_signal(RecordingFixture& fixture) { complete(fixture.recording.memory_operation()); }
 
 } // namespace
 
@@ -53,8 +60,9 @@ TEST_CASE_METHOD(RecordingFixture, "a semaphore registers its page for all conte
   CHECK(recording.calls() == made);
   CHECK(recording.host_memory_flags() == (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
   semaphore.close();
-  CHECK(recording.calls() ==
-        Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxPushCurrent", "cuMemHostUnregister", "cuCtxPopCurrent"});
+  CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxPushCurrent",
+                                   "cuThreadExchangeStreamCaptureMode", "cuMemHostUnregister",
+                                   "cuThreadExchangeStreamCaptureMode", "cuCtxPopCurrent"});
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a semaphore that cannot be made says why", "[semaphore]") {
@@ -63,7 +71,7 @@ TEST_CASE_METHOD(RecordingFixture, "a semaphore that cannot be made says why", "
   recording.memory_operations_64_bit(true);
   CHECK_THROWS_WITH(TimelineSemaphore(context, TimelineSemaphore::released_value),
                     ContainsSubstring("2^63 - 1"));
-  CHECK_THROWS_WITH(TimelineSemaphore::import(context, -1), ContainsSubstring("export_handle()"));
+  CHECK_THROWS_WITH(TimelineSemaphore::import(context, -1), ContainsSubstring("cannot be written to"));
   check_overloads(
       recording, [&] { TimelineSemaphore(context).close(); },
       [&] {
@@ -85,9 +93,13 @@ TEST_CASE_METHOD(RecordingFixture, "a descriptor whose import fails can be impor
   REQUIRE(TimelineSemaphore::try_import(joined, context, handle) == CUDA_SUCCESS);
   joined.signal(1);
   CHECK(semaphore.value() == 1);
+  const int taken = semaphore.export_handle(), copy = dup(taken);
+  joined = TimelineSemaphore::import(context, taken);
+  CHECK_THROWS_WITH(TimelineSemaphore::import(context, copy), ContainsSubstring("once for each process"));
+  close(copy);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "signals and waits are one memory operation each", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a signal is one memory operation, and so is a wait", "[semaphore]") {
   TimelineSemaphore semaphore(context);
   recording.calls();
   semaphore.signal(stream, 5);
@@ -116,7 +128,10 @@ TEST_CASE_METHOD(RecordingFixture, "a signal that the driver refuses leaves no t
   recording.fail_next("cuStreamWriteValue64", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(semaphore.signal(stream, 5), OutOfMemory);
   CHECK(semaphore.submitted() == 0);
-  semaphore.signal(9); // no pending signal of 5 would lower it
+  semaphore.signal(4); // its entry was free
+  semaphore.signal(stream, 5);
+  complete_signal(*this);
+  semaphore.signal(9);
   CHECK(semaphore.value() == 9);
 }
 
@@ -125,13 +140,55 @@ TEST_CASE_METHOD(RecordingFixture, "signals of different streams may be submitte
   TimelineSemaphore semaphore(context);
   CUstream const other = stream_handle(2);
   semaphore.signal(other, 2);
-  semaphore.signal(stream, 1); // `other` may wait for it
+  complete_signal(*this); // as if it had waited for 1
   CHECK(semaphore.try_signal(stream, 1) == CUDA_ERROR_INVALID_VALUE);
-  semaphore.signal(stream, 3);
-  CHECK(semaphore.try_signal(stream, 2) == CUDA_ERROR_INVALID_VALUE);
+  semaphore.signal(other, 5);
+  CHECK(semaphore.try_signal(other, 4) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(semaphore.try_signal(stream, 5) == CUDA_ERROR_INVALID_VALUE);
+  const MemoryOperation write = recording.memory_operation();
+  semaphore.signal(stream, 3); // `other` may wait for it
   CHECK_THROWS_WITH(semaphore.signal(4), ContainsSubstring("signal rising values"));
-  complete(recording.memory_operation());
+  complete_signal(*this);
   semaphore.signal(4);
+  CHECK(semaphore.try_signal(6) == CUDA_ERROR_INVALID_VALUE);
+  complete(write);
+  semaphore.signal(6);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an abandoned semaphore stays released, in whatever order streams signal",
+                 "[semaphore]") {
+  std::optional<TimelineSemaphore> semaphore(context);
+  semaphore->signal(stream, 1);
+  const MemoryOperation late = recording.memory_operation();
+  semaphore->signal(stream_handle(2), 2); // waits for 1, until the semaphore is abandoned
+  const MemoryOperation early = recording.memory_operation();
+  semaphore->abandon();
+  semaphore.reset();
+  for (const MemoryOperation& each : {early, late}) {
+    complete(each);
+    const auto value = [&each] {
+      return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(each.address), __ATOMIC_ACQUIRE);
+    };
+    for (int i = 0; i < 5'000 && value() != TimelineSemaphore::released_value; ++i)
+      std::this_thread::sleep_for(1ms);
+    CHECK(value() == TimelineSemaphore::released_value);
+  }
+}
+
+TEST_CASE_METHOD(RecordingFixture, "1,992 signals of a semaphore can be pending", "[semaphore]") {
+  TimelineSemaphore semaphore(context);
+  semaphore.signal(stream, 2);
+  const MemoryOperation first = recording.memory_operation();
+  for (std::uint64_t value = 3; value < 1994; ++value)
+    REQUIRE(semaphore.try_signal(stream, value) == CUDA_SUCCESS);
+  CHECK_THROWS_WITH(semaphore.signal(stream, 1994), ContainsSubstring("1,992 signals"));
+  CHECK_THROWS_AS(semaphore.signal(1), OutOfMemory);
+  complete(first); // its entry is free now
+  CHECK(semaphore.try_signal(3) == CUDA_ERROR_INVALID_VALUE);
+  semaphore.signal(stream, 1994);
+  CHECK(semaphore.try_signal(stream, 1995) == CUDA_ERROR_OUT_OF_MEMORY);
+  complete_signal(*this); // all of them are reached
+  semaphore.signal(2000);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semaphore agree", "[semaphore]") {
@@ -166,6 +223,37 @@ TEST_CASE_METHOD(RecordingFixture, "a fault of the context ends a wait on the ho
   recording.fail_always("cuStreamIsCapturing", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
   CHECK_FALSE(semaphore.wait_for(1, 2ms)); // another stream is being captured
   recording.fail_nothing();
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a thread that waits for a semaphore on the host sleeps", "[semaphore]") {
+  const TimelineSemaphore semaphore(context);
+  const auto sleeps = [&](auto wait) {
+    rusage before{}, after{};
+    getrusage(RUSAGE_THREAD, &before);
+    CHECK_FALSE(wait());
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw; // how often the thread gave up its processor to wait
+  };
+  CHECK(sleeps([&] { return semaphore.wait_for(1, 100ms); }) > 3);
+  CHECK(sleeps([&] { return semaphore.wait_when_submitted(stream, 1, 100ms); }) > 3);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a fork waits for a thread that is in a signal", "[semaphore]") {
+  SemaphoreState* state = nullptr;
+  REQUIRE(make_semaphore(context, 0, state).result == CUDA_SUCCESS);
+  std::atomic<bool> forked{false};
+  state->pending.fork_lock().lock(); // as in PendingSignals::add()
+  std::thread forks([&] {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    forked = true;
+    waitpid(child, nullptr, 0);
+  });
+  std::this_thread::sleep_for(50ms);
+  CHECK_FALSE(forked);
+  state->pending.fork_lock().unlock();
+  forks.join();
+  Semaphores::instance().retire(*state);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "the texts of refused calls say what to do", "[semaphore]") {

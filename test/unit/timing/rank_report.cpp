@@ -8,7 +8,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -142,6 +146,7 @@ TEST_CASE("a report begins with the rank, and each line is taken once") {
 
 TEST_CASE("a rank that is not less than the size has no report") {
   CHECK_THROWS_AS(RankReport({.rank = 4, .size = 4}), InvalidValue);
+  CHECK_THROWS_AS(RankReport({.rank = 0, .size = (1 << 20) + 1}), InvalidValue);
 }
 
 TEST_CASE("a report that was moved is empty") {
@@ -151,24 +156,6 @@ TEST_CASE("a report that was moved is empty") {
   CHECK_FALSE(report);
   CHECK_THROWS_AS(report.take(), InvalidHandle);
   CHECK_THROWS_AS(report.end(), InvalidHandle);
-}
-
-TEST_CASE("a character that is not UTF-8 is replaced in a line") {
-  for (const auto& [text, written] :
-       {std::pair{"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
-        {"\xe2\x82\xac", "\xe2\x82\xac"},
-        {"\x80", "\xef\xbf\xbd"},
-        {"\xc3", "\xef\xbf\xbd"},
-        {"\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd"},
-        {"\xc3(", "\xef\xbf\xbd("},
-        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
-        {"\xe0\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
-        {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
-        {"\xf0\x80\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}}) {
-    std::string line;
-    JsonLine(line).add("x", text);
-    CHECK(line == std::string("{\"x\":\"") + written + "\"}\n");
-  }
 }
 
 TEST_CASE("names are written once, and a stream that gets a name is written again") {
@@ -190,40 +177,142 @@ TEST_CASE("spans are on the host's clock, in whole nanoseconds") {
         "{\"span\":2,\"stage\":1,\"stream\":1,\"depth\":0,\"begin\":995,\"end\":1005}\n");
 }
 
-TEST_CASE("spans that rounding has put out of order are written in order") {
-  const auto line = [](int number, int depth, int begin, int end) {
-    return "{\"span\":" + std::to_string(number) +
-           ",\"stage\":0,\"stream\":0,\"depth\":" + std::to_string(depth) +
-           ",\"begin\":" + std::to_string(begin) + ",\"end\":" + std::to_string(end) + "}\n";
+namespace {
+
+std::string line(int number, int stream, int depth, int begin, int end) {
+  return "{\"span\":" + std::to_string(number) + ",\"stage\":0,\"stream\":" + std::to_string(stream) +
+         ",\"depth\":" + std::to_string(depth) + ",\"begin\":" + std::to_string(begin) +
+         ",\"end\":" + std::to_string(end) + "}\n";
+}
+constexpr const char* second_of_one = "{\"stream\":2,\"name\":\"one (2)\"}\n";
+
+} // namespace
+
+TEST_CASE("spans that do not nest keep their times, on a stream of their own") {
+  const auto written = [](const std::vector<StageSpan>& spans) {
+    RankReport report({});
+    report.add(report_of({}));
+    report.take();
+    report.add(report_of(spans));
+    std::string text = report.take();
+    const std::string clock = "{\"device_clock\":1000,\"uncertainty\":7}\n";
+    REQUIRE_THAT(text, ContainsSubstring(clock));
+    return text.replace(text.find(clock), clock.size(), "");
   };
-  SECTION("neighbours overlap") {
-    CHECK(lines_after_names(report_of({span(1, 0, 0, 0, 0, 10), span(2, 0, 0, 0, 8, 9)})) ==
-          line(1, 0, 1000, 1010) + line(2, 0, 1010, 1010));
-  }
-  SECTION("a span sticks out of the span around it") {
-    CHECK(lines_after_names(report_of({span(2, 0, 0, 1, 10, 25), span(1, 0, 0, 0, 12, 24)})) ==
-          line(2, 1, 1010, 1025) + line(1, 0, 1010, 1025));
-  }
-  SECTION("an inner span begins before the previous outer one ends") {
-    CHECK(lines_after_names(
-              report_of({span(1, 0, 0, 0, 0, 10), span(3, 0, 0, 1, 9, 15), span(2, 0, 0, 0, 9, 20)})) ==
-          line(1, 0, 1000, 1010) + line(3, 1, 1010, 1015) + line(2, 0, 1010, 1020));
+  SECTION("spans that nest are on one stream") {
+    CHECK(written({span(2, 0, 0, 1, 10, 25), span(1, 0, 0, 0, 10, 25), span(3, 0, 0, 0, 25, 25)}) ==
+          line(2, 0, 1, 1010, 1025) + line(1, 0, 0, 1010, 1025) + line(3, 0, 0, 1025, 1025));
   }
   SECTION("the spans inside an earlier span do not count") {
-    CHECK(lines_after_names(report_of({span(2, 0, 0, 1, 0, 5), span(1, 0, 0, 0, 0, 6),
-                                       span(4, 0, 0, 1, 10, 15), span(3, 0, 0, 0, 8, 20)})) ==
-          line(2, 1, 1000, 1005) + line(1, 0, 1000, 1006) + line(4, 1, 1010, 1015) + line(3, 0, 1008, 1020));
+    CHECK(written({span(2, 0, 0, 1, 0, 5), span(1, 0, 0, 0, 0, 6), span(4, 0, 0, 1, 10, 15),
+                   span(3, 0, 0, 0, 8, 20)}) == line(2, 0, 1, 1000, 1005) + line(1, 0, 0, 1000, 1006) +
+                                                    line(4, 0, 1, 1010, 1015) + line(3, 0, 0, 1008, 1020));
+  }
+  SECTION("neighbours overlap") {
+    CHECK(written({span(1, 0, 0, 0, 0, 10), span(2, 0, 0, 0, 8, 20), span(3, 0, 0, 0, 11, 21)}) ==
+          second_of_one + line(1, 0, 0, 1000, 1010) + line(2, 2, 0, 1008, 1020) + line(3, 0, 0, 1011, 1021));
+  }
+  SECTION("a span sticks out of the span around it") {
+    CHECK(written({span(2, 0, 0, 1, 10, 25), span(1, 0, 0, 0, 12, 26)}) ==
+          second_of_one + line(2, 0, 1, 1010, 1025) + line(1, 2, 0, 1012, 1026));
+    CHECK(written({span(2, 0, 0, 1, 10, 25), span(1, 0, 0, 0, 10, 24)}) ==
+          second_of_one + line(2, 0, 1, 1010, 1025) + line(1, 2, 0, 1010, 1024));
+  }
+  SECTION("an inner span begins before the previous outer one ends") {
+    CHECK(written({span(1, 0, 0, 0, 0, 10), span(3, 0, 0, 1, 9, 15), span(2, 0, 0, 0, 9, 20)}) ==
+          second_of_one + line(1, 0, 0, 1000, 1010) + line(3, 2, 1, 1009, 1015) + line(2, 2, 0, 1009, 1020));
+  }
+  SECTION("a branch of a graph runs long before the work of its stream") {
+    CHECK(written({span(1, 0, 0, 0, 5'000'000, 6'005'000), span(2, 0, 0, 0, 1200, 2400)}) ==
+          second_of_one + line(1, 0, 0, 5'001'000, 6'006'000) + line(2, 2, 0, 2200, 3400));
   }
 }
 
-TEST_CASE("the order of spans holds from one report to the next, also after a calibration") {
+TEST_CASE("spans after a calibration keep their times, and a stream that gets a name names its second line") {
   RankReport report({});
   report.add(report_of({span(1, 0, 0, 0, 0, 10)}));
   report.take();
   StageReport later = report_of({span(2, 0, 0, 0, 12, 30)});
   later.clock.epoch -= 5ns;
   report.add(later);
-  CHECK_THAT(report.take(), ContainsSubstring("\"begin\":1010,\"end\":1025"));
+  CHECK_THAT(report.take(), ContainsSubstring(second_of_one) && ContainsSubstring(line(2, 2, 0, 1007, 1025)));
+  later = report_of({});
+  later.streams[0].name = "first";
+  report.add(later);
+  CHECK_THAT(report.take(), ContainsSubstring("{\"stream\":0,\"name\":\"first\"}\n"
+                                              "{\"stream\":2,\"name\":\"first (2)\"}\n"));
+}
+
+TEST_CASE("a span without a valid time is counted as dropped") {
+  constexpr double never = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [begin, end] : {std::pair{never, 1.0},
+                                   {0.0, never},
+                                   {0.0, 1e300},
+                                   {-1e300, 0.0},
+                                   {-1001.0, 0.0}, // before the host's clock began
+                                   {10.0, 9.0}}) {
+    CAPTURE(begin, end);
+    CHECK(lines_after_names(report_of({span(1, 0, 0, 0, begin, end), span(2, 0, 0, 0, 20, 30)})) ==
+          "{\"missing\":0,\"dropped\":1,\"stage\":0}\n" + line(2, 0, 0, 1020, 1030));
+  }
+}
+
+TEST_CASE("a report that contradicts itself is refused, and nothing is written") {
+  RankReport report({});
+  report.take();
+  const auto refused = [&](const std::function<void(StageReport&)>& change) {
+    StageReport stages = report_of({span(1, 0, 0, 0, 0, 10)});
+    change(stages);
+    CHECK_THROWS_AS(report.add(stages), InvalidValue);
+    CHECK(report.take().empty());
+  };
+  refused([](StageReport& stages) { stages.spans[0].stage = StageId(2); });
+  refused([](StageReport& stages) { stages.spans[0].stream = StreamId(2); });
+  refused([](StageReport& stages) { stages.stages[0].count = 0; });
+  refused([](StageReport& stages) { stages.stages[0].count = 1ULL << 41; });
+  refused([](StageReport& stages) { stages.stages[1].dropped = ~0ULL; });
+  refused([](StageReport& stages) { stages.stages.resize(4097); });
+  refused([](StageReport& stages) { stages.clock.epoch = HostTime(-1ns); });
+  refused([](StageReport& stages) { stages.clock.uncertainty = DeviceTime(-1); });
+  refused([](StageReport& stages) {
+    stages.clock.uncertainty = DeviceTime(std::numeric_limits<double>::quiet_NaN());
+  });
+}
+
+TEST_CASE("clock samples that the command would refuse are refused") {
+  RankReport report({});
+  report.take();
+  const auto at = [](long long here, long long reference, long long uncertainty) {
+    return ClockSample{HostTime(std::chrono::nanoseconds(here)),
+                       HostTime(std::chrono::nanoseconds(reference)), std::chrono::nanoseconds(uncertainty)};
+  };
+  report.add(at(1000, 500, 10));
+  for (const ClockSample& sample :
+       {at(1000, 500, 10), at(999, 499, 10), at(-1, 500, 10), at(2000, -1, 10), at(2000, 1500, -1),
+        at(2000, 1531, 10), at(2000, 1469, 10), at(std::numeric_limits<long long>::max(), 1500, 10)})
+    CHECK_THROWS_AS(report.add(sample), InvalidValue);
+  report.take();
+  report.add(at(2000, 1530, 10));
+  report.add(at(2005, 1530, 10)); // too close to say more
+  report.add(at(2020, 1560, 10));
+  CHECK(std::ranges::count(report.take(), '\n') == 3);
+}
+
+TEST_CASE("a long text is cut at a character") {
+  const std::string most(4096, 'x');
+  const auto why = [](const std::string& text) {
+    RankReport report({.host = text}, text);
+    CHECK(report.take().size() < 65'536);
+    report.end(text);
+    const std::string written = report.take(), before = "{\"end\":\"failed\",\"why\":\"";
+    return written.substr(before.size(), written.size() - before.size() - 3);
+  };
+  CHECK(why(most) == most);
+  CHECK(why(most + "x") == most.substr(3) + "...");
+  CHECK(why(std::string(4091, 'x') + "\xe2\x82\xac" + most) == std::string(4091, 'x') + "...");
+  CHECK(why(std::string(4090, 'x') + "\xe2\x82\xac" + most) == std::string(4090, 'x') + "\xe2\x82\xac...");
+  CHECK(why(std::string(100'000, '\x80')).size() < 65'000);
+  CHECK(why(std::string(100'000, '\0')).size() < 65'000);
 }
 
 TEST_CASE("a wait is an arrow inside its two spans") {

@@ -97,6 +97,18 @@ TEST_CASE_METHOD(RecordingFixture, "no stream gets a side stream if the device h
   }
 }
 
+TEST_CASE_METHOD(RecordingFixture, "a timer with an option that is too large is refused") {
+  for (const std::size_t large : {std::size_t{1} << 25, SIZE_MAX})
+    for (const StageTimerOptions& options :
+         {StageTimerOptions{.events_per_stream = large}, StageTimerOptions{.spans = large},
+          StageTimerOptions{.streams_beside = large}}) {
+      CHECK_THAT(refusal<InvalidValue>([&] { StageTimer(context, options); }),
+                 ContainsSubstring("use fewer"));
+      StageTimer timer;
+      CHECK(StageTimer::try_create(timer, context, options) == CUDA_ERROR_INVALID_VALUE);
+    }
+}
+
 TEST_CASE_METHOD(TimerFixture, "reading back queries each boundary once and stops at the first pending one") {
   timer.open(stream, first);
   timer.next(stream, second);
@@ -408,6 +420,77 @@ TEST_CASE_METHOD(TimerFixture, "records and waits through the timer make one add
   timer.wait(event, stream, WaitFlags::external);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuStreamWaitEvent"});
   CHECK(recording.wait_flags() == CU_EVENT_WAIT_EXTERNAL);
+}
+
+TEST_CASE_METHOD(TimerFixture, "a timer remembers the records that the driver has accepted, and no others") {
+  const bool throwing = GENERATE(true, false);
+  CUstream const waiting = stream_handle(2);
+  DriverEvent event(context);
+  const auto record = [&] {
+    return throwing ? timer.record(event, stream), CUDA_SUCCESS : timer.try_record(event, stream);
+  };
+  const auto wait = [&] {
+    timer.wait(event, waiting);
+    timer.open(waiting, second);
+    timer.close(waiting);
+    timer.collect();
+  };
+  timer.open(stream, first);
+  timer.close(stream);
+  recording.fail_next("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+  if (throwing)
+    CHECK_THROWS_AS(record(), OutOfMemory);
+  else
+    CHECK(record() == CUDA_ERROR_OUT_OF_MEMORY);
+  wait();
+  CHECK(timer.report().waits.empty());
+  CHECK(timer.report().untraced_waits == 1);
+  CHECK(record() == CUDA_SUCCESS);
+  wait();
+  CHECK(timer.report().waits.size() == 1);
+  CHECK(timer.report().untraced_waits == 1);
+}
+
+TEST_CASE_METHOD(TimerFixture, "a stream for which a call fails leaves nothing in the timer") {
+  CUstream const foreign = stream_handle(7), later = stream_handle(8);
+  DriverEvent event(context);
+  const std::pair<const char*, std::function<CUresult()>> calls[] = {
+      {"open", [&] { return timer.open(foreign, first), CUDA_SUCCESS; }},
+      {"next", [&] { return timer.next(foreign, first), CUDA_SUCCESS; }},
+      {"close", [&] { return timer.close(foreign), CUDA_SUCCESS; }},
+      {"record", [&] { return timer.record(event, foreign), CUDA_SUCCESS; }},
+      {"wait", [&] { return timer.wait(event, foreign), CUDA_SUCCESS; }},
+      {"try_open", [&] { return timer.try_open(foreign, first); }},
+      {"try_wait", [&] { return timer.try_wait(event, foreign); }},
+  };
+  const CUstreamCaptureStatus status =
+      GENERATE(CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  const bool gets_side_stream = GENERATE(true, false);
+  if (!gets_side_stream) timer.add_stream(stream_handle(9));
+  const std::size_t streams = timer.report().streams.size();
+  const long before = RecordingDriver::live_events();
+  recording.capture_status(status);
+  for (const auto& [name, call] : calls) {
+    INFO(name);
+    for (const char* refused :
+         {"cuEventRecord", "cuEventRecordWithFlags", "cuGraphAddEventRecordNode", "cuStreamWaitEvent"})
+      recording.fail_always(refused, CUDA_ERROR_INVALID_HANDLE);
+    CUresult result = CUDA_SUCCESS;
+    try {
+      result = call();
+    } catch (const DriverError& error) {
+      result = error.result();
+    }
+    CHECK(result != CUDA_SUCCESS);
+    recording.fail_nothing();
+    CHECK(timer.report().streams.size() == streams);
+  }
+  // Another stream gets the same number, also in the capture that the refused stream was in.
+  CHECK(timer.open(later, first));
+  timer.close(later);
+  end_graphs();
+  CHECK(RecordingDriver::live_events() - before == 16 + (gets_side_stream ? 1 : 0));
+  recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a failing call of a timer is reported and leaves nothing behind") {

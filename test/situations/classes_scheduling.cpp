@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: MIT
+// The classes of the kit scheduling.
+#include "situations.hpp"
+
+#include <cuevent/completion_queue.hpp>
+#include <cuevent/event_pools.hpp>
+#include <cuevent/timeline_fence.hpp>
+#include <cuevent/timeline_participant.h>
+#include <cuevent/timeline_semaphore.hpp>
+
+#include <chrono>
+#include <unistd.h>
+
+namespace situations {
+
+namespace {
+
+using namespace cuevent;
+using namespace std::chrono_literals;
+
+constexpr const char* lease_is_gone = "the event has ended with its context: docs/lifetime.md";
+constexpr const char* stream_is_gone = "the stream has ended with its context";
+
+template <class Lease>
+std::vector<Operation> uses_of(World& w, Lease& lease) {
+  return {
+      Operation(
+          "record", Does::submits, [&w, &lease] { return lease.try_record(w.target); },
+          [&w, &lease] { lease.record(w.target); })
+          .not_called(In::lost, lease_is_gone)
+          .but(In::captured, CUDA_SUCCESS),
+      Operation(
+          "wait", Does::submits, [&w, &lease] { return lease.try_wait(w.target); },
+          [&w, &lease] { lease.wait(w.target); })
+          .not_called(In::lost, lease_is_gone)
+          .but(In::other_device, CUDA_SUCCESS)
+          .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION, .breaks_capture = true}),
+      Operation(
+          "query_relaxed", Does::asks, [&lease] { return lease.try_query_relaxed(); },
+          [&lease] { lease.query_relaxed(); })
+          .not_called(In::lost, lease_is_gone),
+  };
+}
+
+struct OfPooledEvent {
+  World& w;
+  EventPool pool{w.context};
+  PooledEvent lease = acquire();
+
+  PooledEvent acquire() {
+    PooledEvent made = pool.acquire();
+    made.record(w.stream);
+    return made;
+  }
+  PooledEvent& object() { return lease; }
+  std::vector<Operation> operations() { return uses_of(w, lease); }
+};
+
+struct OfSharedEvent {
+  World& w;
+  EventPool pool{w.context};
+  SharedEvent lease = acquire(), copy = lease;
+
+  SharedEvent acquire() {
+    PooledEvent made = pool.acquire();
+    made.record(w.stream);
+    return std::move(made).share();
+  }
+  SharedEvent& object() { return lease; }
+  std::vector<Operation> operations() { return uses_of(w, lease); }
+};
+
+struct OfEventPool {
+  World& w;
+  EventPool pool = with_an_idle_event();
+
+  EventPool with_an_idle_event() {
+    EventPool made(w.context);
+    made.reserve(2);
+    return made;
+  }
+  EventPool& object() { return pool; }
+  std::vector<Operation> operations() {
+    return {
+        Operation(
+            "acquire", Does::nothing, // as events are idle
+            [this] {
+              PooledEvent lease;
+              return pool.try_acquire(lease);
+            },
+            [this] { pool.acquire(); })
+            .but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
+        Operation(
+            "reserve", Does::makes, [this] { return pool.try_reserve(pool.counters().idle + 1); },
+            [this] { pool.reserve(pool.counters().idle + 1); })
+            .but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
+        Operation(
+            "wait_stream", Does::submits, [this] { return pool.try_wait_stream(w.other, w.target); },
+            [this] { pool.wait_stream(w.other, w.target); })
+            .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
+            .but(In::captured, CUDA_SUCCESS) // the other stream joins the capture
+            .not_called(In::lost, stream_is_gone),
+        Operation("counters", Does::nothing,
+                  [this] {
+                    pool.counters();
+                    return CUDA_SUCCESS;
+                  }),
+    };
+  }
+};
+
+struct OfEventPools {
+  World& w;
+  EventPools pools = with_idle_events();
+
+  EventPools with_idle_events() {
+    EventPools made(w.context.driver());
+    made.reserve(w.context, 2);
+    return made;
+  }
+  EventPools& object() { return pools; }
+  std::vector<Operation> operations() {
+    return {
+        Operation(
+            "acquire", Does::submits,
+            [this] {
+              PooledEvent lease;
+              return pools.try_acquire(lease, w.target);
+            },
+            [this] { pools.acquire(w.target); })
+            .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "wait_stream", Does::submits, [this] { return pools.try_wait_stream(w.other, w.target); },
+            [this] { pools.wait_stream(w.other, w.target); })
+            .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation("trim", Does::nothing,
+                  [this] {
+                    pools.trim();
+                    return CUDA_SUCCESS;
+                  })
+            .not_called(In::full_queue, "it can wait, as ~DriverEvent"),
+        Operation(
+            "reserve", Does::makes,
+            [this] { return pools.try_reserve(w.context, pools.counters(w.context).idle + 1); },
+            [this] { pools.reserve(w.context, pools.counters(w.context).idle + 1); })
+            .but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
+    };
+  }
+};
+
+struct OfTimelineFence {
+  World& w;
+  TimelineFence fence = signalled();
+
+  TimelineFence signalled() {
+    TimelineFence made(w.context, w.target);
+    made.signal();
+    return made;
+  }
+  TimelineFence& object() { return fence; }
+  std::vector<Operation> operations() {
+    constexpr const char* counter_is_gone = "the counter ends with the context";
+    return {
+        Operation(
+            "signal", Does::submits,
+            [this] {
+              std::uint64_t ticket = 0;
+              return fence.try_signal(ticket);
+            },
+            [this] { fence.signal(); })
+            .not_called(In::lost, counter_is_gone)
+            .not_called(In::captured, "the fence has a stream of its own, which is not captured")
+            .not_called(In::other_device, "the fence has a stream of its own"),
+        Operation(
+            "wait", Does::submits, [this] { return fence.try_wait(w.target, fence.signalled()); },
+            [this] { fence.wait(w.target, fence.signalled()); })
+            .not_called(In::lost, counter_is_gone)
+            .but(In::other_device, CUDA_SUCCESS),
+        Operation(
+            "wait_for", Does::asks, [this] { return fence.try_wait_for(fence.signalled() + 1'000'000, 1ms); },
+            [this] { fence.wait_for(fence.signalled() + 1'000'000, 1ms); })
+            .not_called(In::lost, counter_is_gone),
+        Operation("status", Does::asks, [this] { return fence.status(); })
+            .not_called(In::lost, counter_is_gone),
+        Operation("reached", Does::nothing,
+                  [this] { return fence.reached(0) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; })
+            .not_called(In::lost, counter_is_gone),
+        Operation(
+            "TimelineFence", Does::makes,
+            [this] {
+              TimelineFence made;
+              return TimelineFence::try_create(made, w.context, w.stream);
+            },
+            [this] { const TimelineFence made(w.context, w.stream); })
+            .not_called(In::faulted, "it makes no call that notices a fault")
+            .but(In::full_queue, CUDA_SUCCESS),
+    };
+  }
+};
+
+struct OfCompletionQueue {
+  World& w;
+  CompletionQueue queue{w.context};
+  int ran = 0;
+  std::size_t room = 0;
+
+  CompletionQueue& object() { return queue; }
+  std::vector<Operation> operations() {
+    const auto count = [this](CUresult) { ++ran; };
+    return {
+        Operation("poll", Does::nothing,
+                  [this] {
+                    queue.poll();
+                    return CUDA_SUCCESS;
+                  }),
+        Operation("wait_for", Does::nothing,
+                  [this] {
+                    queue.wait_for(1ms);
+                    return CUDA_SUCCESS;
+                  }),
+        Operation(
+            "native_handle", Does::nothing,
+            [this] {
+              int descriptor = -1;
+              return queue.try_native_handle(descriptor);
+            },
+            [this] { queue.native_handle(); })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
+            .but(In::forked, CUDA_ERROR_NOT_INITIALIZED),
+        Operation(
+            "arm", Does::nothing, [this] { return queue.try_arm(); }, [this] { queue.arm(); })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
+            .but(In::forked, CUDA_ERROR_NOT_INITIALIZED),
+        Operation(
+            "reserve", Does::makes, [this] { return queue.try_reserve(room += 80); },
+            [this] { queue.reserve(room += 80); })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
+        Operation(
+            "lane", Does::submits,
+            [this] {
+              CompletionLane made;
+              return queue.try_lane(made, w.target);
+            },
+            [this] { queue.lane(w.target); })
+            .not_called(In::lost, stream_is_gone)
+            .not_called(In::other_device, "the first submission finds the mismatch"),
+        Operation("pending", Does::nothing,
+                  [this] {
+                    queue.pending();
+                    return CUDA_SUCCESS;
+                  }),
+        Operation(
+            "when_complete", Does::submits,
+            [this, count] { return queue.try_when_complete(w.target, count); },
+            [this, count] { queue.when_complete(w.target, count); })
+            .not_called(In::lost, stream_is_gone),
+    };
+  }
+};
+
+struct OfCompletionLane {
+  World& w;
+  CompletionQueue queue = reserved();
+  CompletionLane lane = queue.lane(w.stream);
+
+  CompletionQueue reserved() {
+    CompletionQueue made(w.context);
+    made.reserve(64);
+    return made;
+  }
+  CompletionLane& object() { return lane; }
+  std::vector<Operation> operations() {
+    return {Operation(
+                "when_complete", Does::submits, [this] { return lane.try_when_complete([](CUresult) {}); },
+                [this] { lane.when_complete([](CUresult) {}); })
+                .not_called(In::lost, stream_is_gone)
+                .not_called(In::captured, "the lane has a stream of its own, which is not captured")
+                .not_called(In::other_device, "the lane has a stream of its own")};
+  }
+};
+
+struct OfCompletionToken {
+  World& w;
+  CompletionQueue queue{w.context};
+  CompletionToken token = submitted();
+
+  CompletionToken submitted() {
+    CompletionToken made;
+    queue.when_complete(
+        w.stream, [](CUresult) {}, &made);
+    return made;
+  }
+  CompletionToken& object() { return token; }
+  std::vector<Operation> operations() {
+    return {Operation("cancel", Does::nothing, [this] {
+      token.cancel();
+      return CUDA_SUCCESS;
+    })};
+  }
+};
+
+struct OfTimelineSemaphore {
+  World& w;
+  TimelineSemaphore semaphore = signalled();
+
+  TimelineSemaphore signalled() {
+    TimelineSemaphore made(w.context);
+    made.signal(w.stream, 1);
+    w.synchronize();
+    return made;
+  }
+  /// Forked processes share the value.
+  std::uint64_t next() const { return semaphore.submitted() + 1; }
+  TimelineSemaphore& object() { return semaphore; }
+  std::vector<Operation> operations() {
+    return {
+        Operation(
+            "signal(stream)", Does::submits, [this] { return semaphore.try_signal(w.target, next()); },
+            [this] { semaphore.signal(w.target, next()); })
+            .not_called(In::lost, stream_is_gone)
+            .but(In::other_device, CUDA_SUCCESS),
+        Operation(
+            "signal(value)", Does::nothing,
+            [this] {
+              semaphore.try_wait_for(semaphore.submitted(), 1s); // above a stream's signal it is refused
+              return semaphore.try_signal(next());
+            },
+            [this] {
+              semaphore.try_wait_for(semaphore.submitted(), 1s);
+              semaphore.signal(next());
+            })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
+            .not_called(In::forked, "both processes share the value, and the caller orders signals")
+            .not_called(In::faulted, "a stream's signal may still be pending"),
+        Operation(
+            "wait", Does::submits, [this] { return semaphore.try_wait(w.target, semaphore.submitted()); },
+            [this] { semaphore.wait(w.target, semaphore.submitted()); })
+            .not_called(In::lost, stream_is_gone)
+            .but(In::other_device, CUDA_SUCCESS),
+        Operation(
+            "wait_for", Does::asks, [this] { return semaphore.try_wait_for(next() + 1'000'000, 1ms); },
+            [this] { semaphore.wait_for(next() + 1'000'000, 1ms); })
+            .but(In::lost, CUDA_ERROR_CONTEXT_IS_DESTROYED),
+        Operation("value", Does::nothing,
+                  [this] {
+                    semaphore.value();
+                    return CUDA_SUCCESS;
+                  }),
+        Operation(
+            "export_handle", Does::nothing,
+            [this] {
+              int handle = -1;
+              const CUresult result = semaphore.try_export_handle(handle);
+              if (result == CUDA_SUCCESS) close(handle);
+              return result;
+            },
+            [this] { close(semaphore.export_handle()); })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
+            .not_called(In::working, "each handle takes one of 63 places")
+            .not_called(In::forked, "the child is no participant: docs/between-processes.md"),
+        Operation(
+            "TimelineSemaphore", Does::makes,
+            [this] {
+              TimelineSemaphore made;
+              return TimelineSemaphore::try_create(made, w.context);
+            },
+            [this] { const TimelineSemaphore made(w.context); })
+            .but(In::full_queue, CUDA_SUCCESS),
+        Operation(
+            "close", Does::makes,
+            [this] {
+              TimelineSemaphore made;
+              const CUresult result = TimelineSemaphore::try_create(made, w.context);
+              return result == CUDA_SUCCESS ? made.try_close() : result;
+            },
+            [this] { TimelineSemaphore(w.context).close(); }),
+    };
+  }
+};
+
+/// The C interface: a process without a driver.
+struct OfTimelineParticipant {
+  struct Timeline : cuevent_timeline {
+    Timeline() : cuevent_timeline{} { cuevent_timeline_create(this, 1); }
+    Timeline(const Timeline&) = delete;
+    Timeline& operator=(const Timeline&) = delete;
+    ~Timeline() { cuevent_timeline_close(this); }
+  };
+  World& w;
+  Timeline timeline{};
+
+  Timeline& object() { return timeline; }
+  std::vector<Operation> operations() {
+    return {
+        Operation("signal", Does::nothing,
+                  [this] {
+                    return cuevent_timeline_signal(timeline.page, timeline.page->word + 1) == 0
+                               ? CUDA_SUCCESS
+                               : CUDA_ERROR_UNKNOWN;
+                  }),
+        Operation("wait", Does::nothing,
+                  [this] {
+                    return cuevent_timeline_wait(timeline.page, 1, 0) == 0 ? CUDA_SUCCESS
+                                                                           : CUDA_ERROR_UNKNOWN;
+                  }),
+        Operation("participant_died", Does::nothing,
+                  [this] {
+                    return cuevent_timeline_participant_died(&timeline) == 0 ? CUDA_SUCCESS
+                                                                             : CUDA_ERROR_UNKNOWN;
+                  }),
+    };
+  }
+};
+
+} // namespace
+
+std::vector<Class> scheduling_classes() {
+  return {
+      {.name = "PooledEvent", .make = make<OfPooledEvent>},
+      {.name = "SharedEvent", .make = make<OfSharedEvent>},
+      {.name = "EventPool", .make = make<OfEventPool>, .concurrent = true},
+      {.name = "EventPools", .make = make<OfEventPools>, .concurrent = true},
+      {.name = "TimelineFence", .make = make<OfTimelineFence>, .concurrent = true},
+      {.name = "CompletionQueue", .make = make<OfCompletionQueue>, .concurrent = true},
+      {.name = "CompletionLane", .make = make<OfCompletionLane>, .concurrent = true},
+      {.name = "CompletionToken", .make = make<OfCompletionToken>, .concurrent = true},
+      {.name = "TimelineSemaphore", .make = make<OfTimelineSemaphore>, .concurrent = true},
+      {.name = "timeline_participant.h", .make = make<OfTimelineParticipant>},
+  };
+}
+
+} // namespace situations

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// The classes of the kit timing.
+#include "situations.hpp"
+
+#include <cuevent/capture.hpp>
+#include <cuevent/flight_recorder.hpp>
+#include <cuevent/rank_report.hpp>
+#include <cuevent/stage_timer.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace situations {
+
+namespace {
+
+using namespace cuevent;
+
+constexpr const char* stream_is_gone = "the stream has ended with its context";
+constexpr const char* nothing_to_read = "it makes no call if there is nothing to read";
+constexpr const char* context_must_outlive = "the context must outlive the timer";
+
+constexpr StageTimerOptions small{.events_per_stream = 8, .spans = 16};
+
+struct OfStageTimer {
+  World& w;
+  StageTimer timer{w.context, small};
+  StageId stage = timer.stage("stage");
+  FlightRecorder recorder{w.context, {.marks_per_stream = 8}};
+  DriverEvent event = told_event();
+
+  DriverEvent told_event() {
+    timer.set_flight_recorder(&recorder);
+    return DriverEvent(w.context);
+  }
+  StageTimer& object() { return timer; }
+  std::vector<Operation> operations() {
+    return {
+        Operation(
+            "open, close", Does::submits,
+            [this] {
+              const CUresult result = timer.try_open(w.target, stage);
+              return result == CUDA_SUCCESS ? timer.try_close(w.target) : result;
+            },
+            [this] {
+              if (timer.open(w.target, stage)) timer.close(w.target);
+            })
+            .not_called(In::full_queue, "the first stage of a stream creates events")
+            .but(In::captured, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "record", Does::submits, [this] { return timer.try_record(event, w.target); },
+            [this] { timer.record(event, w.target); })
+            .but(In::captured, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "wait", Does::submits, [this] { return timer.try_wait(event, w.target); },
+            [this] { timer.wait(event, w.target); })
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation("stage", Does::nothing, {}, [this] { timer.stage("another"); })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
+        Operation("report", Does::nothing, {}, [this] { timer.report(); })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
+        Operation(
+            "poll", Does::asks,
+            [this] {
+              std::size_t spans = 0;
+              return timer.try_poll(spans);
+            },
+            [this] { timer.poll(); })
+            .not_called(In::lost, context_must_outlive)
+            .not_called(In::forked, nothing_to_read)
+            .not_called(In::exited, nothing_to_read)
+            .not_called(In::faulted, nothing_to_read),
+        Operation(
+            "calibrate", Does::asks, [this] { return timer.try_calibrate(); }, [this] { timer.calibrate(); })
+            .not_called(In::lost, context_must_outlive),
+        Operation(
+            "StageTimer", Does::makes,
+            [this] {
+              StageTimer made;
+              return StageTimer::try_create(made, w.context, small);
+            },
+            [this] { const StageTimer made(w.context, small); }),
+    };
+  }
+};
+
+struct OfTimedGraph {
+  World& w;
+  StageTimer timer{w.context, small};
+  TimedGraph graph = captured();
+
+  TimedGraph captured() {
+    const StageId stage = timer.stage("stage");
+    StreamCapture capture(w.context, w.other);
+    timer.open(w.other, stage);
+    timer.close(w.other);
+    return timer.instantiate(capture.end());
+  }
+  TimedGraph& object() { return graph; }
+  std::vector<Operation> operations() {
+    return {Operation("launch", Does::submits, {}, [this] { graph.launch(w.target); })
+                .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true})
+                .not_called(In::other_device, "what the driver answers was not measured")
+                .not_called(In::lost, stream_is_gone),
+            Operation("graph", Does::nothing, {}, [this] {
+              static_cast<void>(graph.graph());
+            }).but(In::empty, CUDA_ERROR_INVALID_HANDLE)};
+  }
+};
+
+struct OfFlightRecorder {
+  World& w;
+  FlightRecorder recorder = with_a_mark();
+  DriverEvent event{w.context};
+  std::optional<Graph> graph{};
+  FlightGraph number = captured();
+
+  FlightRecorder with_a_mark() {
+    FlightRecorder made(w.context, {.marks_per_stream = 8, .graph_marks = GraphMarks::events_and_memory});
+    made.add_stream(w.stream);
+    made.add_stream(w.other);
+    made.mark(w.stream, "before");
+    return made;
+  }
+  FlightGraph captured() {
+    StreamCapture capture(w.context, w.other);
+    const FlightGraph named = recorder.name_capture(w.other, "graph");
+    recorder.mark(w.other, "in the graph");
+    graph = capture.end();
+    return named;
+  }
+  FlightRecorder& object() { return recorder; }
+  std::vector<Operation> operations() {
+    return {
+        Operation(
+            "mark", Does::submits, [this] { return recorder.try_mark(w.target, "mark"); },
+            [this] { recorder.mark(w.target, "mark"); })
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "record", Does::submits, [this] { return recorder.try_record(event, w.target); },
+            [this] { recorder.record(event, w.target); })
+            .but(In::captured, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "wait", Does::submits, [this] { return recorder.try_wait(event, w.target); },
+            [this] { recorder.wait(event, w.target); })
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "launched", Does::submits, [this] { return recorder.try_launched(w.target, number); },
+            [this] { recorder.launched(w.target, number); })
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "note_signal", Does::submits, [this] { return recorder.try_note_signal(w.target, this, 1); },
+            [this] { recorder.note_signal(w.target, this, 1); })
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "note_wait", Does::submits, [this] { return recorder.try_note_wait(w.target, this, 1, "value"); },
+            [this] { recorder.note_wait(w.target, this, 1, "value"); })
+            .but(In::captured, CUDA_SUCCESS)
+            .but(In::other_device, CUDA_SUCCESS)
+            .not_called(In::lost, stream_is_gone),
+        Operation(
+            "report", Does::nothing,
+            [this] {
+              FlightReport report;
+              const CUresult result = recorder.try_report(report);
+              // Only a fault of the device is a fault.
+              const bool fault = report.fault != CUDA_SUCCESS ||
+                                 std::any_of(report.findings.begin(), report.findings.end(), [](auto& each) {
+                                   return each.kind == FlightFinding::Kind::fault;
+                                 });
+              return fault && !w.faulted ? CUDA_ERROR_UNKNOWN : result;
+            },
+            [this] { recorder.report(); })
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
+            .but(In::forked, CUDA_ERROR_NOT_INITIALIZED)
+            .not_called(In::lost, "a borrowed context must outlive the recorder"),
+        Operation(
+            "FlightRecorder", Does::nothing,
+            [this] {
+              FlightRecorder made;
+              return FlightRecorder::try_create(made, w.context);
+            },
+            [this] { const FlightRecorder made(w.context); }),
+    };
+  }
+};
+
+struct OfRankReport {
+  World& w;
+  RankReport report{RankIdentity{}};
+
+  RankReport& object() { return report; }
+  std::vector<Operation> operations() {
+    return {Operation("add", Does::nothing, {}, [this] { report.add(StageReport{}); })
+                .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
+            Operation("take", Does::nothing, {}, [this] {
+              report.take();
+            }).but(In::empty, CUDA_ERROR_INVALID_HANDLE)};
+  }
+};
+
+} // namespace
+
+std::vector<Class> timing_classes() {
+  return {
+      {.name = "StageTimer", .make = make<OfStageTimer>},
+      {.name = "TimedGraph", .make = make<OfTimedGraph>},
+      {.name = "FlightRecorder", .make = make<OfFlightRecorder>, .concurrent = true},
+      {.name = "RankReport", .make = make<OfRankReport>},
+  };
+}
+
+} // namespace situations

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// Contexts that end before the objects, and faults of the device.
+#include "situations.hpp"
+
+#include "../processes/children/faulty_kernel.hpp"
+#include "../processes/children/scenario.hpp"
+#include "driver_under_test.hpp"
+#include "faults.hpp"
+
+#include <gpu.hpp>
+
+#include <thread>
+
+namespace situations {
+
+namespace {
+
+using namespace cuevent;
+using process::expect;
+
+enum class Loss { destroyed, reset, retained_again };
+
+CUcontext lose(const Context& context, Loss how) {
+  const DriverTable& table = context.driver().table();
+  if (how == Loss::destroyed) {
+    expect(table.cuCtxDestroy_v4000(context.native_handle()) == CUDA_SUCCESS, "the context can be destroyed");
+    return nullptr;
+  }
+  test::call<PFN_cuDevicePrimaryCtxReset_v11000>("cuDevicePrimaryCtxReset", 11000)(0);
+  if (how == Loss::reset) return nullptr;
+  CUcontext again = nullptr;
+  table.cuDevicePrimaryCtxRelease_v11000(0);
+  table.cuDevicePrimaryCtxRetain_v7000(&again, 0);
+  expect(again == context.native_handle(), "the primary context has its handle again");
+  return again;
+}
+
+/// `again` is current if it is not null.
+void lost(const Class& row, Loss how, Ownership ownership) {
+  World::primary(); // loads the driver
+  Context context = how == Loss::destroyed ? Context::create(0, driver()) : World::primary();
+  if (ownership == Ownership::borrowed) {
+    static Context kept; // by somebody who does not hear of the end
+    kept = context;
+    context = Context::borrow(context.native_handle(), driver());
+  }
+  World w(context);
+  auto subject = row.make(w);
+  subject->check_all(In::working);
+  w.synchronize();
+  subject->end_scope();
+  take_reports();
+
+  CUcontext const again = lose(w.context, how);
+  const auto set_current =
+      test::call<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent", 4000); // cuevent has no use for it
+  if (again != nullptr) set_current(again);
+  const test::LiveHandles before = test::live_handles();
+  subject->check_all(In::lost);
+  const test::LiveHandles after = test::live_handles();
+  expect(after.events <= before.events && after.streams <= before.streams,
+         "nothing is made in the context that has the handle now");
+  test::FaultPlan destroyed({.function = "cuEventDestroy"});
+  {
+    const test::FaultScope scope(destroyed);
+    process::step("the destructor, after the context");
+    subject.reset();
+  }
+  expect(destroyed.calls() == 0, "no event of a lost context is destroyed");
+  expect(take_reports() == 0, "nothing is reported");
+  if (again != nullptr) set_current(nullptr);
+}
+
+template <Loss how>
+void lost(const Class& row) {
+  lost(row, how, Ownership::owned);
+  lost(row, how, Ownership::borrowed);
+}
+
+void device_fault(const Class& row) {
+  World& w = *new World(World::primary()); // the streams cannot be destroyed
+  const gpu::Gpu& gpu = *new gpu::Gpu(w.context.driver());
+  const process::FaultyKernel& kernel = *new process::FaultyKernel(gpu);
+  auto subject = row.make(w);
+  subject->check_all(In::working);
+  w.synchronize();
+  process::step("the fault");
+  std::thread([&] { // another thread, because the subject may be a capture of this one
+    const ContextGuard current(w.context);
+    CUstream const faulty = w.make_stream();
+    kernel.launch(faulty);
+    const auto synchronize = test::call<PFN_cuStreamSynchronize_v2000>("cuStreamSynchronize", 2000);
+    expect(synchronize(faulty) == CUDA_ERROR_ILLEGAL_ADDRESS, "the kernel fails");
+  })
+      .join();
+  w.faulted = true;
+  subject->check_all(In::faulted);
+  process::step("the destructor, after a fault");
+  subject.reset();
+}
+
+} // namespace
+
+std::vector<Situation> situations_of_contexts() {
+  return {
+      {.name = "context destroyed",
+       .in = In::lost,
+       .alone = Alone::yes,
+       .what = "Somebody destroys the context, of an object with an owned Context and of one with a borrowed "
+               "Context. What belongs to a scope has ended before, and is made again afterwards.",
+       .rule = "What would make something in the context is refused with CONTEXT_IS_DESTROYED. Destructors "
+               "are silent, and do not touch what has ended.",
+       .run = lost<Loss::destroyed>},
+      {.name = "primary context reset",
+       .in = In::lost,
+       .alone = Alone::yes,
+       .what = "Somebody resets the primary context.",
+       .rule = "As for a context that was destroyed.",
+       .run = lost<Loss::reset>},
+      {.name = "reset and retained again",
+       .in = In::lost,
+       .alone = Alone::yes,
+       .what = "Somebody resets the primary context, and retains it again: its handle now names a live "
+               "context, which is current.",
+       .rule = "As for a context that was destroyed. Nothing is made or destroyed in the live context.",
+       .run = lost<Loss::retained_again>},
+      {.name = "device fault",
+       .in = In::faulted,
+       .alone = Alone::at_end,
+       .what = "A kernel of another stream has written to an illegal address, and the driver has said so.",
+       .rule = "An operation that needs the driver fails with ILLEGAL_ADDRESS. Destructors do not throw.",
+       .run = device_fault},
+  };
+}
+
+} // namespace situations

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+// Runs the matrix of situations on a simulated driver (--driver sim, named by CUEVENT_DRIVER) or on a real
+// one (--driver real, the default):
+//   situations --driver sim --jobs 2 --page docs/situations.md   all cells; the page must be up to date
+//   situations --driver sim --only "TimelineFence/fork"          the cells whose CLASS/SITUATION contains it
+//   situations --print-page                                      the page
+//   situations --cells SITUATION CLASS...                        some cells, in this process
+// Without a real driver, prints what is missing and exits with 77, which means skipped.
+#include "situations.hpp"
+
+#include "../processes/children/scenario.hpp"
+#include "../processes/run.hpp"
+
+#include <gpu.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <thread>
+#include <unistd.h>
+
+namespace process {
+
+namespace {
+std::atomic<const char*> last_step{"the beginning"};
+char cell[256] = "";
+std::atomic<bool> in_vain{false};
+
+void say_where(int signal) {
+  const char* const how = signal == SIGALRM ? ": never returned from: " : ": crashed in: ";
+  for (const char* text : {static_cast<const char*>(cell), how, last_step.load(), "\n"})
+    if (write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
+  _exit(1);
+}
+} // namespace
+
+void step(const char* what) { last_step = what; }
+
+void expect(bool holds, const std::string& what) {
+  if (holds) return;
+  in_vain = true;
+  std::fprintf(stderr, "%s: expected in vain: %s\n", cell, what.c_str());
+}
+
+bool disappointed() { return in_vain; }
+
+} // namespace process
+
+namespace situations {
+
+namespace {
+
+using process::cell;
+using process::say_where;
+
+#ifdef SANITIZED
+constexpr unsigned longest_cell = 60; // in seconds
+#else
+constexpr unsigned longest_cell = 20;
+#endif
+
+/// What a simulated device does, and freed memory is overwritten, so that a use of it crashes.
+const std::vector<std::string> environment = {
+    "CUEVENT_SIM_DEVICES=2", "CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address", "MALLOC_PERTURB_=165"};
+
+void run_cell(const Class& row, const Situation& column) {
+  std::snprintf(cell, sizeof cell, "%s/%s", row.name, column.name);
+  alarm(longest_cell);
+  try {
+    column.run(row);
+    if (const auto more = row.more.find(column.name); more != row.more.end()) more->second();
+  } catch (const std::exception& error) {
+    process::expect(false, std::string("no exception: ") + error.what());
+  }
+}
+
+/// Runs cells of one column in this process.
+int run_cells(const std::string& column_name, const std::vector<std::string>& row_names) {
+  for (const int signal : {SIGALRM, SIGSEGV, SIGABRT, SIGBUS})
+    std::signal(signal, say_where);
+  for (const Situation& column : all_situations())
+    for (const Class& row : all_classes())
+      if (column_name == column.name &&
+          std::find(row_names.begin(), row_names.end(), row.name) != row_names.end())
+        run_cell(row, column);
+  return process::disappointed();
+}
+
+/// A process.
+struct Job {
+  std::vector<std::string> words;
+  Alone alone;
+  test::Ended ended{};
+
+  bool red() const { return ended.how != "exited with 0" || !ended.output.empty(); }
+};
+
+/// Runs the cells whose CLASS/SITUATION contains `only`. Returns whether all are green.
+bool run_matrix(const std::string& program, const std::string& only, unsigned at_a_time, int devices) {
+  std::vector<Job> jobs;
+  int cells = 0, untested = 0;
+  for (const Situation& column : all_situations()) {
+    std::vector<std::string> rows;
+    for (const Class& row : all_classes()) {
+      if ((std::string(row.name) + "/" + column.name).find(only) == std::string::npos) continue;
+      if (not_tested(row, column) != nullptr || column.devices > devices)
+        ++untested;
+      else
+        rows.emplace_back(row.name);
+    }
+    cells += static_cast<int>(rows.size());
+    const std::vector<std::string> begin{program, "--cells", column.name};
+    if (column.alone == Alone::no && !rows.empty()) {
+      jobs.push_back({begin, column.alone});
+      jobs.back().words.insert(jobs.back().words.end(), rows.begin(), rows.end());
+    } else {
+      for (const std::string& row : rows) {
+        jobs.push_back({begin, column.alone});
+        jobs.back().words.push_back(row);
+      }
+    }
+  }
+
+  std::atomic<std::size_t> next{0}; // the situations are in order: faults of the device come last
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < at_a_time; ++i)
+    threads.emplace_back([&] {
+      for (std::size_t k = next++; k < jobs.size(); k = next++)
+        jobs[k].ended = test::run(jobs[k].words, environment, std::chrono::seconds(10 * longest_cell));
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+
+  bool green = true;
+  for (const Job& job : jobs) {
+    if (!job.red()) continue;
+    green = false;
+    std::printf("%s/%s: %s\n%s", job.words[3].c_str(), job.words[2].c_str(), job.ended.how.c_str(),
+                job.ended.output.c_str());
+  }
+  std::printf("%d cells in %zu processes, %d not tested: %s\n", cells, jobs.size(), untested,
+              green ? "all as documented" : "some not as documented");
+  return green;
+}
+
+/// Prints the number of devices and returns 0, or prints what is missing.
+int ask(const std::string& driver) {
+  try {
+    const gpu::Gpu gpu;
+    const bool simulated = gpu.simulated();
+    if (simulated == (driver == "sim")) {
+      std::printf("%d", gpu.count());
+      return 0;
+    }
+    std::fprintf(stderr, "skipped: the driver of this machine is %sthe simulated one\n",
+                 simulated ? "" : "not ");
+  } catch (const cuevent::DriverUnavailable& error) {
+    std::fprintf(stderr, "skipped: %s\n", error.what());
+  }
+  return driver == "sim" ? 1 : 77;
+}
+
+bool is_up_to_date(const std::string& program, const std::string& file) {
+  const test::Ended printed = test::run({program, "--print-page"}, environment);
+  std::ifstream stream(file);
+  std::ostringstream read;
+  read << stream.rdbuf();
+  if (read.str() == printed.output) return true;
+  std::printf("%s is not up to date: write it with %s --print-page\n", file.c_str(), program.c_str());
+  return false;
+}
+
+} // namespace
+
+} // namespace situations
+
+int main(int argc, char** argv) {
+  using namespace situations;
+  const std::string program = argv[0];
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::string driver = "real", only, page_file;
+  unsigned jobs = 1;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto value = [&] { return ++i < words.size() ? words[i] : std::string(); };
+    if (words[i] == "--driver") {
+      driver = value();
+    } else if (words[i] == "--only") {
+      only = value();
+    } else if (words[i] == "--page") {
+      page_file = value();
+    } else if (words[i] == "--jobs") {
+      jobs = static_cast<unsigned>(std::max(1, std::atoi(value().c_str())));
+    } else if (words[i] == "--cells") {
+      const std::string column = value();
+      return run_cells(column, {words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()});
+    } else if (words[i] == "--ask") {
+      return ask(driver);
+    } else if (words[i] == "--print-page") {
+      std::fputs(page().c_str(), stdout);
+      return 0;
+    } else {
+      std::fprintf(stderr, "unknown option %s: see the top of test/situations/main.cpp\n", words[i].c_str());
+      return 2;
+    }
+  }
+  // A separate process asks for the driver, so that this process never loads one.
+  const test::Ended asked = test::run({program, "--driver", driver, "--ask"}, environment);
+  if (asked.how != "exited with 0") {
+    std::fputs(asked.output.c_str(), stderr);
+    return asked.how == "exited with 77" ? 77 : 1;
+  }
+  const bool green = run_matrix(program, only, jobs, std::atoi(asked.output.c_str()));
+  return green && (page_file.empty() || is_up_to_date(program, page_file)) ? 0 : 1;
+}

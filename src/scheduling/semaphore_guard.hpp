@@ -43,8 +43,7 @@ public:
   template <class Lock>
   void each_fork_lock(Lock lock) {
     lock(mutex_);
-    for (SemaphoreState* const state : states_)
-      lock(state->pending.fork_lock());
+    PendingSignals::each_fork_lock(lock);
   }
   void forked() noexcept;
 

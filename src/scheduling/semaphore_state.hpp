@@ -9,6 +9,7 @@
 #include <cuevent/timeline_participant.h>
 
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 namespace cuevent {
@@ -17,7 +18,9 @@ namespace cuevent {
 /// last.
 class PendingSignals {
 public:
-  explicit PendingSignals(const cuevent_timeline_page& page) noexcept : page_(page) {}
+  explicit PendingSignals(const cuevent_timeline_page& page) noexcept
+      : page_(page),
+        mutex_(locks_[reinterpret_cast<std::uintptr_t>(this) / sizeof(PendingSignals) % std::size(locks_)]) {}
 
   /// Adds a signal before it is submitted. Returns false if the same stream has signalled a higher
   /// value. Throws std::bad_alloc.
@@ -29,6 +32,11 @@ public:
   bool none() noexcept;
 
   ForkLock& fork_lock() noexcept { return mutex_; }
+  template <class Lock>
+  static void each_fork_lock(Lock lock) {
+    for (ForkLock& each : locks_)
+      lock(each);
+  }
 
 private:
   void forget_reached() noexcept; // under the lock
@@ -37,8 +45,11 @@ private:
     unsigned long long stream;
     std::uint64_t value;
   };
+  // Semaphores share a few locks: a fork holds all locks, and a program may have thousands of semaphores.
+  static inline constinit ForkLock locks_[16];
+
   const cuevent_timeline_page& page_;
-  ForkLock mutex_;
+  ForkLock& mutex_;
   std::vector<Signal> signals_;
 };
 

@@ -295,6 +295,7 @@ TEST_CASE("a forked child does not wait for a lock that a thread of its parent h
     alarm(10);
     if (held.hold()) return 1;
     if (!free.hold()) return 2;
+#if !defined(__SANITIZE_THREAD__) // refuses threads in a child that was forked while other threads ran
     const ProcessLock of_child;
     auto lock = of_child.hold();
     bool waited = false;
@@ -302,7 +303,9 @@ TEST_CASE("a forked child does not wait for a lock that a thread of its parent h
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     lock.unlock();
     other.join();
-    return waited ? 0 : 3;
+    if (!waited) return 3;
+#endif
+    return 0;
   });
   CHECK(failed == 0);
   step = 2;

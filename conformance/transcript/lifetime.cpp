@@ -187,6 +187,23 @@ void event_of_reset_primary(Lab& lab) {
   lab.is("destroy", cu.EventDestroy(primary.event));
 }
 
+// Destroying the exec was seen to crash.
+void exec_of_reset_primary(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUcontext context = nullptr;
+  CUcontext popped = nullptr;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
+  lab.must(cu.CtxPushCurrent(context), "push");
+  cu.GraphCreate(&graph, 0);
+  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+  cu.CtxPopCurrent(&popped);
+  lab.is("reset", cu.DevicePrimaryCtxReset(lab.device));
+  lab.is("retain_again", cu.DevicePrimaryCtxRetain(&context, lab.device));
+  lab.is("graph_exec_destroy", cu.GraphExecDestroy(exec));
+}
+
 // Releases the last reference while the context is current on no thread.
 void primary_released(Lab& lab) {
   const Api& cu = lab.cu;
@@ -299,6 +316,7 @@ std::vector<Scenario> lifetime_scenarios() {
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},
           {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::probe},
           {"lifetime.event_of_reset_primary", event_of_reset_primary, Place::probe},
+          {"lifetime.exec_of_reset_primary", exec_of_reset_primary, Place::probe},
           {"lifetime.primary_released", primary_released, Place::probe}};
 }
 

@@ -236,8 +236,8 @@ public:
   /// events that graphs have released so far (retired_events.hpp). If set_event() gave events to
   /// this exec, its last launch must have completed. Events of Graph::retain() do not need that.
   /// The call can wait as ~DriverEvent does. An event can be the last owner of its context, and
-  /// then the context ends too. Driver functions: cuGraphExecDestroy, cuEventDestroy. Errors go to
-  /// the error hook.
+  /// then the context ends too. An exec whose context has ended is gone, so nothing destroys it again.
+  /// Driver functions: cuCtxGetId, cuGraphExecDestroy, cuEventDestroy. Errors go to the error hook.
   ~GraphExec();
 
   /// Submits the graph to `stream`. Driver function: cuGraphLaunch.
@@ -276,6 +276,7 @@ private:
   };
   [[gnu::visibility("hidden")]] GraphExec(const Context& context, CUgraphExec exec,
                                           Ownership ownership) noexcept;
+  [[gnu::visibility("hidden")]] void destroy() noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   template <class Node>
   [[gnu::visibility("hidden")]] DriverEvent keep(Node node, DriverEvent&& event);

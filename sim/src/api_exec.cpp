@@ -54,13 +54,14 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   if ((flags & ~static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0)
     not_modelled("instantiation flags " + std::to_string(flags));
   auto from = graph(handle);
-  current_context();
+  auto home = current_context();
   unsafe_call();
   auto body = std::make_shared<Exec::Body>();
   body->steps = steps_of(*from);
   body->user_objects.share_from(from->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
+  exec->home = {home, home->generation};
   *out = as<CUgraphExec>(*exec);
   return CUDA_SUCCESS;
 }
@@ -267,6 +268,9 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
 
 CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {
   auto gone = exec(handle);
+  if (!gone->home.alive() && gone->home.context->active)
+    crash("the exec outlived a reset of its primary context, which is active again: " +
+          computer_.handles.describe(handle));
   unsafe_call(); // other than for graphs and events, whose destruction no capture forbids
   computer_.handles.remove(*gone, ending());
   gone.reset(); // launches in flight keep what they need

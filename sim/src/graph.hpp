@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "context.hpp"
 #include "object.hpp"
 #include "operation.hpp"
 #include "user_object.hpp"
@@ -39,6 +40,7 @@ struct Exec : Object {
     std::shared_ptr<Operation> last_launch; ///< launches of one exec run one after another
   };
   std::shared_ptr<Body> body;
+  Birthplace home;
 };
 
 } // namespace cuevent::sim

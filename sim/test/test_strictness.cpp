@@ -136,6 +136,25 @@ TEST_CASE("using an event from before a primary context's reset ends the program
   CHECK(death.says("outlived a reset"));
 }
 
+TEST_CASE("destroying an exec from before a primary context's reset crashes once it is retained again") {
+  const Death death = death_of([] {
+    Fixture f;
+    CUcontext primary = nullptr;
+    f.cu.primary_retain(&primary, 0);
+    f.cu.context_push(primary);
+    CUgraph graph = nullptr;
+    f.cu.graph_create(&graph, 0);
+    CUgraphExec exec = nullptr;
+    f.cu.instantiate(&exec, graph, 0);
+    f.cu.primary_reset(0);
+    f.cu.primary_release(0);
+    f.cu.primary_retain(&primary, 0);
+    f.cu.exec_destroy(exec);
+  });
+  CHECK(death.crashed);
+  CHECK(death.says("outlived a reset"));
+}
+
 TEST_CASE("calling the driver in a host function ends the program") {
 #if defined(__SANITIZE_THREAD__)
   SKIP("the thread sanitizer lets no forked child start a thread");

@@ -41,11 +41,17 @@ GraphExec& GraphExec::operator=(GraphExec&& other) noexcept {
 }
 
 GraphExec::~GraphExec() {
-  if (ownership_ == Ownership::owned) {
-    const CUresult result = table().cuGraphExecDestroy_v10000(exec_);
-    if (result != CUDA_SUCCESS) report_error(result, "cuGraphExecDestroy");
-  }
+  if (ownership_ == Ownership::owned) destroy();
   released_by_graphs.destroy_all();
+}
+
+void GraphExec::destroy() noexcept {
+  // An exec ends with its context. After a reset, the driver crashes if it destroys one.
+  const CUresult lost = context_.status();
+  if (lost == CUDA_ERROR_CONTEXT_IS_DESTROYED) return;
+  if (lost != CUDA_SUCCESS) report_error(lost, "cuCtxGetId");
+  const CUresult result = table().cuGraphExecDestroy_v10000(exec_);
+  if (result != CUDA_SUCCESS) report_error(result, "cuGraphExecDestroy");
 }
 
 void GraphExec::launch(CUstream stream) {

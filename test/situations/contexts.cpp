@@ -73,8 +73,10 @@ void lost(const Class& row, Loss how, Ownership ownership) {
 
 template <Loss how>
 void lost(const Class& row) {
-  lost(row, how, Ownership::owned);
-  lost(row, how, Ownership::borrowed);
+  // The owned context that is destroyed comes last. Its end is reported when its last event ends, which is
+  // perhaps later if a graph has the event.
+  lost(row, how, how == Loss::destroyed ? Ownership::borrowed : Ownership::owned);
+  lost(row, how, how == Loss::destroyed ? Ownership::owned : Ownership::borrowed);
 }
 
 void device_fault(const Class& row) {

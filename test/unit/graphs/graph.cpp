@@ -57,8 +57,9 @@ TEST_CASE_METHOD(RecordingFixture, "a graph needs a current context only to be i
                             {"cuGraphInstantiateWithFlags", context_handle(1)},
                             {"cuCtxPopCurrent", context_handle(1)}});
   }
-  CHECK(recording.calls_with_contexts() ==
-        std::vector<Call>{{"cuGraphExecDestroy", nullptr}, {"cuGraphDestroy", nullptr}});
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetId", nullptr},
+                                                             {"cuGraphExecDestroy", nullptr},
+                                                             {"cuGraphDestroy", nullptr}});
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a launch makes one call, in the graph's context for a default stream",
@@ -248,8 +249,8 @@ TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and ret
   }
   // The exec is destroyed first, so the events outlive it.
   const Names calls = recording.calls();
-  CHECK(calls == Names{"cuCtxGetId", "cuEventDestroy", "cuGraphExecDestroy", "cuCtxGetId", "cuEventDestroy",
-                       "cuCtxGetId", "cuEventDestroy"});
+  CHECK(calls == Names{"cuCtxGetId", "cuEventDestroy", "cuCtxGetId", "cuGraphExecDestroy", "cuCtxGetId",
+                       "cuEventDestroy", "cuCtxGetId", "cuEventDestroy"});
 }
 
 TEST_CASE_METHOD(RecordingFixture, "the error for a refused event says which context or node it was for",
@@ -356,7 +357,7 @@ TEST_CASE_METHOD(RecordingFixture, "a swap exchanges ownership, contexts and kep
     owned = GraphExec::borrow(other, exec_handle(3));
     CHECK(recording.calls().empty()); // the event went along
     borrowed = GraphExec::borrow(other, exec_handle(3));
-    CHECK(recording.calls() == Names{"cuGraphExecDestroy", "cuCtxGetId", "cuEventDestroy"});
+    CHECK(recording.calls() == Names{"cuCtxGetId", "cuGraphExecDestroy", "cuCtxGetId", "cuEventDestroy"});
   }
 }
 
@@ -398,6 +399,25 @@ TEST_CASE_METHOD(RecordingFixture, "a borrowed graph or exec is never destroyed"
     const GraphExec moved_exec = std::move(exec);
   }
   CHECK(recording.calls().empty());
+}
+
+TEST_CASE_METHOD(RecordingFixture, "an exec is not destroyed after its context has ended", "[graph]") {
+  HookedErrors hooked;
+  {
+    const GraphExec exec = GraphExec::from_native_handle(context, exec_handle(1));
+    recording.reset_contexts();
+  }
+  CHECK(recording.calls() == Names{"cuCtxGetId"});
+  CHECK(hooked.take() == CUDA_SUCCESS);
+  const Context existing = Context::borrow(context.native_handle(), driver);
+  Graph graph(existing);
+  {
+    const GraphExec exec = graph.instantiate();
+    recording.calls();
+    recording.fail_next("cuCtxGetId", CUDA_ERROR_UNKNOWN);
+  }
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuGraphExecDestroy"});
+  CHECK(hooked.take() == CUDA_ERROR_UNKNOWN);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the error hook", "[graph]") {

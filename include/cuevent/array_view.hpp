@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ArrayView: how a call takes an array that it reads and does not keep.
+// ArrayView: an array that a call reads and does not keep.
 #pragma once
 
 #include <cstddef>

@@ -32,8 +32,8 @@ enum class CaptureStatus {
 /// During capture: harmless, even if it throws.
 CaptureStatus capture_status(const Context& context, CUstream stream);
 
-/// Sets the calling thread's capture mode for a scope, to relaxed unless you name another mode. In
-/// relaxed mode, the thread's calls invalidate no capture except one that they are part of.
+/// Sets the calling thread's capture mode for a scope, to relaxed unless you name another mode. In relaxed
+/// mode, the thread's calls invalidate no capture, except a capture that they are part of.
 ///
 ///     event.record(stream); // outside any capture
 ///     const CaptureModeGuard relaxed(driver);
@@ -77,11 +77,10 @@ public:
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
                                        CaptureMode mode = CaptureMode::per_thread);
 
-  /// Begins a capture into `graph`, which may have nodes already. The graph may also be the body of a
-  /// conditional node. Do not record an event externally in such a body, or Graph::instantiate()
-  /// throws. The first captured work depends on the nodes in `after`.
-  /// The object `graph` must not end or move before the capture ends. What was captured stays in
-  /// `graph`, even if the capture is abandoned. Driver function:
+  /// Begins a capture into `graph`, which may have nodes already, or may be the body of a conditional node.
+  /// Do not record an event externally in such a body, or Graph::instantiate() throws. The first captured
+  /// work depends on the nodes in `after`. The object `graph` must not end or move before the capture ends.
+  /// What was captured stays in `graph`, even if the capture is abandoned. Driver function:
   /// cuStreamBeginCaptureToGraph. Throws as the other constructor, and:
   /// - NotSupported before CUDA 12.3.
   /// - InvalidHandle for an empty `graph`, ContextMismatch for a graph of another driver.
@@ -104,9 +103,9 @@ public:
   /// Records `event` externally on `stream` and hands it to the graph that end() returns, as
   /// Graph::retain does. `stream` must be part of this capture. Returns a borrowed event that is
   /// valid as long as the graph or an exec made from it. If this throws, the caller still owns
-  /// `event`. In a capture into a given graph, the graph owns the event first, also if the record
-  /// then fails. Driver functions: cuEventRecordWithFlags, and those of Graph::retain. Throws as
-  /// DriverEvent::record() and Graph::retain().
+  /// `event`. In a capture into a given graph, the graph owns the event even if the record then fails. Driver
+  /// functions: cuEventRecordWithFlags, and as Graph::retain(). Throws as DriverEvent::record() and
+  /// Graph::retain().
   DriverEvent record(DriverEvent&& event, CUstream stream);
 
   /// Ends the capture and returns its graph. A graph that was given to the constructor is returned
@@ -116,12 +115,12 @@ public:
   /// if the context of a default stream cannot be made current, nothing changes.
   ///
   /// Nobody else may end this capture. If other code ends it:
-  /// - end() throws IllegalState. If end() was not called, the destructor reports that code to the
+  /// - end() throws IllegalState. If end() was not called, the destructor reports IllegalState's code to the
   ///   error hook.
-  /// - The events given to record() end with this object, but the other code's graph still refers
+  /// - The events given to record() are destroyed with this object, but the other code's graph still refers
   ///   to them. Launching that graph is undefined.
-  /// - If the stream is being captured again by then, end() and the destructor end that capture.
-  ///   end() returns its graph.
+  /// - If the stream is being captured again by then, end() and the destructor end the new capture. end()
+  ///   returns its graph.
   Graph end();
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// CaptureFork: branches inside a captured stream, without events and further streams. Also changes
-// the frontier by hand.
+// CaptureFork: branches inside a captured stream, without events or further streams. Two functions
+// change the frontier by hand.
 #pragma once
 
 #include <cuevent/capture_info.hpp>
@@ -14,8 +14,8 @@ namespace cuevent {
 /// Adds `nodes` to the frontier of a captured stream, or replaces the frontier with them: the next
 /// captured work of `stream` depends on the frontier. `nodes` belong to the graph of the capture.
 /// `edges` has one element for each node, or none if the next work waits for the completion of all
-/// nodes. `context` says whose default stream is meant. NVIDIA documents that nodes which leave the
-/// frontier by these calls never make a capture unjoined. Driver function:
+/// nodes. `context` says whose default stream is meant. NVIDIA documents that nodes which these
+/// calls remove from the frontier never make a capture unjoined. Driver function:
 /// cuStreamUpdateCaptureDependencies. Throws:
 /// - IllegalState if `stream` is not being captured.
 /// - StreamCaptureInvalidated if its capture is invalidated.
@@ -61,19 +61,19 @@ public:
   CaptureFork(const CaptureFork&) = delete;
   CaptureFork& operator=(const CaptureFork&) = delete;
 
-  /// As join(). Errors go to the error hook, except that the capture has ended or is invalidated,
-  /// because then there is nothing to join.
+  /// As join(). Errors go to the error hook. There is no error if the capture has ended or is
+  /// invalidated, because then there is nothing to join.
   ~CaptureFork();
 
   /// Ends the current branch and begins another one. A branch without work leaves no trace. If
   /// this throws, the current branch goes on. Driver functions: cuStreamGetCaptureInfo,
-  /// cuStreamUpdateCaptureDependencies. Throws IllegalState after join(), and if another capture
-  /// than at the beginning captures the stream, or none.
+  /// cuStreamUpdateCaptureDependencies. Throws IllegalState after join(), and if the stream is no
+  /// longer in the capture of the constructor.
   void next_branch();
 
-  /// Joins all branches: the frontier becomes the union of their ends. Call it, instead of leaving
-  /// the scope, to hear of errors. A second call has no effect. If this throws, the destructor
-  /// tries again. Driver functions: those of next_branch(). Throws as next_branch().
+  /// Joins all branches: the frontier becomes the union of their ends. Call it before the end of
+  /// the scope to get errors as exceptions. A second call has no effect. If this throws, the
+  /// destructor tries again. Driver functions and exceptions: as next_branch().
   void join();
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// capture_info: what a stream is being captured into, and what its next work will follow.
+// capture_info: what a stream is being captured into, and what its next work will depend on.
 #pragma once
 
 #include <cuevent/capture.hpp>
@@ -10,8 +10,8 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// The capture of a stream at the time of capture_info(), whoever began the capture. Use it to
-/// add nodes of your own to somebody else's capture, and to hand over what they refer to.
+/// The capture of a stream at the time of capture_info(). Use it to add nodes of your own to
+/// somebody else's capture, and to hand over what the nodes refer to.
 ///
 ///     StreamCapture capture(context, stream);
 ///     const CaptureInfo info = capture_info(context, stream);
@@ -33,13 +33,13 @@ public:
   /// the process ever has it. 0 unless the status is active.
   std::uint64_t id() const noexcept { return id_; }
 
-  /// The graph that the capture builds, borrowed. It is valid until the capture ends, and after
-  /// that for as long as the graph that the capture returns. Add nodes and hand things over as you
-  /// like, but do not destroy it or remove nodes. Throws IllegalState unless the status is active.
+  /// The graph that the capture builds, borrowed. It is valid until the capture ends, and then as
+  /// long as the graph that the capture returns. You may add nodes and hand things over, but not
+  /// remove nodes or destroy the graph. Throws IllegalState unless the status is active.
   Graph graph() const;
 
-  /// The frontier: the nodes that the next captured work of the stream will depend on. It is empty
-  /// at the beginning of a capture, and unless the status is active.
+  /// The frontier: the nodes that the next captured work of the stream will depend on. Empty at the
+  /// beginning of a capture, and if the status is not active.
   const std::vector<CUgraphNode>& frontier() const noexcept { return frontier_; }
 
   /// How the next work depends on each node of frontier(). Empty if it waits for the completion of

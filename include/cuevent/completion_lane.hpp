@@ -25,8 +25,8 @@ class [[gnu::visibility("hidden")]] CompletionQueueState;
 ///     lane.when_complete([](CUresult result) { assert(result == CUDA_SUCCESS); });
 ///     while (queue.pending() != 0) queue.poll();
 ///
-/// A lane may outlive neither its queue nor its stream; the queue may move. docs/choosing.md says
-/// what happens if the handle of a destroyed stream comes back.
+/// A lane may outlive neither its queue nor its stream; the queue may move. docs/queues.md says
+/// what happens if the driver reuses the handle of a destroyed stream.
 /// Thread-safety: a plain value; copies may submit concurrently.
 /// Context: as CompletionQueue::when_complete.
 /// During capture: as CompletionQueue::when_complete.

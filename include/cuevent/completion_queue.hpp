@@ -29,7 +29,7 @@ namespace cuevent {
 
 /// Runs a callback once the work submitted to a stream so far has completed. Use it for host code
 /// that follows device work. The queue has no thread: callbacks run inside poll(), on the thread
-/// that polls. A thread can also sleep: wait_for(), and arm() for event loops.
+/// that polls. wait_for() lets a thread sleep, and so does arm() in event loops.
 ///
 ///     CompletionQueue queue(context);
 ///     queue.when_complete(stream, [](CUresult result) { assert(result == CUDA_SUCCESS); });
@@ -66,10 +66,10 @@ public:
 
   /// Polls once more, then runs the callbacks that are still pending with CUDA_ERROR_NOT_READY.
   /// The call does not wait for their work, and callbacks can no longer submit to this queue.
-  /// Driver functions: those of poll(), cuEventDestroy.
+  /// Driver functions: as poll(), and cuEventDestroy.
   ///
-  /// Polls that are running a callback may still run, on this thread and on others. The last one
-  /// then does all of this in place of the destructor. All other calls must have returned.
+  /// Polls may still be running a callback, on this thread and on others. The last such poll then does all of
+  /// this in place of the destructor. All other calls must have returned.
   ~CompletionQueue() {
     if (state_ != nullptr) end();
   }
@@ -160,8 +160,7 @@ public:
   /// - A poll makes one query for each stream with pending callbacks, and one for each callback
   ///   that it runs. It runs no callback that is submitted during the poll.
   /// - Several threads may poll. While one of them runs a callback, the others run callbacks of
-  ///   other streams. So callbacks of different streams run concurrently. Those of one stream do
-  ///   not.
+  ///   other streams. So callbacks of different streams run concurrently; callbacks of one stream do not.
   /// - Only one thread at a time queries events. Meanwhile the polls of other threads return 0, and
   ///   write no memory that threads share. So does a poll if all pending callbacks are running.
   /// - At most 32 callbacks run at the same time.
@@ -171,8 +170,8 @@ public:
   /// - Callbacks run in the capture mode of the polling thread.
   std::size_t poll() noexcept;
   /// As poll(), up to `limit`. The time is the driver's: steady_clock, or the clock of a simulated
-  /// driver. If a poll stops at its limit, the next one begins with other streams. So neither a
-  /// stream nor cancellations keep the others waiting.
+  /// driver. If a poll stops at its limit, the next one begins with other streams. So neither one stream nor
+  /// cancellations can keep other streams waiting.
   std::size_t poll(const PollLimit& limit) noexcept;
 
   /// Polls until this thread has run a callback, and returns the number of callbacks that it ran.
@@ -182,14 +181,14 @@ public:
   ///   then spins. Otherwise it backs off: it spins for 50 us, yields up to 1 ms, and then sleeps for
   ///   a tenth of the time waited so far.
   /// - A sleep lasts at most 1 ms. Submissions and cancellations by other threads do not end it.
-  /// - While no callback is pending, the thread looks every 1 ms whether another thread has submitted.
+  /// - While no callback is pending, the thread checks every 1 ms whether another thread has submitted.
   ///
-  /// Driver functions: those of poll(). A thread that should sleep without looking uses arm().
+  /// Driver functions: as poll(). To sleep without this polling, use arm().
   std::size_t wait_for(TimeLimit timeout) noexcept;
 
-  /// A file descriptor for epoll, poll, libuv or Asio. It is readable when the queue should be polled,
-  /// and always the same one. The first call makes it. The queue owns the descriptor: only wait for it,
-  /// and neither read nor close it. No driver call.
+  /// A file descriptor for epoll, poll, libuv or Asio. It is readable when the queue should be polled. The
+  /// first call makes it, and later calls return the same one. The queue owns the descriptor: wait for it,
+  /// but neither read nor close it. No driver call.
   ///
   /// The end of the queue makes the descriptor readable and closes it. epoll forgets a closed
   /// descriptor. A thread that may sleep in epoll while another one destroys the queue adds a
@@ -211,23 +210,23 @@ public:
   /// Returns false if the thread should poll again: another thread has submitted or polls now, the last
   /// poll stopped at its limit, or work should end within the next microseconds. Otherwise the
   /// descriptor becomes readable, at the latest:
-  /// - for a submission: at once. A cancellation usually rings at once too.
+  /// - for a submission: at once; usually also for a cancellation.
   /// - for work that completes, faults, or loses its context: `most_late` after that, or 0.1 % of the
   ///   time since the last submission or callback, whichever is longer, but at most 50 ms. If earlier
   ///   work repeated and this work ends before its expected end, 1 ms after that.
   /// - at the end of the queue.
   ///
-  /// It may also become readable for no reason. To these times, add the time in which the system wakes
-  /// a thread. An armed queue adds nothing to any stream, and has no thread: a timer wakes the caller,
-  /// which then polls. If no callback waits for work, the timer is off, and the queue uses no processor
-  /// time. No driver call. Throws as native_handle().
+  /// The descriptor can become readable for no reason. Add to these times the time that the system takes to
+  /// wake a thread. An armed queue adds nothing to any stream, and has no thread: a timer wakes the caller,
+  /// which then polls. If no callback waits for work, the timer is off, and the queue uses no processor time.
+  /// No driver call. Throws as native_handle().
   ///
-  /// Several threads may arm a queue and sleep. The descriptor is for what a poll can run: no thread
-  /// is woken because pending() falls to 0, or because of what a callback does on another thread. With
-  /// EPOLLEXCLUSIVE, epoll may wake only one thread, and no other thread watches the device while that
-  /// thread runs a callback. docs/choosing.md has a loop for several threads.
+  /// Several threads may arm a queue and sleep. The descriptor only says that a poll can run something: no
+  /// thread is woken when pending() falls to 0, or when a callback does something on another thread. With
+  /// EPOLLEXCLUSIVE, epoll may wake only one thread, and no other thread watches the device while that thread
+  /// runs a callback. docs/queues.md has a loop for several threads.
   bool arm(TimeLimit most_late = std::chrono::microseconds(100));
-  /// CUDA_ERROR_NOT_READY where arm() returns false.
+  /// Returns CUDA_ERROR_NOT_READY if arm() would return false.
   CUresult try_arm(TimeLimit most_late = std::chrono::microseconds(100)) noexcept;
 
   /// The number of submitted callbacks that have not returned yet. No driver call.

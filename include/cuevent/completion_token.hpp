@@ -30,8 +30,7 @@ class [[gnu::visibility("hidden")]] CallbackStorage;
 /// During capture: harmless; no driver call.
 class CompletionToken {
 public:
-  /// The result with which a cancelled callback runs. The driver gives this code to no query of an
-  /// event.
+  /// The result that a cancelled callback receives. No query of an event returns this code.
   static constexpr CUresult cancelled = CUDA_ERROR_TIMEOUT;
 
   /// A token for no callback.
@@ -54,9 +53,9 @@ public:
   /// - The callback has begun or returned.
   /// - It was cancelled before.
   /// - The token is for no callback.
-  /// Of a cancellation and a poll that finds the work complete, exactly one wins. A cancelled
-  /// callback runs once, in the next poll, but not while another callback of its stream runs, and
-  /// before callbacks that were submitted earlier. Locks nothing.
+  /// If a cancellation races with a poll that finds the work complete, exactly one of them wins. A
+  /// cancelled callback runs once, in the next poll and before callbacks that were submitted
+  /// earlier, but not while another callback of its stream runs. Takes no lock.
   bool cancel() const noexcept;
 
   /// Whether the token was given to a submission that succeeded.

@@ -82,9 +82,8 @@ public:
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
 
-  /// The ordinal of the context's device. Driver functions: those of a ContextGuard, and
-  /// cuCtxGetDevice. Throws ContextLost if
-  /// the context is gone, InvalidContext if empty.
+  /// The ordinal of the context's device. Driver functions: as ContextGuard, and cuCtxGetDevice.
+  /// Throws ContextLost if the context is gone, InvalidContext if empty.
   int device() const;
 
   void swap(Context& other) noexcept {
@@ -157,8 +156,8 @@ private:
   std::int64_t identity_ = 0;
 };
 
-/// True for 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. These handles mean a stream of whichever
-/// context is current. No driver call.
+/// True for 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. To the driver, these handles mean a
+/// stream of the current context. No driver call.
 inline bool is_default_stream(CUstream stream) noexcept {
   return reinterpret_cast<std::uintptr_t>(stream) <= 2;
 }

@@ -122,8 +122,8 @@ public:
   constexpr Driver() noexcept : table_(&none_) {}
 
   /// The driver of this machine: libcuda.so.1, or the library named by the environment variable
-  /// CUEVENT_DRIVER, which setuid and setgid programs ignore. Loaded by the first call. If a call
-  /// fails, the next call tries again. Driver functions: cuGetProcAddress, cuInit,
+  /// CUEVENT_DRIVER, which is ignored in setuid and setgid programs. Loaded by the first call. If
+  /// loading fails, the next call tries again. Driver functions: cuGetProcAddress, cuInit,
   /// cuDriverGetVersion.
   /// Throws a DriverUnavailable:
   /// - SharedObjectInitFailed if there is no library.

@@ -5,8 +5,8 @@
 /// Rules for all members:
 /// - An empty event never reaches the driver. Its members throw EmptyEvent, and their non-throwing
 ///   overloads return CUDA_ERROR_INVALID_HANDLE.
-/// - A member that throws leaves the event unchanged, except close(), which always empties it. It
-///   can still invalidate a capture: docs/events-and-capture.md.
+/// - A member that throws leaves the event unchanged, except close(), which always empties it. The member can
+///   still have invalidated a capture: docs/events-and-capture.md.
 /// - A `try_` member is a non-throwing overload. It returns the CUresult of the driver.
 /// - A default stream handle (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means a stream of the
 ///   event's own context.
@@ -137,13 +137,12 @@ public:
   /// - StreamCaptureIsolation if a captured stream would wait for work outside its capture.
   /// - ContextMismatch for an interprocess event and a stream of another context.
   ///
-  /// Only some streams can wait for an interprocess event, including an imported one: streams of
-  /// its own context; streams of a green context, if the event's context is the primary context of
-  /// that device; and the other way round. With other streams the driver would crash the process,
-  /// so the wait is refused before it reaches the driver. To decide, the wait calls
-  /// cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If the context handles differ, it also
-  /// creates, records and destroys a temporary event, which can wait as the constructor does.
-  /// Graph nodes, and WaitFlags::external in a capture, do not have this limit.
+  /// Only some streams can wait for an interprocess event, even an imported one: streams of the event's own
+  /// context; streams of a green context, if the event's context is the primary context of that device; and
+  /// the other way round. For other streams the driver would crash the process, so the wait is refused before
+  /// it reaches the driver. To decide, the wait calls cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If
+  /// the context handles differ, it also creates, records and destroys a temporary event, which can wait as
+  /// the constructor does. Graph nodes, and WaitFlags::external in a capture, do not have this limit.
   void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
@@ -194,8 +193,8 @@ public:
   }
   CUresult try_query() const noexcept { return table().cuEventQuery_v2000(event_); }
 
-  /// As query(), in relaxed capture mode. It invalidates no capture except one that this event was
-  /// recorded into. Driver functions: cuThreadExchangeStreamCaptureMode twice, cuEventQuery.
+  /// As query(), in relaxed capture mode. Invalidates no capture, except one that this event was recorded
+  /// into. Driver functions: cuThreadExchangeStreamCaptureMode twice, cuEventQuery.
   bool query_relaxed() const;
   CUresult try_query_relaxed() const noexcept;
 
@@ -212,10 +211,9 @@ public:
   /// the driver: it polls with query_relaxed(), at least once. The non-throwing overloads return
   /// CUDA_ERROR_NOT_READY if the time ran out.
   ///
-  /// Waits for the same event that take regular times are learned. After four of them, the call
-  /// sleeps until shortly before the expected end, and then spins. Other waits spin for 50 us,
-  /// yield until 1 ms has passed, and then sleep for a tenth of the time waited so far. No sleep
-  /// between two polls is longer than 1 ms.
+  /// The event learns the length of regular waits. After four of them, the call sleeps until shortly before
+  /// the expected end, and then spins. Other waits spin for 50 us, yield until 1 ms has passed, and then
+  /// sleep for a tenth of the time waited so far. No sleep between two polls is longer than 1 ms.
   bool synchronize_for(TimeLimit timeout) const;
   bool synchronize_until(Deadline deadline) const;
   CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
@@ -323,9 +321,9 @@ private:
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;
 
-  // What an EventRef has to check before a call, as bits of `checks_`. `unrecorded` is the sign,
-  // which one instruction tests for two events. The event's flags decide `interprocess`, and its
-  // lease the others. While there are references, a lease only clears `unrecorded`.
+  // What an EventRef has to check before a call, as bits of `checks_`. `unrecorded` is the sign bit, so one
+  // instruction tests it for two events. The event's flags decide `interprocess`, and its lease decides the
+  // other bits. While there are references, a lease only clears `unrecorded`.
   enum Check : int { leased = 1, interprocess = 4, unrecorded = -0x8000 };
   static constexpr short checks_of(EventFlags flags) noexcept {
     static_assert(unsigned{interprocess} == unsigned(EventFlags::interprocess), "one bit for both");

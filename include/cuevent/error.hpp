@@ -223,9 +223,9 @@ using ErrorHook = void (*)(CUresult result, const char* call) noexcept;
 /// Thread-safety: any thread.
 ErrorHook set_error_hook(ErrorHook hook) noexcept;
 
-/// Passes `result` of the driver function `call` to the hook. For destructors. No hook hears
-/// CUDA_ERROR_NOT_INITIALIZED, the result in a forked child, or CUDA_ERROR_DEINITIALIZED, the result while
-/// the process exits: there, destructors do nothing.
+/// Passes `result` of the driver function `call` to the hook. For destructors. Does not pass on
+/// CUDA_ERROR_NOT_INITIALIZED, the result in a forked child, and CUDA_ERROR_DEINITIALIZED, the result while
+/// the process exits: in both cases, destructors do nothing.
 /// Thread-safety: any thread.
 [[gnu::cold]] void report_error(CUresult result, const char* call) noexcept;
 

@@ -12,7 +12,7 @@
 namespace cuevent {
 
 /// How an event is made and how it ends. These are the driver's CU_EVENT_* bits, with two
-/// differences: timing is opt-in, and `retire` belongs to cuevent.
+/// differences: timing is opt-in, and `retire` is an addition of cuevent.
 enum class EventFlags : unsigned {
   none = 0,
   blocking_sync = 1, ///< synchronize() blocks the thread instead of spinning, and wakes later
@@ -27,8 +27,8 @@ constexpr EventFlags operator&(EventFlags a, EventFlags b) noexcept {
   return EventFlags(unsigned(a) & unsigned(b));
 }
 
-/// How an event is recorded: the driver's CU_EVENT_RECORD_* bits, and `external_in_capture`, which
-/// belongs to cuevent.
+/// How an event is recorded: the driver's CU_EVENT_RECORD_* bits, and `external_in_capture`, an
+/// addition of cuevent.
 enum class RecordFlags : unsigned {
   none = 0,
   /// In a captured stream: adds a node that records at each launch of the graph. Neither forks nor
@@ -45,7 +45,7 @@ constexpr RecordFlags operator&(RecordFlags a, RecordFlags b) noexcept {
 }
 
 /// How a stream waits for an event: the driver's CU_EVENT_WAIT_* bits, and `external_in_capture`,
-/// which belongs to cuevent.
+/// an addition of cuevent.
 enum class WaitFlags : unsigned {
   none = 0,
   /// In a captured stream: adds a node that waits at each launch of the graph. Neither forks nor

@@ -103,9 +103,9 @@ public:
   EventPool() noexcept = default;
 
   /// A pool of events of `context`, which are made with `flags`. The pool shares the context and
-  /// starts with no events. It keeps at most `max_idle` idle events and retires events that are
-  /// returned beyond that. The cache of a thread takes up to 64 of the `max_idle` places, and keeps
-  /// them while the cache is empty. No driver call. Throws InvalidContext for an empty Context.
+  /// starts with no events. It keeps at most `max_idle` idle events, and retires further events that are
+  /// returned. The cache of a thread occupies up to 64 of the `max_idle` places, even while the
+  /// cache is empty. No driver call. Throws InvalidContext for an empty Context.
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
                      std::size_t max_idle = default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
@@ -139,9 +139,9 @@ public:
   /// the number of leases grows by at most `count`, acquire() creates no event, regardless of
   /// which threads acquire and return. If the reserve is empty, acquire() takes events from the
   /// caches of other threads. The reservation ends with trim(). An event that is detached or
-  /// exported leaves the reservation. Driver function: cuEventCreate. Throws InvalidValue, and
-  /// creates nothing, if `count` is more than `max_idle` or than 2^31. If a creation fails, the events
-  /// created before it stay.
+  /// exported leaves the reservation. Driver function: cuEventCreate. Throws InvalidValue, and creates
+  /// nothing, if `count` is more than `max_idle` or 2^31. If a creation fails, the events created before
+  /// remain.
   void reserve(std::size_t count);
   CUresult try_reserve(std::size_t count) noexcept;
 
@@ -152,9 +152,9 @@ public:
 
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
   /// Returns at once. `earlier` must belong to the pool's context. A default stream handle means a
-  /// stream of the pool's context. Does nothing if both handles are equal. Driver functions:
-  /// cuCtxGetId, cuEventRecord, cuStreamWaitEvent, and the functions of acquire(). Throws like
-  /// acquire(), DriverEvent::record() and DriverEvent::wait(), and ContextLost if the context is gone.
+  /// stream of the pool's context. Does nothing if both handles are equal. Driver functions: cuCtxGetId,
+  /// cuEventRecord, cuStreamWaitEvent, and as acquire(). Throws as acquire(), DriverEvent::record() and
+  /// DriverEvent::wait(), and ContextLost if the context is gone.
   /// During capture: if `earlier` is being captured, `later` is forked into the capture. If only
   /// `later` is being captured, throws StreamCaptureIsolation and invalidates the capture.
   void wait_stream(CUstream later, CUstream earlier);

@@ -9,9 +9,9 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// Pools of events for a program with several contexts or devices. The stream says which pool: its
-/// event always belongs to the context of that stream. A pool is made when a context is first used,
-/// and ends with the context. All pools have the same flags and the same `max_idle`.
+/// Pools of events for a program with several contexts or devices. The stream selects the pool, so an event
+/// always belongs to the context of its stream. A pool is made when a context is first used, and ends with
+/// the context. All pools have the same flags and the same `max_idle`.
 ///
 ///     EventPools pools(driver);
 ///     PooledEvent done = pools.acquire(stream);
@@ -23,8 +23,8 @@ namespace cuevent {
 ///
 /// The pools do not keep a context alive. A context must not end while a call here uses one of its
 /// streams. A lease whose context has ended may only be destroyed: once another context has been
-/// created, the driver can crash in every other call. The memory of a pool whose context has ended
-/// is freed by the next first use of a context, by trim() or by the destructor.
+/// created, the driver can crash in every other call. The memory of a pool whose context has ended is freed
+/// when another context is first used, by trim() or by the destructor.
 ///
 /// Thread-safety: any thread, concurrently. The caller orders moves, assignment and destruction
 /// with the members. Leases may end at any time, even after the pools.
@@ -72,8 +72,8 @@ public:
 
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
   /// Returns at once. The streams may belong to different contexts and devices. Does nothing if
-  /// both are the same stream. Driver functions: cuEventRecord, cuStreamWaitEvent, and the
-  /// functions of acquire(). Throws as acquire(), DriverEvent::record() and DriverEvent::wait().
+  /// both are the same stream. Driver functions: cuEventRecord, cuStreamWaitEvent, and as acquire(). Throws
+  /// as acquire(), DriverEvent::record() and DriverEvent::wait().
   /// During capture: as EventPool::wait_stream().
   void wait_stream(CUstream later, CUstream earlier);
   CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;

@@ -10,15 +10,15 @@ namespace cuevent {
 
 /// A reference to an event that somebody else owns, for functions that only use the event. The
 /// owner can be a DriverEvent, a lease (lease.hpp) or a program that has only a CUevent. Two
-/// words; copy it freely. The owner must outlive the calls. The members act as those of
-/// DriverEvent, with the differences that lease and handle imply:
-/// - A lease that has not recorded its event: query, wait, synchronize and elapsed_time throw
+/// words; copy it freely. The owner must outlive the calls. The members act as in DriverEvent, with these
+/// differences:
+/// - For a lease that has not recorded its event, query, wait, synchronize and elapsed_time throw
 ///   NeverRecorded, and their non-throwing overloads return CUDA_ERROR_INVALID_HANDLE.
-/// - A lease, and an external record or wait: throws NotSupported, because the graph would outlive
-///   the lease. In a stream that is not being captured, external_in_capture means none.
-/// - A CUevent: a default stream is one of the current context, as for the driver. The event must
-///   not have been made with CU_EVENT_INTERPROCESS, because some waits for such an event would
-///   crash the process: use DriverEvent::borrow().
+/// - For a lease, an external record or wait throws NotSupported, because the graph would outlive the lease.
+///   In a stream that is not being captured, external_in_capture means none.
+/// - For a CUevent, a default stream is one of the current context, as for the driver. If the event was made
+///   with CU_EVENT_INTERPROCESS, use DriverEvent::borrow() instead, because some waits for such an event
+///   crash the process.
 ///
 ///     const EventRef done = event; // or a lease, or a CUevent that somebody else owns
 ///     done.record(stream);
@@ -35,9 +35,8 @@ public:
   /// CUDA_ERROR_INVALID_HANDLE.
   EventRef() noexcept : event_(nullptr), owner_(const_cast<DriverEvent*>(&none_)) {}
 
-  /// Refers to `event`, which must not move, close or be assigned while the reference is in use. A
-  /// reference to a const event can record it too: that changes the driver's event, but not the
-  /// object.
+  /// Refers to `event`, which must not move, close or be assigned while the reference is in use. Even a
+  /// reference to a const event can record the event: that changes the driver's event, but not the object.
   EventRef(const DriverEvent& event) noexcept
       : event_(event.event_), owner_(const_cast<DriverEvent*>(&event)) {}
 
@@ -194,7 +193,7 @@ private:
   static const DriverEvent none_;
 
   CUevent event_;
-  // Says the driver, the context and the flags. Only `checks_` of a lease is written, which is never const.
+  // Has the driver, the context and the flags. Only `checks_` of a lease is written, which is never const.
   DriverEvent* owner_;
 };
 

@@ -56,13 +56,13 @@ struct FlightRecorderOptions {
   /// free, a mark is dropped and counted.
   std::size_t marks_per_stream = 1024;
   GraphMarks graph_marks = GraphMarks::events;
-  /// If a call in a FlightScope takes this long, the report says that it is blocked.
+  /// If a call in a FlightScope takes this long, the report says that the call is blocked.
   std::chrono::nanoseconds blocked_after = std::chrono::milliseconds(100);
 };
 
 /// Records how far the work of each stream has got, cheaply enough to be always on. Mark the work after
-/// you submit it. When the program hangs, report() names the cause. Any thread can call it, also after
-/// a fault, or while other threads are blocked in the driver or capture streams.
+/// you submit it. When the program hangs, report() names the cause. Any thread can call it, even after a
+/// fault, or while other threads are blocked in the driver or capture streams.
 ///
 ///     FlightRecorder recorder(context);
 ///     recorder.mark(stream, "all_reduce 17"); // the work was submitted before
@@ -98,8 +98,8 @@ public:
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuStreamIsCapturing,
   /// cuEventRecord; if the ring of the stream is full, also cuThreadExchangeStreamCaptureMode and
-  /// cuEventQuery. Allocates nothing and takes no lock. A mark takes no place in the launch queue of
-  /// its stream. But a full queue blocks a mark as it blocks a record, and a report then says so.
+  /// cuEventQuery. Allocates nothing and takes no lock. A mark takes no place in the launch queue of its
+  /// stream, but a full queue blocks a mark as it blocks a record. A report then says so.
   ///
   /// In a capture, the mark becomes a node. At each launch, the node marks the work of that replay. The
   /// graph keeps the node's event, and destroy_retired() destroys the event after the graph. Driver
@@ -118,30 +118,30 @@ public:
   CUresult try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept;
 
   /// Marks a launch of the graph, and counts it. Call this after the launch was submitted to `stream`.
-  /// Driver functions: those of mark(). Throws InvalidValue if the recorder has no such graph. It
-  /// forgets graphs that have ended.
+  /// Driver functions: as mark(). Throws InvalidValue if the recorder has no such graph. The recorder forgets
+  /// graphs that have ended.
   void launched(CUstream stream, FlightGraph graph);
   CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
-  /// Launches `exec`, which was made from that graph, and calls launched(). As long as the call is
-  /// blocked, a report says so. Driver functions: cuGraphLaunch, and those of launched(). If there is
-  /// no such graph, throws InvalidValue and launches nothing.
+  /// Launches `exec`, which was made from that graph, and calls launched(). While the call is blocked, a
+  /// report says so. Driver functions: cuGraphLaunch, and as launched(). If there is no such graph, throws
+  /// InvalidValue and launches nothing.
   void launch(GraphExec& exec, CUstream stream, FlightGraph graph);
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call. A report then knows which
   /// work a stream waits for. A wait is traced if its event is among the last thousand events that
-  /// were recorded with record(). Throws as the member of EventRef. Driver functions: as for the
-  /// member of EventRef; for a record also those of mark(); if many waits of the stream are pending,
-  /// also cuThreadExchangeStreamCaptureMode and cuEventQuery.
+  /// were recorded with record(). Throws as the member of EventRef. Driver functions: as the member of
+  /// EventRef; for a record also as mark(); if many waits of the stream are pending, also
+  /// cuThreadExchangeStreamCaptureMode and cuEventQuery.
   void record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
   CUresult try_record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none) noexcept;
   CUresult try_wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none) noexcept;
 
   /// For streams that wait for memory instead of events: TimelineSemaphore, cuStreamWaitValue64 and
-  /// the like. `object` is any address that stands for the memory. Call note_signal() after the work
-  /// that sets the value was submitted. Call note_wait() before the wait is submitted. A wait may come
-  /// before its signal. A report calls it a deadlock if two streams wait for each other, and a missing
-  /// signal if no known stream will set the value. Driver functions: those of mark().
+  /// the like. `object` is any address that identifies the memory. Call note_signal() after you submit the
+  /// work that sets the value. Call note_wait() before you submit the wait. A wait may come before its
+  /// signal. A report calls it a deadlock if two streams wait for each other, and a missing signal if no
+  /// known stream will set the value. Driver functions: as mark().
   void note_signal(CUstream stream, const void* object, std::uint64_t value);
   void note_wait(CUstream stream, const void* object, std::uint64_t value, std::string_view name);
   CUresult try_note_signal(CUstream stream, const void* object, std::uint64_t value) noexcept;
@@ -158,8 +158,8 @@ public:
   CUresult try_report(FlightReport& out) const noexcept;
 
   /// Writes the last marks of each stream to a file descriptor, for a crash report. Async-signal-safe:
-  /// a signal handler may call this, whatever the threads of the program are doing. No event is
-  /// queried, so the text says what the previous report saw. No driver call.
+  /// a signal handler may call this at any moment. No event is queried, so the text says what the previous
+  /// report saw. No driver call.
   void dump(int file) const noexcept;
 
   const Context& context() const;
@@ -185,8 +185,7 @@ private:
 };
 
 /// Surrounds submissions that can block, for example because the launch queue of the stream is full,
-/// and marks their end. As long as a thread is inside, a report says so. Scopes of one stream do not
-/// nest.
+/// and marks their end. While a thread is inside, a report says so. Scopes of one stream do not nest.
 ///
 ///     {
 ///       const FlightScope scope(recorder, stream, "step 18");

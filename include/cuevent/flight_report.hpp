@@ -32,8 +32,8 @@ struct FlightMark {
 /// Something that a stream waits for.
 struct FlightWait {
   std::string what; ///< "'all_reduce 17'", "the work after 'step 3'" or "value 5 of 'gate'"
-  /// The stream that has to do this work: its place in FlightReport::streams. Empty if no stream that
-  /// the recorder knows will do it.
+  /// The stream that has to do this work: its place in FlightReport::streams. Empty if no known stream will
+  /// do the work.
   std::optional<std::size_t> stream{};
 };
 
@@ -67,8 +67,8 @@ struct FlightStream {
 /// One reason why streams stand still.
 struct FlightFinding {
   enum class Kind {
-    fault,      ///< device work has failed; the streams are those that were not idle
-    no_answer,  ///< the driver says of no stream how far it is; the streams are those that were not idle
+    fault,      ///< device work has failed; the streams that were not idle
+    no_answer,  ///< the driver does not say how far any stream is; the streams that were not idle
     deadlock,   ///< the streams wait for each other, in this order; no stream is in two deadlocks
     no_signal,  ///< the stream waits for a value that no known stream will write
     full_queue, ///< a thread is blocked in the driver while it submits to the stream
@@ -90,8 +90,8 @@ struct FlightFinding {
 /// During capture: harmless; no driver call.
 struct FlightReport {
   CUresult fault = CUDA_SUCCESS; ///< the driver's answer if device work has failed
-  /// The driver's answer if it answers no query for another reason: CUDA_ERROR_DEINITIALIZED once the
-  /// process exits. Nothing has failed then, but the report knows only what the previous report saw.
+  /// The driver's answer if it answers no query although no work has failed: CUDA_ERROR_DEINITIALIZED once
+  /// the process exits. The report then knows only what the previous report saw.
   CUresult no_answer = CUDA_SUCCESS;
   std::vector<FlightStream> streams{};
   std::vector<FlightFinding> findings{}; ///< the most likely cause first; empty if all streams are idle

@@ -74,10 +74,10 @@ public:
   ~Graph();
 
   /// Adds a node that records `event`, or waits for it, after the nodes in `after` have completed.
-  /// `event` must outlive the graph, every GraphExec made from it and their last launch. Otherwise
-  /// a launch is undefined, and can hang. Call retain() to hand `event` over to the graph, and
-  /// PooledEvent::detach() first if it is on lease. Driver functions: cuGraphAddEventRecordNode,
-  /// cuGraphAddEventWaitNode. Throws EmptyEvent.
+  /// `event` must outlive the graph, every GraphExec made from it and their last launch. Otherwise a launch
+  /// is undefined and can hang. Call retain() to hand `event` over to the graph, and PooledEvent::detach()
+  /// first if it is on lease. Driver functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws
+  /// EmptyEvent.
   EventRecordNode add_record(EventRef event, ArrayView<CUgraphNode> after = {});
   EventRecordNode add_record(EventRef event, std::initializer_list<CUgraphNode> after);
   EventWaitNode add_wait(EventRef event, ArrayView<CUgraphNode> after = {});
@@ -103,9 +103,8 @@ public:
   /// cuGraphNodeGetType.
   EventNodes event_nodes() const;
 
-  /// The node that records `event` or waits for it. Driver functions: those of event_nodes(), and
-  /// those of event() for each such node. Throws EmptyEvent, NotFound if there is no such node,
-  /// InvalidValue if there are several.
+  /// The node that records `event` or waits for it. Driver functions: as event_nodes(), and as event() for
+  /// each node. Throws EmptyEvent, NotFound if there is no such node, InvalidValue if there are several.
   EventRecordNode record_node(EventRef event) const;
   EventWaitNode wait_node(EventRef event) const;
 
@@ -124,9 +123,9 @@ public:
 
   /// Hands any other movable object over to the graph, for example memory that nodes use, a lease
   /// or a std::shared_ptr: graph.retain(std::move(lease)). The object lives as long as an event that
-  /// is retained. Then destroy_retired() ends it, and nothing else does, so that its destructor may
-  /// call the driver. Driver functions and cost: as retain(DriverEvent&&). If this throws, `object`
-  /// is not moved from, unless its move constructor throws.
+  /// is retained. Then only destroy_retired() destroys it, so its destructor may call the driver. Driver
+  /// functions and cost: as retain(DriverEvent&&). If this throws, `object` is not moved from, unless its
+  /// move constructor throws.
   template <class Object, IfNoEvent<Object> = 0>
   void retain(Object&& object) {
     using Value = std::decay_t<Object>;
@@ -138,11 +137,11 @@ public:
   }
 
   /// Tells an observer when the graph and every exec made from it afterwards are destroyed, and
-  /// their launches have completed: the next destroy_retired() calls `callback()` once. Use it for
-  /// a graph of somebody else that you borrow, for example CaptureInfo::graph(). If a capture ends
-  /// without a graph, its graph is destroyed at that moment. `callback` moves without throwing.
-  /// Exceptions of the call go to the error hook. Driver functions and cost: as
-  /// retain(DriverEvent&&). If this throws, `callback` is neither moved from nor called.
+  /// their launches have completed: the next destroy_retired() calls `callback()` once. Use it for a borrowed
+  /// graph of somebody else, for example CaptureInfo::graph(). If a capture ends without a graph, its graph
+  /// is destroyed at that moment. `callback` must move without throwing. Exceptions that it throws go to the
+  /// error hook. Driver functions and cost: as retain(DriverEvent&&). If this throws, `callback` is neither
+  /// moved from nor called.
   template <class Callback>
   void when_destroyed(Callback&& callback) {
     using Value = std::decay_t<Callback>;
@@ -234,9 +233,9 @@ public:
   GraphExec& operator=(GraphExec&& other) noexcept;
   /// Destroys an owned exec, the events that set_event(node, DriverEvent&&) gave to it, and all
   /// events that graphs have released so far (retired_events.hpp). If set_event() gave events to
-  /// this exec, its last launch must have completed. Events of Graph::retain() do not need that.
-  /// The call can wait as ~DriverEvent does. An event can be the last owner of its context, and
-  /// then the context ends too. An exec whose context has ended is gone, so nothing destroys it again.
+  /// this exec, its last launch must have completed. Events of Graph::retain() do not have this requirement.
+  /// The call can wait as ~DriverEvent does. An event can be the last owner of its context, and then the
+  /// context ends too. If its context has ended, the exec has ended too, and nothing destroys it again.
   /// Driver functions: cuCtxGetId, cuGraphExecDestroy, cuEventDestroy. Errors go to the error hook.
   ~GraphExec();
 

@@ -24,7 +24,7 @@ enum class EventTrigger {
 CUlaunchAttribute programmatic_event(EventRef event, EventTrigger trigger = EventTrigger::program);
 
 /// An attribute for cuLaunchKernelEx. The launch records `event` once all its blocks have begun to
-/// run. Otherwise as programmatic_event(). Driver attribute:
+/// run. Otherwise like programmatic_event(). Driver attribute:
 /// CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT (CUDA 12.3). Throws EmptyEvent, NotSupported for an
 /// event with timing, interprocess or blocking_sync, and NotSupported if the driver is older than
 /// CUDA 12.3.

@@ -30,8 +30,8 @@ struct RankIdentity {
   unsigned local_rank = 0; ///< from 0, among the ranks of this host
   std::string host{};      ///< the name of the host
 
-  /// What the launcher says, or nothing if no launcher is known. The first launcher counts whose
-  /// first two variables are set:
+  /// What the launcher says, or nothing if no launcher is known. The first launcher in this list whose first
+  /// two variables are set is used:
   /// - torchrun: RANK, WORLD_SIZE, and LOCAL_RANK;
   /// - mpirun of Open MPI: OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK;
   /// - mpirun of MPICH and others: PMI_RANK, PMI_SIZE, and MPI_LOCALRANKID;
@@ -81,16 +81,17 @@ public:
   RankReport& operator=(RankReport&&) noexcept;
   ~RankReport();
 
-  /// Adds a clock sample. Add one at the start and one at the end, because clocks drift apart; more
-  /// in between are better. Rank 0 needs none. No driver call. Throws InvalidValue, and adds nothing, if
+  /// Adds a clock sample. Add one at the start and one at the end, because clocks drift apart; further
+  /// samples in between improve the alignment. Rank 0 needs none. No driver call. Throws InvalidValue, and
+  /// adds nothing, if
   /// - `here` is not later than in the sample before,
   /// - a time or the uncertainty is negative, or
   /// - the sample contradicts the one before: the clocks differ by more than 1 % and the uncertainties.
   void add(const ClockSample& sample);
 
-  /// Adds the spans and waits of a timer's report. Times become whole nanoseconds on the host's
-  /// clock, and are not changed otherwise. All reports must come from one timer. Call
-  /// StageTimer::clear() after each add(). No driver call.
+  /// Adds the spans and waits of a timer's report. Times become whole nanoseconds on the host's clock, and
+  /// are otherwise unchanged. All reports must come from one timer. Call StageTimer::clear() after each
+  /// add(). No driver call.
   /// - Spans that overlap others of their stream without nesting are written as another stream, with
   ///   the name "copying (2)" and so on: see StageSpan. Spans after a calibration can also overlap.
   /// - A span without a valid time counts as dropped: not a number, before the host's clock began, or
@@ -100,7 +101,7 @@ public:
   /// Throws InvalidValue, and adds nothing, if
   /// - a span was added before,
   /// - there are more than 4,096 stages or streams, or 2^40 runs of a stage, or
-  /// - the report contradicts itself, which those of StageTimer::report() do not.
+  /// - the report contradicts itself, which a report of StageTimer::report() never does.
   void add(const StageReport& report);
 
   /// Says that the rank has come to its end. Without this line, `cuevent merge` reports that the

@@ -8,9 +8,9 @@
 /// - An EventPool, if the event is returned beyond `max_idle`, after ipc_handle() or after the end
 ///   of the pool. Only destroy_retired() destroys the event.
 /// - A graph that owned the event and has ended: see Graph::retain(), StreamCapture::record() and
-///   the captured stages of StageTimer. One of these destroys the event, whichever comes first:
-///   destroy_retired(), the destructor of any owned Graph, the destructor of any GraphExec, the
-///   first stage of a StageTimer in a later capture. A RetireScope does not prevent this.
+///   the captured stages of StageTimer. The first of these destroys the event: destroy_retired(), the
+///   destructor of any owned Graph, the destructor of any GraphExec, the first stage of a StageTimer in a
+///   later capture. A RetireScope does not prevent this.
 /// - A graph that kept another object or a callback and has ended: see Graph::retain() and
 ///   Graph::when_destroyed(). Only destroy_retired() ends the object and runs the callback.
 ///
@@ -27,7 +27,7 @@
 namespace cuevent {
 
 /// The base of what destroy_retired() ends. Graph::retain() and Graph::when_destroyed() derive from
-/// it; programs need not use it.
+/// it; programs do not use it.
 /// Thread-safety: the caller orders all uses of one object.
 /// Context: needs none and changes none.
 /// During capture: harmless; no driver call.
@@ -68,10 +68,10 @@ private:
 };
 
 /// Destroys all retired events and all objects that ended graphs kept, and runs the callbacks of
-/// Graph::when_destroyed(). Returns how many there were of all three. The list at the top of this
-/// file says what else destroys some of the events. Driver functions: cuEventDestroy, and
-/// cuCtxDestroy or cuDevicePrimaryCtxRelease for the last owner of a context. Errors go to the
-/// error hook, and so do exceptions of callbacks.
+/// Graph::when_destroyed(). Returns the number of all three. The list at the top of this file says what else
+/// destroys some of the events. Driver functions: cuEventDestroy, and cuCtxDestroy or
+/// cuDevicePrimaryCtxRelease for the last owner of a context. Errors and exceptions of callbacks go to the
+/// error hook.
 /// Thread-safety: any thread, concurrently. Destructors and callbacks run on the calling thread.
 /// Context: leaves the caller's current context unchanged. Contexts that only retired events kept
 /// alive end.

@@ -48,7 +48,7 @@ struct StageSpan {
   std::uint64_t number = 0; ///< unique among the spans of the timer, from 1
   StageId stage{};
   StreamId stream{};
-  unsigned depth = 0; ///< the number of stages around this one, in such a launch only its own
+  unsigned depth = 0; ///< the number of stages around this one; in such a launch, only of the same capture
   DeviceTime begin{}, end{};
   /// When the program opened and closed the stage. For a captured stage: when it launched the
   /// graph.

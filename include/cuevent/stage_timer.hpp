@@ -7,12 +7,12 @@
 ///   context, and 0 and CU_STREAM_LEGACY are one stream.
 /// - A call can name the context of its stream. If that is not the timer's context, the call throws
 ///   ContextMismatch; for an empty Context the call throws InvalidContext.
-/// - A `try_` member is a non-throwing overload and returns a CUresult. For the two cases above the
-///   result is CUDA_ERROR_INVALID_HANDLE and CUDA_ERROR_INVALID_CONTEXT.
+/// - A `try_` member is a non-throwing overload and returns a CUresult. In the two cases above it returns
+///   CUDA_ERROR_INVALID_HANDLE and CUDA_ERROR_INVALID_CONTEXT.
 /// - Members of an empty timer or graph throw InvalidHandle. Their non-throwing overloads return
 ///   CUDA_ERROR_INVALID_HANDLE.
-/// - Any member that calls the driver can throw DeviceFault: the driver reports the failure of
-///   earlier device work in whichever call comes next. Times that were read before stay.
+/// - Any member that calls the driver can throw DeviceFault: the driver reports the failure of earlier device
+///   work in the next call. Times that were read before remain.
 ///
 /// docs/timing.md explains stages, graphs, side streams, limits and costs.
 #pragma once
@@ -59,8 +59,8 @@ struct StageTimerOptions {
   ///
   /// - The number limits the context, not the timer. A new stream gets a side stream only if all
   ///   timers of the context together use fewer than this timer's number at that moment.
-  /// - A stream that waits can hold up other streams. Give 0 if a kernel spins until a kernel of
-  ///   another stream runs.
+  /// - A stream that waits can hold up other streams. Use 0 if a kernel spins until a kernel of another
+  ///   stream runs.
   /// - The number is 0 if the environment variable CUDA_DEVICE_MAX_CONNECTIONS is less than 8.
   ///   CU_STREAM_PER_THREAD never gets a side stream.
   std::size_t streams_beside = 2;
@@ -192,9 +192,9 @@ public:
   CUresult try_next(const Context& context, CUstream stream, StageId stage) noexcept;
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call for the report: see
-  /// StageWait. The order of the work on the streams does not depend on the timer. On a default
-  /// stream record() throws ContextMismatch for an event of another context. Driver functions:
-  /// cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo, and the functions of the event.
+  /// StageWait. The order of the work on the streams does not depend on the timer. On a default stream,
+  /// record() throws ContextMismatch for an event of another context. Driver functions: cuStreamIsCapturing,
+  /// in a capture also cuStreamGetCaptureInfo, and as the member of EventRef.
   void record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
   void record(EventRef event, const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
@@ -243,7 +243,7 @@ public:
   StageReport report() const;
 
   /// Discards the statistics, spans and waits that have been read, for example after a warm-up.
-  /// What has not been read counts when it is read. No driver call.
+  /// Spans that have not been read yet still count when they are read. No driver call.
   void clear() noexcept;
 
   const Context& context() const;

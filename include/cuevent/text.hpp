@@ -5,7 +5,7 @@
 /// - `to_string(value)` returns the text, and `out << value` writes it to a `std::ostream`.
 /// - `std::format("{}", value)` gives the same text, with the options of a string. It needs C++20
 ///   and a standard library that has `<format>`.
-/// - A CUresult has only to_string(), because its type is not cuevent's: a stream writes its number.
+/// - A CUresult has only to_string(), because the type belongs to the driver: a stream writes its number.
 /// - A value that has no enumerator is shown as its type and number, such as "CaptureMode(7)".
 ///
 ///     const DriverEvent done(context);
@@ -32,7 +32,7 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-// Declared here, so that this header does not include the headers of all kits.
+// Declared here, so that this header need not include the headers of all kits.
 class Context;
 class Driver;
 class DriverEvent;

@@ -80,7 +80,7 @@ class Deadline {
 public:
   /// A deadline that has already passed.
   constexpr Deadline() noexcept = default;
-  /// As far away as `timeout`, counted from the start of the wait.
+  /// `timeout` after the start of the wait.
   explicit constexpr Deadline(TimeLimit timeout) noexcept : count_(timeout.count_), from_(From::the_call) {}
   /// A time of steady_clock is used as it is. A time that does not fit 64 bits of nanoseconds
   /// never comes, and NaN has already passed.

@@ -6,7 +6,7 @@
 /// - A ticket is reached once the stream has completed all work submitted before the signal. When
 ///   a ticket is reached, so are all earlier ones.
 /// - Host memory that this work wrote is visible to a thread that saw the ticket reached.
-/// - Tickets rise by one. The first need not be 1. Ticket 0 is always reached.
+/// - Each ticket is the one before plus 1. The first may be any number. Ticket 0 is always reached.
 /// - A member that throws has done nothing and consumes no ticket.
 /// - A default stream handle means a stream of the fence's context. A fence of
 ///   CU_STREAM_PER_THREAD belongs to the first thread whose signal succeeds. On other threads
@@ -28,8 +28,8 @@ namespace cuevent {
 
 struct FenceSlot;
 
-/// A counter in pinned host memory that one stream raises. Use it when many threads ask, or ask
-/// often, how far a stream has got. A TimelineSemaphore has several signallers, and reaches other
+/// A counter in pinned host memory that one stream raises. Use it if many threads ask, or ask
+/// often, how far a stream has got. A TimelineSemaphore can have several signallers and reach other
 /// processes: docs/choosing.md. Move-only.
 ///
 ///     TimelineFence fence(context, stream);
@@ -61,7 +61,7 @@ public:
   }
 
   /// Makes no driver call, unless this fence is the last owner of its context. The counter is
-  /// reused once all its tickets are reached. Streams that wait for a ticket keep waiting for it.
+  /// reused once all its tickets are reached. Streams that wait for a ticket keep waiting.
   ~TimelineFence();
 
   /// Submits the next ticket to the stream and returns it. What a signal costs: docs/choosing.md.
@@ -73,7 +73,7 @@ public:
   CUresult try_signal(std::uint64_t& ticket) noexcept;
 
   /// Whether the stream has reached `ticket`. One load, no driver call. A fault of the stream does
-  /// not show here: ask status().
+  /// not show here: call status().
   bool reached(std::uint64_t ticket) const noexcept { return completed() >= ticket; }
 
   /// The newest ticket that is reached. Never decreases. No driver call.
@@ -98,9 +98,9 @@ public:
   CUresult try_wait(CUstream stream, std::uint64_t ticket) const noexcept;
 
   /// Waits on the host until `ticket` is reached or the timeout is over. Returns false on timeout.
-  /// `ticket` may be one that is not signalled yet. Regular waits for the fence are learned, as
-  /// for DriverEvent::synchronize_for(): the call then sleeps until shortly before the expected
-  /// end, and other waits spin, yield and sleep. The call checks status() every 1 ms and before it
+  /// `ticket` may be one that is not signalled yet. The fence learns the length of regular waits,
+  /// as DriverEvent::synchronize_for() does: the call then sleeps until shortly before the expected
+  /// end. Other waits spin, yield and sleep. The call checks status() every 1 ms and before it
   /// gives up, so a fault ends the wait. Throws the error of status(). The non-throwing overload
   /// returns CUDA_ERROR_NOT_READY on timeout.
   bool wait_for(std::uint64_t ticket, TimeLimit timeout) const;

@@ -6,8 +6,8 @@
 /// Values, signals and waits:
 /// - A semaphore begins at its initial value. Values are at most `max_value`.
 /// - A wait for a value ends when the semaphore has that value or a higher one.
-/// - All work that a stream has completed before its signal is visible to whoever saw the value: a
-///   host thread, another stream, another device, another process.
+/// - All work that a stream has completed before its signal is visible to every thread, stream, device and
+///   process that has seen the value.
 /// - Order the streams that signal, or the value can fall: a stream's signal is a plain store when
 ///   the stream reaches it. cuevent refuses what it can know to be wrong: a value that is already
 ///   reached, a lower value on the same stream, the value of another pending signal, and a signal
@@ -20,9 +20,9 @@
 ///   destructor, because a stream may still look at it. It stays pinned until the context ends, or
 ///   until close(). So reuse semaphores. The page of a context that has ended is freed when the
 ///   next semaphore is made.
-/// - The end of the context unpins the page for the streams of all contexts of this process. So
-///   the context must outlive all signals and waits, also those of streams of other contexts and
-///   devices. A semaphore keeps an owned context alive.
+/// - The end of the context unpins the page for the streams of all contexts of this process. So the context
+///   must outlive all signals and waits, including those on streams of other contexts and devices. A
+///   semaphore keeps an owned context alive.
 ///
 /// Other processes: docs/between-processes.md.
 #pragma once
@@ -50,11 +50,11 @@ enum class WaitOrder : unsigned char {
   before_signal,
 };
 
-/// What has become of the participants of a semaphore.
+/// The state of the participants of a semaphore.
 enum class TimelineStatus : unsigned char {
   active,
   participant_died, ///< a process died without leaving, or a handle was closed before it was imported
-  abandoned,        ///< abandon() was called; no value means anything any more
+  abandoned,        ///< abandon() was called; values no longer mean anything
 };
 
 /// A semaphore and a value, for waits for several semaphores.
@@ -76,8 +76,7 @@ struct TimelinePoint {
 };
 
 /// A 64-bit value that only rises. Streams of all devices and threads of all processes can signal
-/// it and wait for it. Take a TimelineFence instead for the progress of one stream:
-/// docs/choosing.md. Move-only.
+/// it and wait for it. For the progress of one stream, use a TimelineFence: docs/choosing.md. Move-only.
 ///
 ///     TimelineSemaphore semaphore(context);
 ///     semaphore.signal(stream, 1);           // when `stream` gets here
@@ -94,9 +93,9 @@ public:
   /// value() of an abandoned semaphore.
   static constexpr std::uint64_t released_value = max_value + 1;
 
-  /// An empty semaphore. A semaphore is also empty after a move or close(). Members throw
-  /// InvalidHandle, also for a value of 0, except those that are noexcept: value() and submitted()
-  /// return 0, status() returns TimelineStatus::active, and abandon() does nothing.
+  /// An empty semaphore. A semaphore is also empty after a move or close(). Members throw InvalidHandle, even
+  /// for a value of 0, except the noexcept members: value() and submitted() return 0, status() returns
+  /// TimelineStatus::active, and abandon() does nothing.
   TimelineSemaphore() noexcept = default;
 
   /// A semaphore with the value `initial`. It shares the context. Driver functions: cuCtxGetId,
@@ -127,15 +126,15 @@ public:
   }
 
   /// Makes no driver call, unless this semaphore is the last owner of its context. Signals and
-  /// waits of streams stay in force. A shared semaphore without pending signals of streams leaves
-  /// at once. Otherwise it leaves once they are made, so that a death before that is still noticed:
-  /// the thread of cuevent looks every 10 ms, and exit() waits for them up to 100 ms. Nobody looks
-  /// in _exit() or exec(), so wait for the signals before.
+  /// waits of streams stay in force. A shared semaphore without pending signals of streams leaves at once.
+  /// Otherwise it leaves once the signals are made, so that a death before that is still noticed: the thread
+  /// of cuevent checks every 10 ms, and exit() waits up to 100 ms for the signals. _exit() and exec() do not
+  /// wait, so wait for the signals before calling them.
   ~TimelineSemaphore();
 
-  /// Frees the page now. The caller promises that no stream has a signal or a wait of this
-  /// semaphore left, in this process: whoever has seen the last value may promise it. Driver
-  /// functions: cuMemHostUnregister, which may wait for the work of the context, in relaxed mode
+  /// Frees the page now. The caller promises that no stream of this process still has a signal or a wait of
+  /// this semaphore, for example because the caller has seen the last value. Driver functions:
+  /// cuMemHostUnregister, which may wait for the work of the context, in relaxed mode
   /// (cuThreadExchangeStreamCaptureMode). Throws their errors.
   void close();
   CUresult try_close() noexcept;
@@ -169,9 +168,8 @@ public:
   /// is reached already. A default stream belongs to the semaphore's context, or to `context`.
   /// Driver functions: cuStreamIsCapturing, cuStreamWaitValue64.
   /// Throws:
-  /// - InvalidValue for a value above max_value, and with WaitOrder::after_signal if no process has
-  ///   signalled or submitted `value` or a higher value yet. wait_when_submitted() is the safe way
-  ///   then.
+  /// - InvalidValue for a value above max_value, and with WaitOrder::after_signal if no process has signalled
+  ///   or submitted `value` or a higher value yet. Then use wait_when_submitted().
   /// - SemaphoreAbandoned.
   /// - StreamCaptureUnsupported on a stream that is being captured.
   void wait(CUstream stream, std::uint64_t value, WaitOrder order = WaitOrder::after_signal) const;
@@ -183,9 +181,9 @@ public:
                     WaitOrder order = WaitOrder::after_signal) const noexcept;
 
   /// Waits on the host until a signal of `value` or more was submitted by any process, and then
-  /// submits the wait as wait() does. So the stream waits for nothing that is not submitted.
-  /// Returns false on timeout. Throws as wait() and wait_for(). The non-throwing overload returns
-  /// CUDA_ERROR_NOT_READY on timeout.
+  /// submits the wait as wait() does. So the stream waits only for signals that are submitted. Returns false
+  /// on timeout. Throws as wait() and wait_for(). The non-throwing overload returns CUDA_ERROR_NOT_READY on
+  /// timeout.
   bool wait_when_submitted(CUstream stream, std::uint64_t value, TimeLimit timeout) const;
   bool wait_when_submitted(const Context& context, CUstream stream, std::uint64_t value,
                            TimeLimit timeout) const;
@@ -229,19 +227,18 @@ public:
   int export_handle();
   CUresult try_export_handle(int& descriptor) noexcept;
 
-  /// What has become of the participants, at this moment: a death shows as soon as the kernel has
-  /// ended the process. A few calls of the kernel; no driver call.
+  /// The state of the participants at this moment: a death shows as soon as the kernel has ended the process.
+  /// A few system calls; no driver call.
   TimelineStatus status() const noexcept;
 
-  /// Releases everyone who waits, on hosts and devices, in all processes, and cannot be undone.
-  /// Host waits throw SemaphoreAbandoned. Streams go on, with data that may be incomplete. All
-  /// processes keep the semaphore released against signals of streams that are still queued. No
-  /// driver call.
+  /// Releases all waits, on hosts and devices, in all processes. This cannot be undone. Host waits throw
+  /// SemaphoreAbandoned. Streams go on, with data that may be incomplete. All processes keep the semaphore
+  /// released against signals of streams that are still queued. No driver call.
   void abandon() noexcept;
 
   /// From now on, this process abandons the semaphore when it finds that a participant died. It
-  /// looks every 10 ms, also while all its threads are blocked in the driver, and every 1 ms in a
-  /// wait on the host. No driver call. Throws OperatingSystem if the thread that looks cannot start.
+  /// looks every 10 ms, even while all its threads are blocked in the driver, and every 1 ms in a wait on the
+  /// host. No driver call. Throws OperatingSystem if the thread that looks cannot start.
   void abandon_on_death();
   CUresult try_abandon_on_death() noexcept;
 

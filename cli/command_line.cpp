@@ -53,14 +53,14 @@ Examples:
 The answers were recorded on an NVIDIA H200 with a driver for CUDA 13.0. A difference is not necessarily an
 error. It shows where code written for one driver may fail with the other. If there is a difference, the exit
 code is 1. The scenarios run in other processes, some of which crash on purpose. A scenario that answers
-differently runs once more, in a process of its own. Standard error shows the progress.
+differently runs once more, in a process of its own. Progress goes to standard error.
 
 For the simulated driver, the command sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL to what the
 scenarios need, unless you have set them. Known differences of the simulated driver are counted, but do not
 change the exit code.
 
-With --random it runs programs of 60 driver calls that are drawn from a seed, and compares their answers with
-the recording. Each difference is printed with the program that leads to it. With --reference it compares two
+With --random, the command runs random programs of 60 driver calls, one for each seed, and compares their
+answers with the recording. Each difference is printed with its program. With --reference, it compares two
 drivers, and shortens each program to the calls that the difference needs.
 
 Examples:
@@ -74,15 +74,15 @@ Examples:
       ->add_option("--only", check_options.only, "Run only the scenarios whose names start with PREFIX")
       ->type_name("PREFIX");
   check_command->add_flag("--all", check_options.all,
-                          "Also ask about each rule again, for other kinds of events, streams and devices");
+                          "Repeat each question for other kinds of events, streams and devices");
   check_command->add_flag("--explained", check_options.explained,
-                          "Also list the known differences of the simulated driver and their reasons");
+                          "List the known differences of the simulated driver, with their reasons");
 
   RandomOptions random_options;
   CLI::Option* const random = check_command->add_option("--random", random_options.seeds,
                                                         "Run the programs of these seeds: N for 1-N, or A-B");
   random->type_name("SEEDS");
-  check_command->add_option("--jobs", random_options.jobs, "How many programs to run at a time")
+  check_command->add_option("--jobs", random_options.jobs, "The number of programs to run at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 256))
       ->needs(random);
@@ -91,7 +91,7 @@ Examples:
       ->needs(random);
   check_command
       ->add_option("--reference", random_options.reference,
-                   "Compare with the answers of this driver, not with the recorded ones")
+                   "Compare with the answers of this driver instead of the recording")
       ->type_name("LIBRARY")
       ->needs(random);
 
@@ -101,9 +101,9 @@ Each rank of a job writes a report with cuevent::RankReport. The trace has a pro
 for each stream: open it in https://ui.perfetto.dev. For each stage, the table tells how long the ranks take,
 which rank is the slowest, and which rank ends last most often. The picture shows where a rank was latest.
 
-The clocks of different hosts are aligned with the clock samples in the reports. The output says how
-precisely. Ranks that died, or have no report, are listed. If a report is damaged, the command prints the file
-and the line, merges what comes before it and all other reports, and exits with 1. It needs no driver.
+The clocks of different hosts are aligned with the clock samples in the reports, and the output says how
+precisely. Ranks that died or have no report are listed. If a report is damaged, the command prints the file
+and the line, merges the lines before it and all other reports, and exits with 1. It needs no driver.
 
 Examples:
   cuevent merge rank*.json
@@ -126,15 +126,15 @@ Examples:
   watch_command->footer(R"(
 The program needs no change: C++ or Python, on the driver or the runtime API. Findings go to standard error as
 they happen, each with its stack, what the driver does in that case, and how to fix it. Without findings
-nothing is printed. The exit code is the one of the program, 128 + N if signal N ended it, or 1 with --fail
-and findings.
+nothing is printed. The exit code is the program's, 128 + N if signal N ended the program, or 1 if there are
+findings and --fail is given.
 
 The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
 statically or run with the rights of another user cannot be watched.
 
 With --hang, a report says where each stream is stuck, what it waits for, and which calls threads are in. It
-is printed when nothing has moved for that long, when the command gets SIGUSR1, and at Ctrl-C if something has
-been pending for a second. The auditing library then records events of its own on the program's streams.
+is printed when nothing has moved for that long, when the command gets SIGUSR1, and at Ctrl-C if work has been
+pending for a second. The auditing library then records events of its own on the program's streams.
 
 A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
 libraries of the stack. RULE may be *.
@@ -158,22 +158,21 @@ Examples:
       ->allow_extra_args(false);
   watch_command
       ->add_option("--stacks", watch_options.stacks,
-                   "Stacks for calls: all; usual: not for kernels and copies; none")
+                   "Which calls have stacks: all; usual: not kernels and copies; none")
       ->check(CLI::IsMember({"all", "usual", "none"}))
       ->capture_default_str();
   watch_command->add_flag("--python", watch_options.python,
-                          "Python frames in all stacks, and not only in those of failed calls");
+                          "Add Python frames to all stacks, not only to stacks of failed calls");
   watch_command
       ->add_option("--hang", watch_options.hang,
-                   "Report why nothing moves after this time without progress, and on SIGUSR1")
+                   "After this time without progress, and on SIGUSR1, report why nothing moves")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 1'000'000));
-  watch_command->add_flag("--cost", watch_options.cost,
-                          "Also report what the program wastes, when it has ended");
+  watch_command->add_flag("--cost", watch_options.cost, "At the end, also report what the program wastes");
   watch_command->add_flag("--leaks", watch_options.leaks,
-                          "Also report what the program creates and never destroys");
-  CLI::Option* const attach = watch_command->add_option("--attach", watch_options.attach,
-                                                        "Watch programs that others start, by a folder");
+                          "At the end, also report what the program never destroys");
+  CLI::Option* const attach = watch_command->add_option(
+      "--attach", watch_options.attach, "Watch programs that others start, through this folder");
   attach->type_name("FOLDER");
   watch_command
       ->add_option("--explain", watch_options.explain, "Print what a rule means; all: list the rules")

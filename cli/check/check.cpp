@@ -243,7 +243,7 @@ ExitCode check(const CheckOptions& check_options) {
   const Comparison comparison(here, check_options, all_scenarios);
   check_options.json ? comparison.print_json() : comparison.print(check_options.explained);
   if (const std::size_t again = all_scenarios.size() - scenarios.size(); again != 0 && !check_options.json)
-    std::printf("%zu scenarios ask about the same rules again, and were left out: --all runs them\n", again);
+    std::printf("%zu scenarios that repeat the same rules were left out: --all runs them\n", again);
   return comparison.same() ? success : failure;
 }
 

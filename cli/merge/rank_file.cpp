@@ -26,7 +26,7 @@ RankFile::RankFile(std::string path) : path_(std::move(path)), file_(open_at_onc
   };
   struct stat about {};
   if (!file_ || fstat(fileno(file_.get()), &about) != 0) cannot(std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) cannot("not a file that can be read twice, and no folder with reports");
+  if (!S_ISREG(about.st_mode)) cannot("not a file that can be read twice, and not a folder with reports");
   std::setvbuf(file_.get(), nullptr, _IONBF, 0); // the buffer is here
 }
 

@@ -153,9 +153,10 @@ void DriverEvent::record_context(CUgreenCtx context) {
   const char* const call = "cuGreenCtxRecordEvent";
   const CUresult result = try_record_context(context);
   if (result == CUDA_ERROR_INVALID_HANDLE && event_ != nullptr)
-    throw ContextMismatch(call, ("the event belongs to " + name_of(context_) +
-                                 " and cannot be recorded in a green context of another: make it in that one")
-                                    .c_str());
+    throw ContextMismatch(
+        call, ("the event belongs to " + name_of(context_) +
+               " and cannot be recorded in a green context of another context: make it in that context")
+                  .c_str());
   if (result != CUDA_SUCCESS) fail_context(result, call, nullptr);
 }
 
@@ -183,7 +184,7 @@ void DriverEvent::wait_context(CUgreenCtx context) const {
   const CUresult result = try_wait_context(context);
   if (result == CUDA_SUCCESS) return;
   if (result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess))
-    fail_interprocess("cuGreenCtxWaitEvent", name_of(context_), "a green context of another");
+    fail_interprocess("cuGreenCtxWaitEvent", name_of(context_), "a green context of another context");
   fail_context(result, "cuGreenCtxWaitEvent", nullptr);
 }
 

@@ -103,7 +103,7 @@ void FlightRecorder::State::dump(int file) const noexcept {
   const int error = errno;
   {
     Writer out(file);
-    out << "cuevent flight recorder; no event was asked, so more may be reached\n";
+    out << "cuevent flight recorder; no event was queried, so more may have been reached\n";
     const long long now = coarse_now();
     const RecordedStream* const last_added = streams.newest();
     const std::size_t all = last_added == nullptr ? 0 : last_added->index + 1;

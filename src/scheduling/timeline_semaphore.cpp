@@ -19,7 +19,8 @@ static_assert(TimelineSemaphore::max_value == UINT64_MAX / 2 &&
 
 namespace {
 
-constexpr const char* too_high = "the value is above TimelineSemaphore::max_value, which is 2^63 - 1";
+constexpr const char* too_high =
+    "the value is above TimelineSemaphore::max_value, which is 2^63 - 1: use a lower one";
 constexpr const char* cannot_share =
     "the device lacks 64-bit stream memory operations, or needs another address for the page: use a "
     "TimelineFence or a DriverEvent";
@@ -32,7 +33,8 @@ constexpr const char* cannot_share =
     call = "cuMemHostRegister";
     if (failed.result == CUDA_ERROR_NOT_SUPPORTED) advice = cannot_share;
     if (failed.result == CUDA_ERROR_OPERATING_SYSTEM)
-      advice = "the thread that guards shared semaphores cannot start";
+      advice =
+          "the thread that guards shared semaphores cannot start: raise the limit of threads (ulimit -u)";
   } else if (!imported) {
     advice = failed.error == EINVAL ? too_high
                                     : "the memfd of the semaphore could not be made: raise the limits of "
@@ -249,7 +251,8 @@ void TimelineSemaphore::abandon() noexcept {
 void TimelineSemaphore::abandon_on_death() {
   const CUresult result = try_abandon_on_death();
   if (result != CUDA_SUCCESS)
-    fail(result, "TimelineSemaphore::abandon_on_death", "the thread that guards semaphores cannot start");
+    fail(result, "TimelineSemaphore::abandon_on_death",
+         "the thread that guards semaphores cannot start: raise the limit of threads (ulimit -u)");
 }
 
 CUresult TimelineSemaphore::try_abandon_on_death() noexcept {
@@ -263,7 +266,7 @@ void TimelineSemaphore::fail(CUresult result, const char* call, const char* advi
                               "from: make it with a Context");
   if (result == CUDA_ERROR_ILLEGAL_STATE)
     throw SemaphoreAbandoned(
-        call, "the semaphore is abandoned, and its values mean nothing any more: make a new one");
+        call, "the semaphore is abandoned, and its values no longer mean anything: make a new one");
   context_.driver().fail(result, call, advice);
 }
 

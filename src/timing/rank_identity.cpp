@@ -32,7 +32,7 @@ unsigned number_in(const char* variable) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size())
     fail_for_rank(std::string("the environment variable ") + variable + " is \"" + std::string(text) +
-                  "\", which is no number: start the program with its launcher, or unset the variable");
+                  "\", which is not a number: start the program with its launcher, or unset the variable");
   return number;
 }
 

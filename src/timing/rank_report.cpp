@@ -253,9 +253,8 @@ void RankReport::add(const ClockSample& sample) {
   State& state = this->state(call);
   const long long here = nanoseconds_of(sample.here), reference = nanoseconds_of(sample.reference);
   if (!is_time(here) || !is_time(reference) || !is_uncertainty(sample.uncertainty.count()))
-    throw InvalidValue(call,
-                       "the clock sample has a negative or too large time: read a clock that counts from "
-                       "the start of its host");
+    throw InvalidValue(call, "the clock sample has a negative or too large time: use a clock that starts "
+                             "with its host");
   if (const std::optional<ClockSample>& before = state.sample) {
     const auto ours = static_cast<double>((sample.here - before->here).count());
     const auto theirs = static_cast<double>((sample.reference - before->reference).count());

@@ -113,7 +113,7 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
     if (const nanoseconds last = state_.last_look(); last.count() != 0)
       text.append("What follows is from ").append(cuevent::age_text(time_now() - last)).append(" ago\n");
     else
-      text += "How far its streams are is not known\n";
+      text += "The progress of its streams is not known\n";
   }
   text += hang_text(found);
   nlohmann::ordered_json json{{"process", file_.process()},

@@ -91,7 +91,7 @@ std::string unfinished_text(const FlightStream& stream) {
   std::string text = stream.name + " has not reached " + next_of(stream);
   if (stream.next) text += cuevent::submitted_text(*stream.next);
   if (stream.reached) text.append(". Before that, it reached ").append(stream.reached->name);
-  if (!stream.exact) text.append(". This stream could not be asked in the last look");
+  if (!stream.exact) text.append(". The last look could not query this stream");
   return text;
 }
 

@@ -50,7 +50,7 @@ CallFile::CallFile(const std::string& path, Mode mode) : takes_out_(mode == Mode
   struct stat status {};
   if (file < 0 || fstat(file, &status) != 0 || static_cast<std::size_t>(status.st_size) < sizeof(Region)) {
     if (file >= 0) close(file);
-    throw std::runtime_error(path + " is not a file of calls of this version of cuevent");
+    throw std::runtime_error(path + " is not a file of calls that this version of cuevent can read");
   }
   void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
@@ -63,7 +63,8 @@ CallFile::CallFile(const std::string& path, Mode mode) : takes_out_(mode == Mode
     return;
   }
   munmap(region_, sizeof(Region));
-  throw std::runtime_error(path + " is of another version of cuevent: use its own `cuevent watch`");
+  throw std::runtime_error(path +
+                           " belongs to another version of cuevent: use the `cuevent watch` of that version");
 }
 
 CallFile::~CallFile() { release(); }

@@ -9,50 +9,41 @@ const std::vector<RulePage>& rule_pages() {
   static const std::vector<RulePage> pages = {
       {Rule::wait_never_recorded, "wait-never-recorded", "waits for an event that was never recorded",
        "The wait succeeds and has no effect. The stream, or the thread, does not wait for anything.",
-       "Record the event before the wait, on the stream whose work is meant. If two threads share the event, "
-       "make "
-       "sure that the record has returned before the other thread waits."},
+       "Record the event before the wait, on the stream whose work the wait is for. If two threads share "
+       "the event, make sure that the record has returned before the other thread waits."},
       {Rule::wait_before_record, "wait-before-record",
        "waits for an event, and records it for the same work only after that",
        "A wait refers to the last record before it. Here this is an older record, so the stream does not "
-       "wait for "
-       "the work submitted since then.",
+       "wait for the work submitted since then.",
        "Swap the two calls: record the event after the work, and then let the other stream wait for it."},
       {Rule::recorded_in_capture_only, "recorded-in-capture-only",
        "uses an event whose last record is part of a finished capture",
-       "An event recorded in a capture stands for a place in that graph. After the capture, query, "
-       "synchronize, wait "
-       "and elapsed time return CUDA_ERROR_INVALID_VALUE until the event is recorded outside a capture.",
+       "An event recorded in a capture marks a place in that graph. After the capture, query, synchronize, "
+       "wait and elapsed time return CUDA_ERROR_INVALID_VALUE until the event is recorded outside a "
+       "capture.",
        "Use another event outside the capture. To learn when a launch of the graph reaches that place, "
-       "record the "
-       "event in the capture with CU_EVENT_RECORD_EXTERNAL."},
+       "record the event in the capture with CU_EVENT_RECORD_EXTERNAL."},
       {Rule::record_in_other_context, "record-in-other-context",
        "records an event on a stream of another context or device",
-       "cuEventRecord returns CUDA_ERROR_INVALID_HANDLE, and the event keeps its earlier state. Waits for an "
-       "event "
-       "work between contexts and devices, records do not.",
+       "cuEventRecord returns CUDA_ERROR_INVALID_HANDLE, and the event keeps its earlier state. Waits for "
+       "an event work between contexts and devices, records do not.",
        "Create the event while the context of the stream is current. For default streams, make the context "
-       "of the "
-       "event current before the record."},
+       "of the event current before the record."},
       {Rule::use_after_destroy, "use-after-destroy", "uses a handle after it was destroyed",
        "The driver does not check handles. It crashes, or uses the object that has taken the place of the "
        "old one.",
        "Destroy the object after its last use on all threads. Work that was submitted earlier may still be "
-       "pending "
-       "when an event or a stream is destroyed."},
+       "pending when an event or a stream is destroyed."},
       {Rule::interprocess_wait, "interprocess-wait", "waits for an interprocess event in another context",
        "The driver crashes in this call. So `cuevent watch` did not make the call, and returned "
        "CUDA_ERROR_INVALID_HANDLE instead.",
        "Wait on a stream of the context in which the event was created or opened, record an ordinary event "
-       "on that "
-       "stream, and wait for the ordinary event in the other context."},
+       "on that stream, and wait for the ordinary event in the other context."},
       {Rule::destroyed_in_graph, "destroyed-in-graph", "destroys an event that an executable graph refers to",
        "cuEventDestroy returns CUDA_SUCCESS, and so does the next launch of the graph. What follows is "
-       "undefined: on "
-       "a device, the stream of the launch hung in four of five tries.",
-       "Destroy the event after all executable graphs that refer to it, or give the graph a user object that "
-       "owns "
-       "the event (cuGraphRetainUserObject)."},
+       "undefined: on a device, the stream of the launch hung in four of five tries.",
+       "Destroy the event after all executable graphs that refer to it, or give the graph a user object "
+       "that owns the event (cuGraphRetainUserObject)."},
       {Rule::elapsed_without_timing, "elapsed-without-timing",
        "asks for the time between two events, and one does not measure time",
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE if one of the events was created with "
@@ -66,36 +57,30 @@ const std::vector<RulePage>& rule_pages() {
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE for events of two contexts or devices.",
        "Measure each device with two events of its own."},
       {Rule::use_after_error, "use-after-error", "uses an event whose last record failed",
-       "The failed record changed nothing. The call refers to an earlier record, or to none.",
+       "The failed record changed nothing. The call refers to an earlier record, or to no record.",
        "Check the result of the record, and do not use the event after an error."},
       {Rule::capture_invalidated, "capture-invalidated", "makes a call that invalidates a stream capture",
        "The call fails, and the capture is lost: further calls on its streams and the end of the capture "
-       "return "
-       "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED. A capture in global mode is invalidated by calls of any "
-       "thread.",
+       "return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED. A capture in global mode is invalidated by calls of "
+       "any thread.",
        "Make the call before or after the capture. A thread that must poll during the captures of others "
-       "calls "
-       "cuThreadExchangeStreamCaptureMode(CU_STREAM_CAPTURE_MODE_RELAXED) around its calls. Begin captures "
-       "with "
-       "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL if other threads call the driver."},
+       "calls cuThreadExchangeStreamCaptureMode(CU_STREAM_CAPTURE_MODE_RELAXED) around its calls. Begin "
+       "captures with CU_STREAM_CAPTURE_MODE_THREAD_LOCAL if other threads call the driver."},
       {Rule::capture_unjoined, "capture-unjoined", "ends a capture while a branch of it has not been joined",
        "cuStreamEndCapture returns CUDA_ERROR_STREAM_CAPTURE_UNJOINED, and there is no graph.",
-       "After the last work of the branch, record an event on its stream, and let the stream that began the "
-       "capture "
-       "wait for this event."},
+       "After the last work of the branch, record an event on its stream, and let the stream that began "
+       "the capture wait for this event."},
       {Rule::legacy_beside_capture, "legacy-beside-capture",
        "uses the legacy default stream while a blocking stream is capturing",
        "The legacy stream would wait for the capturing stream. The call returns "
-       "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "
-       "and the capture is invalidated.",
+       "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the capture is invalidated.",
        "Use a stream of your own instead of the default stream, or capture on a stream created with "
        "CU_STREAM_NON_BLOCKING."},
       {Rule::external_outside_capture, "external-outside-capture",
        "passes an external flag to a call outside a capture",
        "CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL make nodes of a graph. Outside a capture the "
-       "call returns "
-       "CUDA_ERROR_ILLEGAL_STATE and does nothing.",
-       "Pass the flag only while the stream is capturing: cuStreamIsCapturing tells."},
+       "call returns CUDA_ERROR_ILLEGAL_STATE and does nothing.",
+       "Pass the flag only while the stream is capturing: cuStreamIsCapturing tells whether it is."},
       {Rule::timed_never_read, "timed-never-read", "records events that measure the time, and never reads it",
        "A record of an event that measures the time takes 7 to 10 times as long as another record, on the "
        "host and on the device.",
@@ -104,22 +89,22 @@ const std::vector<RulePage>& rule_pages() {
       {Rule::created_in_a_loop, "created-in-a-loop", "creates events in a loop and destroys them soon after",
        "cuEventCreate and cuEventDestroy together take longer than a record, many times longer if several "
        "threads call them. They do not return while another thread is blocked on a full launch queue.",
-       "Keep the events and record them again. A pool does so: cuevent::EventPool, for example."},
+       "Keep the events and record them again. A pool does this, for example cuevent::EventPool."},
       {Rule::blocking_in_a_loop, "blocking-in-a-loop", "waits for the device again and again",
        "While the thread waits, it submits nothing, so the device may run out of work.",
        "Wait less often, or later: submit the next work before the wait for earlier work. Let streams wait "
-       "for each other with cuStreamWaitEvent, and copy with cuMemcpyAsync and pinned memory. A program may "
-       "need such a wait, for example to read a loss: read it every few steps then."},
+       "for each other with cuStreamWaitEvent, and copy with cuMemcpyAsync and pinned memory. If the "
+       "program needs the wait, for example to read a loss, wait only every few steps."},
       {Rule::query_of_completed, "query-of-completed",
-       "queries an event again and again that is known to be complete",
+       "queries an event again and again although it is known to be complete",
        "Each query is a call of the driver. A completed event stays complete until its next record, so the "
        "answer is always the same.",
        "Remember that a query has returned CUDA_SUCCESS, and query the event again only after its next "
        "record."},
       {Rule::legacy_between_streams, "legacy-between-streams",
        "submits work to the legacy default stream between the work of blocking streams",
-       "Work on the legacy default stream waits for all earlier work on the blocking streams of the context, "
-       "and their later work waits for it. So these streams do not run at the same time.",
+       "Work on the legacy default stream waits for all earlier work on the blocking streams of the "
+       "context, and their later work waits for it. So these streams do not run at the same time.",
        "Create the streams with CU_STREAM_NON_BLOCKING (non_blocking=True in CuPy), and order them with "
        "events where they depend on each other; or submit the work to a stream of your own. `--stacks all` "
        "shows where the work is submitted."},

@@ -8,9 +8,17 @@
 
 namespace cuevent {
 
+/// Why a call failed, if the library knows more than the driver's result says.
+enum class Reason { unknown, no_open_stage, no_such_stage, other_context, not_capturing, no_such_graph };
+
 /// The result of one or more driver calls, and the name of the call that failed.
 struct Status {
+  constexpr Status() noexcept = default;
+  constexpr Status(CUresult its_result, const char* its_call, Reason its_reason = Reason::unknown) noexcept
+      : result(its_result), reason(its_reason), call(its_call) {}
+
   CUresult result = CUDA_SUCCESS;
+  Reason reason = Reason::unknown; // before `call`, so that a Status fits into two registers
   const char* call = "";
 
   explicit operator bool() const noexcept { return result == CUDA_SUCCESS; }

@@ -12,6 +12,13 @@
 
 namespace cuevent {
 
+namespace {
+
+constexpr Status launch_in_child{CUDA_ERROR_NOT_INITIALIZED, "FlightRecorder::launched"};
+constexpr Status no_such_graph{CUDA_ERROR_INVALID_VALUE, "FlightRecorder::launched", Reason::no_such_graph};
+
+} // namespace
+
 Status MarkedGraphs::find_or_add(const Context& context, const Capturing& capture,
                                  const std::shared_ptr<MarkWords>& page, std::uint64_t& number,
                                  std::shared_ptr<CapturedMarks>& marks) {
@@ -52,21 +59,21 @@ void MarkedGraphs::rename(std::uint64_t number, std::string_view name) {
   if (const auto found = graphs_.find(number); found != graphs_.end()) found->second.name = ShortName(name);
 }
 
-CUresult MarkedGraphs::look_up(std::uint64_t number) const noexcept {
+Status MarkedGraphs::look_up(std::uint64_t number) const noexcept {
   const auto lock = lock_.hold();
-  if (!lock) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!lock) return launch_in_child;
   const auto found = graphs_.find(number);
   const bool exists = found != graphs_.end() && !found->second.marks.expired();
-  return exists ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return exists ? Status{} : no_such_graph;
 }
 
-CUresult MarkedGraphs::count_launch(std::uint64_t number, std::uint64_t& replay) noexcept {
+Status MarkedGraphs::count_launch(std::uint64_t number, std::uint64_t& replay) noexcept {
   const auto lock = lock_.hold();
-  if (!lock) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!lock) return launch_in_child;
   const auto found = graphs_.find(number);
-  if (found == graphs_.end() || found->second.marks.expired()) return CUDA_ERROR_INVALID_VALUE;
+  if (found == graphs_.end() || found->second.marks.expired()) return no_such_graph;
   replay = ++found->second.launches;
-  return CUDA_SUCCESS;
+  return {};
 }
 
 std::vector<MarkedGraph> MarkedGraphs::all() const {

@@ -78,9 +78,9 @@ public:
                      std::uint64_t& number, std::shared_ptr<CapturedMarks>& marks);
   void rename(std::uint64_t number, std::string_view name);
   /// CUDA_ERROR_INVALID_VALUE if there is no such graph, or it has ended.
-  CUresult look_up(std::uint64_t number) const noexcept;
+  Status look_up(std::uint64_t number) const noexcept;
   /// The same, and counts a launch. Its number is `replay`, from 1.
-  CUresult count_launch(std::uint64_t number, std::uint64_t& replay) noexcept;
+  Status count_launch(std::uint64_t number, std::uint64_t& replay) noexcept;
   /// Those that still exist.
   std::vector<MarkedGraph> all() const;
   /// "replay 3 of 'step'"

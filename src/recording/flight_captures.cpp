@@ -11,7 +11,8 @@ Status FlightRecorder::State::find_capture(const RecordedStream& stream, std::ui
   Capturing capture;
   const Status status = capture_of(stream.context, stream.handle, capture);
   if (!status) return {status.result, "cuStreamGetCaptureInfo"};
-  if (capture.id == 0) return {CUDA_ERROR_ILLEGAL_STATE, "FlightRecorder::name_capture"};
+  if (capture.id == 0)
+    return {CUDA_ERROR_ILLEGAL_STATE, "FlightRecorder::name_capture", Reason::not_capturing};
   return graphs.find_or_add(stream.context, capture, words, number, marks);
 }
 
@@ -24,7 +25,7 @@ Status FlightRecorder::State::mark_capture(const RecordedStream& stream, std::st
     status = found ? capture_mark(*marks, stream.context, stream.handle, stream.index, name) : found;
     return status.result;
   });
-  return {result, status.call};
+  return {result, status.call, status.reason};
 }
 
 Status FlightRecorder::State::name_capture(CUstream handle, std::string_view name,
@@ -43,7 +44,7 @@ Status FlightRecorder::State::name_capture(CUstream handle, std::string_view nam
     status = capture_beginning(*marks, stream->context, stream->handle, stream->index);
     return status.result;
   });
-  return {result, status.call};
+  return {result, status.call, status.reason};
 }
 
 Status FlightRecorder::State::launched(CUstream handle, FlightGraph graph) noexcept {
@@ -51,8 +52,8 @@ Status FlightRecorder::State::launched(CUstream handle, FlightGraph graph) noexc
   const Status status = find_or_add(handle, stream);
   if (!status) return status;
   std::uint64_t replay = 0;
-  const CUresult counted = graphs.count_launch(static_cast<std::uint64_t>(graph), replay);
-  if (counted != CUDA_SUCCESS) return {counted, "FlightRecorder::launched"};
+  const Status counted = graphs.count_launch(static_cast<std::uint64_t>(graph), replay);
+  if (!counted) return counted;
   Submitted submitted{};
   return submit(*stream, {.time = coarse_now(), .graph = static_cast<std::uint64_t>(graph), .replay = replay},
                 submitted);

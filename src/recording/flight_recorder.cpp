@@ -17,16 +17,13 @@ namespace {
 void require(const Context& own, Status status) {
   if (status) [[likely]]
     return;
-  if (std::string_view(status.call) == "FlightRecorder::add_stream" &&
-      status.result == CUDA_ERROR_INVALID_HANDLE)
+  if (status.reason == Reason::other_context)
     throw ContextMismatch(status.call,
                           "the stream was added with another context, or it is a default stream of "
                           "another context: give default streams of the recorder's context only");
-  if (std::string_view(status.call) == "FlightRecorder::name_capture" &&
-      status.result == CUDA_ERROR_ILLEGAL_STATE)
+  if (status.reason == Reason::not_capturing)
     throw IllegalState(status.call, "the stream is not being captured: begin the capture first");
-  if (std::string_view(status.call) == "FlightRecorder::launched" &&
-      status.result == CUDA_ERROR_INVALID_VALUE)
+  if (status.reason == Reason::no_such_graph)
     throw InvalidValue(status.call,
                        "the recorder has no such graph, or the graph has ended: use the number that "
                        "name_capture() returned, while the graph exists");
@@ -164,8 +161,7 @@ CUresult FlightRecorder::try_launched(CUstream stream, FlightGraph graph) noexce
 }
 
 void FlightRecorder::launch(GraphExec& exec, CUstream stream, FlightGraph graph) {
-  require(state().context,
-          {state_->graphs.look_up(static_cast<std::uint64_t>(graph)), "FlightRecorder::launched"});
+  require(state().context, state_->graphs.look_up(static_cast<std::uint64_t>(graph)));
   state_->begin_call(stream, "cuGraphLaunch");
   try {
     exec.launch(stream);

@@ -61,7 +61,7 @@ Status FlightRecorder::State::add(const Context& given, CUstream handle, std::st
     if (borrowed != context) its = borrowed;
   }
   if (is_default_stream(handle) && its != context)
-    return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream"};
+    return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream", Reason::other_context};
   RecordedStream* stream = streams.find(handle);
   if (stream == nullptr) {
     Status status;
@@ -74,7 +74,8 @@ Status FlightRecorder::State::add(const Context& given, CUstream handle, std::st
     });
     if (result != CUDA_SUCCESS) return {result, status ? "FlightRecorder::add_stream" : status.call};
   }
-  if (given && stream->context != given) return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream"};
+  if (given && stream->context != given)
+    return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream", Reason::other_context};
   if (!name.empty()) stream->rename(name);
   return {};
 }

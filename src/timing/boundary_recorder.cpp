@@ -13,6 +13,11 @@ namespace {
 // CUDA_ERROR_LOSSY_QUERY, which older headers lack.
 constexpr auto lossy_query = static_cast<CUresult>(402);
 
+/// The result of a record. The events are the timer's, so an invalid handle is the stream's fault.
+Status recorded(CUresult result, const char* call) noexcept {
+  return {result, call, result == CUDA_ERROR_INVALID_HANDLE ? Reason::other_context : Reason::unknown};
+}
+
 } // namespace
 
 BoundaryRecorder::BoundaryRecorder(CUstream stream, CUstream side_stream, SideStreamPermit permit) noexcept
@@ -24,9 +29,9 @@ Status BoundaryRecorder::create(const Context& context) noexcept {
 }
 
 Status BoundaryRecorder::record(DriverEvent& event) noexcept {
-  if (!has_side_stream()) return {event.try_record(stream_), "cuEventRecord"};
+  if (!has_side_stream()) return recorded(event.try_record(stream_), "cuEventRecord");
   CUresult result = reached_.try_record(stream_);
-  if (result != CUDA_SUCCESS) return {result, "cuEventRecord"};
+  if (result != CUDA_SUCCESS) return recorded(result, "cuEventRecord");
   result = reached_.try_wait(side_stream_);
   if (result != CUDA_SUCCESS) return {result, "cuStreamWaitEvent"};
   return {event.try_record(side_stream_), "cuEventRecord"};
@@ -48,7 +53,7 @@ Status BoundaryRecorder::capture(DriverEvent& event, CUgraph graph, CUgraphNode&
   if (!status && status.result != lossy_query) return status;
   if (!status || count == 0) {
     previous = nullptr;
-    return {event.try_record(stream_, RecordFlags::external), "cuEventRecordWithFlags"};
+    return recorded(event.try_record(stream_, RecordFlags::external), "cuEventRecordWithFlags");
   }
   // A record in the stream would hold up the next work. This node depends on what the next work
   // depends on, and on the record before it, and nothing depends on this node.

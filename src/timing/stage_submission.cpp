@@ -6,7 +6,7 @@ namespace cuevent {
 
 Status StageTimer::State::request(CUstream handle, Request what, StageId stage) {
   if (what != Request::close && !rings->log().knows(stage)) [[unlikely]]
-    return {CUDA_ERROR_INVALID_VALUE, "StageTimer::open"};
+    return {CUDA_ERROR_INVALID_VALUE, "StageTimer::open", Reason::no_such_stage};
   AddedStream added(*rings);
   std::uint32_t stream = 0;
   Status status = rings->find_or_add(handle, stream);
@@ -24,7 +24,8 @@ Status StageTimer::State::change(std::uint32_t index, Request what, StageId stag
 
   const bool opens = what != Request::close;
   const bool closes = what != Request::open && !stream.open.empty();
-  if (what == Request::close && !closes && status) return {CUDA_ERROR_ILLEGAL_STATE, "StageTimer::close"};
+  if (what == Request::close && !closes && status)
+    return {CUDA_ERROR_ILLEGAL_STATE, "StageTimer::close", Reason::no_open_stage};
   const long long now = rings->clock().host_now();
   if (opens) stream.reserve_depth();
   if (opens && status) status = rings->poll_if_due(now);
@@ -72,7 +73,8 @@ Status StageTimer::State::change_captured(std::uint32_t stream, Capturing captur
                                           StageId stage) {
   CapturedStages* captured = captures.find(capture.id);
   const bool has_open = captured != nullptr && captured->has_open(stream);
-  if (what == Request::close && !has_open) return {CUDA_ERROR_ILLEGAL_STATE, "StageTimer::close"};
+  if (what == Request::close && !has_open)
+    return {CUDA_ERROR_ILLEGAL_STATE, "StageTimer::close", Reason::no_open_stage};
   const Context& context = rings->context();
   if (captured == nullptr)
     if (const Status status = captures.begin(context.driver().table(), capture, captured); !status)

@@ -34,12 +34,11 @@ void require_own_context(const Context& own, const Context& given, const char* f
 }
 
 void fail(const Context& own, Status status) {
-  const std::string_view function = status.call;
-  if (status.result == CUDA_ERROR_ILLEGAL_STATE && function == "StageTimer::close")
+  if (status.reason == Reason::no_open_stage)
     throw IllegalState(status.call, "no stage is open on the stream, or in its capture: call open() first");
-  if (status.result == CUDA_ERROR_INVALID_VALUE && function == "StageTimer::open")
+  if (status.reason == Reason::no_such_stage)
     throw InvalidValue(status.call, "the timer has no such stage: use a StageId from stage()");
-  if (status.result == CUDA_ERROR_INVALID_HANDLE && function.starts_with("cuEventRecord"))
+  if (status.reason == Reason::other_context)
     throw ContextMismatch(status.call,
                           "the stream belongs to another context than the timer: make one timer per context");
   own.driver().fail(status.result, status.call);

@@ -79,14 +79,29 @@ class Measurements:
         return re.sub(r"[^a-z0-9.]+", "-", name.lower()) + ".json"
 
     def save(self, path):
+        """One line for each benchmark, with the ns of all rounds of each contestant."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = ",\n".join(json.dumps(entry) for entry in self.rounds)
-        path.write_text(f'{{"context": {json.dumps(self.context, indent=1)},\n"rounds": [\n{lines}\n]}}\n')
+        benchmarks = {}
+        for entry in self.rounds:
+            what = {key: entry[key] for key in ("name", "threads", "arguments")}
+            benchmarks.setdefault(json.dumps(what), []).append(entry["ns"])
+        lines = []
+        for what, rounds in benchmarks.items():
+            contestants = sorted(set().union(*rounds))
+            ns = {each: [ns.get(each) for ns in rounds] for each in contestants}
+            lines.append(json.dumps({**json.loads(what), "ns": ns}))
+        context, lines = json.dumps(self.context), ",\n".join(lines)
+        path.write_text(f'{{"context": {context},\n"benchmarks": [\n{lines}\n]}}\n')
 
 
 def load(path):
     kept = json.loads(path.read_text())
-    return Measurements(kept["context"], kept["rounds"])
+    rounds = []
+    for entry in kept["benchmarks"]:
+        for ns in zip(*entry["ns"].values()):
+            measured = {each: value for each, value in zip(entry["ns"], ns) if value is not None}
+            rounds.append({**entry, "ns": measured})
+    return Measurements(kept["context"], rounds)
 
 
 def driver_version():
@@ -124,9 +139,7 @@ def _round(entry):
              "real_time", "cpu_time"}
     ns = {key: round(value, 3) for key, value in entry.items()
           if isinstance(value, (int, float)) and not isinstance(value, bool) and key not in known}
-    return {"name": name, "threads": entry["threads"], "arguments": arguments,
-            "round": entry["repetition_index"],
-            "ns": ns}
+    return {"name": name, "threads": entry["threads"], "arguments": arguments, "ns": ns}
 
 
 def run(program, repetitions, names, timeout):

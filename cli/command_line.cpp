@@ -73,8 +73,6 @@ Examples:
   check_command
       ->add_option("--only", check_options.only, "Run only the scenarios whose names start with PREFIX")
       ->type_name("PREFIX");
-  check_command->add_flag("--all", check_options.all,
-                          "Repeat each question for other kinds of events, streams and devices");
   check_command->add_flag("--explained", check_options.explained,
                           "List the known differences of the simulated driver, with their reasons");
 

@@ -205,8 +205,6 @@ ExitCode check(const CheckOptions& check_options) {
 
   transcript::Options options;
   options.only = only;
-  const std::vector<std::string> all_scenarios = transcript::scenario_names(options);
-  options.each_rule_once = !check_options.all && only.empty();
   options.apart = true; // a driver that crashes in one scenario still answers the others
   if (const char* const named = secure_getenv("CUEVENT_DRIVER"); named != nullptr && *named != '\0')
     options.driver = named;
@@ -227,7 +225,7 @@ ExitCode check(const CheckOptions& check_options) {
   progress.show(0); // the first context can take seconds
   transcript::run_transcript(options, listen);
   // The scenarios before one can have left something behind that changes an answer.
-  options.alone = Comparison(here, check_options, all_scenarios).different_scenarios(scenarios);
+  options.alone = Comparison(here, check_options, scenarios).different_scenarios(scenarios);
   if (!options.alone.empty()) {
     const auto runs_again = [&](const auto& answer) {
       const auto scenario = scenario_of(answer.first, scenarios);
@@ -240,10 +238,8 @@ ExitCode check(const CheckOptions& check_options) {
     });
   }
   progress.erase();
-  const Comparison comparison(here, check_options, all_scenarios);
+  const Comparison comparison(here, check_options, scenarios);
   check_options.json ? comparison.print_json() : comparison.print(check_options.explained);
-  if (const std::size_t again = all_scenarios.size() - scenarios.size(); again != 0 && !check_options.json)
-    std::printf("%zu scenarios that repeat the same rules were left out: --all runs them\n", again);
   return comparison.same() ? success : failure;
 }
 

@@ -10,7 +10,6 @@ namespace cli {
 
 struct CheckOptions {
   std::string only;       // the scenarios whose names start with this
-  bool all = false;       // also the scenarios that ask about a rule again
   bool explained = false; // also list the known differences of the simulated driver
   bool json = false;
 };

@@ -181,8 +181,8 @@ void opened_too_late(Lab& lab) {
 std::vector<Scenario> ipc_scenarios() {
   return {{"ipc.in_one_process", in_one_process, Place::last},
           {"ipc.between_processes", between_processes, Place::last},
-          {"ipc.exporter_gone", exporter_gone, Place::last, 1, Rule::of_another},
-          {"ipc.opened_too_late", opened_too_late, Place::last, 1, Rule::of_another},
+          {"ipc.exporter_gone", exporter_gone, Place::last},
+          {"ipc.opened_too_late", opened_too_late, Place::last},
           {"ipc.export_in_another_context", export_in_another_context, Place::probe},
           {"ipc.importer", importer, Place::helper},
           {"ipc.exporter", exporter, Place::helper}};

@@ -27,18 +27,11 @@ enum class Place {
   probe,  // like child, but not in the transcript: may crash, or answer differently in the next run
 };
 
-// Whether a scenario asks about a rule of the driver that no other scenario asks about.
-enum class Rule {
-  its_own,
-  of_another, // asks again, for another kind of event, stream or device
-};
-
 struct Scenario {
   std::string name;
   void (*run)(Lab&);
   Place place = Place::here;
   int devices = 1;
-  Rule rule = Rule::its_own;
 };
 
 // One function per subject, each in a file of its own.

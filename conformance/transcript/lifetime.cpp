@@ -306,11 +306,11 @@ void fork_and_wait(Lab& lab) {
 
 std::vector<Scenario> lifetime_scenarios() {
   return {{"lifetime.destroyed_context", destroyed_context, Place::last},
-          {"lifetime.destroyed_with_work", destroyed_with_work, Place::last, 1, Rule::of_another},
+          {"lifetime.destroyed_with_work", destroyed_with_work, Place::last},
           {"lifetime.primary_reset", primary_reset, Place::last},
           {"lifetime.exit", process_exit, Place::last},
           {"lifetime.fork", fork_with_event, Place::last},
-          {"lifetime.fork_anew", fork_and_begin_anew, Place::last, 1, Rule::of_another},
+          {"lifetime.fork_anew", fork_and_begin_anew, Place::last},
           {"lifetime.fork_and_wait", fork_and_wait, Place::probe},
           {"lifetime.destroyed_context_export", destroyed_context_export, Place::probe},
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},

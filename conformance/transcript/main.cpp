@@ -24,16 +24,14 @@ int main(int argc, char** argv) {
       options.watchdog_s = static_cast<unsigned>(std::atoi(value().c_str()));
     } else if (word == "--apart") {
       options.apart = true;
-    } else if (word == "--each-rule-once") {
-      options.each_rule_once = true;
     } else if (word == "--probes") {
       options.probes = true;
     } else if (word == "--list") {
       list = true;
     } else {
       std::fprintf(stderr,
-                   "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--apart] [--each-rule-once] "
-                   "[--probes] [--watchdog=SECONDS] [--list]\n",
+                   "usage: %s [--driver=LIBRARY] [--only=PREFIX] [--apart] [--probes] "
+                   "[--watchdog=SECONDS] [--list]\n",
                    argv[0]);
       return 2;
     }

@@ -19,8 +19,6 @@ using Sink = std::function<void(std::string_view line)>;
 struct Options {
   std::string driver = "libcuda.so.1";
   std::string only; // run only the scenarios whose name starts with this
-  // Leave out the scenarios that ask again about a rule of another scenario.
-  bool each_rule_once = false;
   // Run the scenarios that may crash or differ between runs, instead of the recorded ones.
   bool probes = false;
   // Run no scenario here, but in other processes, several at a time. Each plays scenarios until one crashes

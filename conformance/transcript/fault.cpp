@@ -161,15 +161,58 @@ void told_by_create(Lab& lab) {
   fault.stream.release();
 }
 
+// Which calls of graphs report a fault that the driver has reported before.
+void graphs(Lab& lab) {
+  const Api& cu = lab.cu;
+  Event event(lab);
+  CUgraph graph = nullptr, made = nullptr, clone = nullptr;
+  CUgraphNode record = nullptr, wait = nullptr, node = nullptr;
+  CUgraphExec exec = nullptr, second = nullptr;
+  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  lab.must(cu.GraphAddEventRecordNode(&record, graph, nullptr, 0, event), "record node");
+  lab.must(cu.GraphAddEventWaitNode(&wait, graph, nullptr, 0, event), "wait node");
+  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  Fault fault(lab);
+  lab.is("stream_synchronize", cu.StreamSynchronize(fault.stream));
+  lab.is("create", cu.GraphCreate(&made, 0));
+  lab.is("add_empty", cu.GraphAddEmptyNode(&node, graph, nullptr, 0));
+  lab.is("add_record", cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event));
+  lab.is("add_wait", cu.GraphAddEventWaitNode(&node, graph, nullptr, 0, event));
+  CUDA_HOST_NODE_PARAMS nothing{[](void*) {}, nullptr};
+  lab.is("add_host", cu.GraphAddHostNode(&node, graph, nullptr, 0, &nothing));
+  CUevent found = nullptr;
+  lab.is("record_event", cu.GraphEventRecordNodeGetEvent(record, &found));
+  lab.is("wait_event", cu.GraphEventWaitNodeGetEvent(wait, &found));
+  lab.is("set_record", cu.GraphEventRecordNodeSetEvent(record, event));
+  lab.is("set_wait", cu.GraphEventWaitNodeSetEvent(wait, event));
+  lab.is("exec_set_record", cu.GraphExecEventRecordNodeSetEvent(exec, record, event));
+  lab.is("exec_set_wait", cu.GraphExecEventWaitNodeSetEvent(exec, wait, event));
+  std::size_t count = 0;
+  lab.is("nodes", cu.GraphGetNodes(graph, nullptr, &count));
+  lab.is("clone", cu.GraphClone(&clone, graph));
+  lab.is("instantiate", cu.GraphInstantiateWithFlags(&second, graph, 0));
+  CUgraphExecUpdateResultInfo info{};
+  lab.is("exec_update", cu.GraphExecUpdate(exec, graph, &info));
+  lab.is("graph_launch", cu.GraphLaunch(exec, fault.other));
+  CUuserObject object = nullptr;
+  lab.is("user_object_create", cu.UserObjectCreate(
+                                   &object, &count, [](void*) {}, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  lab.is("retain_user_object", cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  lab.is("exec_destroy", cu.GraphExecDestroy(exec));
+  lab.is("destroy", cu.GraphDestroy(graph));
+  fault.stream.release();
+}
+
 } // namespace
 
 std::vector<Scenario> fault_scenarios() {
   return {{"fault.told_by_query", told_by_query, Place::last},
-          {"fault.told_by_synchronize", told_by_synchronize, Place::last, 1, Rule::of_another},
-          {"fault.told_by_stream", told_by_stream, Place::last, 1, Rule::of_another},
-          {"fault.told_by_capture_state", told_by_capture_state, Place::last, 1, Rule::of_another},
-          {"fault.told_by_elapsed", told_by_elapsed, Place::last, 1, Rule::of_another},
-          {"fault.told_by_create", told_by_create, Place::last, 1, Rule::of_another}};
+          {"fault.told_by_synchronize", told_by_synchronize, Place::last},
+          {"fault.told_by_stream", told_by_stream, Place::last},
+          {"fault.told_by_capture_state", told_by_capture_state, Place::last},
+          {"fault.told_by_elapsed", told_by_elapsed, Place::last},
+          {"fault.told_by_create", told_by_create, Place::last},
+          {"fault.graphs", graphs, Place::last}};
 }
 
 } // namespace transcript

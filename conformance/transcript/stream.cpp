@@ -123,6 +123,26 @@ void destroy_default(Lab& lab) {
 
 // A stream takes a limited number of submissions that cannot run yet. The next one blocks its thread in the
 // driver, and so do some calls on other threads.
+// A thread that submits to a held stream until it is blocked.
+struct Filler {
+  Filler(Lab& lab, const std::function<CUresult()>& submit)
+      : thread(lab, [this, submit] {
+          CUresult result = CUDA_SUCCESS;
+          for (; submitted < 8192 && result == CUDA_SUCCESS; ++submitted)
+            result = submit();
+          return result;
+        }) {
+    for (int before = -1; before != submitted && !thread.returns_within(0ms);) {
+      before = submitted;
+      std::this_thread::sleep_for(300ms);
+    }
+  }
+  bool blocked() const { return !thread.returns_within(0ms); }
+
+  std::atomic<int> submitted = 0;
+  Background thread;
+};
+
 void full_queue(Lab& lab) {
   const Api& cu = lab.cu;
   const CUfunction nothing = lab.kernel("nothing");
@@ -135,21 +155,9 @@ void full_queue(Lab& lab) {
   lab.must(cu.StreamSynchronize(other), "synchronize");
   Gate gate(lab, full);
   cu.EventRecord(pending, full);
-  std::atomic<int> submitted = 0;
-  Background filler(lab, [&] {
-    CUresult result = CUDA_SUCCESS;
-    for (; submitted < 8192 && result == CUDA_SUCCESS; ++submitted) {
-      result = cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr);
-    }
-    return result;
-  });
-  int before = -1;
-  while (before != submitted && !filler.returns_within(0ms)) {
-    before = submitted;
-    std::this_thread::sleep_for(300ms);
-  }
-  lab.shows("a_submission_blocks", !filler.returns_within(0ms));
-  lab.shows("between_900_and_1100_submissions", submitted > 900 && submitted < 1100);
+  Filler filler(lab, [&] { return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr); });
+  lab.shows("a_submission_blocks", filler.blocked());
+  lab.shows("between_900_and_1100_submissions", filler.submitted > 900 && filler.submitted < 1100);
 
   CUcontext context = nullptr;
   float ms = 0;
@@ -181,9 +189,50 @@ void full_queue(Lab& lab) {
   gate.open();
   lab.is("create.after_the_gate_opened", create.join());
   lab.is("destroy.after_the_gate_opened", destroy.join());
-  lab.is("submissions", filler.join());
+  lab.is("submissions", filler.thread.join());
   lab.is("synchronize", cu.StreamSynchronize(full));
   cu.EventDestroy(made);
+}
+
+// Which other calls wait for a full queue of their context.
+void beside_full_queue(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUfunction nothing = lab.kernel("nothing");
+  Stream full(lab), other(lab);
+  Event event(lab);
+  std::vector<char> pinned(8192);
+  CUgraph graph = nullptr, made = nullptr, captured = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  void* host = nullptr;
+  CUdeviceptr memory = 0;
+  CUstream stream = nullptr;
+  CUstreamCaptureStatus status{};
+  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  const std::pair<const char*, std::function<CUresult()>> calls[] = {
+      {"graph_create", [&] { return cu.GraphCreate(&made, 0); }},
+      {"add_record", [&] { return cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event); }},
+      {"capture_info",
+       [&] { return cu.StreamGetCaptureInfo(other, &status, nullptr, nullptr, nullptr, nullptr); }},
+      {"begin_capture", [&] { return cu.StreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED); }},
+      {"end_capture", [&] { return cu.StreamEndCapture(other, &captured); }},
+      {"stream_create", [&] { return cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING); }},
+      {"instantiate", [&] { return cu.GraphInstantiateWithFlags(&exec, graph, 0); }},
+      {"pin", [&] { return cu.MemHostRegister(pinned.data(), pinned.size(), CU_MEMHOSTREGISTER_PORTABLE); }},
+      {"host_alloc", [&] { return cu.MemHostAlloc(&host, 64, CU_MEMHOSTALLOC_PORTABLE); }},
+      {"alloc", [&] { return cu.MemAlloc(&memory, 64); }},
+  };
+  for (const auto& [name, call] : calls) {
+    Gate gate(lab, full);
+    Filler filler(lab, [&] { return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr); });
+    Background attempt(lab, call);
+    lab.shows(std::string(name) + ".returns", filler.blocked() && attempt.returns_within(500ms));
+    gate.open();
+    lab.is(name, attempt.join());
+    lab.must(filler.thread.join(), "submission");
+    lab.must(cu.StreamSynchronize(full), "synchronize");
+  }
+  cu.MemHostUnregister(pinned.data());
 }
 
 // Which kinds of submission fill the queue of a held stream.
@@ -299,19 +348,8 @@ void full_of_records(Lab& lab) {
   Event untimed(lab);
   Stream held(lab);
   Gate gate(lab, held);
-  std::atomic<int> submitted = 0;
-  Background filler(lab, [&] {
-    CUresult result = CUDA_SUCCESS;
-    for (; submitted < 4096 && result == CUDA_SUCCESS; ++submitted)
-      result = cu.EventRecord(timed, held);
-    return result;
-  });
-  int before = -1;
-  while (before != submitted && !filler.returns_within(0ms)) {
-    before = submitted;
-    std::this_thread::sleep_for(300ms);
-  }
-  lab.shows("is_full", !filler.returns_within(0ms));
+  Filler filler(lab, [&] { return cu.EventRecord(timed, held); });
+  lab.shows("is_full", filler.blocked());
   const std::pair<const char*, std::function<CUresult()>> calls[] = {
       {"untimed_record", [&] { return cu.EventRecord(untimed, held); }},
       {"wait", [&] { return cu.StreamWaitEvent(held, untimed, 0); }},
@@ -329,7 +367,7 @@ void full_of_records(Lab& lab) {
   gate.open();
   for (const auto& attempt : attempts)
     lab.must(attempt->join(), "submission");
-  lab.is("submissions", filler.join());
+  lab.is("submissions", filler.thread.join());
   lab.is("synchronize", cu.StreamSynchronize(held));
 }
 
@@ -342,6 +380,7 @@ std::vector<Scenario> stream_scenarios() {
           {"stream.per_thread_functions", per_thread_functions},
           {"stream.destroy_default", destroy_default, Place::child},
           {"stream.full_queue", full_queue, Place::child},
+          {"stream.beside_full_queue", beside_full_queue, Place::child},
           {"stream.queue_by_kind", queue_by_kind, Place::child},
           {"stream.full_of_records", full_of_records, Place::child}};
 }

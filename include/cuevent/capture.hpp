@@ -72,8 +72,9 @@ private:
 class StreamCapture {
 public:
   /// Begins the capture. CU_STREAM_PER_THREAD means that stream of `context`. Driver function:
-  /// cuStreamBeginCapture. Throws StreamCaptureUnsupported for the legacy stream, IllegalState if
-  /// the stream is already being captured.
+  /// cuStreamBeginCapture, which waits while another thread is blocked on a full launch queue of the context.
+  /// Throws StreamCaptureUnsupported for the legacy stream, IllegalState if the stream is already being
+  /// captured.
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
                                        CaptureMode mode = CaptureMode::per_thread);
 

@@ -146,6 +146,7 @@ std::shared_ptr<Stream> Api::stream_to_capture(CUstream handle, CUstreamCaptureM
   auto origin = stream(handle);
   implicit_check(*origin);
   refuse_if(origin->type == Stream::Type::legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  wait_while_queue_is_full(*origin->home.context);
   refuse_if(origin->capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
   return origin;
 }

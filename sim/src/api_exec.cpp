@@ -56,6 +56,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   auto from = graph(handle);
   auto home = current_context();
   unsafe_call();
+  wait_while_queue_is_full(*home);
   auto body = std::make_shared<Exec::Body>();
   body->steps = steps_of(*from);
   body->user_objects.share_from(from->user_objects);
@@ -132,8 +133,9 @@ Work& Api::step_of(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraphNode
 /// Unlike the node of a graph, the node of an exec keeps to the context of its first event.
 CUresult Api::set_step_event(Work& work, CUevent handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  refuse_if(event(handle)->home.context->family() != work.event->home.context->family(),
-            CUDA_ERROR_INVALID_VALUE);
+  const auto next = find<Event>(handle, Kind::event); // a fault is not reported
+  require_alive(next->home, *next);
+  refuse_if(next->home.context->family() != work.event->home.context->family(), CUDA_ERROR_INVALID_VALUE);
   return set_node_event(work, handle);
 }
 

@@ -44,6 +44,7 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
   auto home = context_to_create_in();
   unsafe_call();
   refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
+  wait_while_queue_is_full(*home);
   Allocation allocation;
   allocation.bytes = bytes;
   allocation.host = host;
@@ -118,6 +119,7 @@ CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int fla
   unsafe_call();
   refuse_if(pointer == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
   if ((flags & ~modelled) != 0) not_modelled("flags of cuMemHostRegister other than PORTABLE and DEVICEMAP");
+  wait_while_queue_is_full(*home);
   const auto next = process_.allocations.lower_bound(number(pointer));
   const bool overlaps_next = next != process_.allocations.end() && next->first - number(pointer) < bytes;
   refuse_if(overlaps_next || allocation_of(number(pointer)) != nullptr,

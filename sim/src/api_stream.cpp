@@ -11,6 +11,7 @@ CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsign
   refuse_if(out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0,
             CUDA_ERROR_INVALID_VALUE);
   if (!home) home = context_to_create_in();
+  wait_while_queue_is_full(*home);
   auto created = make<Stream>(Kind::stream, home.get());
   created->home = {home, home->generation};
   created->flags = home->type == Context::Type::green ? unsigned{CU_STREAM_NON_BLOCKING} : flags;

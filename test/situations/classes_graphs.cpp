@@ -96,8 +96,10 @@ struct OfGraph {
     return {
         Operation("Graph", Does::makes, {}, [this] { const Graph made(w.context); })
             .but(In::lost, CUDA_SUCCESS)
+            .but(In::faulted, CUDA_SUCCESS)
             .but(In::full_queue, CUDA_SUCCESS),
         Operation("add_record", Does::asks, {}, [this] { graph.add_record(event); })
+            .but(In::faulted, CUDA_SUCCESS)
             .not_called(In::lost, "the event has ended with its context"),
         Operation("event_nodes", Does::asks, {}, [this] { graph.event_nodes(); })
             .but(In::lost, CUDA_SUCCESS)
@@ -130,6 +132,7 @@ struct OfGraphExec {
             .not_called(In::other_device, "what the driver answers was not measured")
             .not_called(In::lost, "the exec has ended with its context"),
         Operation("set_event", Does::asks, {}, [this] { exec.set_event(node, event); })
+            .but(In::faulted, CUDA_SUCCESS)
             .not_called(In::lost, "the exec has ended with its context"),
     };
   }

@@ -7,8 +7,8 @@
 
 namespace cuevent::sim {
 
-/// On a device, calls that make something or destroy an event wait while a thread is blocked on a full queue of
-/// the context.
+/// On a device, calls that make something or destroy an event wait while a thread is blocked on a full queue
+/// of the context.
 void Api::wait_while_queue_is_full(const Context& home) {
   computer_.wait_until(
       lock_, "another thread is blocked in a full launch queue of context #" + std::to_string(home.number),

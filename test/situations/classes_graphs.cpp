@@ -27,7 +27,7 @@ struct OfStreamCapture {
                         made.record(DriverEvent(w.context), w.target);
                         made.end();
                       })
-                .not_called(In::full_queue, "it creates an event")
+                .not_called(In::full_queue, "beginning a capture can wait")
                 .but(In::captured, CUDA_ERROR_ILLEGAL_STATE)
                 .not_called(In::other_device, "what the driver answers was not measured")
                 .not_called(In::lost, stream_is_gone)};
@@ -57,7 +57,7 @@ struct OfCaptureInfo {
     return {Operation(
                 "capture_info", Does::submits, [this] { return try_capture_info(info, w.context, w.target); },
                 [this] { info = capture_info(w.context, w.target); })
-                .not_called(In::empty, "it is no member")
+                .not_called(In::empty, "it is not a member")
                 .not_called(In::lost, stream_is_gone)
                 .but(In::other_device, CUDA_SUCCESS)
                 .but(In::captured, CUDA_SUCCESS),

@@ -451,7 +451,7 @@ std::vector<Situation> situations_of_processes() {
        .in = In::working,
        .alone = Alone::yes,
        .what = "Another process signals, and is killed while it has the object.",
-       .rule = "status() tells the death, and abandon_on_death() ends the waits.",
+       .rule = "status() reports the death, and abandon_on_death() ends the waits.",
        .run = peer_killed,
        .impossible = needs_a_peer},
       {.name = "other process ends at once",

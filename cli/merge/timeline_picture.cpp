@@ -2,6 +2,7 @@
 #include "merge/timeline_picture.hpp"
 
 #include "core/name_text.hpp"
+#include "core/svg_picture.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,34 +22,20 @@ using cuevent::xml_text;
 constexpr double width = 1000, margin = 20, gutter = 110; // the gutter has the names of the tracks
 constexpr double left = margin + gutter, right = width - margin;
 constexpr double top = 88, row = 26, gap = 34, legend_row = 22; // the gaps have the arrows
-constexpr double font_size = 12;
-constexpr double em = 0.62 * font_size; // no usual font has a wider average character
+constexpr double em = 0.62 * cuevent::SvgPicture::font_size;    // no usual font has a wider average character
 
-constexpr std::string_view style = R"(  <style>
-    text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
-    .title { font-size: 16px; font-weight: 600; }
-    .quiet { fill: #59636e; }
-    .number { text-anchor: end; font-variant-numeric: tabular-nums; }
-    .tick { text-anchor: middle; fill: #59636e; }
-    .paper { fill: #ffffff; }
-    .lane { fill: #f3f5f7; }
-    .grid { stroke: #dde1e6; }
-    .wait { stroke: #59636e; stroke-width: 1.2; fill: none; }
-    .head { fill: #59636e; }
-    .s0 { fill: #9cc5f7; } .s1 { fill: #f5c27a; } .s2 { fill: #93d6a3; } .s3 { fill: #f2a7b5; }
-    .s4 { fill: #c9b1f2; } .s5 { fill: #86d4d3; } .s6 { fill: #e6d774; } .s7 { fill: #d3bda4; }
-    @media (prefers-color-scheme: dark) {
-      text { fill: #e6edf3; }
-      .quiet, .tick { fill: #9aa4af; }
-      .paper { fill: #0d1117; }
-      .lane { fill: #161b22; }
-      .grid { stroke: #2b323b; }
-      .wait { stroke: #9aa4af; }
-      .head { fill: #9aa4af; }
-      .s0 { fill: #1f5fa8; } .s1 { fill: #8f5a12; } .s2 { fill: #246b38; } .s3 { fill: #97404f; }
-      .s4 { fill: #6543a8; } .s5 { fill: #1b6e6c; } .s6 { fill: #6f5f0c; } .s7 { fill: #6b5540; }
-    }
-  </style>
+constexpr std::string_view style = R"(.title { font-size: 16px; font-weight: 600; }
+.number { text-anchor: end; font-variant-numeric: tabular-nums; }
+.tick { text-anchor: middle; }
+.lane { fill: #f3f5f7; }
+.grid { stroke: #dde1e6; }
+.s0 { fill: #9cc5f7; } .s1 { fill: #f5c27a; } .s2 { fill: #93d6a3; } .s3 { fill: #f2a7b5; }
+.s4 { fill: #c9b1f2; } .s5 { fill: #86d4d3; } .s6 { fill: #e6d774; } .s7 { fill: #d3bda4; }
+)";
+constexpr std::string_view dark_style = R"(.lane { fill: #161b22; }
+.grid { stroke: #2b323b; }
+.s0 { fill: #1f5fa8; } .s1 { fill: #8f5a12; } .s2 { fill: #246b38; } .s3 { fill: #97404f; }
+.s4 { fill: #6543a8; } .s5 { fill: #1b6e6c; } .s6 { fill: #6f5f0c; } .s7 { fill: #6b5540; }
 )";
 constexpr std::size_t colours = 8;
 
@@ -111,14 +98,7 @@ public:
     for (const Arrow& arrow : timeline_.arrows)
       draw(arrow);
     const double end = legend(bottom_ + 40) + margin;
-    return format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-                  "height=\"%.0f\" role=\"img\">\n",
-                  width, end, width, end) +
-           "  <title>" + xml_text(frame_.title) + "</title>\n" + std::string(style) +
-           "  <defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
-           "markerHeight=\"7\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n" +
-           format("  <rect class=\"paper\" width=\"%.0f\" height=\"%.0f\"/>\n", width, end) + body_ +
-           "</svg>\n";
+    return picture_.svg(width, end, xml_text(frame_.title), style, dark_style);
   }
 
 private:
@@ -132,15 +112,9 @@ private:
     return left + std::clamp(share, 0.0, 1.0) * (right - left);
   }
 
-  void write(double at, double y, const char* kind, const std::string& markup) {
-    body_ += format("  <text x=\"%.1f\" y=\"%.1f\"%s%s%s>", at, y, *kind != '\0' ? " class=\"" : "", kind,
-                    *kind != '\0' ? "\"" : "") +
-             markup + "</text>\n";
-  }
-
   void heading() {
-    write(margin, 34, "title", xml_text(shortened(frame_.title, (width - 2 * margin) * 12 / 16)));
-    write(margin, 54, "quiet", frame_.subtitle);
+    picture_.text("title", margin, 34, xml_text(shortened(frame_.title, (width - 2 * margin) * 12 / 16)));
+    picture_.text("quiet", margin, 54, frame_.subtitle);
   }
 
   void axis() {
@@ -151,11 +125,11 @@ private:
     const Unit unit = unit_for(DeviceTime(step * 2));
     for (int i = 0; i * step <= (end_ - begin_).count(); ++i) {
       const double at = x(begin_ + DeviceTime(i * step));
-      body_ += format("  <path class=\"grid\" d=\"M%.1f %.0fV%.0f\"/>\n", at, top - 6, bottom_ + 6);
+      picture_.line("grid", {at, top - 6, at, bottom_ + 6});
       // A label in the middle of the last line would leave the picture.
       const bool last = at > right - 24;
-      write(last ? right : at, top - 10, last ? "number quiet" : "tick",
-            format("%g %s", i * step / unit.nanoseconds, unit.name));
+      picture_.text(last ? "number quiet" : "tick quiet", last ? right : at, top - 10,
+                    format("%g %s", i * step / unit.nanoseconds, unit.name));
     }
   }
 
@@ -166,24 +140,22 @@ private:
   void track(std::size_t index) {
     const Lane& lane = lanes_[index];
     const Track& track = timeline_.tracks[index];
-    body_ += format("  <rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", left,
-                    lane.y, right - left, lane.height);
-    write(margin, lane.y + row / 2 + 4, "", xml_text(shortened(track.name, gutter - 8)));
+    picture_.rectangle("lane", left, lane.y, right - left, lane.height);
+    picture_.text("", margin, lane.y + row / 2 + 4, xml_text(shortened(track.name, gutter - 8)));
     for (const Slice& slice : track.slices) {
       if (!is_seen(slice)) continue;
       const double from = x(slice.begin), to = x(slice.end), y = lane.y + row * slice.depth;
       const std::string time = duration_text(slice.end - slice.begin);
-      body_ += format("  <rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"><title>",
-                      colour(slice).c_str(), from, y + 1,
-                      to - from > 3 ? to - from - 1 : std::max(to - from, 0.5), row - 2) +
-               xml_text(slice.name) + ", " + time + "</title></rect>\n";
+      const std::string name = xml_text(slice.name), both = name + ", " + time;
+      picture_.rectangle(colour(slice), from, y + 1, to - from > 3 ? to - from - 1 : std::max(to - from, 0.5),
+                         row - 2, 0, both);
       const auto fits = [&](std::size_t characters) {
         return static_cast<double>(characters) * em + 10 <= to - from;
       };
       if (fits(slice.name.size() + 2 + duration_length(time)))
-        write(from + 5, y + row / 2 + 4, "", xml_text(slice.name) + ", " + time);
+        picture_.text("", from + 5, y + row / 2 + 4, both);
       else if (fits(slice.name.size()))
-        write(from + 5, y + row / 2 + 4, "", xml_text(slice.name));
+        picture_.text("", from + 5, y + row / 2 + 4, name);
     }
   }
 
@@ -198,37 +170,28 @@ private:
     const double x1 = x(arrow.from.time), y1 = y(arrow.from, down);
     const double x2 = x(arrow.to.time), y2 = y(arrow.to, !down);
     const double bend = (y2 - y1) / 2;
-    body_ +=
-        format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f "
-               "%.1f\"/>\n",
-               x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
+    picture_.line("arrow", {x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2});
   }
 
   /// Draws the table of the stages and the legend. Returns the y where it ends.
   double legend(double y) {
     constexpr double name_x = margin + 22;
-    write(name_x, y, "quiet", "stage");
+    picture_.text("quiet", name_x, y, "stage");
     for (const PictureFrame::Column& column : frame_.columns)
-      write(column.right, y, "quiet number", xml_text(column.name));
+      picture_.text("quiet number", column.right, y, xml_text(column.name));
     for (std::size_t i = 0; i < frame_.rows.size(); ++i) {
       const PictureFrame::Row& row_of_stage = frame_.rows[i];
       y += legend_row;
-      swatch(y, format("s%zu", i % colours).c_str());
-      write(name_x, y, "",
-            xml_text(shortened(row_of_stage.name, frame_.columns.front().right - name_x - 80)));
+      picture_.rectangle(format("s%zu", i % colours), margin, y - 11, 14, 14, 2);
+      picture_.text("", name_x, y,
+                    xml_text(shortened(row_of_stage.name, frame_.columns.front().right - name_x - 80)));
       for (std::size_t j = 0; j < row_of_stage.markup.size(); ++j)
-        write(frame_.columns[j].right, y, "number", row_of_stage.markup[j]);
+        picture_.text("number", frame_.columns[j].right, y, row_of_stage.markup[j]);
     }
     y += legend_row + 6;
-    body_ +=
-        format("  <path class=\"wait\" marker-end=\"url(#head)\" d=\"M%.1f %.1fh14\"/>\n", margin, y - 4);
-    write(name_x, y, "quiet", "one stream waits for another");
+    picture_.line("arrow", {margin, y - 4, margin + 14, y - 4});
+    picture_.text("quiet", name_x, y, "one stream waits for another");
     return y;
-  }
-
-  void swatch(double y, const char* kind) {
-    body_ += format("  <rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\" rx=\"2\"/>\n",
-                    kind, margin, y - 11);
   }
 
   const Timeline& timeline_;
@@ -236,7 +199,7 @@ private:
   const DeviceTime begin_, end_;
   std::vector<Lane> lanes_;
   double bottom_ = 0;
-  std::string body_;
+  cuevent::SvgPicture picture_;
 };
 
 } // namespace

@@ -67,7 +67,7 @@ TEST_CASE("a picture has a box for each stream and an arrow for each wait", "[fl
   CHECK(picture.ends_with("</svg>\n"));
   CHECK(count(picture, "<rect class=\"") == 4); // the paper too
   CHECK(count(picture, " cause\"") == 2);
-  CHECK(count(picture, "marker-end=") == 1);
+  CHECK(count(picture, "class=\"arrow\"") == 1);
   CHECK(count(picture, "waits &quot;&lt;&amp;]]&gt;??\xc3\xa9") == 1);
   CHECK(count(picture, "]]>") == 0);
   CHECK(count(to_svg({}), "nothing is pending") == 2);

@@ -33,6 +33,7 @@
 namespace cuevent {
 
 class GraphExec;
+class [[gnu::visibility("hidden")]] TimerObserver;
 
 /// A graph with marks: see FlightRecorder::name_capture().
 enum class FlightGraph : std::uint64_t {};
@@ -167,17 +168,9 @@ public:
 
 private:
   friend class FlightScope;
-  friend class StageTimer;
+  friend class TimerObserver;
   struct [[gnu::visibility("hidden")]] State;
   State& state() const;
-  [[gnu::visibility("hidden")]] CUresult find_for(const Context& context, CUstream stream,
-                                                  struct RecordedStream*& known) noexcept;
-  // What a StageTimer of that context is about to record, has recorded or waited for.
-  [[gnu::visibility("hidden")]] void tell_before_record(EventRef event) noexcept;
-  [[gnu::visibility("hidden")]] CUresult tell_record(const Context& context, EventRef event,
-                                                     CUstream stream) noexcept;
-  [[gnu::visibility("hidden")]] CUresult tell_wait(const Context& context, EventRef event,
-                                                   CUstream stream) noexcept;
   void begin_call(CUstream stream, std::string_view name) noexcept;
   void end_call(CUstream stream, std::string_view name) noexcept;
 

@@ -204,30 +204,6 @@ void FlightRecorder::dump(int file) const noexcept {
   if (state_ != nullptr) state_->dump(file);
 }
 
-void FlightRecorder::tell_before_record(EventRef event) noexcept {
-  if (state_ != nullptr) state_->events.forget(event.native_handle());
-}
-
-CUresult FlightRecorder::tell_record(const Context& context, EventRef event, CUstream stream) noexcept {
-  RecordedStream* known = nullptr;
-  const CUresult result = find_for(context, stream, known);
-  if (known == nullptr) return result;
-  return state_->note_record(event, *known).result;
-}
-
-CUresult FlightRecorder::tell_wait(const Context& context, EventRef event, CUstream stream) noexcept {
-  RecordedStream* known = nullptr;
-  const CUresult result = find_for(context, stream, known);
-  if (known == nullptr) return result;
-  return state_->note_wait(event, *known).result;
-}
-
-CUresult FlightRecorder::find_for(const Context& context, CUstream stream, RecordedStream*& known) noexcept {
-  // A default stream of another context cannot be marked.
-  if (state_ == nullptr || (is_default_stream(stream) && context != state_->context)) return CUDA_SUCCESS;
-  return state_->find_or_add(stream, known).result;
-}
-
 void FlightRecorder::begin_call(CUstream stream, std::string_view name) noexcept {
   if (state_ != nullptr) state_->begin_call(stream, name);
 }

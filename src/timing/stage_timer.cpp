@@ -4,8 +4,6 @@
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 
-#include <cuevent/flight_recorder.hpp>
-
 #include <utility>
 
 namespace cuevent {
@@ -202,12 +200,11 @@ void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
                           "make the event in the timer's context");
   StreamPoint point;
   check(context(), state_->point_of(state_->rings->find(stream), point));
-  FlightRecorder* const recorder = state_->recorder;
-  if (recorder != nullptr) recorder->tell_before_record(event);
+  StageObserver* const observer = state_->observer.get();
+  if (observer != nullptr) observer->before_record(event);
   named(context(), stream, [&](const auto&... where) { event.record(where..., flags); });
   state_->note_record(event, point, flags);
-  if (recorder != nullptr)
-    check(context(), {recorder->tell_record(context(), event, stream), "FlightRecorder::record"});
+  if (observer != nullptr) check(context(), observer->recorded(context(), event, stream));
 }
 
 void StageTimer::wait(EventRef event, CUstream stream, WaitFlags flags) {
@@ -220,8 +217,7 @@ void StageTimer::wait(EventRef event, CUstream stream, WaitFlags flags) {
   event.wait(context(), stream, flags);
   added.keep();
   state_->note_wait(event, point, flags);
-  if (FlightRecorder* const recorder = state_->recorder)
-    check(context(), {recorder->tell_wait(context(), event, stream), "FlightRecorder::wait"});
+  if (state_->observer != nullptr) check(context(), state_->observer->waited(context(), event, stream));
 }
 
 CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags flags) noexcept {
@@ -231,13 +227,13 @@ CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags fla
     if (!can_record(state_->rings->context(), event, stream)) return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = state_->point_of(state_->rings->find(stream), point).result;
     if (result != CUDA_SUCCESS) return result;
-    FlightRecorder* const recorder = state_->recorder;
-    if (recorder != nullptr) recorder->tell_before_record(event);
+    StageObserver* const observer = state_->observer.get();
+    if (observer != nullptr) observer->before_record(event);
     result = named(state_->rings->context(), stream,
                    [&](const auto&... where) { return event.try_record(where..., flags); });
     if (result != CUDA_SUCCESS) return result;
     state_->note_record(event, point, flags);
-    return recorder == nullptr ? result : recorder->tell_record(state_->rings->context(), event, stream);
+    return observer == nullptr ? result : observer->recorded(state_->rings->context(), event, stream).result;
   });
 }
 
@@ -254,8 +250,8 @@ CUresult StageTimer::try_wait(EventRef event, CUstream stream, WaitFlags flags) 
     if (result != CUDA_SUCCESS) return result;
     added.keep();
     state_->note_wait(event, point, flags);
-    FlightRecorder* const recorder = state_->recorder;
-    return recorder == nullptr ? result : recorder->tell_wait(state_->rings->context(), event, stream);
+    StageObserver* const observer = state_->observer.get();
+    return observer == nullptr ? result : observer->waited(rings.context(), event, stream).result;
   });
 }
 
@@ -319,7 +315,9 @@ CUresult StageTimer::try_calibrate() noexcept {
   return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->rings->clock().calibrate().result;
 }
 
-void StageTimer::set_flight_recorder(FlightRecorder* recorder) { state().recorder = recorder; }
+void StageTimer::set_flight_recorder(FlightRecorder* recorder) {
+  state().observer = recorder != nullptr ? observer_for(*recorder) : nullptr;
+}
 
 StageReport StageTimer::report() const { return state().rings->report(); }
 

@@ -5,6 +5,7 @@
 #include "core/require_context.hpp"
 #include "timing/captured_stages.hpp"
 #include "timing/nvtx_ranges.hpp"
+#include "timing/stage_observer.hpp"
 #include "timing/stage_rings.hpp"
 
 namespace cuevent {
@@ -37,7 +38,7 @@ struct StageTimer::State {
   const std::shared_ptr<StageRings> rings; // also of the TimedGraphs
   Captures captures;
   NvtxRanges ranges;
-  FlightRecorder* recorder = nullptr; // told of records and waits
+  std::unique_ptr<StageObserver> observer; // null if nobody is told of records and waits
 
 private:
   Status change(std::uint32_t stream, Request request, StageId stage);

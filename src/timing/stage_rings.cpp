@@ -8,6 +8,10 @@ namespace cuevent {
 
 namespace {
 
+constexpr double most_late = 20'000; // ns; a record in a side stream is late by less than this
+
+HostTime host_time(long long nanoseconds) { return HostTime(std::chrono::nanoseconds(nanoseconds)); }
+
 /// A stream that waits can hold up the streams with which it shares a connection. The driver's
 /// default is eight connections.
 bool has_few_connections() noexcept {
@@ -77,6 +81,11 @@ Status StageRings::add(CUstream handle, std::string_view name, std::uint32_t& st
   return {};
 }
 
+Status StageRings::poll_if_due(long long now) noexcept {
+  std::size_t spans = 0;
+  return clock_.due(now) ? poll(spans) : Status{};
+}
+
 Status StageRings::make_room(std::uint32_t stream, std::size_t events, std::size_t records) noexcept {
   BoundaryRing& ring = streams_[stream].ring;
   if (ring.has_room(events, records)) [[likely]]
@@ -98,6 +107,108 @@ void StageRings::push(std::uint32_t stream, Change change, long long host, Bound
   BoundaryRing& ring = streams_[stream].ring;
   trace_.reach(stream, ring.next());
   ring.push(change, host, recorded, part);
+}
+
+Status StageRings::poll(std::size_t& spans) noexcept {
+  if (const Status status = clock_.keep_up(); !status) return status;
+  for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) {
+    const Status status = read(stream, spans);
+    if (!status && status.result != CUDA_ERROR_NOT_READY) return status;
+  }
+  log_waits();
+  return {};
+}
+
+Status StageRings::read(std::uint32_t index, std::size_t& spans) noexcept {
+  TimedStream& stream = streams_[index];
+  for (; !stream.ring.all_read(); stream.ring.pop()) {
+    Boundary& boundary = stream.ring.at(stream.ring.read());
+    if (boundary.recorded != Boundary::Recorded::no) {
+      if (const Status status = clock_.time_of(boundary.event, boundary.time); !status) return status;
+      // A record in a side stream is late, so the next boundary can seem to come before it. Only the order of
+      // a sequence is known: launches elsewhere run when they like.
+      double& latest = stream.sequence_of(boundary).latest;
+      const double behind = latest - boundary.time;
+      if (behind > 0 && behind < most_late) boundary.time = latest;
+      latest = boundary.time;
+      if (boundary.recorded == Boundary::Recorded::by_launch)
+        stream.called.latest = std::max(stream.called.latest, latest);
+    }
+    spans += log_change(index, boundary);
+  }
+  return {};
+}
+
+TimedStream::Sequence& TimedStream::sequence_of(const Boundary& boundary) noexcept {
+  if (boundary.part.launch == 0) return called;
+  if (boundary.part.launch != part.launch) before_launch = called.latest;
+  if (boundary.part.launch != part.launch || boundary.part.capture != part.capture)
+    launched.latest = boundary.recorded == Boundary::Recorded::by_launch ? before_launch : 0;
+  part = boundary.part;
+  return launched;
+}
+
+std::size_t StageRings::log_change(std::uint32_t index, Boundary& boundary) noexcept {
+  TimedStream& stream = streams_[index];
+  std::vector<TimedStream::Begun>& begun_stages = stream.sequence_of(boundary).begun;
+  // The stages around a launch in this stream are around its stages too.
+  const std::size_t around =
+      boundary.recorded == Boundary::Recorded::by_launch ? stream.called.begun.size() : 0;
+  std::size_t spans = 0;
+  if (boundary.change.closes) {
+    const TimedStream::Begun begun = begun_stages.back();
+    begun_stages.pop_back();
+    if (boundary.recorded != Boundary::Recorded::no) {
+      log_.add(StageSpan{.number = begun.number,
+                         .stage = begun.stage,
+                         .stream = StreamId(index),
+                         .depth = static_cast<unsigned>(around + begun_stages.size()),
+                         .begin = DeviceTime(begun.begin),
+                         .end = DeviceTime(boundary.time),
+                         .opened = host_time(begun.opened),
+                         .closed = host_time(boundary.host)});
+      boundary.closed = begun.number;
+      spans = 1;
+    }
+  }
+  if (boundary.change.opens) {
+    boundary.opened = ++numbers_;
+    begun_stages.push_back({*boundary.change.opens, boundary.opened, boundary.time, boundary.host});
+  }
+  return spans;
+}
+
+void StageRings::log_waits() noexcept {
+  trace_.settle([&](const TracedWait& traced) {
+    BoundaryRing &from = streams_[traced.from_stream].ring, &to = streams_[traced.to_stream].ring;
+    if (traced.from >= from.read() || traced.to >= to.read()) return false;
+    const Boundary &tail = from.at(traced.from), &head = to.at(traced.to);
+    const StageWait wait{.from = tail.closed != 0 ? tail.closed : tail.opened,
+                         .to = head.opened != 0 ? head.opened : head.closed,
+                         .from_stream = StreamId(traced.from_stream),
+                         .to_stream = StreamId(traced.to_stream),
+                         .departure = DeviceTime(tail.time),
+                         .arrival = DeviceTime(head.time)};
+    if (from.remembers(traced.from) && to.remembers(traced.to) && wait.from != 0 && wait.to != 0)
+      log_.add(wait);
+    else
+      trace_.miss();
+    return true;
+  });
+}
+
+Status StageRings::collect(std::size_t& spans) noexcept {
+  while (true) {
+    if (const Status status = poll(spans); !status) return status;
+    const auto busy = std::find_if(streams_.begin(), streams_.end(),
+                                   [](const TimedStream& stream) { return !stream.ring.all_read(); });
+    if (busy == streams_.end()) return {};
+    // Most often everything has completed once the newest boundary has. But graphs also run on other streams,
+    // so that an older boundary can still be pending.
+    CUresult result = busy->ring.newest_event().try_synchronize_for(patience);
+    if (result == CUDA_SUCCESS) result = busy->ring.at(busy->ring.read()).event.try_synchronize_for(patience);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) return {result, "cuEventQuery"};
+  }
 }
 
 void StageRings::give_back_side_streams() noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "timing/stage_timer.hpp"
+#include "timing/stage_timer_state.hpp"
 
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
@@ -22,27 +22,6 @@ const char* wrong_with(const StageTimerOptions& options) noexcept {
     return "streams_beside is more than 2^24, and the timer makes that many streams: use fewer";
   return nullptr;
 }
-
-} // namespace
-
-void require_own_context(const Context& own, const Context& given, const char* function) {
-  require_context(given, function);
-  if (given != own)
-    throw ContextMismatch(function, "the context is not the timer's: make one timer per context");
-}
-
-void fail(const Context& own, Status status) {
-  if (status.reason == Reason::no_open_stage)
-    throw IllegalState(status.call, "no stage is open on the stream, or in its capture: call open() first");
-  if (status.reason == Reason::no_such_stage)
-    throw InvalidValue(status.call, "the timer has no such stage: use a StageId from stage()");
-  if (status.reason == Reason::other_context)
-    throw ContextMismatch(status.call,
-                          "the stream belongs to another context than the timer: make one timer per context");
-  own.driver().fail(status.result, status.call);
-}
-
-namespace {
 
 /// True if it is a success, and false if there was no room for the stage.
 bool is_timed(const Context& context, Status status) {
@@ -79,13 +58,6 @@ StageTimer& StageTimer::operator=(StageTimer&& other) noexcept {
   return *this;
 }
 StageTimer::~StageTimer() = default;
-
-StageTimer::State::~State() {
-  for (std::uint32_t stream = 0; rings->has(stream); ++stream)
-    for (const TimedStream::Open& open : (*rings)[stream].open)
-      ranges.end(open.range);
-  rings->give_back_side_streams();
-}
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
   if (const char* const wrong = wrong_with(options)) throw InvalidValue("StageTimer", wrong);

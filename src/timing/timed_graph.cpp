@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "timing/stage_timer.hpp"
+#include "timing/stage_timer_state.hpp"
 
 #include <algorithm>
 #include <span>

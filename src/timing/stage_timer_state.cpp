@@ -1,8 +1,33 @@
 // SPDX-License-Identifier: MIT
-// StageTimer: stages, records and waits, in streams and in captures.
-#include "timing/stage_timer.hpp"
+#include "timing/stage_timer_state.hpp"
+
+#include "core/require_context.hpp"
 
 namespace cuevent {
+
+void require_own_context(const Context& own, const Context& given, const char* function) {
+  require_context(given, function);
+  if (given != own)
+    throw ContextMismatch(function, "the context is not the timer's: make one timer per context");
+}
+
+void fail(const Context& own, Status status) {
+  if (status.reason == Reason::no_open_stage)
+    throw IllegalState(status.call, "no stage is open on the stream, or in its capture: call open() first");
+  if (status.reason == Reason::no_such_stage)
+    throw InvalidValue(status.call, "the timer has no such stage: use a StageId from stage()");
+  if (status.reason == Reason::other_context)
+    throw ContextMismatch(status.call,
+                          "the stream belongs to another context than the timer: make one timer per context");
+  own.driver().fail(status.result, status.call);
+}
+
+StageTimer::State::~State() {
+  for (std::uint32_t stream = 0; rings->has(stream); ++stream)
+    for (const TimedStream::Open& open : (*rings)[stream].open)
+      ranges.end(open.range);
+  rings->give_back_side_streams();
+}
 
 Status StageTimer::State::request(CUstream handle, Request what, StageId stage) {
   if (what != Request::close && !rings->log().knows(stage)) [[unlikely]]
@@ -15,58 +40,66 @@ Status StageTimer::State::request(CUstream handle, Request what, StageId stage) 
   return status;
 }
 
-Status StageTimer::State::change(std::uint32_t index, Request what, StageId stage) {
-  TimedStream& stream = (*rings)[index];
+Status StageTimer::State::change(std::uint32_t stream, Request what, StageId stage) {
   Capturing capture;
-  Status status = capture_of(rings->context(), stream.known.handle, capture);
+  const Status status = capture_of(rings->context(), (*rings)[stream].known.handle, capture);
   if (status.result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) return status;
-  if (capture.id != 0) return change_captured(index, capture, what, stage);
+  return capture.id != 0 ? change_captured(stream, capture, what, stage)
+                         : change_submitted(stream, status, what, stage);
+}
 
-  const bool opens = what != Request::close;
-  const bool closes = what != Request::open && !stream.open.empty();
-  if (what == Request::close && !closes && status)
+namespace {
+
+/// Ends the innermost open stage, if there is one. Returns it if it is timed.
+std::optional<StageId> end_innermost(TimedStream& stream, const NvtxRanges& ranges) noexcept {
+  if (stream.open.empty()) return std::nullopt;
+  const TimedStream::Open ended = stream.open.back();
+  ranges.end(ended.range);
+  stream.open.pop_back();
+  if (!ended.timed) return std::nullopt;
+  stream.ring.use_event_for_end();
+  return ended.stage;
+}
+
+} // namespace
+
+Status StageTimer::State::change_submitted(std::uint32_t index, Status status, Request what, StageId stage) {
+  TimedStream& stream = (*rings)[index];
+  if (what == Request::close && stream.open.empty() && status)
     return {CUDA_ERROR_ILLEGAL_STATE, "StageTimer::close", Reason::no_open_stage};
   const long long now = rings->clock().host_now();
-  if (opens) stream.reserve_depth();
-  if (opens && status) status = rings->poll_if_due(now);
+  if (what != Request::close) {
+    stream.reserve_depth();
+    if (status) status = rings->poll_if_due(now);
+  }
 
   // From here on the stage that is closed is closed, whatever happens.
-  bool ends_timed = false;
-  StageId ended{};
-  if (closes) {
-    ends_timed = stream.open.back().timed;
-    ended = stream.open.back().stage;
-    ranges.end(stream.open.back().range);
-    stream.open.pop_back();
-    if (ends_timed) stream.ring.use_event_for_end();
+  const std::optional<StageId> ended = what != Request::open ? end_innermost(stream, ranges) : std::nullopt;
+  std::optional<StageId> begun;
+  if (what != Request::close && status) {
+    const Status room = rings->make_room(index, 2, 2); // an event for the beginning, one to keep for the end
+    if (room)
+      begun = stage;
+    else if (room.result != CUDA_ERROR_NOT_READY)
+      status = room;
   }
-  bool timed = opens && status;
-  if (timed) { // needs an event for the beginning, and one to keep for the end
-    const Status room = rings->make_room(index, 2, 2);
-    timed = static_cast<bool>(room);
-    if (room.result != CUDA_ERROR_NOT_READY) status = room;
+  const bool is_timed = ended || begun;
+  if (status && is_timed) status = stream.recorder.record(stream.ring.at(stream.ring.next()).event);
+  if (status && is_timed)
+    rings->push(index, {.closes = ended.has_value(), .opens = begun}, now, Boundary::Recorded::by_call);
+  if (!status && ended) { // an untimed stage is counted already
+    rings->push(index, {.closes = true, .opens = {}}, 0, Boundary::Recorded::no);
+    rings->log().drop(*ended);
   }
-  if (status && (timed || ends_timed))
-    status = stream.recorder.record(stream.ring.at(stream.ring.next()).event);
-  if (!status) {
-    if (ends_timed) { // an untimed stage is counted already
-      rings->push(index, {.closes = true, .opens = {}}, 0, Boundary::Recorded::no);
-      rings->log().drop(ended);
-    }
-    if (opens) rings->log().drop(stage);
-    return status;
-  }
-  if (timed || ends_timed)
-    rings->push(index, {ends_timed, timed ? std::optional(stage) : std::nullopt}, now,
-                Boundary::Recorded::by_call);
-  if (!opens) return {};
-  stream.open.push_back({stage, timed, ranges.begin(stage)});
-  if (timed) {
+  if (what == Request::close) return status;
+
+  if (status) stream.open.push_back({stage, begun.has_value(), ranges.begin(stage)});
+  if (status && begun) {
     stream.ring.keep_event_for_end();
     return {};
   }
   rings->log().drop(stage);
-  return {CUDA_ERROR_NOT_READY, "StageTimer::open"};
+  return status ? Status{CUDA_ERROR_NOT_READY, "StageTimer::open"} : status;
 }
 
 Status StageTimer::State::change_captured(std::uint32_t stream, Capturing capture, Request what,

@@ -2,7 +2,6 @@
 // What a StageTimer is made of. Inside the library only.
 #pragma once
 
-#include "core/require_context.hpp"
 #include "timing/captured_stages.hpp"
 #include "timing/nvtx_ranges.hpp"
 #include "timing/stage_observer.hpp"
@@ -42,6 +41,8 @@ struct StageTimer::State {
 
 private:
   Status change(std::uint32_t stream, Request request, StageId stage);
+  /// Outside captures. `status` is the driver's answer so far: after an error a stage still ends.
+  Status change_submitted(std::uint32_t stream, Status status, Request request, StageId stage);
   Status change_captured(std::uint32_t stream, Capturing capture, Request request, StageId stage);
 };
 

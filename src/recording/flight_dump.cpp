@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-// FlightRecorder: what it knows, written by a signal handler.
+#include "recording/flight_dump.hpp"
+
 #include "core/name_text.hpp"
-#include "recording/flight_recorder.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <ctime>
 #include <string_view>
 #include <unistd.h>
 
@@ -99,23 +97,18 @@ void write_stream(Writer& out, const RecordedStream& stream, long long now) noex
 
 } // namespace
 
-void FlightRecorder::State::dump(int file) const noexcept {
-  const int error = errno;
-  {
-    Writer out(file);
-    out << "cuevent flight recorder; no event was queried, so more may have been reached\n";
-    const long long now = coarse_now();
-    const RecordedStream* const last_added = streams.newest();
-    const std::size_t all = last_added == nullptr ? 0 : last_added->index + 1;
-    for (std::size_t next = 0; next < all; ++next) { // the list has the last_added first
-      const RecordedStream* each = last_added;
-      while (each->index != next)
-        each = each->older;
-      write_stream(out, *each, now);
-    }
-    out << "end of the flight recorder\n";
+void dump_streams(int file, const RecordedStreams& streams, long long now) noexcept {
+  Writer out(file);
+  out << "cuevent flight recorder; no event was queried, so more may have been reached\n";
+  const RecordedStream* const last_added = streams.newest();
+  const std::size_t all = last_added == nullptr ? 0 : last_added->index + 1;
+  for (std::size_t next = 0; next < all; ++next) { // the list has the last_added first
+    const RecordedStream* each = last_added;
+    while (each->index != next)
+      each = each->older;
+    write_stream(out, *each, now);
   }
-  errno = error;
+  out << "end of the flight recorder\n";
 }
 
 } // namespace cuevent

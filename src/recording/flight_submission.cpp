@@ -6,8 +6,10 @@
 #include "core/result_of.hpp"
 #include "core/this_thread.hpp"
 #include "core/virtual_clock.hpp"
+#include "recording/flight_dump.hpp"
 #include "recording/flight_recorder.hpp"
 
+#include <cerrno>
 #include <ctime>
 
 namespace cuevent {
@@ -192,6 +194,12 @@ void FlightRecorder::State::begin_call(CUstream handle, std::string_view name) n
 
 void FlightRecorder::State::end_call(CUstream handle) noexcept {
   if (RecordedStream* const stream = streams.find(one_handle(handle))) stream->call.retract();
+}
+
+void FlightRecorder::State::dump(int file) const noexcept {
+  const int error = errno;
+  dump_streams(file, streams, coarse_now());
+  errno = error;
 }
 
 } // namespace cuevent

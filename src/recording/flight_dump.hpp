@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// What FlightRecorder::dump() writes. Internal to the library.
+#pragma once
+
+#include "recording/flight_streams.hpp"
+
+namespace cuevent {
+
+/// Writes the last places of each stream. Async-signal-safe. No driver call. Can change errno.
+void dump_streams(int file, const RecordedStreams& streams, long long now) noexcept;
+
+} // namespace cuevent

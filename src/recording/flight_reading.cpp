@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: MIT
-// FlightRecorder: what has become of the marks.
+#include "recording/flight_reading.hpp"
+
 #include "core/relaxed_mode.hpp"
 #include "core/retired_events.hpp"
-#include "recording/flight_recorder.hpp"
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace cuevent {
 
-FlightObservation FlightRecorder::State::observe() const {
-  FlightObservation observation{.blocked_after = options.blocked_after};
+FlightObservation FlightReading::observe() {
   const RetireScope retire; // of the events of a graph that ends meanwhile
   std::vector<RecordedStream*> all;
-  for (RecordedStream* each = streams.newest(); each != nullptr; each = each->older)
+  for (RecordedStream* each = streams_.newest(); each != nullptr; each = each->older)
     all.push_back(each);
   std::reverse(all.begin(), all.end()); // by index
-  RelaxedMode relaxed(table());
-  Look look{relaxed.enter(), table().clock_now(), all.size(), {}, 0};
+  const DriverTable& table = context_.driver().table();
+  RelaxedMode relaxed(table);
+  relaxed_ = relaxed.enter();
+  now_ = table.clock_now();
+  count_ = all.size();
   // The child does not have the streams of its parent.
-  if (look.relaxed == CUDA_ERROR_NOT_INITIALIZED)
-    context.driver().fail(look.relaxed, "FlightRecorder::report");
-  if (look.relaxed != CUDA_SUCCESS) observation.refused(look.relaxed);
+  if (relaxed_ == CUDA_ERROR_NOT_INITIALIZED) context_.driver().fail(relaxed_, "FlightRecorder::report");
+  if (relaxed_ != CUDA_SUCCESS) observation_.refused(relaxed_);
   for (RecordedStream* const each : all) {
-    observation.streams.push_back(observe(*each, look, observation));
-    observation.progress += observation.streams.back().reached;
-    observation.untraced_waits += each->untraced.load(std::memory_order_relaxed);
+    observation_.streams.push_back(observe(*each));
+    observation_.progress += observation_.streams.back().reached;
+    observation_.untraced_waits += each->untraced.load(std::memory_order_relaxed);
   }
-  observation.untraced_waits += look.forgotten;
-  if (observation.has_answers()) observe_replays(look, observation);
-  return observation;
+  if (observation_.has_answers()) observe_replays();
+  return std::move(observation_);
 }
 
-ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look,
-                                              FlightObservation& observation) const {
+ObservedStream FlightReading::observe(RecordedStream& stream) {
   ObservedStream observed;
   ShortName name;
   observed.name = stream.name_in(name);
@@ -43,7 +43,7 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
   observed.submitted = stream.ring.submitted();
   observed.reached = std::min(stream.ring.seen(), observed.submitted);
   // In another capture mode a query could harm captures.
-  CUresult result = look.relaxed;
+  CUresult result = relaxed_;
   if (result == CUDA_SUCCESS && !stream.over.load(std::memory_order_relaxed))
     result = stream.ring.look(observed.submitted, observed.reached);
   if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
@@ -52,34 +52,31 @@ ObservedStream FlightRecorder::State::observe(RecordedStream& stream, Look& look
   }
   const bool is_over = stream.over.load(std::memory_order_relaxed);
   if (is_over) observed.reached = observed.submitted;
-  if (result != CUDA_SUCCESS) observation.refused(result);
+  if (result != CUDA_SUCCESS) observation_.refused(result);
   observed.exact = result == CUDA_SUCCESS || observed.reached == observed.submitted;
 
   // The last named place that was reached, and all that were not. What can no longer be read was reached.
   const Position oldest = stream.ring.oldest();
   for (Position at = observed.reached; at-- > oldest && observed.marks.empty();)
-    if (std::optional<ObservedMark> mark = mark_at(stream, at, look))
-      observed.marks.push_back(*std::move(mark));
-  look.launches.erase(std::remove_if(look.launches.begin(), look.launches.end(),
-                                     [&](const Launch& each) { return each.place.stream == stream.index; }),
-                      look.launches.end()); // they have completed
+    if (std::optional<ObservedMark> mark = mark_at(stream, at)) observed.marks.push_back(*std::move(mark));
+  // The launches that this has found have completed.
+  std::erase_if(launches_, [&](const Launch& each) { return each.place.stream == stream.index; });
   for (Position at = observed.reached; at < observed.submitted; ++at)
-    if (std::optional<ObservedMark> mark = mark_at(stream, at, look))
-      observed.marks.push_back(*std::move(mark));
+    if (std::optional<ObservedMark> mark = mark_at(stream, at)) observed.marks.push_back(*std::move(mark));
 
   stream.waits.each([&](const NotedWait& wait) {
-    const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < look.count;
+    const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < count_;
     if (!is_known || is_over || wait.before < observed.reached || wait.before > observed.submitted) return;
-    if (std::optional<ObservedWait> known = this->observed(wait, look.count))
+    if (std::optional<ObservedWait> known = this->observed(wait))
       observed.waits.push_back(*std::move(known));
     else
-      ++look.forgotten;
+      ++observation_.untraced_waits;
   });
-  observed.call = call_on(stream, look.now);
+  observed.call = call_on(stream);
   return observed;
 }
 
-std::optional<FlightCall> FlightRecorder::State::call_on(const RecordedStream& stream, long long now) {
+std::optional<FlightCall> FlightReading::call_on(const RecordedStream& stream) const {
   PublishedWords<6>::Words call;
   ShortName name("mark");
   long long began = stream.ring.entered();
@@ -88,21 +85,20 @@ std::optional<FlightCall> FlightRecorder::State::call_on(const RecordedStream& s
     std::copy(call.begin() + 1, call.end(), name.words.begin());
   }
   if (began == 0) return std::nullopt;
-  return FlightCall{std::string(name.text()), std::chrono::nanoseconds(std::max(now - began, 0LL))};
+  return FlightCall{std::string(name.text()), std::chrono::nanoseconds(std::max(now_ - began, 0LL))};
 }
 
-std::optional<ObservedMark> FlightRecorder::State::mark_at(RecordedStream& stream, Position position,
-                                                           Look& look) const {
+std::optional<ObservedMark> FlightReading::mark_at(const RecordedStream& stream, Position position) {
   MarkedPlace place;
   if (!stream.ring.read(position, place)) return std::nullopt;
-  const std::chrono::nanoseconds age(std::max(look.now - place.time, 0LL));
+  const std::chrono::nanoseconds age(std::max(now_ - place.time, 0LL));
   if (place.graph == 0 && place.name.text().empty()) return std::nullopt;
   if (place.graph == 0) return ObservedMark{position, {std::string(place.name.text()), age}};
-  look.launches.push_back({place.graph, place.replay, {stream.index, position}, age});
-  return ObservedMark{position, {graphs.launch_name(place.graph, place.replay), age}};
+  launches_.push_back({place.graph, place.replay, {stream.index, position}, age});
+  return ObservedMark{position, {graphs_.launch_name(place.graph, place.replay), age}};
 }
 
-std::optional<ObservedWait> FlightRecorder::State::observed(const NotedWait& wait, std::size_t count) const {
+std::optional<ObservedWait> FlightReading::observed(const NotedWait& wait) const {
   ObservedWait found{.before = wait.before};
   if (wait.stream != NotedWait::no_stream) {
     found.signals.push_back({wait.stream, wait.position});
@@ -111,9 +107,9 @@ std::optional<ObservedWait> FlightRecorder::State::observed(const NotedWait& wai
   found.what = "value " + std::to_string(wait.value) + " of '" + std::string(wait.name.text()) + "'";
   // NOLINTNEXTLINE(performance-no-int-to-ptr): it was an address
   const auto* const object = reinterpret_cast<const void*>(wait.object);
-  for (const StreamPlace& each : signals.find(object, wait.value))
-    if (each.stream < count) found.signals.push_back({each.stream, each.position});
-  if (signals.may_have_forgotten(object, wait.value)) return std::nullopt;
+  for (const StreamPlace& each : signals_.find(object, wait.value))
+    if (each.stream < count_) found.signals.push_back({each.stream, each.position});
+  if (signals_.may_have_forgotten(object, wait.value)) return std::nullopt;
   return found;
 }
 
@@ -135,18 +131,18 @@ bool waits_of_next(const ObservedStream& stream, Position next, std::vector<Obse
 } // namespace
 
 /// Adds a stream for each track of a replay in flight. A launch waits for its tracks.
-void FlightRecorder::State::observe_replays(const Look& look, FlightObservation& observation) const {
-  for (const MarkedGraph& graph : graphs.all()) {
+void FlightReading::observe_replays() {
+  for (const MarkedGraph& graph : graphs_.all()) {
     const Launch* launch = nullptr; // the one that is in flight
     std::size_t launches = 0;
-    for (const Launch& each : look.launches) {
+    for (const Launch& each : launches_) {
       if (each.graph != graph.number) continue;
       ++launches;
       if (launch == nullptr || each.replay < launch->replay) launch = &each;
     }
     const auto lock = graph.marks->lock.hold();
     if (!lock) continue;
-    std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation);
+    std::vector<ReplayedTrack> tracks = look_at(*graph.marks, observation_);
     // Once the next launch is submitted, all marks read pending, until they are reached in that launch.
     const bool has_begun = std::any_of(tracks.begin(), tracks.end(), [](const ReplayedTrack& each) {
       return each.reached != 0 || each.written;
@@ -155,11 +151,11 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
     // Work before the launch can hold up a replay that has not begun.
     std::vector<ObservedWait> waits;
     if (!has_begun &&
-        !waits_of_next(observation.streams[launch->place.stream], launch->place.position, waits))
+        !waits_of_next(observation_.streams[launch->place.stream], launch->place.position, waits))
       continue;
     // A stream can be newer than the list of streams.
     std::erase_if(tracks, [&](const ReplayedTrack& each) {
-      return each.reached == each.marks.size() || each.stream >= look.count;
+      return each.reached == each.marks.size() || each.stream >= count_;
     });
     // What was captured first is first: later tracks may depend on it.
     std::sort(tracks.begin(), tracks.end(), [](const ReplayedTrack& a, const ReplayedTrack& b) {
@@ -167,7 +163,7 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
     });
     for (const ReplayedTrack& track : tracks) {
       ObservedStream observed{
-          .name = observation.streams[track.stream].name + " in " +
+          .name = observation_.streams[track.stream].name + " in " +
                   (launch == nullptr ? "a replay" : "replay " + std::to_string(launch->replay)) + " of " +
                   std::string(graph.name.text())};
       observed.reached = track.reached;
@@ -177,10 +173,10 @@ void FlightRecorder::State::observe_replays(const Look& look, FlightObservation&
       for (std::size_t i = track.reached == 0 ? 0 : track.reached - 1; i < track.marks.size(); ++i)
         observed.marks.push_back({i, {std::string(graph.marks->marks[track.marks[i]].name.text()), age}});
       if (launch != nullptr)
-        observation.streams[launch->place.stream].waits.push_back(
+        observation_.streams[launch->place.stream].waits.push_back(
             {.before = launch->place.position,
-             .signals = {{observation.streams.size(), observed.submitted - 1}}});
-      observation.streams.push_back(std::move(observed));
+             .signals = {{observation_.streams.size(), observed.submitted - 1}}});
+      observation_.streams.push_back(std::move(observed));
     }
   }
 }

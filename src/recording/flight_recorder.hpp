@@ -62,25 +62,6 @@ private:
                       std::shared_ptr<CapturedMarks>& marks);
   Status mark_capture(const RecordedStream& stream, std::string_view name) noexcept;
   Status note(RecordedStream& stream, const NotedWait& wait) noexcept;
-  /// What a report learns on its way.
-  struct Launch {
-    std::uint64_t graph, replay;
-    FlightPoint place;
-    std::chrono::nanoseconds age;
-  };
-  struct Look {
-    CUresult relaxed;             // if it failed, no event may be asked
-    long long now;                // on the driver's clock
-    std::size_t count;            // of streams
-    std::vector<Launch> launches; // that were noted and have not completed
-    std::uint64_t forgotten;      // waits whose signals may be forgotten
-  };
-  ObservedStream observe(RecordedStream& stream, Look& look, FlightObservation& observation) const;
-  static std::optional<FlightCall> call_on(const RecordedStream& stream, long long now);
-  std::optional<ObservedMark> mark_at(RecordedStream& stream, Position position, Look& look) const;
-  void observe_replays(const Look& look, FlightObservation& observation) const;
-  /// Nothing if a signal that is forgotten may have ended the wait.
-  std::optional<ObservedWait> observed(const NotedWait& wait, std::size_t count) const;
 
   const bool virtual_time_; // of a simulated driver
 };

@@ -7,6 +7,7 @@
 #include "core/this_thread.hpp"
 #include "core/virtual_clock.hpp"
 #include "recording/flight_dump.hpp"
+#include "recording/flight_reading.hpp"
 #include "recording/flight_recorder.hpp"
 
 #include <cerrno>
@@ -194,6 +195,12 @@ void FlightRecorder::State::begin_call(CUstream handle, std::string_view name) n
 
 void FlightRecorder::State::end_call(CUstream handle) noexcept {
   if (RecordedStream* const stream = streams.find(one_handle(handle))) stream->call.retract();
+}
+
+FlightObservation FlightRecorder::State::observe() const {
+  FlightObservation observation = FlightReading(context, streams, signals, graphs).observe();
+  observation.blocked_after = options.blocked_after;
+  return observation;
 }
 
 void FlightRecorder::State::dump(int file) const noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "recording/flight_recorder.hpp"
+#include "recording/flight_recorder_state.hpp"
 
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"

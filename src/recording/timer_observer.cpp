@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "recording/flight_recorder.hpp"
+#include "recording/flight_recorder_state.hpp"
 #include "timing/stage_observer.hpp"
 
 namespace cuevent {

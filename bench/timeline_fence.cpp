@@ -145,6 +145,40 @@ BENCHMARK_CAPTURE(on_device, fence_signal, signal_fence)->UseManualTime();
 BENCHMARK_CAPTURE(on_device, semaphore_signal, signal_semaphore)->UseManualTime();
 BENCHMARK_CAPTURE(on_device, event_record, record_event)->UseManualTime();
 
+void signal_by_host(benchmark::State& state) {
+  Setup& setup = Setup::instance();
+  for ([[maybe_unused]] auto each : state)
+    setup.semaphore.signal(++setup.value);
+}
+BENCHMARK(signal_by_host);
+
+/// Makes many, which nobody signals, and destroys them.
+template <class Make>
+void make_many(benchmark::State& state, Make make) {
+  constexpr std::size_t many = 500;
+  double making = 0, destroying = 0;
+  for ([[maybe_unused]] auto each : state) {
+    std::vector<decltype(make(Setup::instance()))> made;
+    made.reserve(many);
+    Clock::time_point begin = Clock::now();
+    while (made.size() < many)
+      made.push_back(make(Setup::instance()));
+    making += seconds_since(begin);
+    begin = Clock::now();
+    made.clear();
+    destroying += seconds_since(begin);
+  }
+  const double all = many * static_cast<double>(state.iterations());
+  state.counters["us_made"] = 1e6 * making / all;
+  state.counters["us_destroyed"] = 1e6 * destroying / all;
+}
+BENCHMARK_CAPTURE(make_many, fence, [](Setup& setup) {
+  return TimelineFence(setup.context, setup.stream);
+})->Iterations(1);
+BENCHMARK_CAPTURE(make_many, semaphore, [](Setup& setup) {
+  return TimelineSemaphore(setup.context);
+})->Iterations(1);
+
 /// Each thread asks repeatedly whether the work is done.
 template <class Question>
 void done_yet(benchmark::State& state, Question question) {
@@ -178,6 +212,7 @@ auto ask_one_event(Setup& setup, std::size_t) {
 BENCHMARK_CAPTURE(done_yet, fence_reached, ask_fence)->Threads(1)->Threads(most_threads)->UseRealTime();
 BENCHMARK_CAPTURE(done_yet, semaphore_reached, ask_semaphore)
     ->Threads(1)
+    ->Threads(4)
     ->Threads(most_threads)
     ->UseRealTime();
 BENCHMARK_CAPTURE(done_yet, raw_cuEventQuery, ask_own_event)

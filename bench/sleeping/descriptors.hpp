@@ -18,10 +18,10 @@ namespace sleeping {
 class WakingDescriptor : public Descriptor {
 public:
   using Descriptor::Descriptor;
-  /// Makes the descriptor unreadable. Returns whether it was readable.
-  bool clear() const {
+  /// Makes the descriptor unreadable, unless it already is.
+  void clear() const {
     std::uint64_t count = 0;
-    return read(*this, &count, sizeof count) == sizeof count;
+    (void)!read(*this, &count, sizeof count);
   }
 };
 
@@ -38,8 +38,7 @@ public:
 
 class Timer : public WakingDescriptor {
 public:
-  explicit Timer(int flags = TFD_CLOEXEC | TFD_NONBLOCK)
-      : WakingDescriptor(timerfd_create(CLOCK_MONOTONIC, flags)) {}
+  Timer() : WakingDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
   /// Readable at `time`.
   void set(Nanoseconds time) const {
     const itimerspec when{{0, 0}, {time / 1'000'000'000, time % 1'000'000'000}};

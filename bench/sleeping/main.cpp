@@ -15,7 +15,6 @@ int main(int count, char** arguments) try {
   const sleeping::Nanoseconds start = sleeping::now();
   std::printf("%s, driver %d, %u processors\n", gpu.name().c_str(), gpu.driver.version(),
               std::thread::hardware_concurrency());
-  sleeping::overshoot(divisor);
   sleeping::one_stream(testbed, divisor);
   sleeping::many_streams(testbed, divisor);
   sleeping::held_up(testbed, divisor);

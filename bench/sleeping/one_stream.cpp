@@ -101,20 +101,6 @@ public:
   }
 };
 
-class SideStream : public ByEpoll {
-public:
-  explicit SideStream(const Testbed& testbed) : ByEpoll(testbed), side_(testbed.gpu().stream()) {}
-  void submitted(CUstream stream) override {
-    event_.record(stream);
-    event_.wait(side_);
-    testbed_.gpu().launch_host_function(side_, Signal::set_signal, &signal_);
-  }
-  void finish(CUstream) override { ByEpoll::finish(side_); }
-
-protected:
-  gpu::Stream side_;
-};
-
 /// A CompletionQueue, whose callback says that the work has ended.
 class ByQueue : public Way {
 public:
@@ -135,16 +121,13 @@ public:
 
 class QueueInEpoll : public ByQueue {
 public:
-  QueueInEpoll(const Testbed& testbed, Nanoseconds most) : ByQueue(testbed), most_late_(most) {
-    epoll_.add(queue_.native_handle());
-  }
+  explicit QueueInEpoll(const Testbed& testbed) : ByQueue(testbed) { epoll_.add(queue_.native_handle()); }
   void wait() override {
     while (queue_.poll() == 0)
-      if (queue_.arm(std::chrono::nanoseconds(most_late_))) epoll_.wait();
+      if (queue_.arm(std::chrono::microseconds(100))) epoll_.wait();
   }
 
 private:
-  const Nanoseconds most_late_;
   Epoll epoll_;
 };
 
@@ -183,10 +166,6 @@ struct NamedWay {
   std::function<std::unique_ptr<Way>(const Testbed&, CUstream)> make;
 };
 
-NamedWay queue(const char* name, Nanoseconds most) {
-  return {name, [most](auto& t, auto) { return std::make_unique<QueueInEpoll>(t, most); }};
-}
-
 const std::vector<NamedWay>& ways() {
   static const std::vector<NamedWay> all{
       {"cuEventQuery, spinning", [](auto& t, auto) { return std::make_unique<SpinningQuery>(t); }},
@@ -199,16 +178,12 @@ const std::vector<NamedWay>& ways() {
        [](auto& t, auto stream) { return std::make_unique<FenceWaitFor>(t, stream); }},
       {"CompletionQueue::wait_for", [](auto& t, auto) { return std::make_unique<QueueWaitFor>(t); }},
       {"epoll: host function on the stream", [](auto& t, auto) { return std::make_unique<HostFunction>(t); }},
-      {"epoll: side stream, host function", [](auto& t, auto) { return std::make_unique<SideStream>(t); }},
       {"epoll: helper in blocking_sync",
        [](auto& t, auto) {
          return std::make_unique<Helper>(t, EventFlags::blocking_sync,
                                          [](const DriverEvent& event) { event.synchronize(); });
        }},
-      queue("CompletionQueue::arm, 50 us", 50'000),
-      queue("CompletionQueue::arm, 100 us", 100'000),
-      queue("CompletionQueue::arm, 150 us", 150'000),
-      queue("CompletionQueue::arm, 300 us", 300'000),
+      {"CompletionQueue::arm, 100 us", [](auto& t, auto) { return std::make_unique<QueueInEpoll>(t); }},
   };
   return all;
 }

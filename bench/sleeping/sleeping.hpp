@@ -6,8 +6,6 @@
 
 namespace sleeping {
 
-/// How late sleeps end.
-void overshoot(int divisor);
 void one_stream(Testbed& testbed, int divisor);
 /// 64 streams whose ends come in any order.
 void many_streams(Testbed& testbed, int divisor);

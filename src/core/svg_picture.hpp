@@ -9,8 +9,8 @@
 
 namespace cuevent {
 
-/// A picture for light and dark windows. All lengths are in px, from the upper left corner. `kind` is one or more
-/// classes of the style. `markup` is text that may have entities: xml_text() makes it from a name.
+/// A picture for light and dark windows. All lengths are in px, from the upper left corner. `kind` is one or
+/// more classes of the style. `markup` is text that may have entities: xml_text() makes it from a name.
 ///
 /// The classes of every picture: `quiet` for text that matters less, and `arrow` for a line with a head.
 class SvgPicture {
@@ -55,7 +55,8 @@ public:
     all.append("<title>").append(title_markup).append("</title>\n<style>\n").append(common_style);
     all.append(style).append("@media (prefers-color-scheme: dark) {\n").append(common_dark_style);
     all.append(dark_style).append("}\n</style>\n").append(head_of_arrows);
-    return all + "<rect class=\"paper\" width=\"" + across + "\" height=\"" + down + "\"/>\n" + body_ + "</svg>\n";
+    return all + "<rect class=\"paper\" width=\"" + across + "\" height=\"" + down + "\"/>\n" + body_ +
+           "</svg>\n";
   }
 
 private:
@@ -83,7 +84,10 @@ private:
     return short_text;
   }
 
-  static constexpr std::string_view common_style = R"(text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
+  static constexpr std::string_view common_style = R"(text {
+  font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
+  fill: #1f2328;
+}
 .quiet { fill: #59636e; }
 .paper { fill: #ffffff; }
 .arrow { stroke: #59636e; stroke-width: 1.2; fill: none; marker-end: url(#head); }
@@ -96,8 +100,8 @@ private:
 .head { fill: #9aa4af; }
 )";
   static constexpr std::string_view head_of_arrows =
-      "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
-      "orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n";
+      "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
+      "markerHeight=\"7\" orient=\"auto\"><path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker></defs>\n";
 
   std::string body_;
 };

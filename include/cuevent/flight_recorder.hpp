@@ -180,6 +180,7 @@ private:
 /// Surrounds submissions that can block, for example because the launch queue of the stream is full,
 /// and marks their end. While a thread is inside, a report says so. Scopes of one stream do not nest.
 ///
+///     FlightRecorder recorder(context);
 ///     {
 ///       const FlightScope scope(recorder, stream, "step 18");
 ///       submit(stream);

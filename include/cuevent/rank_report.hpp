@@ -64,9 +64,11 @@ struct ClockSample {
 /// The report of one rank, as lines of JSON. The library writes no files: the program writes what
 /// take() returns. Move-only.
 ///
+///     StageTimer timer(context);
+///     RankReport report(RankIdentity::from_environment().value_or(RankIdentity{}));
 ///     report.add(timer.report()); // now and then, for example after each step
 ///     timer.clear();              // so that the next report has only new spans
-///     file << report.take();
+///     std::cout << report.take();
 ///
 /// Thread-safety: the caller orders all members.
 /// Context: needs none and changes none.

@@ -73,6 +73,11 @@ class StageTimer;
 /// A graph with captured stages that are timed at every launch. Made by StageTimer::instantiate().
 /// Move-only; empty after a move.
 ///
+///     StageTimer timer(context);
+///     StreamCapture capture(context, stream);
+///     timer.open(stream, timer.stage("forward"));
+///     submit(stream);
+///     timer.close(stream);
 ///     TimedGraph graph = timer.instantiate(capture.end());
 ///     graph.launch(stream);
 ///     timer.collect();
@@ -116,6 +121,8 @@ private:
 /// Times named stages of a program's work on streams. Use it in loops that must not wait for the
 /// device: each boundary records an event, and poll() reads the events that have completed.
 ///
+///     StageTimer timer(context);
+///     const StageId copy = timer.stage("copy"), compute = timer.stage("compute");
 ///     timer.open(stream, copy);    // ... submit the copy
 ///     timer.next(stream, compute); // ... submit the kernels
 ///     timer.close(stream);         // later: timer.poll(), timer.report()
@@ -260,7 +267,8 @@ private:
 
 /// Opens a stage, and closes it at the end of a scope.
 ///
-///     const StageScope scope(timer, stream, forward);
+///     StageTimer timer(context);
+///     const StageScope scope(timer, stream, timer.stage("forward"));
 ///
 /// Thread-safety: as StageTimer.
 /// Context: as StageTimer. The timer must outlive the scope.

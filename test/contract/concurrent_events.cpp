@@ -2,6 +2,7 @@
 // What the threads of a program may do at the same time. Tests the contract of DriverEvent with 16 threads.
 #include "fixture.hpp"
 #include "gate.hpp"
+#include "on_threads.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
@@ -11,9 +12,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,30 +22,12 @@ using cuevent::DriverEvent;
 using cuevent::EventFlags;
 using test::Fixture;
 using test::Gate;
+using test::on_threads;
 using test::Stream;
 
 namespace {
 
-constexpr int threads = 16;
-
-/// Runs `work` with the numbers 0 to 15, each on its own thread. Rethrows the first exception.
-void on_threads(const std::function<void(int)>& work) {
-  std::mutex mutex;
-  std::exception_ptr thrown;
-  std::vector<std::thread> running;
-  for (int t = 0; t < threads; ++t)
-    running.emplace_back([&, t] {
-      try {
-        work(t);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        thrown = std::current_exception();
-      }
-    });
-  for (std::thread& thread : running)
-    thread.join();
-  if (thrown) std::rethrow_exception(thrown);
-}
+constexpr std::size_t threads = 16;
 
 } // namespace
 
@@ -55,12 +36,11 @@ TEST_CASE_METHOD(Fixture, "several threads may query, wait for and time one even
   const Stream stream(context), other(context);
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(stream);
-  std::atomic<int> pending{0}, wrong{0};
-  std::atomic<int> asked{0};
+  std::atomic<std::size_t> pending{0}, wrong{0}, asked{0};
   {
     Gate gate(stream);
     end.record(stream);
-    on_threads([&](int t) {
+    on_threads(threads, [&](std::size_t t) {
       for (int i = 0; i < 50; ++i) {
         if (!end.query()) ++pending;
         if (!end.query_relaxed()) ++pending;
@@ -73,7 +53,7 @@ TEST_CASE_METHOD(Fixture, "several threads may query, wait for and time one even
     });
     CHECK(pending == threads * 100);
   }
-  on_threads([&](int) {
+  on_threads(threads, [&](std::size_t) {
     for (int i = 0; i < 50; ++i) {
       end.synchronize();
       if (!end.query() || start.elapsed_time(end).count() < 0) ++wrong;
@@ -89,12 +69,12 @@ TEST_CASE_METHOD(Fixture, "threads create, record, hand over and destroy events 
   std::vector<DriverEvent> handed(threads); // one thread moves each event in, another moves it out
   std::vector<std::mutex> locks(threads);
   std::atomic<int> incomplete{0};
-  on_threads([&](int t) {
+  on_threads(threads, [&](std::size_t t) {
     const Stream stream(context);
-    for (int i = 0; i < 50; ++i) {
+    for (std::size_t i = 0; i < 50; ++i) {
       DriverEvent event(context, i % 2 == 0 ? EventFlags::none : EventFlags::timing | EventFlags::retire);
       event.record(stream);
-      const auto to = std::size_t((t + i) % threads);
+      const std::size_t to = (t + i) % threads;
       {
         const std::lock_guard lock(locks[to]);
         std::swap(event, handed[to]);
@@ -116,8 +96,8 @@ TEST_CASE_METHOD(Fixture, "threads share and drop one owned context concurrently
   Context created = Context::create(0, driver);
   std::vector<Context> copies(threads, created);
   created = Context();
-  on_threads([&](int t) {
-    Context mine = std::move(copies[std::size_t(t)]);
+  on_threads(threads, [&](std::size_t t) {
+    Context mine = std::move(copies[t]);
     for (int i = 0; i < 20; ++i) {
       DriverEvent event(mine);
       Context again = event.context();

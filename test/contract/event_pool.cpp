@@ -5,6 +5,7 @@
 #include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
+#include "on_threads.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
@@ -251,23 +252,15 @@ TEST_CASE_METHOD(Fixture, "eight threads acquire, record, synchronize and return
   }();
   EventPool pool(context);
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < 8; ++t)
-    threads.emplace_back([&, t] {
-      const CUstream mine = *streams[t], next = *streams[(t + 1) % 8];
-      try {
-        for (int i = 0; i < 100; ++i) {
-          PooledEvent event = pool.acquire();
-          event.record(mine);
-          pool.wait_stream(next, mine);
-          if (!event.synchronize_for(1min)) ++wrong;
-        }
-      } catch (const cuevent::DriverError&) {
-        ++wrong;
-      }
-    });
-  for (std::thread& thread : threads)
-    thread.join();
+  test::on_threads(8, [&](std::size_t t) {
+    const CUstream mine = *streams[t], next = *streams[(t + 1) % 8];
+    for (int i = 0; i < 100; ++i) {
+      PooledEvent event = pool.acquire();
+      event.record(mine);
+      pool.wait_stream(next, mine);
+      if (!event.synchronize_for(1min)) ++wrong;
+    }
+  });
   CHECK(wrong == 0);
   CHECK(pool.counters().created == pool.counters().idle);
 }

@@ -4,6 +4,7 @@
 #include "capture.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
+#include "on_threads.hpp"
 #include "semaphores.hpp"
 #include "stream.hpp"
 
@@ -384,19 +385,15 @@ TEST_CASE_METHOD(Fixture, "the memory of semaphores goes with their context",
 TEST_CASE_METHOD(Fixture, "eight threads can share a semaphore", "[semaphore]") {
   TimelineSemaphore semaphore(context);
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i)
-    threads.emplace_back([&] {
-      for (std::uint64_t before = 0, next = 1; next <= 400; ++next) {
-        const CUresult signalled = semaphore.try_signal(next); // one of the threads wins
-        if (signalled != CUDA_SUCCESS && signalled != CUDA_ERROR_INVALID_VALUE) ++wrong;
-        const std::uint64_t now = semaphore.value();
-        if (now < before || now < next || semaphore.submitted() < next) ++wrong;
-        before = now;
-      }
-    });
-  for (std::thread& thread : threads)
-    thread.join();
+  test::on_threads(8, [&](std::size_t) {
+    for (std::uint64_t before = 0, next = 1; next <= 400; ++next) {
+      const CUresult signalled = semaphore.try_signal(next); // one of the threads wins
+      if (signalled != CUDA_SUCCESS && signalled != CUDA_ERROR_INVALID_VALUE) ++wrong;
+      const std::uint64_t now = semaphore.value();
+      if (now < before || now < next || semaphore.submitted() < next) ++wrong;
+      before = now;
+    }
+  });
   CHECK(wrong == 0);
   CHECK(semaphore.value() == 400);
 }

@@ -4,6 +4,7 @@
 #include <cuevent/driver_event.hpp>
 
 #include "core/fork_lock.hpp"
+#include "on_threads.hpp"
 #include "recording_driver.hpp"
 #include "recording_fixture.hpp"
 
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -216,17 +216,11 @@ TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is 
 TEST_CASE("threads that load the same driver get the same table", "[driver][threads]") {
   constexpr std::size_t threads = 4, versions = 16;
   std::vector<Driver> loaded[threads];
-  std::barrier begin(threads);
-  std::vector<std::thread> running;
-  for (std::size_t t = 0; t < threads; ++t)
-    running.emplace_back([&, t] {
-      RecordingDriver recording;
-      begin.arrive_and_wait();
-      for (std::size_t i = 0; i < versions; ++i) // drivers of these versions have tables of their own
-        loaded[t].push_back(RecordingDriver::driver(12500 + static_cast<int>(i)));
-    });
-  for (std::thread& thread : running)
-    thread.join();
+  test::on_threads(threads, [&](std::size_t t) {
+    RecordingDriver recording;
+    for (std::size_t i = 0; i < versions; ++i) // drivers of these versions have tables of their own
+      loaded[t].push_back(RecordingDriver::driver(12500 + static_cast<int>(i)));
+  });
   std::map<int, Driver> by_version;
   for (const std::vector<Driver>& drivers : loaded)
     for (const Driver& driver : drivers)

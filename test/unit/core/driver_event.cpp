@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
 
+#include "on_threads.hpp"
 #include "recording_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -638,21 +638,17 @@ TEST_CASE("query, wait, synchronize and elapsed_time may run concurrently on one
   const Driver driver = RecordingDriver::driver();
   const Context context = Context::primary(0, driver);
   const DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t)
-    threads.emplace_back([&] {
-      for (int i = 0; i < 500; ++i) {
-        end.query();
-        end.query_relaxed();
-        end.wait(stream_handle(2));
-        end.wait(nullptr);
-        end.synchronize();
-        start.elapsed_time(end);
-        DriverEvent own(context);
-        own.record(stream_handle(3));
-      }
-    });
-  for (std::thread& thread : threads)
-    thread.join();
+  on_threads(8, [&](std::size_t) {
+    for (int i = 0; i < 500; ++i) {
+      end.query();
+      end.query_relaxed();
+      end.wait(stream_handle(2));
+      end.wait(nullptr);
+      end.synchronize();
+      start.elapsed_time(end);
+      DriverEvent own(context);
+      own.record(stream_handle(3));
+    }
+  });
   CHECK(recording.context_stack().empty());
 }

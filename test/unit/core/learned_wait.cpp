@@ -3,6 +3,7 @@
 #include "core/learned_wait.hpp"
 
 #include "allocations.hpp"
+#include "on_threads.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -13,7 +14,6 @@
 #include <limits>
 #include <memory>
 #include <random>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -348,14 +348,10 @@ TEST_CASE("a wait allocates nothing", "[learned_wait]") {
 
 TEST_CASE("threads may wait for the same key", "[learned_wait]") {
   const void* const key = new_key();
-  std::vector<std::thread> threads;
   std::atomic<int> late{0};
-  for (int i = 0; i < 4; ++i)
-    threads.emplace_back([&] {
-      for (int wait = 0; wait < 500; ++wait)
-        late += wait_for(key, 700 * us).late > 2 * ms;
-    });
-  for (std::thread& thread : threads)
-    thread.join();
+  test::on_threads(4, [&](std::size_t) {
+    for (int wait = 0; wait < 500; ++wait)
+      late += wait_for(key, 700 * us).late > 2 * ms;
+  });
   CHECK(late == 0);
 }

@@ -4,6 +4,7 @@
 #include <cuevent/capture.hpp>
 
 #include "allocations.hpp"
+#include "on_threads.hpp"
 #include "recording_fixture.hpp"
 
 #include <atomic>
@@ -231,20 +232,16 @@ TEST_CASE_METHOD(RecordingFixture,
   constexpr std::size_t threads = 8, each = 500;
   std::atomic<std::size_t> collected{0};
   std::barrier made(threads); // making an event destroys retired events too, without reporting how many
-  std::vector<std::thread> running;
-  for (std::size_t t = 0; t < threads; ++t)
-    running.emplace_back([&, t] {
-      std::vector<DriverEvent> events;
-      for (std::size_t i = 0; i < each; ++i)
-        events.emplace_back(context);
-      made.arrive_and_wait();
-      for (std::size_t i = 0; i < each; ++i) {
-        retire(std::move(events[i]));
-        if (i % 16 == t) collected += destroy_retired();
-      }
-    });
-  for (std::thread& thread : running)
-    thread.join();
+  on_threads(threads, [&](std::size_t t) {
+    std::vector<DriverEvent> events;
+    for (std::size_t i = 0; i < each; ++i)
+      events.emplace_back(context);
+    made.arrive_and_wait();
+    for (std::size_t i = 0; i < each; ++i) {
+      retire(std::move(events[i]));
+      if (i % 16 == t) collected += destroy_retired();
+    }
+  });
   collected += destroy_retired();
   CHECK(collected == threads * each);
   CHECK(RecordingDriver::live_events() == events_before);

@@ -2,11 +2,11 @@
 #include "scheduling/callback_nodes.hpp"
 
 #include "allocations.hpp"
+#include "on_threads.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
-#include <barrier>
 #include <memory>
 #include <set>
 #include <thread>
@@ -151,22 +151,16 @@ TEST_CASE("threads that take and give back nodes never share a node", "[queue][t
     node.life = 0;
     nodes.give_back(node);
   };
-  std::barrier begin(threads);
-  std::vector<std::thread> running;
-  for (std::size_t t = 0; t < threads; ++t)
-    running.emplace_back([&] {
-      begin.arrive_and_wait();
-      for (int i = 0; i < 300'000; ++i) {
-        CallbackNode *const first = take_own(), *const second = take_own();
-        // The first one is often the newest again, but the node below it is another one.
-        give_back_own(*first);
-        for (int again = 0; again < 4; ++again)
-          give_back_own(*take_own());
-        give_back_own(*second);
-      }
-    });
-  for (std::thread& thread : running)
-    thread.join();
+  test::on_threads(threads, [&](std::size_t) {
+    for (int i = 0; i < 300'000; ++i) {
+      CallbackNode *const first = take_own(), *const second = take_own();
+      // The first one is often the newest again, but the node below it is another one.
+      give_back_own(*first);
+      for (int again = 0; again < 4; ++again)
+        give_back_own(*take_own());
+      give_back_own(*second);
+    }
+  });
   CHECK(shared == 0);
   CHECK(count_of(nodes) == 64); // no node was lost
   std::set<CallbackNode*> taken;

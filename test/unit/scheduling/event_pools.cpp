@@ -2,6 +2,7 @@
 #include <cuevent/event_pools.hpp>
 
 #include "forked_child.hpp"
+#include "on_threads.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
@@ -212,26 +213,20 @@ TEST_CASE_METHOD(PoolsFixture, "leases outlive the pools, and threads may end be
 TEST_CASE_METHOD(PoolsFixture, "sixteen threads use two contexts for the first time at once",
                  "[pools][threads]") {
   constexpr int threads = 16;
-  std::barrier<> begin(threads);
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> running;
-  for (int t = 0; t < threads; ++t)
-    running.emplace_back([&, t] {
-      RecordingDriver mine;
-      mine.stream_context(context_handle(1));
-      begin.arrive_and_wait();
-      for (int i = 0; i < 200; ++i) {
-        const std::uintptr_t n = 1 + static_cast<std::uintptr_t>((i + t) % 2);
-        mine.stream_context(context_handle(n));
-        PooledEvent lease = pools.acquire(stream_handle(1));
-        lease.record(stream_handle(1));
-        if (lease.event().context().native_handle() != context_handle(n)) ++wrong;
-        if (i % 64 == 0) pools.trim();
-        mine.calls();
-      }
-    });
-  for (std::thread& thread : running)
-    thread.join();
+  on_threads(threads, [&](std::size_t t) {
+    RecordingDriver mine;
+    mine.stream_context(context_handle(1));
+    for (std::size_t i = 0; i < 200; ++i) {
+      const std::uintptr_t n = 1 + (i + t) % 2;
+      mine.stream_context(context_handle(n));
+      PooledEvent lease = pools.acquire(stream_handle(1));
+      lease.record(stream_handle(1));
+      if (lease.event().context().native_handle() != context_handle(n)) ++wrong;
+      if (i % 64 == 0) pools.trim();
+      mine.calls();
+    }
+  });
   CHECK(wrong == 0);
   CHECK(pools.size() == 2);
 }
@@ -247,17 +242,13 @@ TEST_CASE_METHOD(PoolsFixture, "of threads that trim at once, each pool of a los
     events_before += 2; // they end with their contexts
     recording.reset_contexts();
     std::barrier<> begin(threads);
-    std::vector<std::thread> running;
-    for (int t = 0; t < threads; ++t)
-      running.emplace_back([&] {
-        RecordingDriver mine;
-        for (int resets = 0; resets <= round; ++resets)
-          mine.reset_contexts();
-        begin.arrive_and_wait();
-        pools.trim();
-      });
-    for (std::thread& thread : running)
-      thread.join();
+    on_threads(threads, [&](std::size_t) {
+      RecordingDriver mine;
+      for (int resets = 0; resets <= round; ++resets)
+        mine.reset_contexts();
+      begin.arrive_and_wait();
+      pools.trim();
+    });
     CHECK(pools.size() == 0);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/timeline_fence.hpp>
 
+#include "on_threads.hpp"
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
@@ -603,19 +604,13 @@ TEST_CASE_METHOD(FenceFixture, "threads make fences of new contexts concurrently
   }
   std::vector<CUdeviceptr> counters(threads * fences);
   std::vector<std::vector<TimelineFence>> kept(threads);
-  std::barrier begin(threads);
-  std::vector<std::thread> running;
-  for (std::size_t t = 0; t < threads; ++t)
-    running.emplace_back([&, t] {
-      begin.arrive_and_wait();
-      for (std::size_t i = t * fences; i < (t + 1) * fences; ++i) {
-        kept[t].emplace_back(i % 2 == 0 ? own[i] : context, stream);
-        kept[t].back().signal();
-        counters[i] = recording.memory_operation().address;
-      }
-    });
-  for (std::thread& thread : running)
-    thread.join();
+  on_threads(threads, [&](std::size_t t) {
+    for (std::size_t i = t * fences; i < (t + 1) * fences; ++i) {
+      kept[t].emplace_back(i % 2 == 0 ? own[i] : context, stream);
+      kept[t].back().signal();
+      counters[i] = recording.memory_operation().address;
+    }
+  });
   std::sort(counters.begin(), counters.end());
   CHECK(std::adjacent_find(counters.begin(), counters.end()) == counters.end());
 }

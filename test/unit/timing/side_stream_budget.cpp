@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "timing/side_stream_budget.hpp"
 
+#include "on_threads.hpp"
 #include "recording_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
-#include <barrier>
-#include <thread>
-#include <vector>
 
 using namespace cuevent;
+using test::on_threads;
 using test::RecordingFixture;
 
 TEST_CASE_METHOD(RecordingFixture, "permits are granted up to the limit, and again when they come back") {
@@ -39,21 +38,15 @@ TEST_CASE_METHOD(RecordingFixture, "each context has a budget of its own") {
 TEST_CASE_METHOD(RecordingFixture, "threads together never have more permits than the limit", "[threads]") {
   constexpr int limit = 2, threads = 4;
   std::atomic<int> held{0}, most{0};
-  std::barrier begin(threads);
-  std::vector<std::thread> running;
-  for (int t = 0; t < threads; ++t)
-    running.emplace_back([&] {
-      begin.arrive_and_wait();
-      for (int i = 0; i < 500'000; ++i) {
-        const SideStreamPermit permit = permit_side_stream(context, limit);
-        if (!permit) continue;
-        const int now = ++held;
-        if (now > most) most = now;
-        --held;
-      }
-    });
-  for (std::thread& thread : running)
-    thread.join();
+  on_threads(threads, [&](std::size_t) {
+    for (int i = 0; i < 500'000; ++i) {
+      const SideStreamPermit permit = permit_side_stream(context, limit);
+      if (!permit) continue;
+      const int now = ++held;
+      if (now > most) most = now;
+      --held;
+    }
+  });
   CHECK(most <= limit);
   // All permits are back.
   const SideStreamPermit first = permit_side_stream(context, limit);

@@ -29,6 +29,10 @@ TEST_CASE("a text in JSON is UTF-8, and each byte that is not is replaced", "[na
   for (const auto& [text, written] :
        {std::pair{"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
         {"\xe2\x82\xac", "\xe2\x82\xac"},
+        {"\xe0\xa0\x80", "\xe0\xa0\x80"}, // the first and the last characters of each length
+        {"\xed\x9f\xbf", "\xed\x9f\xbf"},
+        {"\xf0\x90\x80\x80", "\xf0\x90\x80\x80"},
+        {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},
         {"\"\\\n", "\\u0022\\u005c\\u000a"},
         {"\x80", "\xef\xbf\xbd"},
         {"\xc3", "\xef\xbf\xbd"},

@@ -2,6 +2,7 @@
 #include <cuevent/completion_queue.hpp>
 
 #include "core/require_context.hpp"
+#include "core/stream_context.hpp"
 #include "scheduling/completion_queue_state.hpp"
 
 #include <new>
@@ -42,6 +43,14 @@ CUresult CompletionQueue::try_reserve(std::size_t callbacks) noexcept {
 
 CUresult CompletionQueue::check(const Context& context) const noexcept {
   return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->context(), context);
+}
+
+CUresult CompletionLane::submit(const Source& source, CompletionToken* token,
+                                const char*& call) const noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Status status = state_->submit(*this, source, token);
+  call = status.call;
+  return status.result;
 }
 
 CUresult CompletionQueue::make_lane(Lane& lane, const char*& call) noexcept {
@@ -109,6 +118,12 @@ CUresult CompletionQueue::try_arm(TimeLimit most_late) noexcept {
 
 std::size_t CompletionQueue::pending() const noexcept { return state_ != nullptr ? state_->pending() : 0; }
 
+bool CompletionToken::cancel() const noexcept {
+  return storage_ != nullptr && storage_->cancel(node_, life_);
+}
+
+void CompletionToken::drop() noexcept { storage_->drop(); }
+
 void CompletionQueue::fail_context(CUresult result) const {
   const char* const call = "CompletionQueue::when_complete";
   if (state_ == nullptr) Lane().fail(result, call);
@@ -127,6 +142,29 @@ void CompletionQueue::fail_timer(CUresult result) const {
   throw OperatingSystem(call,
                         "the kernel made no timer, usually because the process has too many open files: "
                         "close some, or raise the limit (ulimit -n)");
+}
+
+void CompletionLane::fail(CUresult result, const char* call) const {
+  if (state_ == nullptr)
+    throw InvalidHandle("CompletionQueue", "the queue or the lane is empty, because it was "
+                                           "default-constructed or moved from: make a queue with a Context, "
+                                           "and a lane with CompletionQueue::lane()");
+  const Context& own = state_->context();
+  const Driver& driver = own.driver();
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    throw StreamCaptureUnsupported(
+        call, "the stream is being captured, so its work completes with each launch of the graph; the "
+              "capture is still valid: submit after each launch, for the stream of the launch");
+  if (result == CUDA_ERROR_ILLEGAL_STATE && state_->ended())
+    throw IllegalState(call,
+                       "the queue is being destroyed and accepts no more callbacks: submit before its end");
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream_)) {
+    CUcontext const other = context_of(driver.table(), stream_);
+    if (other != nullptr && other != own.native_handle())
+      throw ContextMismatch(
+          call, "the stream belongs to a different context than the queue: make a queue for each context");
+  }
+  driver.fail(result, call);
 }
 
 } // namespace cuevent

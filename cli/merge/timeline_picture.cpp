@@ -146,7 +146,9 @@ private:
       if (!is_seen(slice)) continue;
       const double from = x(slice.begin), to = x(slice.end), y = lane.y + row * slice.depth;
       const std::string time = duration_text(slice.end - slice.begin);
-      const std::string name = xml_text(slice.name), both = name + ", " + time;
+      const std::string name = xml_text(slice.name);
+      std::string both = name;
+      both.append(", ").append(time);
       picture_.rectangle(colour(slice), from, y + 1, to - from > 3 ? to - from - 1 : std::max(to - from, 0.5),
                          row - 2, 0, both);
       const auto fits = [&](std::size_t characters) {

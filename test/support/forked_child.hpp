@@ -9,21 +9,34 @@
 
 namespace test {
 
-/// Forks, and runs `work` in the child. Returns true if the child ends in time and reports no error
-/// except that the driver is not initialized.
+/// The exit code of a child, or the negative number of the signal that ended it.
+inline int end_of(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) return -1000;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/// Forks, and runs `work` in the child, which exits with what `work` returns. Returns its end_of().
 template <class Work>
-bool works_in_child(Work work) {
+int in_child(const Work& work) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(10);
-    cuevent::set_error_hook([](CUresult result, const char*) noexcept {
-      if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
-    });
-    work();
-    _exit(0);
+    alarm(20);
+    _exit(work());
   }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return end_of(child);
+}
+
+/// Whether a child can run `work` in time and without an error except that the driver is not initialized.
+template <class Work>
+bool works_in_child(Work work) {
+  return in_child([&] {
+           cuevent::set_error_hook([](CUresult result, const char*) noexcept {
+             if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
+           });
+           work();
+           return 0;
+         }) == 0;
 }
 
 } // namespace test

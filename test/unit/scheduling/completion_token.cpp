@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <cuevent/completion_queue.hpp>
 #include <cuevent/completion_token.hpp>
 
 #include "allocations.hpp"
-#include "recording_fixture.hpp"
+#include "forked_child.hpp"
+#include "queue_fixture.hpp"
 #include "task.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
@@ -12,10 +12,8 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -32,23 +30,9 @@ namespace {
 
 constexpr CUresult cancelled = CompletionToken::cancelled;
 
-struct TokenFixture : RecordingFixture {
-  /// Each callback and its result, in the order in which they ran.
-  std::vector<std::pair<int, CUresult>> ran;
-  CompletionQueue queue{context}; // its end may run callbacks
-
-  auto note(int number) {
-    return [this, number](CUresult result) { ran.emplace_back(number, result); };
-  }
-  void all_pending() { recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY); }
-  void all_complete() { recording.fail_nothing(); }
-};
-
-using Ran = std::vector<std::pair<int, CUresult>>;
-
 } // namespace
 
-TEST_CASE_METHOD(TokenFixture,
+TEST_CASE_METHOD(QueueFixture,
                  "a cancelled callback runs once, in the next poll, without waiting for its work",
                  "[queue][token]") {
   all_pending();
@@ -72,7 +56,7 @@ TEST_CASE_METHOD(TokenFixture,
   CHECK_FALSE(token.cancel());
 }
 
-TEST_CASE_METHOD(TokenFixture, "callbacks that are not cancelled stay in order", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks that are not cancelled stay in order", "[queue][token]") {
   all_pending();
   const int first = GENERATE(0, 1, 2, 3), second = GENERATE(0, 2, 3);
   std::array<CompletionToken, 4> tokens;
@@ -92,7 +76,7 @@ TEST_CASE_METHOD(TokenFixture, "callbacks that are not cancelled stay in order",
     CHECK(ran[i - 1].first < ran[i].first);
 }
 
-TEST_CASE_METHOD(TokenFixture, "a token of a callback that has run cancels nothing", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a token of a callback that has run cancels nothing", "[queue][token]") {
   CompletionToken none, token, later;
   CHECK_FALSE(none);
   CHECK_FALSE(none.cancel());
@@ -108,7 +92,7 @@ TEST_CASE_METHOD(TokenFixture, "a token of a callback that has run cancels nothi
   CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
 }
 
-TEST_CASE_METHOD(TokenFixture, "a token may outlive its queue", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a token may outlive its queue", "[queue][token]") {
   all_pending();
   std::array<CompletionToken, 3> tokens;
   {
@@ -127,7 +111,7 @@ TEST_CASE_METHOD(TokenFixture, "a token may outlive its queue", "[queue][token]"
   CHECK_FALSE(tokens[2]); // NOLINT(bugprone-use-after-move)
 }
 
-TEST_CASE_METHOD(TokenFixture, "a refused submission leaves its token unchanged", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a refused submission leaves its token unchanged", "[queue][token]") {
   CompletionToken token;
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   CHECK(queue.try_when_complete(stream, note(1), &token) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -142,7 +126,7 @@ TEST_CASE_METHOD(TokenFixture, "a refused submission leaves its token unchanged"
   CHECK(ran == Ran{{2, cancelled}});
 }
 
-TEST_CASE_METHOD(TokenFixture, "callbacks of lanes and of named default streams can be cancelled",
+TEST_CASE_METHOD(QueueFixture, "callbacks of lanes and of named default streams can be cancelled",
                  "[queue][token][lane]") {
   all_pending();
   const CompletionQueue::Lane lane = queue.lane(stream);
@@ -178,8 +162,7 @@ Task await_with_own_token(CompletionQueue& queue, CUstream stream, bool& cancell
 
 } // namespace
 
-TEST_CASE_METHOD(TokenFixture, "a token cancels the wait of a coroutine", "[queue][token][coroutine]") {
-  std::vector<CUresult> results;
+TEST_CASE_METHOD(QueueFixture, "a token cancels the wait of a coroutine", "[queue][token][coroutine]") {
   all_pending();
   CompletionToken of_queue, named, of_lane;
   await_one(queue.completion(stream, &of_queue), results);
@@ -196,9 +179,8 @@ TEST_CASE_METHOD(TokenFixture, "a token cancels the wait of a coroutine", "[queu
   }
 }
 
-TEST_CASE_METHOD(TokenFixture, "the token of a wait may belong to the coroutine",
+TEST_CASE_METHOD(QueueFixture, "the token of a wait may belong to the coroutine",
                  "[queue][token][coroutine]") {
-  std::vector<CUresult> results;
   bool cancelled_first = false;
   await_with_own_token(queue, stream, cancelled_first, results);
   CHECK(queue.poll() == 1); // the cancelled wait runs in the next poll
@@ -209,8 +191,7 @@ TEST_CASE_METHOD(TokenFixture, "the token of a wait may belong to the coroutine"
   CHECK(results == std::vector{cancelled, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(TokenFixture, "a refused wait leaves its token unchanged", "[queue][token][coroutine]") {
-  std::vector<CUresult> results;
+TEST_CASE_METHOD(QueueFixture, "a refused wait leaves its token unchanged", "[queue][token][coroutine]") {
   all_pending();
   CompletionToken token, unused;
   queue.when_complete(stream, note(1), &token);
@@ -226,7 +207,7 @@ TEST_CASE_METHOD(TokenFixture, "a refused wait leaves its token unchanged", "[qu
   CHECK(ran == Ran{{1, cancelled}});
 }
 
-TEST_CASE_METHOD(TokenFixture, "cancelled callbacks count towards the limit of a poll",
+TEST_CASE_METHOD(QueueFixture, "cancelled callbacks count towards the limit of a poll",
                  "[queue][token][limit]") {
   all_pending();
   std::array<CompletionToken, 5> tokens;
@@ -240,7 +221,7 @@ TEST_CASE_METHOD(TokenFixture, "cancelled callbacks count towards the limit of a
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(TokenFixture, "cancelled callbacks and streams take turns while polls are limited",
+TEST_CASE_METHOD(QueueFixture, "cancelled callbacks and streams take turns while polls are limited",
                  "[queue][token][limit]") {
   struct Again { // cancels its next submission
     CompletionQueue& queue;
@@ -267,7 +248,7 @@ TEST_CASE_METHOD(TokenFixture, "cancelled callbacks and streams take turns while
   queue = CompletionQueue(); // while the callbacks can still count
 }
 
-TEST_CASE_METHOD(TokenFixture, "a token allocates nothing", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a token allocates nothing", "[queue][token]") {
   queue.reserve(2);
   const auto allocations_of = [&](CompletionToken* token) {
     recording.calls(); // the recording of calls allocates each time
@@ -283,7 +264,7 @@ TEST_CASE_METHOD(TokenFixture, "a token allocates nothing", "[queue][token]") {
   CHECK(won);
 }
 
-TEST_CASE_METHOD(TokenFixture, "cancelled callbacks give their places back", "[queue][token][reserve]") {
+TEST_CASE_METHOD(QueueFixture, "cancelled callbacks give their places back", "[queue][token][reserve]") {
   all_pending();
   queue.reserve(4);
   queue.when_complete(stream_handle(9), note(0)); // stays
@@ -300,7 +281,7 @@ TEST_CASE_METHOD(TokenFixture, "cancelled callbacks give their places back", "[q
   CHECK(RecordingDriver::live_events() == events);
 }
 
-TEST_CASE_METHOD(TokenFixture, "a callback may cancel others, and destroy its own token", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a callback may cancel others, and destroy its own token", "[queue][token]") {
   auto own = std::make_unique<CompletionToken>();
   CompletionToken other;
   bool own_cancelled = true, other_cancelled = false;
@@ -322,7 +303,7 @@ TEST_CASE_METHOD(TokenFixture, "a callback may cancel others, and destroy its ow
   CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
 }
 
-TEST_CASE_METHOD(TokenFixture, "a cancelled callback does not run during another callback of its stream",
+TEST_CASE_METHOD(QueueFixture, "a cancelled callback does not run during another callback of its stream",
                  "[queue][token][threads]") {
   CompletionToken token;
   std::size_t meanwhile = 1;
@@ -338,7 +319,7 @@ TEST_CASE_METHOD(TokenFixture, "a cancelled callback does not run during another
   CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
 }
 
-TEST_CASE_METHOD(TokenFixture, "a fault does not reach a cancelled callback", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a fault does not reach a cancelled callback", "[queue][token]") {
   CompletionToken token;
   queue.when_complete(stream, note(1));
   queue.when_complete(stream, note(2), &token);
@@ -348,7 +329,7 @@ TEST_CASE_METHOD(TokenFixture, "a fault does not reach a cancelled callback", "[
   CHECK(ran == Ran{{2, cancelled}, {1, CUDA_ERROR_ILLEGAL_ADDRESS}});
 }
 
-TEST_CASE_METHOD(TokenFixture, "a callback that was cancelled before a fork runs once in the child",
+TEST_CASE_METHOD(QueueFixture, "a callback that was cancelled before a fork runs once in the child",
                  "[queue][token][fork]") {
   all_pending();
   std::array<CompletionToken, 3> tokens;
@@ -356,19 +337,13 @@ TEST_CASE_METHOD(TokenFixture, "a callback that was cancelled before a fork runs
     queue.when_complete(stream, note(i), &tokens[std::size_t(i)]);
   queue.poll();
   CHECK(tokens[1].cancel());
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    const bool wins = tokens[2].cancel() && !tokens[1].cancel();
-    while (queue.pending() != 0)
-      queue.poll();
-    const bool right = ran.size() == 3 && ran[2] == std::pair(0, CUDA_ERROR_NOT_INITIALIZED) &&
-                       ran[0].second == cancelled && ran[1].second == cancelled;
-    _exit(wins && right ? 0 : 1);
-  }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  CHECK(in_child([&] {
+          const bool wins = tokens[2].cancel() && !tokens[1].cancel();
+          poll_until_empty();
+          const bool right = ran.size() == 3 && ran[2] == std::pair(0, CUDA_ERROR_NOT_INITIALIZED) &&
+                             ran[0].second == cancelled && ran[1].second == cancelled;
+          return wins && right ? 0 : 1;
+        }) == 0);
   CHECK(queue.poll() == 1);
   CHECK(ran == Ran{{1, cancelled}});
 }

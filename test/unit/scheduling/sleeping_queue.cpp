@@ -2,9 +2,8 @@
 // Threads that sleep until a CompletionQueue has something to run.
 #include "scheduling/poll_schedule.hpp"
 
-#include "recording_fixture.hpp"
-
-#include <cuevent/completion_queue.hpp>
+#include "forked_child.hpp"
+#include "queue_fixture.hpp"
 
 #include <array>
 #include <atomic>
@@ -15,7 +14,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -30,32 +28,17 @@ static_assert(noexcept(std::declval<CompletionQueue&>().try_arm(TimeLimit())));
 
 namespace {
 
-struct SleepFixture : RecordingFixture {
-  std::vector<CUresult> results; // outlives the queue, whose end runs callbacks
-  CompletionQueue queue{context};
-
-  auto note() {
-    return [this](CUresult result) { results.push_back(result); };
-  }
-  void all_pending() { recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY); }
-};
-
 /// Whether the descriptor becomes readable within the time.
 bool readable(int descriptor, std::chrono::milliseconds within = 0ms) {
   pollfd one{descriptor, POLLIN, 0};
   return ::poll(&one, 1, static_cast<int>(within.count())) == 1 && one.revents == POLLIN;
 }
 
-int exit_code_of(pid_t child) {
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 constexpr long long us = 1'000, ms = 1'000'000;
 
 } // namespace
 
-TEST_CASE_METHOD(SleepFixture, "an armed queue without work stays unreadable until a submission",
+TEST_CASE_METHOD(QueueFixture, "an armed queue without work stays unreadable until a submission",
                  "[queue][arm]") {
   const int descriptor = queue.native_handle();
   CHECK(queue.native_handle() == descriptor);
@@ -70,7 +53,7 @@ TEST_CASE_METHOD(SleepFixture, "an armed queue without work stays unreadable unt
   CHECK_FALSE(readable(descriptor, 20ms));
 }
 
-TEST_CASE_METHOD(SleepFixture, "a poll that finds an empty inbox does not disarm the queue", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a poll that finds an empty inbox does not disarm the queue", "[queue][arm]") {
   all_pending();
   queue.when_complete(stream, note());
   CHECK(queue.poll() == 0);
@@ -84,7 +67,7 @@ TEST_CASE_METHOD(SleepFixture, "a poll that finds an empty inbox does not disarm
   CHECK(readable(queue.native_handle(), 1s));
 }
 
-TEST_CASE_METHOD(SleepFixture, "a queue with a submission that no poll has seen is not armed",
+TEST_CASE_METHOD(QueueFixture, "a queue with a submission that no poll has seen is not armed",
                  "[queue][arm]") {
   all_pending();
   queue.when_complete(stream, note());
@@ -93,7 +76,7 @@ TEST_CASE_METHOD(SleepFixture, "a queue with a submission that no poll has seen 
   CHECK(queue.arm());
 }
 
-TEST_CASE_METHOD(SleepFixture, "a queue whose last poll stopped at its limit is not armed", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a queue whose last poll stopped at its limit is not armed", "[queue][arm]") {
   queue.when_complete(stream, note());
   queue.when_complete(stream, note());
   CHECK(queue.poll(PollLimit{1}) == 1);
@@ -102,7 +85,7 @@ TEST_CASE_METHOD(SleepFixture, "a queue whose last poll stopped at its limit is 
   CHECK(queue.arm());
 }
 
-TEST_CASE_METHOD(SleepFixture, "a queue whose last poll left cancelled callbacks is not armed",
+TEST_CASE_METHOD(QueueFixture, "a queue whose last poll left cancelled callbacks is not armed",
                  "[queue][arm][cancel]") {
   all_pending();
   std::array<CompletionToken, 2> tokens;
@@ -116,7 +99,7 @@ TEST_CASE_METHOD(SleepFixture, "a queue whose last poll left cancelled callbacks
   CHECK(queue.arm());
 }
 
-TEST_CASE_METHOD(SleepFixture, "while work is pending the timer wakes the thread to poll", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "while work is pending the timer wakes the thread to poll", "[queue][arm]") {
   all_pending();
   queue.when_complete(stream, note());
   CHECK(queue.poll() == 0);
@@ -132,7 +115,7 @@ TEST_CASE_METHOD(SleepFixture, "while work is pending the timer wakes the thread
   CHECK(queue.poll() == 1);
 }
 
-TEST_CASE_METHOD(SleepFixture, "a running callback may arm its queue, and needs no timer", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a running callback may arm its queue, and needs no timer", "[queue][arm]") {
   bool armed = false, woken = true;
   queue.when_complete(stream, [&](CUresult) {
     armed = queue.arm();
@@ -143,7 +126,7 @@ TEST_CASE_METHOD(SleepFixture, "a running callback may arm its queue, and needs 
   CHECK_FALSE(woken);
 }
 
-TEST_CASE_METHOD(SleepFixture, "a cancellation wakes a sleeping thread", "[queue][arm][cancel]") {
+TEST_CASE_METHOD(QueueFixture, "a cancellation wakes a sleeping thread", "[queue][arm][cancel]") {
   all_pending();
   CompletionToken token;
   queue.when_complete(stream, note(), &token);
@@ -156,7 +139,7 @@ TEST_CASE_METHOD(SleepFixture, "a cancellation wakes a sleeping thread", "[queue
   CHECK(token.cancel() == false);
 }
 
-TEST_CASE_METHOD(SleepFixture, "the end of a queue wakes a thread that sleeps in epoll, by a duplicate",
+TEST_CASE_METHOD(QueueFixture, "the end of a queue wakes a thread that sleeps in epoll, by a duplicate",
                  "[queue][arm]") {
   auto mine = std::make_unique<CompletionQueue>(context);
   const int copy = fcntl(mine->native_handle(), F_DUPFD_CLOEXEC, 0), epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -181,7 +164,7 @@ TEST_CASE_METHOD(SleepFixture, "the end of a queue wakes a thread that sleeps in
   close(epoll);
 }
 
-TEST_CASE_METHOD(SleepFixture, "a device fault and a lost context wake the thread", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a device fault and a lost context wake the thread", "[queue][arm]") {
   for (const CUresult fault : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
     all_pending();
     queue.when_complete(stream, note());
@@ -197,7 +180,7 @@ TEST_CASE_METHOD(SleepFixture, "a device fault and a lost context wake the threa
   }
 }
 
-TEST_CASE_METHOD(SleepFixture, "a timer that the kernel refuses is a typed error", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a timer that the kernel refuses is a typed error", "[queue][arm]") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit none{0, before.rlim_max};
@@ -218,7 +201,7 @@ TEST_CASE_METHOD(SleepFixture, "a timer that the kernel refuses is a typed error
   CHECK(queue.arm()); // later
 }
 
-TEST_CASE_METHOD(SleepFixture, "an empty queue refuses to be armed and waits for nothing", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "an empty queue refuses to be armed and waits for nothing", "[queue][arm]") {
   CompletionQueue empty;
   int descriptor = -7;
   CHECK(empty.try_arm() == CUDA_ERROR_INVALID_HANDLE);
@@ -228,7 +211,7 @@ TEST_CASE_METHOD(SleepFixture, "an empty queue refuses to be armed and waits for
   CHECK(empty.wait_for(1h) == 0);
 }
 
-TEST_CASE_METHOD(SleepFixture, "a forked child leaves the timer to its parent", "[queue][arm][fork]") {
+TEST_CASE_METHOD(QueueFixture, "a forked child leaves the timer to its parent", "[queue][arm][fork]") {
   const int descriptor = queue.native_handle();
   all_pending();
   queue.when_complete(stream, note());
@@ -236,20 +219,17 @@ TEST_CASE_METHOD(SleepFixture, "a forked child leaves the timer to its parent", 
   recording.fail_nothing();
   CHECK(queue.poll() == 1);
   REQUIRE(queue.arm());
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    const bool refused = queue.try_arm() == CUDA_ERROR_NOT_INITIALIZED;
-    queue = CompletionQueue();
-    _exit(refused ? 0 : 1);
-  }
-  CHECK(exit_code_of(child) == 0);
+  CHECK(in_child([&] {
+          const bool refused = queue.try_arm() == CUDA_ERROR_NOT_INITIALIZED;
+          queue = CompletionQueue();
+          return refused ? 0 : 1;
+        }) == 0);
   CHECK_FALSE(readable(descriptor));
   queue.when_complete(stream, note());
   CHECK(readable(descriptor, 1s));
 }
 
-TEST_CASE_METHOD(SleepFixture, "a wait ends when a callback has run, or with its limit", "[queue][wait]") {
+TEST_CASE_METHOD(QueueFixture, "a wait ends when a callback has run, or with its limit", "[queue][wait]") {
   queue.when_complete(stream, note());
   CHECK(queue.wait_for(1h) == 1);
   all_pending();
@@ -266,7 +246,7 @@ TEST_CASE_METHOD(SleepFixture, "a wait ends when a callback has run, or with its
   CHECK(inside == 0);
 }
 
-TEST_CASE_METHOD(SleepFixture, "a wait of an empty queue sees a submission by another thread",
+TEST_CASE_METHOD(QueueFixture, "a wait of an empty queue sees a submission by another thread",
                  "[queue][wait][threads]") {
   std::thread submitter([&] {
     std::this_thread::sleep_for(5ms);
@@ -276,7 +256,7 @@ TEST_CASE_METHOD(SleepFixture, "a wait of an empty queue sees a submission by an
   submitter.join();
 }
 
-TEST_CASE_METHOD(SleepFixture, "a callback may destroy the queue that its thread waits for",
+TEST_CASE_METHOD(QueueFixture, "a callback may destroy the queue that its thread waits for",
                  "[queue][wait]") {
   auto mine = std::make_unique<CompletionQueue>(context);
   mine->when_complete(stream, [&](CUresult) { mine.reset(); });

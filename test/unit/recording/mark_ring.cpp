@@ -57,3 +57,17 @@ TEST_CASE_METHOD(RingFixture, "a place that was not submitted, or was reused, ca
   CHECK(read.graph == 0);
   CHECK(read.name.text() == "mark");
 }
+
+TEST_CASE_METHOD(RingFixture, "a ring that a report has emptied has room at once", "[flight]") {
+  bool has_room = true;
+  for (int i = 0; i < 8; ++i) { // the ring is full, and drops the next places without a look
+    if (i == 4) recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
+    REQUIRE(ring.submit(stream, {.time = i, .name = ShortName("mark")}, has_room));
+  }
+  CHECK_FALSE(has_room);
+  recording.fail_nothing();
+  Position reached = 0;
+  ring.look(ring.submitted(), reached);
+  CHECK(reached == 4);
+  submit({.time = 9, .name = ShortName("mark")});
+}

@@ -463,6 +463,7 @@ TEST_CASE_METHOD(StageFixture, "stages that cannot be timed are refused") {
   CHECK_THROWS_AS(timer.close(elsewhere), cuevent::IllegalState); // it was not opened
   CHECK_THROWS_MATCHES(timer.open(stream, StageId{1}), cuevent::InvalidValue,
                        MessageMatches(ContainsSubstring("the timer has no such stage")));
+  CHECK(timer.try_open(stream, StageId{1}) == CUDA_ERROR_INVALID_VALUE);
   CHECK_THROWS_AS(StageTimer(context, {.events_per_stream = 1}), cuevent::InvalidValue);
   StageTimer empty;
   CHECK(empty.try_open(stream, stage) == CUDA_ERROR_INVALID_HANDLE);

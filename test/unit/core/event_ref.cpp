@@ -200,6 +200,11 @@ TEST_CASE_METHOD(RecordingFixture, "a lease refuses external records and waits",
   lease.wait(stream, WaitFlags::external_in_capture);
   CHECK(recording.calls() ==
         Names{"cuStreamIsCapturing", "cuEventRecord", "cuStreamIsCapturing", "cuStreamWaitEvent"});
+  // The driver's own refusal does not blame a lease.
+  recording.fail_always("cuStreamWaitEvent", CUDA_ERROR_NOT_SUPPORTED);
+  DriverEvent event(context);
+  for (const EventRef each : {EventRef(lease), EventRef(event)})
+    CHECK_THAT(refusal<NotSupported>([&] { each.wait(stream); }), !ContainsSubstring("lease"));
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a default stream is one of the event's context, or the current one's",

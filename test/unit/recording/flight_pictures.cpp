@@ -68,6 +68,8 @@ TEST_CASE("a picture has a box for each stream and an arrow for each wait", "[fl
   CHECK(count(picture, "<rect class=\"") == 4); // the paper too
   CHECK(count(picture, " cause\"") == 2);
   CHECK(count(picture, "class=\"arrow\"") == 1);
+  // From the lower half of the first box to the upper half of the second.
+  CHECK(count(picture, R"("M140 101C99.95 101 99.95 163 139 163")") == 1);
   CHECK(count(picture, "waits &quot;&lt;&amp;]]&gt;??\xc3\xa9") == 1);
   CHECK(count(picture, "]]>") == 0);
   CHECK(count(to_svg({}), "nothing is pending") == 2);

@@ -39,7 +39,7 @@ public:
 #define ENTRY(gate, name, version, symbol, parameters, arguments) CUresult symbol parameters;
 #define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
   CUresult symbol parameters;
-#include "entries.inc"
+#include "driver_functions.inc"
 #undef ENTRY
 #undef STREAM_ENTRY
 

@@ -25,7 +25,7 @@ namespace {
   static_assert(std::is_same_v<PFN_##name##_v##version, decltype(&Functions<0>::symbol)>);                   \
   static_assert(std::is_same_v<PFN_##name##_v##thread_version##_##suffix,                                    \
                                decltype(&Functions<0>::symbol##_##suffix)>);
-#include "entries.inc"
+#include "driver_functions.inc"
 #undef ENTRY
 #undef STREAM_ENTRY
 
@@ -46,7 +46,7 @@ std::span<TableRow> driver_table() {
    thread_version,                                                                                           \
    {address(&Functions<0>::symbol), address(&Functions<1>::symbol)},                                         \
    {address(&Functions<0>::symbol##_##suffix), address(&Functions<1>::symbol##_##suffix)}},
-#include "entries.inc"
+#include "driver_functions.inc"
 #undef ENTRY
 #undef STREAM_ENTRY
   };

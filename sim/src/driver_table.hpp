@@ -25,7 +25,7 @@ struct TableRow {
   std::array<void*, 2> thread_functions;
 };
 
-/// The rows are in the order of entries.inc.
+/// The rows are in the order of driver_functions.inc.
 std::span<TableRow> driver_table();
 
 } // namespace cuevent::sim

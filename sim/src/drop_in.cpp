@@ -46,7 +46,7 @@ const bool configured = [] {
   extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI symbol##_##suffix parameters {          \
     return cuevent::sim::Functions<0>::symbol##_##suffix arguments;                                          \
   }
-#include "entries.inc"
+#include "driver_functions.inc"
 #undef ENTRY
 #undef STREAM_ENTRY
 
@@ -61,7 +61,7 @@ const bool exported = [] {
   {reinterpret_cast<void*>(&::symbol), nullptr},
 #define STREAM_ENTRY(gate, name, version, thread_version, suffix, symbol, parameters, arguments)             \
   {reinterpret_cast<void*>(&::symbol), reinterpret_cast<void*>(&::symbol##_##suffix)},
-#include "entries.inc"
+#include "driver_functions.inc"
 #undef ENTRY
 #undef STREAM_ENTRY
   };

@@ -45,7 +45,7 @@ struct Functions {
   static CUresult CUDAAPI symbol##_##suffix parameters {                                                     \
     return enter(P, #symbol "_" #suffix, Gate::gate, true, [&](Api& api) { return api.symbol arguments; });  \
   }
-#include "entries.inc"
+#include "driver_functions.inc"
 #undef ENTRY
 #undef STREAM_ENTRY
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rules/finding.hpp"
+#include "rules/rule_pages.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// The rules: their names, and what reports and `cuevent watch --explain` say about each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace watch {
+
+enum class Rule : std::uint8_t {
+  wait_never_recorded,
+  wait_before_record,
+  recorded_in_capture_only,
+  record_in_other_context,
+  use_after_destroy,
+  interprocess_wait,
+  destroyed_in_graph,
+  elapsed_without_timing,
+  elapsed_never_recorded,
+  elapsed_two_contexts,
+  use_after_error,
+  capture_invalidated,
+  capture_unjoined,
+  legacy_beside_capture,
+  external_outside_capture,
+  timed_never_read,
+  created_in_a_loop,
+  blocking_in_a_loop,
+  query_of_completed,
+  legacy_between_streams,
+  leaked,
+};
+
+/// What is known about a rule, for reports and for `cuevent watch --explain`.
+struct RulePage {
+  Rule rule;
+  const char* name;   // "wait-never-recorded"
+  const char* title;  // what the program does
+  const char* driver; // what the driver does in that case
+  const char* fix;
+};
+
+const RulePage& page_of(Rule rule);
+
+/// Null if no rule has this name.
+const RulePage* page_named(const std::string& name);
+
+/// All pages, in the order of the rules.
+const std::vector<RulePage>& rule_pages();
+
+} // namespace watch

@@ -2,17 +2,9 @@
 // What only wide programs use: a green context, and kernels.
 #include "interpreter.hpp"
 
+#include <kernels.hpp>
+
 namespace conformance {
-namespace {
-
-constexpr char ptx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry nothing() { ret; }
-)";
-
-} // namespace
 
 void Interpreter::prepare_wide_programs() {
   if (kernels_[primary_context] != nullptr) return;
@@ -20,8 +12,8 @@ void Interpreter::prepare_wide_programs() {
     CUcontext popped = nullptr;
     CUmodule module = nullptr;
     cu_.CtxPushCurrent(contexts_[context]);
-    if (cu_.ModuleLoadData(&module, ptx) != CUDA_SUCCESS ||
-        cu_.ModuleGetFunction(&kernels_[context], module, "nothing") != CUDA_SUCCESS)
+    if (cu_.ModuleLoadData(&module, kernels) != CUDA_SUCCESS ||
+        cu_.ModuleGetFunction(&kernels_[context], module, "step") != CUDA_SUCCESS)
       throw transcript::LoadFailure("the kernel of random programs cannot be loaded");
     cu_.CtxPopCurrent(&popped);
   }

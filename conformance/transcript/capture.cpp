@@ -293,7 +293,7 @@ CUresult mem_host_alloc(Scene& s) {
 CUresult module_load(Scene& s) {
   s.gate.open();
   try {
-    s.lab.kernel("nothing");
+    s.lab.kernel("step");
     return CUDA_SUCCESS;
   } catch (const SetUpFailure& failure) {
     s.lab.shows("module_load.said", failure.what());

@@ -14,7 +14,7 @@ constexpr CUstreamCaptureMode thread_local_mode = CU_STREAM_CAPTURE_MODE_THREAD_
 
 // A graph of one empty node, and a stream that no capture uses yet.
 struct Site {
-  explicit Site(Lab& its) : lab(its), cu(its.cu), kernel(its.kernel("nothing")) {
+  explicit Site(Lab& its) : lab(its), cu(its.cu), kernel(its.kernel("step")) {
     lab.must(cu.GraphCreate(&graph, 0), "create");
     lab.must(cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "add");
   }

@@ -32,7 +32,7 @@ void calls(Lab& lab, CUcontext current) {
   Event start(lab, CU_EVENT_DEFAULT);
   Event end(lab, CU_EVENT_DEFAULT);
   Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
-  const CUfunction nothing = lab.kernel("nothing");
+  const CUfunction nothing = lab.kernel("step");
   unsigned* const word = lab.word();
   lab.must(cu.EventRecord(event, stream), "record");
   lab.must(cu.EventRecord(start, stream), "record");

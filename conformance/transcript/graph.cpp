@@ -414,7 +414,7 @@ void beside_captured(Lab& lab) {
   Event first(lab, CU_EVENT_DEFAULT);
   Event second(lab, CU_EVENT_DEFAULT);
   Event unjoined(lab, CU_EVENT_DEFAULT);
-  const CUfunction nothing = lab.kernel("nothing");
+  const CUfunction nothing = lab.kernel("step");
   const auto work = [&] { cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); };
   lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
   CUstreamCaptureStatus status{};
@@ -458,7 +458,7 @@ void captured(Lab& lab) {
   Event end(lab, CU_EVENT_DEFAULT);
   Event gate_event(lab);
   Event inside(lab);
-  const CUfunction nothing = lab.kernel("nothing");
+  const CUfunction nothing = lab.kernel("step");
   lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin");
   cu.StreamWaitEvent(stream, gate_event, CU_EVENT_WAIT_EXTERNAL);
   cu.EventRecordWithFlags(start, stream, CU_EVENT_RECORD_EXTERNAL);

@@ -1,32 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "lab.hpp"
 
+#include <kernels.hpp>
+
 namespace transcript {
 namespace {
 
 constexpr std::size_t word_count = 1 << 16;
-
-// `touch` writes one word, so that a test sees whether it ran. `write_illegal_address` causes a fault.
-constexpr char ptx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry nothing() { ret; }
-.visible .entry touch(.param .u64 where) {
-  .reg .u64 %where; .reg .u32 %one;
-  ld.param.u64 %where, [where];
-  mov.u32 %one, 1;
-  st.global.u32 [%where], %one;
-  ret;
-}
-.visible .entry write_illegal_address() {
-  .reg .u64 %where; .reg .u32 %one;
-  mov.u64 %where, 16;
-  mov.u32 %one, 1;
-  st.global.u32 [%where], %one;
-  ret;
-}
-)";
 
 } // namespace
 
@@ -82,7 +62,7 @@ CUcontext Lab::second_context() {
 CUfunction Lab::kernel(const char* name) {
   CUmodule module = nullptr; // lives for as long as its context
   CUfunction function = nullptr;
-  must(cu.ModuleLoadData(&module, ptx), "cuModuleLoadData");
+  must(cu.ModuleLoadData(&module, kernels), "cuModuleLoadData");
   must(cu.ModuleGetFunction(&function, module, name), "cuModuleGetFunction");
   return function;
 }

@@ -238,7 +238,7 @@ void whole_context(Lab& lab) {
 
 #if CUDA_VERSION >= 12030
 void launch(Lab& lab) {
-  const CUfunction kernel = lab.kernel("nothing");
+  const CUfunction kernel = lab.kernel("step");
   CUevent const other = event_of_second_context(lab, CU_EVENT_DISABLE_TIMING);
   CUevent const other_timed = event_of_second_context(lab, CU_EVENT_DEFAULT);
   Event timed(lab, CU_EVENT_DEFAULT);

@@ -7,7 +7,7 @@ namespace {
 // Loaded once for all scenes: loading the module for each scene would take most of the time.
 CUfunction scene_kernel(Lab& lab) {
   lab.second_context(); // it cannot be made during a capture
-  static const CUfunction function = lab.kernel("nothing");
+  static const CUfunction function = lab.kernel("step");
   return function;
 }
 

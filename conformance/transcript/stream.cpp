@@ -145,7 +145,7 @@ struct Filler {
 
 void full_queue(Lab& lab) {
   const Api& cu = lab.cu;
-  const CUfunction nothing = lab.kernel("nothing");
+  const CUfunction nothing = lab.kernel("step");
   Stream full(lab);
   Stream other(lab);
   Event done(lab, CU_EVENT_DEFAULT);
@@ -197,7 +197,7 @@ void full_queue(Lab& lab) {
 // Which other calls wait for a full queue of their context.
 void beside_full_queue(Lab& lab) {
   const Api& cu = lab.cu;
-  const CUfunction nothing = lab.kernel("nothing");
+  const CUfunction nothing = lab.kernel("step");
   Stream full(lab), other(lab);
   Event event(lab);
   std::vector<char> pinned(8192);
@@ -238,7 +238,7 @@ void beside_full_queue(Lab& lab) {
 // Which kinds of submission fill the queue of a held stream.
 void queue_by_kind(Lab& lab) {
   const Api& cu = lab.cu;
-  const CUfunction nothing = lab.kernel("nothing");
+  const CUfunction nothing = lab.kernel("step");
   Stream other(lab);
   Event done(lab);
   Event pending(lab);

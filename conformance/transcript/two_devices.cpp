@@ -82,7 +82,7 @@ void capture(Lab& lab) {
   Far far(lab);
   const CUfunction kernel = [&] {
     const Current guard(lab, far.context);
-    return lab.kernel("nothing");
+    return lab.kernel("step");
   }();
   for (const Mode& mode : capture_modes) {
     const std::string name = mode.name;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Events that a kernel launch records through its attributes.
+#include "../../support/kernels.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
@@ -37,13 +38,9 @@ class Kernel {
 public:
   explicit Kernel(const cuevent::Context& context) {
     const cuevent::ContextGuard guard(context);
-    constexpr const char* ptx = ".version 7.0\n"
-                                ".target sm_75\n"
-                                ".address_size 64\n"
-                                ".visible .entry nothing() { ret; }\n";
-    REQUIRE(call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000)(&module_, ptx) == CUDA_SUCCESS);
-    REQUIRE(call<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction", 2000)(&function_, module_,
-                                                                             "nothing") == CUDA_SUCCESS);
+    REQUIRE(call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000)(&module_, kernels) == CUDA_SUCCESS);
+    REQUIRE(call<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction", 2000)(&function_, module_, "step") ==
+            CUDA_SUCCESS);
     // The calls of the destructor must not fail.
     context_ = cuevent::Context::borrow(context.native_handle(), test::unfailing_driver());
   }

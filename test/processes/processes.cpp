@@ -90,7 +90,7 @@ TEST_CASE("the fault of a kernel reaches every query of an event recorded after 
 }
 
 TEST_CASE("a kernel that never ends blocks no query and delays no timed wait beyond its timeout", "[fault]") {
-  check("shared", "endless-kernel", {"CUEVENT_SIM_ENDLESS_KERNEL=spin"});
+  check("shared", "endless-kernel", {"CUEVENT_SIM_ENDLESS_KERNEL=_Z4spinPjy"});
 }
 
 TEST_CASE("a full launch queue blocks only creation, destruction and its own stream", "[fault]") {
@@ -101,7 +101,7 @@ TEST_CASE("a flight recorder names the cause of each hang", "[fault][hang]") {
   check("shared",
         GENERATE("hang-endless-kernel", "hang-missing-peer", "hang-deadlock", "hang-closed-gate",
                  "hang-full-queue", "hang-stuck-replay", "hang-illegal-address"),
-        {"CUEVENT_SIM_ENDLESS_KERNEL=spin", "CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address",
+        {"CUEVENT_SIM_ENDLESS_KERNEL=_Z4spinPjy", "CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address",
          "CUEVENT_SIM_DEVICES=2"});
 }
 

@@ -2,7 +2,7 @@
 // Contexts that end before the objects, and faults of the device.
 #include "situations.hpp"
 
-#include "../processes/children/faulty_kernel.hpp"
+#include "../processes/children/kernel.hpp"
 #include "../processes/children/scenario.hpp"
 #include "driver_under_test.hpp"
 #include "faults.hpp"
@@ -82,7 +82,7 @@ void lost(const Class& row) {
 void device_fault(const Class& row) {
   World& w = *new World(World::primary()); // the streams cannot be destroyed
   const gpu::Gpu& gpu = *new gpu::Gpu(w.context.driver());
-  const process::FaultyKernel& kernel = *new process::FaultyKernel(gpu);
+  const process::Kernel& kernel = *new process::Kernel(gpu, "write_illegal_address");
   auto subject = row.make(w);
   subject->check_all(In::working);
   w.synchronize();

@@ -103,7 +103,7 @@ void full_launch_queue(const Class& row) {
   World w(World::primary());
   const gpu::Gpu gpu(w.context.driver());
   const gpu::Stream full = gpu.stream();
-  const process::EmptyKernel kernel(gpu);
+  const process::Kernel kernel(gpu, "step");
   kernel.launch(w.stream); // loads the kernel
   w.synchronize();
   const auto subject = row.make(w);

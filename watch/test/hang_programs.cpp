@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Programs that hang, for `cuevent watch --hang`: `watch_hangs NAME` hangs for up to 10 s, and `watch_hangs
 // near NAME` does the same work without the mistake, and then nothing for 2.5 s. They are linked with libcuda
-// and know nothing of cuevent. On the simulated driver, kernels named _Z4spinPj have to be endless, and those
-// named fault have to fail.
+// and know nothing of cuevent. On the simulated driver, _Z4spinPjy has to be endless, and
+// write_illegal_address has to fail.
 
-#include "kernels.hpp"
 #include "programs.hpp"
+#include <kernels.hpp>
 
 #include <array>
 #include <atomic>
@@ -43,10 +43,11 @@ public:
     CUfunction function = nullptr;
     expect(cuModuleGetFunction(&function, module_, kernel));
     CUdeviceptr told = address(0);
-    void* arguments[] = {&told};
+    std::uint64_t bound = 20'000'000'000;
+    void* arguments[] = {&told, &bound};
     expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
   }
-  void spin(CUstream stream) const { launch(hangs ? "_Z4spinPj" : "step", stream); }
+  void spin(CUstream stream) const { launch(hangs ? "_Z4spinPjy" : "step", stream); }
   void wait(CUstream stream, int word) const {
     expect(cuStreamWaitValue32(stream, address(word), 1, CU_STREAM_WAIT_VALUE_GEQ));
   }
@@ -178,7 +179,7 @@ void stuck_kernel_in_replay(Hang& gpu) {
 void illegal_address(Hang& gpu) {
   gpu.launch("step", gpu.a);
   expect(cuStreamSynchronize(gpu.a));
-  gpu.launch(gpu.hangs ? "fault" : "step", gpu.b);
+  gpu.launch(gpu.hangs ? "write_illegal_address" : "step", gpu.b);
   if (!gpu.hangs) return gpu.finish(gpu.b);
   std::this_thread::sleep_for(9s);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "kernels.hpp"
 #include "probe_programs.hpp"
+#include <kernels.hpp>
 
 #include <atomic>
 #include <thread>
@@ -260,7 +260,7 @@ void fault(Gpu& gpu) {
   CUmodule module = nullptr;
   CUfunction faulty = nullptr;
   expect(cuModuleLoadData(&module, kernels));
-  expect(cuModuleGetFunction(&faulty, module, "fault"));
+  expect(cuModuleGetFunction(&faulty, module, "write_illegal_address"));
   expect(cuLaunchKernel(faulty, 1, 1, 1, 1, 1, 1, 0, gpu.a, nullptr, nullptr));
   usleep(300'000);
   require(look(shared), "a look");

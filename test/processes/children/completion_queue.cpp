@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A completion queue with streams whose work fails.
-#include "faulty_kernel.hpp"
+#include "kernel.hpp"
 #include "scenario.hpp"
 
 #include <cuevent/completion_queue.hpp>
@@ -17,7 +17,7 @@ using namespace cuevent;
 void fault_told_by_completions() {
   const gpu::Gpu gpu;
   const gpu::Stream faulty = gpu.stream(), other = gpu.stream();
-  const FaultyKernel kernel(gpu);
+  const Kernel kernel(gpu, "write_illegal_address");
   CompletionQueue queue(gpu.context);
 
   constexpr std::size_t each = 10;
@@ -47,7 +47,7 @@ void fault_told_by_completions() {
 void fault_wakes_armed_queue() {
   const gpu::Gpu gpu;
   const gpu::Stream faulty = gpu.stream(), other = gpu.stream();
-  const FaultyKernel kernel(gpu);
+  const Kernel kernel(gpu, "write_illegal_address");
   CompletionQueue queue(gpu.context);
 
   std::vector<CUresult> results;

@@ -3,6 +3,7 @@
 #include "scenario.hpp"
 
 #include <gpu.hpp>
+#include <kernels.hpp>
 
 #include <chrono>
 
@@ -13,31 +14,6 @@ namespace {
 using namespace cuevent;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-
-// Ends when `told` is not zero, at the latest after `bound` nanoseconds.
-constexpr char ptx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry spin(.param .u64 told, .param .u64 bound) {
-  .reg .u64 %told, %bound, %start, %spent;
-  .reg .u32 %value;
-  .reg .pred %end;
-  ld.param.u64 %told, [told];
-  ld.param.u64 %bound, [bound];
-  mov.u64 %start, %globaltimer;
-again:
-  ld.volatile.global.u32 %value, [%told];
-  setp.ne.u32 %end, %value, 0;
-  @%end bra done;
-  mov.u64 %spent, %globaltimer;
-  sub.u64 %spent, %spent, %start;
-  setp.lt.u64 %end, %spent, %bound;
-  @%end bra again;
-done:
-  ret;
-}
-)";
 
 constexpr Clock::duration soon = 5s; // on a busy machine; the kernel runs for longer
 
@@ -53,9 +29,9 @@ auto soon_returns(Call call, const char* what) {
 void endless() {
   const gpu::Gpu gpu;
   const gpu::Stream stream = gpu.stream(), other = gpu.stream();
-  const gpu::Module module = gpu.module(ptx);
+  const gpu::Module module = gpu.module(kernels);
   CUfunction kernel = nullptr;
-  gpu.module_get_function(&kernel, module, "spin");
+  gpu.module_get_function(&kernel, module, "_Z4spinPjy");
   void* memory = nullptr; // never freed: the driver would first wait for the kernel
   gpu.mem_host_alloc(&memory, sizeof(unsigned), CU_MEMHOSTALLOC_DEVICEMAP);
   auto* const told = static_cast<unsigned*>(memory);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A kernel that writes to an illegal address, and the calls that report it.
-#include "faulty_kernel.hpp"
+#include "kernel.hpp"
 #include "scenario.hpp"
 
 #include <chrono>
@@ -22,7 +22,7 @@ template <class Ask>
 void told_by(Ask ask) {
   const gpu::Gpu gpu;
   const gpu::Stream stream = gpu.stream();
-  const FaultyKernel kernel(gpu);
+  const Kernel kernel(gpu, "write_illegal_address");
   DriverEvent start(gpu.context, EventFlags::timing), end(gpu.context, EventFlags::timing);
 
   start.record(stream);

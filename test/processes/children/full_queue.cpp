@@ -37,7 +37,7 @@ bool child_ends_pools(EventPools& pools) {
 void full_queue() {
   const gpu::Gpu gpu;
   const gpu::Stream full = gpu.stream(), other = gpu.stream();
-  const EmptyKernel nothing(gpu);
+  const Kernel nothing(gpu, "step");
 
   // Every object here is made before the queue is full and destroyed after it.
   DriverEvent start(gpu.context, EventFlags::timing), end(gpu.context, EventFlags::timing),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Programs that hang, and what a flight recorder says about each of them.
-#include "faulty_kernel.hpp"
+#include "kernel.hpp"
 #include "scenario.hpp"
 
 #include <cuevent/capture.hpp>
@@ -77,48 +77,20 @@ void wait_for_word(const gpu::Gpu& gpu, CUstream stream, CUdeviceptr word) {
   wait(stream, word, 1, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-// Ends when `told` is not zero, at the latest after 20 s.
-constexpr char ptx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry nothing() { ret; }
-.visible .entry spin(.param .u64 told) {
-  .reg .u64 %told, %start, %spent;
-  .reg .u32 %value;
-  .reg .pred %end;
-  ld.param.u64 %told, [told];
-  mov.u64 %start, %globaltimer;
-again:
-  ld.volatile.global.u32 %value, [%told];
-  setp.ne.u32 %end, %value, 0;
-  @%end bra done;
-  mov.u64 %spent, %globaltimer;
-  sub.u64 %spent, %spent, %start;
-  setp.lt.u64 %end, %spent, 20000000000;
-  @%end bra again;
-done:
-  ret;
-}
-)";
-
 /// A kernel that does not end.
 class EndlessKernel {
 public:
-  explicit EndlessKernel(const gpu::Gpu& gpu) : gpu_(gpu), module_(gpu.module(ptx)), told_(gpu) {
-    gpu.module_get_function(&kernel_, module_, "spin");
-  }
+  explicit EndlessKernel(const gpu::Gpu& gpu) : kernel_(gpu, "_Z4spinPjy"), told_(gpu) {}
   void launch(CUstream stream) const {
     CUdeviceptr word = told_.address(0);
-    void* arguments[] = {&word};
-    gpu_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
+    std::uint64_t bound = 20'000'000'000;
+    void* arguments[] = {&word, &bound};
+    kernel_.launch(stream, arguments);
   }
 
 private:
-  const gpu::Gpu& gpu_;
-  gpu::Module module_;
+  process::Kernel kernel_;
   Words told_; // tells the kernel at the end
-  CUfunction kernel_ = nullptr;
 };
 
 void endless_kernel() {
@@ -223,9 +195,9 @@ void closed_gate() {
 void full_queue() {
   const gpu::Gpu gpu;
   const gpu::Stream stream = gpu.stream();
-  const gpu::Module module = gpu.module(ptx);
+  const gpu::Module module = gpu.module(kernels);
   CUfunction nothing = nullptr;
-  gpu.module_get_function(&nothing, module, "nothing");
+  gpu.module_get_function(&nothing, module, "step");
   DriverEvent loaded(gpu.context); // the kernel
   gpu.launch_kernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
   loaded.record(stream);
@@ -291,7 +263,7 @@ void illegal_address() {
   FlightRecorder recorder(gpu.context);
   recorder.add_stream(good, "good");
   recorder.add_stream(bad, "bad");
-  const FaultyKernel kernel(gpu);
+  const Kernel kernel(gpu, "write_illegal_address");
   DriverEvent done(gpu.context);
   recorder.mark(good, "good work");
   recorder.mark(bad, "before");

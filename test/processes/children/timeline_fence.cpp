@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A timeline fence of a stream whose work fails.
-#include "faulty_kernel.hpp"
+#include "kernel.hpp"
 #include "scenario.hpp"
 
 #include <cuevent/timeline_fence.hpp>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 void fault_told_by_fence() {
   const gpu::Gpu gpu;
   const gpu::Stream stream = gpu.stream();
-  const FaultyKernel kernel(gpu);
+  const Kernel kernel(gpu, "write_illegal_address");
   TimelineFence fence(gpu.context, stream);
   const std::uint64_t before = fence.signal();
   expect(fence.wait_for(before, 20s), "the ticket before the fault");

@@ -2,13 +2,13 @@
 // Identifies the calling thread. Internal to the library.
 #pragma once
 
+#include <bit>
+#include <pthread.h>
+
 namespace cuevent {
 
-/// Identifies a thread by the address of a thread-local variable. This is cheaper than
-/// std::this_thread::get_id. With this TLS model, a shared library needs no function call either.
-inline const void* this_thread() noexcept {
-  [[gnu::tls_model("initial-exec")]] static thread_local const char here = 0;
-  return &here;
-}
+/// Identifies a thread, the same in each copy of cuevent in the process: a scope can begin in the code of one
+/// copy and end in that of another, because the linker keeps one definition of each inline function.
+inline const void* this_thread() noexcept { return std::bit_cast<const void*>(pthread_self()); }
 
 } // namespace cuevent

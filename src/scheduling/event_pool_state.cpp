@@ -58,6 +58,7 @@ public:
     *free = &state;
     state.index = static_cast<std::uint32_t>(free - pools_.begin());
     state.id = ++last_id_;
+    state.code = &code;
   }
   void remove(const EventPoolState& state) noexcept {
     const std::lock_guard lock(mutex_);
@@ -76,13 +77,29 @@ public:
       if (pool != nullptr) pool->forked();
   }
 
+  static const PoolCode code;
+
 private:
   static inline constinit Registry* only = nullptr;
 
   ForkLock mutex_;
   std::vector<EventPoolState*> pools_;
-  std::uint64_t last_id_ = 0; // no pool has id 0
+  // 2^16 ids for each byte of the Registry, so that no other copy has the same. No pool has id 0.
+  std::uint64_t last_id_ = reinterpret_cast<std::uintptr_t>(this) << 16;
 };
+
+const PoolCode Registry::code{
+    .take =
+        [](EventPoolState& state) {
+          LeasedEvent* const event = state.take();
+          return event != nullptr ? event : state.take_slow();
+        },
+    .give_back = [](EventPoolState& state, LeasedEvent* event) noexcept { state.give_back(event); },
+    .trim = [](EventPoolState& state) noexcept { state.trim(); },
+    .remove = [](EventPoolState& state) noexcept { only->remove(state); },
+};
+
+bool made_here(const EventPoolState& state) noexcept { return state.code == &Registry::code; }
 
 } // namespace
 
@@ -180,6 +197,7 @@ void EventPoolState::gather() noexcept {
 }
 
 LeasedEvent* EventPoolState::take_slow() {
+  if (!made_here(*this)) return code->take(*this);
   EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
   {
@@ -216,6 +234,7 @@ LeasedEvent* EventPoolState::take_slow() {
 
 void EventPoolState::give_back_slow(LeasedEvent* event) noexcept {
   if (closed_.load(std::memory_order_acquire)) return retire(event);
+  if (!made_here(*this)) return code->give_back(*this, event);
   EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
   {
@@ -300,6 +319,7 @@ void EventPoolState::add_to_reserve(LeasedEvent* event) noexcept {
 }
 
 void EventPoolState::trim() noexcept {
+  if (!made_here(*this)) return code->trim(*this);
   {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
     const std::lock_guard lock(mutex_);
@@ -347,7 +367,7 @@ void EventPoolState::close() noexcept {
     caches_.clear();
     closed_.store(true, std::memory_order_release);
   }
-  Registry::instance().remove(*this);
+  code->remove(*this);
   destroy_reserve();
   Context ended; // the last reference ends an owned context, without the mutex
   {

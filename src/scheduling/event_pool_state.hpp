@@ -95,6 +95,16 @@ private:
   bool ended_ = false;
 };
 
+/// The code of the copy of cuevent that made a pool. Several copies can be in one process, each with thread
+/// caches of its own, and the loader keeps one definition of each inline function: a pool meets the code of
+/// them all. These are pointers, because a call by name would be a call of the caller's copy.
+struct PoolCode {
+  LeasedEvent* (*take)(EventPoolState&);
+  void (*give_back)(EventPoolState&, LeasedEvent*) noexcept;
+  void (*trim)(EventPoolState&) noexcept;
+  void (*remove)(EventPoolState&) noexcept;
+};
+
 /// The part of a pool that leases and caches need. Each event and each cache holds a reference,
 /// but a lease does not.
 ///
@@ -103,7 +113,9 @@ class alignas(cache_line) EventPoolState {
 public:
   EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle);
 
-  std::uint64_t id = 0;    // never reused; the Registry sets `id` and `index`
+  // The Registry sets these. An id is never reused, and no pool of another copy of cuevent has it.
+  const PoolCode* code = nullptr;
+  std::uint64_t id = 0;
   std::uint32_t index = 0; // reused after the pool's end
   const EventFlags flags;
   const std::size_t max_idle;

@@ -113,6 +113,16 @@ void event_pools(benchmark::State& state) {
   }
 }
 
+void event_pools_current(benchmark::State& state) {
+  const ContextGuard current(context());
+  pools->acquire_current();
+  const TimeOfEach time(state);
+  for ([[maybe_unused]] auto each : state) {
+    PooledEvent lease = pools->acquire_current();
+    benchmark::DoNotOptimize(lease);
+  }
+}
+
 /// For comparison: the two queries of the driver that find the context of a stream.
 void two_queries(benchmark::State& state) {
   const auto context_of = driver_at_hand().entry_point<PFN_cuStreamGetCtx_v9020>("cuStreamGetCtx", 9020);
@@ -203,6 +213,7 @@ void torch_event_pool(benchmark::State& state) {
 } // namespace
 
 BENCHMARK(event_pools)->Threads(1)->Threads(16)->Setup(make)->Teardown(end);
+BENCHMARK(event_pools_current)->Threads(1)->Threads(16)->Setup(make)->Teardown(end);
 BENCHMARK(two_queries)->Threads(1)->Threads(16);
 BENCHMARK(mutex_for_each_device)->Threads(1)->Threads(16)->Setup(make)->Teardown(end);
 #ifdef CUEVENT_PEER_TORCH

@@ -66,7 +66,11 @@ public:
   /// `context` belongs to another driver, or `stream` to another context; InvalidContext if
   /// `context` is empty.
   PooledEvent acquire(const Context& context, CUstream stream);
+  /// An event of the current context, for work whose stream is not known yet. As acquire(stream) for a
+  /// default stream.
+  PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
   /// Non-throwing overloads. `out` is assigned on success only.
+  CUresult try_acquire_current(PooledEvent& out) noexcept { return try_acquire(out, CU_STREAM_LEGACY); }
   CUresult try_acquire(PooledEvent& out, CUstream stream) noexcept;
   CUresult try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept;
 
@@ -93,6 +97,9 @@ public:
 
   /// The counters of the pool of `context`, all 0 if there is none. No driver call.
   EventPool::Counters counters(const Context& context) const noexcept;
+  /// The sums over all contexts that have a pool. The high-water marks of the contexts may be of different
+  /// times. No driver call.
+  EventPool::Counters counters() const noexcept;
 
   /// The number of contexts that have a pool. No driver call.
   std::size_t size() const noexcept;

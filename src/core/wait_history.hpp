@@ -79,21 +79,17 @@ public:
     return std::max(start + length, period == 0 ? start : newest_end_ + period);
   }
 
-  long long margin() const noexcept { return margin_; }
+  long long margin() const noexcept { return first_margin + margin_change_; }
 
   /// A sleep ended this much late. If that is more than the margin, the margin rises, but by at most
   /// an eighth, so that one very late wake-up changes little.
   void woke(long long late) noexcept {
-    const long long margin = margin_;
-    if (late > margin)
-      margin_ = std::min({late + late / 8, margin + margin / 8, most_margin});
+    if (late > margin())
+      set_margin(std::min({late + late / 8, margin() + margin() / 8, most_margin}));
     else
       lower_margin();
   }
-  void lower_margin() noexcept {
-    const long long margin = margin_;
-    margin_ = std::max(margin - margin / 2048, least_margin);
-  }
+  void lower_margin() noexcept { set_margin(std::max(margin() - margin() / 2048, least_margin)); }
 
   /// A wait ended while the thread polled. `end` is when the work was last pending. A later time would
   /// make the next sleep end after the work, and its end would then be unknown again.
@@ -114,6 +110,7 @@ public:
 private:
   friend class WaitHistories;
 
+  void set_margin(long long margin) noexcept { margin_change_ = margin - first_margin; }
   void remember(long long start, long long end) noexcept {
     lengths_.add(end - start);
     if (newest_end_ != 0) periods_.add(end - newest_end_);
@@ -127,7 +124,8 @@ private:
     early_ = 0;
   }
 
-  Guess key_, newest_end_, early_, margin_{first_margin};
+  // All begin as 0, so that the histories of a program take no place in its file.
+  Guess key_, newest_end_, early_, margin_change_;
   LastTimes lengths_, periods_;
 };
 

@@ -75,6 +75,19 @@ void EventPools::State::trim() noexcept {
     if (const Pool pool = pool_in(*place)) pool->trim();
 }
 
+EventPool::Counters EventPools::State::counters() const noexcept {
+  EventPool::Counters sum;
+  for (Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)
+    if (const Pool pool = pool_in(*place)) {
+      const EventPool::Counters its = pool->counters();
+      sum.created += its.created;
+      sum.reused += its.reused;
+      sum.idle += its.idle;
+      sum.high_water += its.high_water;
+    }
+  return sum;
+}
+
 std::size_t EventPools::State::size() const noexcept {
   std::size_t size = 0;
   for (const Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)
@@ -195,6 +208,10 @@ EventPool::Counters EventPools::counters(const Context& context) const noexcept 
   if (state_ == nullptr || context.driver() != state_->driver()) return {};
   EventPoolState* const pool = context ? state_->find(context.id()) : nullptr;
   return pool != nullptr ? pool->counters() : EventPool::Counters();
+}
+
+EventPool::Counters EventPools::counters() const noexcept {
+  return state_ != nullptr ? state_->counters() : EventPool::Counters();
 }
 
 std::size_t EventPools::size() const noexcept { return state_ != nullptr ? state_->size() : 0; }

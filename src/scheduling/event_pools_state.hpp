@@ -58,6 +58,7 @@ public:
   EventPoolState& pool_of(CUcontext context, unsigned long long id);
 
   void trim() noexcept;
+  EventPool::Counters counters() const noexcept;
   std::size_t size() const noexcept;
 
 private:

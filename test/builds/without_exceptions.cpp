@@ -202,6 +202,7 @@ void references(const Context& context, CUstream stream, CUstream other) {
   EXPECT(CUDA_SUCCESS, pools.try_reserve(context, 2));
   EXPECT(CUDA_SUCCESS, pools.try_acquire(lease, stream));
   EXPECT(CUDA_SUCCESS, pools.try_acquire(end, context, stream));
+  EXPECT(CUDA_SUCCESS, pools.try_acquire_current(end));
   EXPECT(CUDA_SUCCESS, pools.try_wait_stream(other, stream));
   EXPECT(CUDA_SUCCESS, pools.try_wait_stream(context, other, context, stream));
   const SharedEvent shared = std::move(lease).share();

@@ -57,8 +57,21 @@ TEST_CASE_METHOD(Fixture, "pools lease events of the stream's context, whichever
   {
     const ContextGuard current(second);
     CHECK(pools.acquire(CU_STREAM_PER_THREAD).event().context() == second);
+    CHECK(pools.acquire_current().event().context() == second);
+  }
+  CHECK_THROWS_AS(pools.acquire_current(), cuevent::InvalidContext); // no context is current
+  {
+    const ContextGuard current(context);
+    CHECK(pools.acquire_current().event().context() == context);
   }
   CHECK_THROWS_AS(pools.acquire(second, stream), ContextMismatch);
+  const auto all = pools.counters(), first = pools.counters(context), its = pools.counters(second);
+  CHECK(all.created == first.created + its.created);
+  CHECK(all.reused == first.reused + its.reused);
+  CHECK(all.idle == first.idle + its.idle);
+  CHECK(all.high_water == first.high_water + its.high_water);
+  CHECK(all.created == 4);
+  CHECK(EventPools().counters().created == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "pools order streams of different contexts") {

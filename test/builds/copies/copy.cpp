@@ -7,7 +7,9 @@ namespace {
 
 class CopyHere final : public Copy {
 public:
-  explicit CopyHere(CUcontext context) : context_(cuevent::Context::borrow(context)) { pool.emplace(context_); }
+  explicit CopyHere(CUcontext context) : context_(cuevent::Context::borrow(context)) {
+    pool.emplace(context_);
+  }
 
   void lease(std::size_t count) override {
     while (leases.size() < count)

@@ -166,8 +166,8 @@ private:
   };
   struct Row {
     const char* name;
-    double bound;               // in %
-    std::size_t streams_beside; // an option of the timer
+    double bound;             // in %
+    std::size_t side_streams; // an option of the timer
   };
   static constexpr std::array<Row, variants> rows{{{"untimed", 0, 0},
                                                    {"8 adjacent stages", 1.5, 1},
@@ -280,7 +280,7 @@ private:
   double loop(Variant variant) {
     StageTimer timer(gpu_.context,
                      {.events_per_stream = 2 * stages * (steps + 1), // the host may be far ahead
-                      .streams_beside = rows[variant].streams_beside});
+                      .side_streams = rows[variant].side_streams});
     const StageId stage = timer.stage("stage");
     timer.add_stream(stream_);
     DriverEvent start(gpu_.context, EventFlags::timing), end(gpu_.context, EventFlags::timing);

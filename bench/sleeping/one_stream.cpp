@@ -58,7 +58,7 @@ public:
 class SynchronizeFor : public Way {
 public:
   explicit SynchronizeFor(const Testbed& testbed) : Way(testbed) {}
-  void wait() override { event_.synchronize_for(std::chrono::seconds(10)); }
+  void wait() override { static_cast<void>(event_.synchronize_for(std::chrono::seconds(10))); }
 };
 
 class FenceWaitFor : public Way {
@@ -66,7 +66,7 @@ public:
   FenceWaitFor(const Testbed& testbed, CUstream stream)
       : Way(testbed), fence_(testbed.gpu().context, stream) {}
   void submitted(CUstream) override { ticket_ = fence_.signal(); }
-  void wait() override { fence_.wait_for(ticket_, std::chrono::seconds(10)); }
+  void wait() override { static_cast<void>(fence_.wait_for(ticket_, std::chrono::seconds(10))); }
 
 private:
   cuevent::TimelineFence fence_;

@@ -30,10 +30,12 @@ void set_capture_dependencies(const Context& context, CUstream stream, ArrayView
                               ArrayView<CUgraphEdgeData> edges = {});
 
 /// The non-throwing overloads.
-CUresult try_add_capture_dependencies(const Context& context, CUstream stream, ArrayView<CUgraphNode> nodes,
-                                      ArrayView<CUgraphEdgeData> edges = {}) noexcept;
-CUresult try_set_capture_dependencies(const Context& context, CUstream stream, ArrayView<CUgraphNode> nodes,
-                                      ArrayView<CUgraphEdgeData> edges = {}) noexcept;
+[[nodiscard]] CUresult try_add_capture_dependencies(const Context& context, CUstream stream,
+                                                    ArrayView<CUgraphNode> nodes,
+                                                    ArrayView<CUgraphEdgeData> edges = {}) noexcept;
+[[nodiscard]] CUresult try_set_capture_dependencies(const Context& context, CUstream stream,
+                                                    ArrayView<CUgraphNode> nodes,
+                                                    ArrayView<CUgraphEdgeData> edges = {}) noexcept;
 
 struct CaptureReading; // inside the library
 

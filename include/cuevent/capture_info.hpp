@@ -68,7 +68,7 @@ private:
 CaptureInfo capture_info(const Context& context, CUstream stream);
 
 /// The non-throwing overload. `out` is assigned on success only.
-CUresult try_capture_info(CaptureInfo& out, const Context& context, CUstream stream) noexcept;
+[[nodiscard]] CUresult try_capture_info(CaptureInfo& out, const Context& context, CUstream stream) noexcept;
 
 } // namespace cuevent
 #pragma GCC visibility pop

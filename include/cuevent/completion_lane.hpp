@@ -48,7 +48,8 @@ public:
       fail(result, call);
   }
   template <class Callback>
-  CUresult try_when_complete(Callback&& callback, CompletionToken* token = nullptr) const noexcept {
+  [[nodiscard]] CUresult try_when_complete(Callback&& callback,
+                                           CompletionToken* token = nullptr) const noexcept {
     const char* call = nullptr;
     return submit_callback(static_cast<Callback&&>(callback), token, call);
   }

@@ -55,7 +55,7 @@ public:
   /// driver call.
   explicit CompletionQueue(const Context& context);
   /// The non-throwing overload of the constructor. `out` is assigned on success only.
-  static CUresult try_create(CompletionQueue& out, const Context& context) noexcept;
+  [[nodiscard]] static CUresult try_create(CompletionQueue& out, const Context& context) noexcept;
 
   CompletionQueue(CompletionQueue&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   CompletionQueue& operator=(CompletionQueue&& other) noexcept {
@@ -78,7 +78,7 @@ public:
   /// submissions create no event, regardless of the thread. Driver function: cuEventCreate. Throws
   /// InvalidValue for more than 2^31 - 64.
   void reserve(std::size_t callbacks);
-  CUresult try_reserve(std::size_t callbacks) noexcept;
+  [[nodiscard]] CUresult try_reserve(std::size_t callbacks) noexcept;
 
   /// Runs `callback` inside poll() once the work submitted to `stream` so far has completed. A
   /// default stream means one of the queue's context. With room available, the call allocates no
@@ -108,8 +108,8 @@ public:
     on(stream).when_complete(static_cast<Callback&&>(callback), token);
   }
   template <class Callback>
-  CUresult try_when_complete(CUstream stream, Callback&& callback,
-                             CompletionToken* token = nullptr) noexcept {
+  [[nodiscard]] CUresult try_when_complete(CUstream stream, Callback&& callback,
+                                           CompletionToken* token = nullptr) noexcept {
     return on(stream).try_when_complete(static_cast<Callback&&>(callback), token);
   }
 
@@ -123,8 +123,8 @@ public:
     when_complete(stream, static_cast<Callback&&>(callback), token);
   }
   template <class Callback>
-  CUresult try_when_complete(const Context& context, CUstream stream, Callback&& callback,
-                             CompletionToken* token = nullptr) noexcept {
+  [[nodiscard]] CUresult try_when_complete(const Context& context, CUstream stream, Callback&& callback,
+                                           CompletionToken* token = nullptr) noexcept {
     const CUresult result = check(context);
     return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback), token)
                                   : result;
@@ -133,11 +133,11 @@ public:
   /// Registers `stream`, so that later submissions take two driver calls instead of four. Driver
   /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId. Throws as when_complete(stream, callback).
   Lane lane(CUstream stream);
-  CUresult try_lane(Lane& out, CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_lane(Lane& out, CUstream stream) noexcept;
   /// As lane(stream). `context` says whose default stream is meant, as for
   /// when_complete(context, stream, callback).
   Lane lane(const Context& context, CUstream stream);
-  CUresult try_lane(Lane& out, const Context& context, CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_lane(Lane& out, const Context& context, CUstream stream) noexcept;
 
   /// For coroutines: const CUresult result = co_await queue.completion(stream). The await waits
   /// for the work submitted to `stream` so far. The coroutine resumes inside poll() with the
@@ -199,7 +199,7 @@ public:
   ///   descriptors.
   /// - NotInitialized in a forked child.
   int native_handle();
-  CUresult try_native_handle(int& out) noexcept;
+  [[nodiscard]] CUresult try_native_handle(int& out) noexcept;
 
   /// Prepares for a sleep. Call poll() until it returns 0, then arm(), then sleep until native_handle()
   /// is readable, then poll() again.
@@ -227,7 +227,7 @@ public:
   /// runs a callback. docs/queues.md has a loop for several threads.
   bool arm(TimeLimit most_late = std::chrono::microseconds(100));
   /// Returns CUDA_ERROR_NOT_READY if arm() would return false.
-  CUresult try_arm(TimeLimit most_late = std::chrono::microseconds(100)) noexcept;
+  [[nodiscard]] CUresult try_arm(TimeLimit most_late = std::chrono::microseconds(100)) noexcept;
 
   /// The number of submitted callbacks that have not returned yet. No driver call.
   std::size_t pending() const noexcept;

@@ -48,10 +48,10 @@ public:
   static Context current(const Driver& driver = Driver::instance());
 
   /// Non-throwing overloads. `out` is assigned on success only.
-  static CUresult try_primary(Context& out, int device, const Driver& driver) noexcept;
-  static CUresult try_create(Context& out, int device, const Driver& driver) noexcept;
-  static CUresult try_borrow(Context& out, CUcontext context, const Driver& driver) noexcept;
-  static CUresult try_current(Context& out, const Driver& driver) noexcept;
+  [[nodiscard]] static CUresult try_primary(Context& out, int device, const Driver& driver) noexcept;
+  [[nodiscard]] static CUresult try_create(Context& out, int device, const Driver& driver) noexcept;
+  [[nodiscard]] static CUresult try_borrow(Context& out, CUcontext context, const Driver& driver) noexcept;
+  [[nodiscard]] static CUresult try_current(Context& out, const Driver& driver) noexcept;
 
   Context(const Context& other) noexcept : Context(other.driver_, other.context_, other.share()) {}
   Context(Context&& other) noexcept : Context() { swap(other); }
@@ -116,7 +116,7 @@ private:
     unsigned long long id = 0;
   };
   struct [[gnu::visibility("hidden")]] Owner; // a Shared, and what is needed to end the context
-  static CUresult try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept;
+  [[nodiscard]] static CUresult try_own(Context& out, int device, const Driver& driver, Kind kind) noexcept;
   Context(const Driver& driver, CUcontext context, std::int64_t identity) noexcept
       : driver_(driver), context_(context), identity_(identity) {}
   bool owns() const noexcept { return identity_ > 0; }

@@ -141,9 +141,9 @@ public:
 
   /// Non-throwing overloads of instance() and of the two constructors. `out` is assigned on
   /// success only.
-  static CUresult try_load(Driver& out) noexcept;
-  static CUresult try_load(Driver& out, const char* library) noexcept;
-  static CUresult try_load(Driver& out, GetProcAddress get_proc_address) noexcept;
+  [[nodiscard]] static CUresult try_load(Driver& out) noexcept;
+  [[nodiscard]] static CUresult try_load(Driver& out, const char* library) noexcept;
+  [[nodiscard]] static CUresult try_load(Driver& out, GetProcAddress get_proc_address) noexcept;
 
   /// The CUDA version of the driver: 13000 is CUDA 13.0. Returns 0 for no driver. No driver call.
   int version() const noexcept { return table_->version; }

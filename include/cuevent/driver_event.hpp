@@ -87,10 +87,10 @@ public:
 
   /// Non-throwing overloads of the constructor and of from_ipc_handle(). `out` is assigned on
   /// success only.
-  static CUresult try_create(DriverEvent& out, const Context& context,
-                             EventFlags flags = EventFlags::none) noexcept;
-  static CUresult try_from_ipc_handle(DriverEvent& out, const Context& context,
-                                      const IpcHandle& handle) noexcept;
+  [[nodiscard]] static CUresult try_create(DriverEvent& out, const Context& context,
+                                           EventFlags flags = EventFlags::none) noexcept;
+  [[nodiscard]] static CUresult try_from_ipc_handle(DriverEvent& out, const Context& context,
+                                                    const IpcHandle& handle) noexcept;
 
   DriverEvent(DriverEvent&& other) noexcept : DriverEvent() { swap(other); }
   DriverEvent& operator=(DriverEvent&& other) noexcept {
@@ -115,7 +115,7 @@ public:
     if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS)
       fail_record(result, stream, flags);
   }
-  CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) noexcept {
+  [[nodiscard]] CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) noexcept {
     if (__builtin_expect(is_default_stream(stream), false)) return record_default(stream, flags);
     return call_record(stream, flags);
   }
@@ -125,8 +125,8 @@ public:
   /// Throws ContextMismatch if `context` is not the event's context, InvalidContext if `context`
   /// is empty.
   void record(const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
-  CUresult try_record(const Context& context, CUstream stream,
-                      RecordFlags flags = RecordFlags::none) noexcept;
+  [[nodiscard]] CUresult try_record(const Context& context, CUstream stream,
+                                    RecordFlags flags = RecordFlags::none) noexcept;
 
   /// Makes later work on `stream` wait on the device for the work that this event marks now.
   /// Returns at once. Waiting for an event that was never recorded has no effect. Driver function:
@@ -147,7 +147,7 @@ public:
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
   }
-  CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
+  [[nodiscard]] CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
     if (__builtin_expect(is_default_stream(stream), false)) return wait_default(stream, flags);
     return call_wait(stream, flags);
   }
@@ -157,8 +157,8 @@ public:
   /// ContextMismatch if `context` belongs to another driver, InvalidContext if it is empty.
   /// Context: `context` is made current for the call if `stream` is a default stream.
   void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
-  CUresult try_wait(const Context& context, CUstream stream,
-                    WaitFlags flags = WaitFlags::none) const noexcept;
+  [[nodiscard]] CUresult try_wait(const Context& context, CUstream stream,
+                                  WaitFlags flags = WaitFlags::none) const noexcept;
 
   /// Marks the work submitted so far to all streams of `context`. `context` must be the event's
   /// context, or a green context that belongs to it. Driver functions: cuCtxRecordEvent (CUDA
@@ -168,8 +168,8 @@ public:
   /// StreamCaptureUnsupported and invalidates every such capture, regardless of mode and thread.
   void record_context(const Context& context);
   void record_context(CUgreenCtx context);
-  CUresult try_record_context(const Context& context) noexcept;
-  CUresult try_record_context(CUgreenCtx context) noexcept;
+  [[nodiscard]] CUresult try_record_context(const Context& context) noexcept;
+  [[nodiscard]] CUresult try_record_context(CUgreenCtx context) noexcept;
 
   /// Makes later work on all streams of `context` wait for this event, including streams created
   /// later. Driver functions: cuCtxWaitEvent (CUDA 12.5), cuGreenCtxWaitEvent (12.4). Throws
@@ -179,24 +179,24 @@ public:
   /// During capture: as record_context().
   void wait_context(const Context& context) const;
   void wait_context(CUgreenCtx context) const;
-  CUresult try_wait_context(const Context& context) const noexcept;
-  CUresult try_wait_context(CUgreenCtx context) const noexcept;
+  [[nodiscard]] CUresult try_wait_context(const Context& context) const noexcept;
+  [[nodiscard]] CUresult try_wait_context(CUgreenCtx context) const noexcept;
 
   /// Returns true if the marked work has completed or the event was never recorded, false while
   /// the work is pending. Driver function: cuEventQuery. If the event was last recorded in a
   /// capture, throws CapturedEvent while the capture is active, RecordedInCapture afterwards.
-  bool query() const {
+  [[nodiscard]] bool query() const {
     const CUresult result = try_query();
     if (result == CUDA_SUCCESS) return true;
     if (result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
     return false;
   }
-  CUresult try_query() const noexcept { return table().cuEventQuery_v2000(event_); }
+  [[nodiscard]] CUresult try_query() const noexcept { return table().cuEventQuery_v2000(event_); }
 
   /// As query(), in relaxed capture mode. Invalidates no capture, except one that this event was recorded
   /// into. Driver functions: cuThreadExchangeStreamCaptureMode twice, cuEventQuery.
-  bool query_relaxed() const;
-  CUresult try_query_relaxed() const noexcept;
+  [[nodiscard]] bool query_relaxed() const;
+  [[nodiscard]] CUresult try_query_relaxed() const noexcept;
 
   /// Waits on the host until the marked work has completed. Driver function: cuEventSynchronize.
   /// Throws as query().
@@ -204,7 +204,7 @@ public:
     if (const CUresult result = try_synchronize(); result != CUDA_SUCCESS)
       fail_query(result, "cuEventSynchronize");
   }
-  CUresult try_synchronize() const noexcept { return table().cuEventSynchronize_v2000(event_); }
+  [[nodiscard]] CUresult try_synchronize() const noexcept { return table().cuEventSynchronize_v2000(event_); }
 
   /// As synchronize(), up to the timeout or deadline. Returns false if the time ran out. Takes any
   /// std::chrono::duration, or a time_point of any clock: time_limit.hpp. The call never waits in
@@ -214,10 +214,10 @@ public:
   /// The event learns the length of regular waits. After four of them, the call sleeps until shortly before
   /// the expected end, and then spins. Other waits spin for 50 us, yield until 1 ms has passed, and then
   /// sleep for a tenth of the time waited so far. No sleep between two polls is longer than 1 ms.
-  bool synchronize_for(TimeLimit timeout) const;
-  bool synchronize_until(Deadline deadline) const;
-  CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
-  CUresult try_synchronize_until(Deadline deadline) const noexcept;
+  [[nodiscard]] bool synchronize_for(TimeLimit timeout) const;
+  [[nodiscard]] bool synchronize_until(Deadline deadline) const;
+  [[nodiscard]] CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
+  [[nodiscard]] CUresult try_synchronize_until(Deadline deadline) const noexcept;
 
   /// The device time in milliseconds from this event to `end`. Negative if `end` came first.
   /// Driver function: cuEventElapsedTime (version 2 if the driver has it).
@@ -234,7 +234,7 @@ public:
       fail_elapsed(result, end);
     return time;
   }
-  CUresult try_elapsed_time(Milliseconds& out, const DriverEvent& end) const noexcept {
+  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, const DriverEvent& end) const noexcept {
     if (__builtin_expect(&table() != &end.table(), false)) return CUDA_ERROR_INVALID_HANDLE;
     float milliseconds = 0;
     const CUresult result = table().cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
@@ -247,13 +247,13 @@ public:
   /// ContextIsDestroyed if the context, and therefore the event, is already gone. The call can
   /// wait as the destructor does, and never retires the event.
   void close();
-  CUresult try_close() noexcept;
+  [[nodiscard]] CUresult try_close() noexcept;
 
   /// Exports the event for other processes: ipc.hpp. The event must have EventFlags::interprocess,
   /// and must exist for as long as other processes use it. Driver function: cuIpcGetEventHandle.
   /// Throws InvalidHandle if the event is not interprocess or is itself imported.
   IpcHandle ipc_handle() const;
-  CUresult try_ipc_handle(IpcHandle& out) const noexcept;
+  [[nodiscard]] CUresult try_ipc_handle(IpcHandle& out) const noexcept;
 
   /// Gives up the handle without destroying it. Returns null for an empty event. The event is
   /// empty afterwards, and the caller owns the handle if this object did. No driver call.

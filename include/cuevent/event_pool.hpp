@@ -68,7 +68,7 @@ public:
   /// as long as the lease, or as the event that detach() returns. Before the first record(), other
   /// processes see what the event's last user recorded. Driver function: cuIpcGetEventHandle.
   IpcHandle ipc_handle();
-  CUresult try_ipc_handle(IpcHandle& out) noexcept;
+  [[nodiscard]] CUresult try_ipc_handle(IpcHandle& out) noexcept;
 
   /// Takes the event out of the pool for good. The caller owns it, and the lease is empty
   /// afterwards. To give it to a graph: graph.retain(std::move(lease).detach()). No driver call.
@@ -109,8 +109,9 @@ public:
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
                      std::size_t max_idle = default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
-  static CUresult try_create(EventPool& out, const Context& context, EventFlags flags = EventFlags::none,
-                             std::size_t max_idle = default_max_idle) noexcept;
+  [[nodiscard]] static CUresult try_create(EventPool& out, const Context& context,
+                                           EventFlags flags = EventFlags::none,
+                                           std::size_t max_idle = default_max_idle) noexcept;
 
   EventPool(EventPool&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPool& operator=(EventPool&& other) noexcept {
@@ -133,7 +134,7 @@ public:
   /// call reserve() beforehand. Throws as the constructor of DriverEvent.
   PooledEvent acquire();
   /// The non-throwing overload. `out` is assigned on success only.
-  CUresult try_acquire(PooledEvent& out) noexcept;
+  [[nodiscard]] CUresult try_acquire(PooledEvent& out) noexcept;
 
   /// Creates events until at least `count` are idle, and reserves them for all threads. As long as
   /// the number of leases grows by at most `count`, acquire() creates no event, regardless of
@@ -143,7 +144,7 @@ public:
   /// nothing, if `count` is more than `max_idle` or 2^31. If a creation fails, the events created before
   /// remain.
   void reserve(std::size_t count);
-  CUresult try_reserve(std::size_t count) noexcept;
+  [[nodiscard]] CUresult try_reserve(std::size_t count) noexcept;
 
   /// Destroys the idle events of the reserve and of this thread, and ends the reservation. Other
   /// threads keep their caches of up to 64 events each. The call can wait as the destructor does.
@@ -158,7 +159,7 @@ public:
   /// During capture: if `earlier` is being captured, `later` is forked into the capture. If only
   /// `later` is being captured, throws StreamCaptureIsolation and invalidates the capture.
   void wait_stream(CUstream later, CUstream earlier);
-  CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
+  [[nodiscard]] CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
 
   /// As wait_stream(later, earlier). The contexts say whose default streams are meant.
   /// `context_of_earlier` must be the pool's context, and `context_of_later` may be any. Does
@@ -166,8 +167,8 @@ public:
   /// context, InvalidContext for an empty one.
   void wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
                    CUstream earlier);
-  CUresult try_wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
-                           CUstream earlier) noexcept;
+  [[nodiscard]] CUresult try_wait_stream(const Context& context_of_later, CUstream later,
+                                         const Context& context_of_earlier, CUstream earlier) noexcept;
 
   /// What the pool has done so far. Operations of other threads that run during the call may or
   /// may not be counted.

@@ -42,8 +42,9 @@ public:
   explicit EventPools(const Driver& driver, EventFlags flags = EventFlags::none,
                       std::size_t max_idle = EventPool::default_max_idle);
   /// The non-throwing overload. `out` is assigned on success only.
-  static CUresult try_create(EventPools& out, const Driver& driver, EventFlags flags = EventFlags::none,
-                             std::size_t max_idle = EventPool::default_max_idle) noexcept;
+  [[nodiscard]] static CUresult try_create(EventPools& out, const Driver& driver,
+                                           EventFlags flags = EventFlags::none,
+                                           std::size_t max_idle = EventPool::default_max_idle) noexcept;
 
   EventPools(EventPools&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPools& operator=(EventPools&& other) noexcept {
@@ -70,9 +71,11 @@ public:
   /// default stream.
   PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
   /// Non-throwing overloads. `out` is assigned on success only.
-  CUresult try_acquire_current(PooledEvent& out) noexcept { return try_acquire(out, CU_STREAM_LEGACY); }
-  CUresult try_acquire(PooledEvent& out, CUstream stream) noexcept;
-  CUresult try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_acquire_current(PooledEvent& out) noexcept {
+    return try_acquire(out, CU_STREAM_LEGACY);
+  }
+  [[nodiscard]] CUresult try_acquire(PooledEvent& out, CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept;
 
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
   /// Returns at once. The streams may belong to different contexts and devices. Does nothing if
@@ -80,17 +83,17 @@ public:
   /// as acquire(), DriverEvent::record() and DriverEvent::wait().
   /// During capture: as EventPool::wait_stream().
   void wait_stream(CUstream later, CUstream earlier);
-  CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
+  [[nodiscard]] CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
 
   /// As wait_stream(later, earlier). The contexts say whose default streams are meant.
   void wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
                    CUstream earlier);
-  CUresult try_wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
-                           CUstream earlier) noexcept;
+  [[nodiscard]] CUresult try_wait_stream(const Context& context_of_later, CUstream later,
+                                         const Context& context_of_earlier, CUstream earlier) noexcept;
 
   /// As EventPool::reserve(), for the pool of `context`.
   void reserve(const Context& context, std::size_t count);
-  CUresult try_reserve(const Context& context, std::size_t count) noexcept;
+  [[nodiscard]] CUresult try_reserve(const Context& context, std::size_t count) noexcept;
 
   /// As EventPool::trim(), for every pool.
   void trim() noexcept;

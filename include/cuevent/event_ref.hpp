@@ -50,7 +50,7 @@ public:
     if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS)
       fail_record(result, stream, flags);
   }
-  CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) const noexcept {
+  [[nodiscard]] CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) const noexcept {
     if (__builtin_expect(is_default_stream(stream) || flags != RecordFlags::none, false))
       return record_otherwise(stream, flags);
     const CUresult result = table().cuEventRecord_v2000(event_, stream);
@@ -60,15 +60,15 @@ public:
 
   /// As DriverEvent::record(context, stream, flags). `context` says whose default stream is meant.
   void record(const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none) const;
-  CUresult try_record(const Context& context, CUstream stream,
-                      RecordFlags flags = RecordFlags::none) const noexcept;
+  [[nodiscard]] CUresult try_record(const Context& context, CUstream stream,
+                                    RecordFlags flags = RecordFlags::none) const noexcept;
 
   /// As DriverEvent::wait(stream, flags). Driver function: cuStreamWaitEvent.
   void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
   }
-  CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
+  [[nodiscard]] CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
     const DriverTable& driver = table();
     const bool other = (checks() & (DriverEvent::unrecorded | DriverEvent::interprocess)) != 0;
     if (__builtin_expect(is_default_stream(stream) || flags != WaitFlags::none || other, false))
@@ -78,42 +78,42 @@ public:
 
   /// As DriverEvent::wait(context, stream, flags). `context` says whose default stream is meant.
   void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
-  CUresult try_wait(const Context& context, CUstream stream,
-                    WaitFlags flags = WaitFlags::none) const noexcept;
+  [[nodiscard]] CUresult try_wait(const Context& context, CUstream stream,
+                                  WaitFlags flags = WaitFlags::none) const noexcept;
 
   /// As DriverEvent::query(). Driver function: cuEventQuery.
-  bool query() const {
+  [[nodiscard]] bool query() const {
     const CUresult result = try_query();
     if (result == CUDA_SUCCESS) return true;
     if (result != CUDA_ERROR_NOT_READY) fail_query(result, "cuEventQuery");
     return false;
   }
-  CUresult try_query() const noexcept {
+  [[nodiscard]] CUresult try_query() const noexcept {
     const DriverTable& driver = table(); // read once, which the check would prevent
     return unrecorded() ? CUDA_ERROR_INVALID_HANDLE : driver.cuEventQuery_v2000(event_);
   }
 
   /// As DriverEvent::query_relaxed(). Driver functions: cuThreadExchangeStreamCaptureMode twice,
   /// cuEventQuery.
-  bool query_relaxed() const;
-  CUresult try_query_relaxed() const noexcept;
+  [[nodiscard]] bool query_relaxed() const;
+  [[nodiscard]] CUresult try_query_relaxed() const noexcept;
 
   /// As DriverEvent::synchronize(). Driver function: cuEventSynchronize.
   void synchronize() const {
     if (const CUresult result = try_synchronize(); result != CUDA_SUCCESS)
       fail_query(result, "cuEventSynchronize");
   }
-  CUresult try_synchronize() const noexcept {
+  [[nodiscard]] CUresult try_synchronize() const noexcept {
     const DriverTable& driver = table();
     return unrecorded() ? CUDA_ERROR_INVALID_HANDLE : driver.cuEventSynchronize_v2000(event_);
   }
 
   /// As DriverEvent::synchronize_for() and synchronize_until(): takes any duration, or a
   /// time_point of any clock.
-  bool synchronize_for(TimeLimit timeout) const;
-  bool synchronize_until(Deadline deadline) const;
-  CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
-  CUresult try_synchronize_until(Deadline deadline) const noexcept;
+  [[nodiscard]] bool synchronize_for(TimeLimit timeout) const;
+  [[nodiscard]] bool synchronize_until(Deadline deadline) const;
+  [[nodiscard]] CUresult try_synchronize_for(TimeLimit timeout) const noexcept;
+  [[nodiscard]] CUresult try_synchronize_until(Deadline deadline) const noexcept;
 
   /// As DriverEvent::elapsed_time(end). Driver function: cuEventElapsedTime.
   Milliseconds elapsed_time(const EventRef& end) const {
@@ -122,7 +122,7 @@ public:
       fail_elapsed(result, end);
     return time;
   }
-  CUresult try_elapsed_time(Milliseconds& out, const EventRef& end) const noexcept {
+  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, const EventRef& end) const noexcept {
     const DriverEvent &start_owner = *owner_, &end_owner = *end.owner_; // each read once
     const bool either_unrecorded = (checks(start_owner) | checks(end_owner)) < 0;
     const DriverTable& driver = start_owner.table();

@@ -77,8 +77,8 @@ public:
   /// Shares `context`. No driver call, except for GraphMarks::events_and_memory: cuMemHostAlloc. Throws
   /// InvalidContext if the context is empty, InvalidValue if marks_per_stream is 0 or above 2^24.
   explicit FlightRecorder(const Context& context, const FlightRecorderOptions& options = {});
-  static CUresult try_create(FlightRecorder& out, const Context& context,
-                             const FlightRecorderOptions& options = {}) noexcept;
+  [[nodiscard]] static CUresult try_create(FlightRecorder& out, const Context& context,
+                                           const FlightRecorderOptions& options = {}) noexcept;
 
   /// An empty recorder, for try_create() and assignment. No driver call.
   FlightRecorder() noexcept;
@@ -94,8 +94,9 @@ public:
   /// with another context.
   void add_stream(const Context& context, CUstream stream, std::string_view name = {});
   void add_stream(CUstream stream, std::string_view name = {});
-  CUresult try_add_stream(const Context& context, CUstream stream, std::string_view name = {}) noexcept;
-  CUresult try_add_stream(CUstream stream, std::string_view name = {}) noexcept;
+  [[nodiscard]] CUresult try_add_stream(const Context& context, CUstream stream,
+                                        std::string_view name = {}) noexcept;
+  [[nodiscard]] CUresult try_add_stream(CUstream stream, std::string_view name = {}) noexcept;
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuStreamIsCapturing,
   /// cuEventRecord; if the ring of the stream is full, also cuThreadExchangeStreamCaptureMode and
@@ -108,7 +109,7 @@ public:
   /// capture also cuUserObjectCreate and cuGraphRetainUserObject; with GraphMarks::events_and_memory
   /// also cuStreamWriteValue32.
   void mark(CUstream stream, std::string_view name);
-  CUresult try_mark(CUstream stream, std::string_view name) noexcept;
+  [[nodiscard]] CUresult try_mark(CUstream stream, std::string_view name) noexcept;
 
   /// Names the graph that `stream` is being captured into. A graph without a name is called "graph 1"
   /// and so on. Returns a number for launched(). With GraphMarks::events_and_memory, call this before
@@ -116,13 +117,13 @@ public:
   /// cuUserObjectCreate and cuGraphRetainUserObject; with GraphMarks::events_and_memory also
   /// cuStreamWriteValue32. Throws IllegalState if the stream is not being captured.
   FlightGraph name_capture(CUstream stream, std::string_view name);
-  CUresult try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept;
+  [[nodiscard]] CUresult try_name_capture(FlightGraph& out, CUstream stream, std::string_view name) noexcept;
 
   /// Marks a launch of the graph, and counts it. Call this after the launch was submitted to `stream`.
   /// Driver functions: as mark(). Throws InvalidValue if the recorder has no such graph. The recorder forgets
   /// graphs that have ended.
   void launched(CUstream stream, FlightGraph graph);
-  CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
+  [[nodiscard]] CUresult try_launched(CUstream stream, FlightGraph graph) noexcept;
   /// Launches `exec`, which was made from that graph, and calls launched(). While the call is blocked, a
   /// report says so. Driver functions: cuGraphLaunch, and as launched(). If there is no such graph, throws
   /// InvalidValue and launches nothing.
@@ -135,8 +136,10 @@ public:
   /// cuThreadExchangeStreamCaptureMode and cuEventQuery.
   void record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
-  CUresult try_record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none) noexcept;
-  CUresult try_wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none) noexcept;
+  [[nodiscard]] CUresult try_record(EventRef event, CUstream stream,
+                                    RecordFlags flags = RecordFlags::none) noexcept;
+  [[nodiscard]] CUresult try_wait(EventRef event, CUstream stream,
+                                  WaitFlags flags = WaitFlags::none) noexcept;
 
   /// For streams that wait for memory instead of events: TimelineSemaphore, cuStreamWaitValue64 and
   /// the like. `object` is any address that identifies the memory. Call note_signal() after you submit the
@@ -145,9 +148,9 @@ public:
   /// known stream will set the value. Driver functions: as mark().
   void note_signal(CUstream stream, const void* object, std::uint64_t value);
   void note_wait(CUstream stream, const void* object, std::uint64_t value, std::string_view name);
-  CUresult try_note_signal(CUstream stream, const void* object, std::uint64_t value) noexcept;
-  CUresult try_note_wait(CUstream stream, const void* object, std::uint64_t value,
-                         std::string_view name) noexcept;
+  [[nodiscard]] CUresult try_note_signal(CUstream stream, const void* object, std::uint64_t value) noexcept;
+  [[nodiscard]] CUresult try_note_wait(CUstream stream, const void* object, std::uint64_t value,
+                                       std::string_view name) noexcept;
 
   /// What each stream is doing. Calls nothing that can wait for the device or for a thread that is
   /// blocked in the driver, and harms no capture. Creates and destroys no driver object. Driver
@@ -156,7 +159,7 @@ public:
   /// answers no query. The report then knows only what the previous report saw. So make a report every
   /// second or so: see the watchdog in docs/when-it-hangs.md. Throws NotInitialized in a forked child.
   FlightReport report() const;
-  CUresult try_report(FlightReport& out) const noexcept;
+  [[nodiscard]] CUresult try_report(FlightReport& out) const noexcept;
 
   /// Writes the last marks of each stream to a file descriptor, for a crash report. Async-signal-safe:
   /// a signal handler may call this at any moment. No event is queried, so the text says what the previous

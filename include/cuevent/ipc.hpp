@@ -34,7 +34,7 @@ struct IpcHandle {
   static IpcHandle parse(std::string_view text);
   /// The non-throwing overload. Returns CUDA_ERROR_INVALID_VALUE instead. `out` is assigned on
   /// success only.
-  static CUresult try_parse(IpcHandle& out, std::string_view text) noexcept;
+  [[nodiscard]] static CUresult try_parse(IpcHandle& out, std::string_view text) noexcept;
 
   friend constexpr bool operator==(const IpcHandle& a, const IpcHandle& b) noexcept {
     for (std::size_t i = 0; i != a.bytes.size(); ++i)

@@ -78,9 +78,6 @@ private:
 /// During capture: harmless.
 std::size_t destroy_retired() noexcept;
 
-/// The former name of destroy_retired(). It will be removed in 1.0.
-[[deprecated("call destroy_retired()")]] std::size_t collect() noexcept;
-
 /// The number that destroy_retired() would return now. No driver call.
 /// Thread-safety: any thread. Events and objects that other threads retire or destroy during the call may
 /// or may not be counted.

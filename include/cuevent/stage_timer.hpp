@@ -63,7 +63,7 @@ struct StageTimerOptions {
   ///   stream runs.
   /// - The number is 0 if the environment variable CUDA_DEVICE_MAX_CONNECTIONS is less than 8.
   ///   CU_STREAM_PER_THREAD never gets a side stream.
-  std::size_t streams_beside = 2;
+  std::size_t side_streams = 2;
   StageRanges ranges = StageRanges::none;
 };
 
@@ -139,8 +139,8 @@ public:
   /// cuEventElapsedTime. Throws InvalidValue for fewer than two events per stream and for numbers
   /// above 2^24, NotSupported for StageRanges::nvtx if cuevent was built without NVTX.
   explicit StageTimer(const Context& context, const StageTimerOptions& options = {});
-  static CUresult try_create(StageTimer& out, const Context& context,
-                             const StageTimerOptions& options = {}) noexcept;
+  [[nodiscard]] static CUresult try_create(StageTimer& out, const Context& context,
+                                           const StageTimerOptions& options = {}) noexcept;
 
   /// An empty timer, for try_create() and assignment. No driver call.
   StageTimer() noexcept;
@@ -180,23 +180,23 @@ public:
   /// - What the driver refuses.
   bool open(CUstream stream, StageId stage);
   bool open(const Context& context, CUstream stream, StageId stage);
-  CUresult try_open(CUstream stream, StageId stage) noexcept;
-  CUresult try_open(const Context& context, CUstream stream, StageId stage) noexcept;
+  [[nodiscard]] CUresult try_open(CUstream stream, StageId stage) noexcept;
+  [[nodiscard]] CUresult try_open(const Context& context, CUstream stream, StageId stage) noexcept;
 
   /// Ends the innermost open stage of the stream. Driver functions: as open(). Throws IllegalState
   /// if no stage is open. If the driver refuses, the stage is closed and counted as dropped; in a
   /// capture the stage stays open.
   void close(CUstream stream);
   void close(const Context& context, CUstream stream);
-  CUresult try_close(CUstream stream) noexcept;
-  CUresult try_close(const Context& context, CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_close(CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_close(const Context& context, CUstream stream) noexcept;
 
   /// Ends the innermost open stage of the stream, if any, and begins another one with the same
   /// event. Returns and throws as open() and close().
   bool next(CUstream stream, StageId stage);
   bool next(const Context& context, CUstream stream, StageId stage);
-  CUresult try_next(CUstream stream, StageId stage) noexcept;
-  CUresult try_next(const Context& context, CUstream stream, StageId stage) noexcept;
+  [[nodiscard]] CUresult try_next(CUstream stream, StageId stage) noexcept;
+  [[nodiscard]] CUresult try_next(const Context& context, CUstream stream, StageId stage) noexcept;
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call for the report: see
   /// StageWait. The order of the work on the streams does not depend on the timer. On a default stream,
@@ -206,12 +206,14 @@ public:
   void wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
   void record(EventRef event, const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
   void wait(EventRef event, const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none);
-  CUresult try_record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none) noexcept;
-  CUresult try_wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none) noexcept;
-  CUresult try_record(EventRef event, const Context& context, CUstream stream,
-                      RecordFlags flags = RecordFlags::none) noexcept;
-  CUresult try_wait(EventRef event, const Context& context, CUstream stream,
-                    WaitFlags flags = WaitFlags::none) noexcept;
+  [[nodiscard]] CUresult try_record(EventRef event, CUstream stream,
+                                    RecordFlags flags = RecordFlags::none) noexcept;
+  [[nodiscard]] CUresult try_wait(EventRef event, CUstream stream,
+                                  WaitFlags flags = WaitFlags::none) noexcept;
+  [[nodiscard]] CUresult try_record(EventRef event, const Context& context, CUstream stream,
+                                    RecordFlags flags = RecordFlags::none) noexcept;
+  [[nodiscard]] CUresult try_wait(EventRef event, const Context& context, CUstream stream,
+                                  WaitFlags flags = WaitFlags::none) noexcept;
 
   /// From now on, this flight recorder remembers each record() and wait() as if the call were made
   /// through the recorder. record() and wait() then also call the driver functions of
@@ -234,17 +236,17 @@ public:
   /// cuEventElapsedTime. Once every 100 ms the call records an event of the timer's own, from which
   /// later times are measured.
   std::size_t poll();
-  CUresult try_poll(std::size_t& spans) noexcept;
+  [[nodiscard]] CUresult try_poll(std::size_t& spans) noexcept;
 
   /// Waits until everything recorded has completed, reads it, and returns the number of new spans.
   /// Open stages stay open. Driver functions: as DriverEvent::synchronize_for() and poll().
   std::size_t collect();
-  CUresult try_collect(std::size_t& spans) noexcept;
+  [[nodiscard]] CUresult try_collect(std::size_t& spans) noexcept;
 
   /// Aligns the device's clock with the host's again, because the clocks drift apart. Waits a few
   /// dozen times for an event on the timer's own stream, a fraction of a millisecond in all.
   void calibrate();
-  CUresult try_calibrate() noexcept;
+  [[nodiscard]] CUresult try_calibrate() noexcept;
 
   /// A copy of what has been read so far. No driver call.
   StageReport report() const;
@@ -260,7 +262,7 @@ private:
   friend class TimedGraph;
   struct [[gnu::visibility("hidden")]] State;
   State& state() const;
-  [[gnu::visibility("hidden")]] CUresult try_check(const Context& context) const noexcept;
+  [[nodiscard, gnu::visibility("hidden")]] CUresult try_check(const Context& context) const noexcept;
 
   std::unique_ptr<State> state_;
 };

@@ -11,9 +11,9 @@ namespace cuevent {
 
 /// How long a wait may last. Converts from every std::chrono::duration.
 ///
-///     event.synchronize_for(std::chrono::milliseconds(5));
-///     event.synchronize_for(1.5s);                      // fractions are fine
-///     event.synchronize_for(std::chrono::hours::max()); // forever
+///     assert(event.synchronize_for(std::chrono::milliseconds(5)));
+///     assert(event.synchronize_for(1.5s));                      // fractions are fine
+///     assert(event.synchronize_for(std::chrono::hours::max())); // forever
 ///
 /// Thread-safety: a plain value.
 /// Context: needs none and changes none.

@@ -51,7 +51,8 @@ public:
   /// functions: cuCtxGetId, and cuMemHostAlloc when the context needs another page of counters.
   /// Throws ContextLost if the context is destroyed, OutOfMemory.
   TimelineFence(const Context& context, CUstream stream);
-  static CUresult try_create(TimelineFence& out, const Context& context, CUstream stream) noexcept;
+  [[nodiscard]] static CUresult try_create(TimelineFence& out, const Context& context,
+                                           CUstream stream) noexcept;
 
   TimelineFence(TimelineFence&& other) noexcept { swap(other); }
   TimelineFence& operator=(TimelineFence&& other) noexcept {
@@ -70,7 +71,7 @@ public:
   /// StreamCaptureUnsupported on a stream that is being captured, because each launch of the graph
   /// would set the counter back. Record an event with RecordFlags::external there instead.
   std::uint64_t signal();
-  CUresult try_signal(std::uint64_t& ticket) noexcept;
+  [[nodiscard]] CUresult try_signal(std::uint64_t& ticket) noexcept;
 
   /// Whether the stream has reached `ticket`. One load, no driver call. A fault of the stream does
   /// not show here: call status().
@@ -95,7 +96,7 @@ public:
   ///   then wait for each other.
   /// - StreamCaptureUnsupported on a stream that is being captured.
   void wait(CUstream stream, std::uint64_t ticket) const;
-  CUresult try_wait(CUstream stream, std::uint64_t ticket) const noexcept;
+  [[nodiscard]] CUresult try_wait(CUstream stream, std::uint64_t ticket) const noexcept;
 
   /// Waits on the host until `ticket` is reached or the timeout is over. Returns false on timeout.
   /// `ticket` may be one that is not signalled yet. The fence learns the length of regular waits,
@@ -103,8 +104,8 @@ public:
   /// end. Other waits spin, yield and sleep. The call checks status() every 1 ms and before it
   /// gives up, so a fault ends the wait. Throws the error of status(). The non-throwing overload
   /// returns CUDA_ERROR_NOT_READY on timeout.
-  bool wait_for(std::uint64_t ticket, TimeLimit timeout) const;
-  CUresult try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept;
+  [[nodiscard]] bool wait_for(std::uint64_t ticket, TimeLimit timeout) const;
+  [[nodiscard]] CUresult try_wait_for(std::uint64_t ticket, TimeLimit timeout) const noexcept;
 
   /// Returns CUDA_SUCCESS while the stream can make progress, and a sticky code once the driver
   /// has noticed a fault, which takes up to 0.3 s. Driver functions: cuCtxGetId,

@@ -105,8 +105,8 @@ public:
   /// - NotSupported if the device lacks 64-bit memory operations.
   /// - OperatingSystem if there is no descriptor or no memory left for a memfd.
   explicit TimelineSemaphore(const Context& context, std::uint64_t initial = 0);
-  static CUresult try_create(TimelineSemaphore& out, const Context& context,
-                             std::uint64_t initial = 0) noexcept;
+  [[nodiscard]] static CUresult try_create(TimelineSemaphore& out, const Context& context,
+                                           std::uint64_t initial = 0) noexcept;
 
   /// Joins the semaphore of a descriptor from export_handle(), usually in another process. Owns the
   /// descriptor if it succeeds. Driver functions: as the constructor.
@@ -116,7 +116,8 @@ public:
   /// - InvalidHandle for a handle that was imported before: export one handle for each process.
   /// - As the constructor.
   static TimelineSemaphore import(const Context& context, int descriptor);
-  static CUresult try_import(TimelineSemaphore& out, const Context& context, int descriptor) noexcept;
+  [[nodiscard]] static CUresult try_import(TimelineSemaphore& out, const Context& context,
+                                           int descriptor) noexcept;
 
   TimelineSemaphore(TimelineSemaphore&& other) noexcept { swap(other); }
   TimelineSemaphore& operator=(TimelineSemaphore&& other) noexcept {
@@ -137,7 +138,7 @@ public:
   /// cuMemHostUnregister, which may wait for the work of the context, in relaxed mode
   /// (cuThreadExchangeStreamCaptureMode). Throws their errors.
   void close();
-  CUresult try_close() noexcept;
+  [[nodiscard]] CUresult try_close() noexcept;
 
   /// Submits a signal: the stream sets `value` when it has completed all earlier work. A default
   /// stream belongs to the semaphore's context, or to `context`. Driver functions:
@@ -152,8 +153,8 @@ public:
   ///   graph would set the value back. Signal after the launch instead.
   void signal(CUstream stream, std::uint64_t value);
   void signal(const Context& context, CUstream stream, std::uint64_t value);
-  CUresult try_signal(CUstream stream, std::uint64_t value) noexcept;
-  CUresult try_signal(const Context& context, CUstream stream, std::uint64_t value) noexcept;
+  [[nodiscard]] CUresult try_signal(CUstream stream, std::uint64_t value) noexcept;
+  [[nodiscard]] CUresult try_signal(const Context& context, CUstream stream, std::uint64_t value) noexcept;
 
   /// Signals from the host, at once. No driver call.
   /// Throws:
@@ -162,7 +163,7 @@ public:
   /// - SemaphoreAbandoned.
   /// - OutOfMemory if 1,992 signals are pending.
   void signal(std::uint64_t value);
-  CUresult try_signal(std::uint64_t value) noexcept;
+  [[nodiscard]] CUresult try_signal(std::uint64_t value) noexcept;
 
   /// Makes later work on `stream` wait on the device until `value` is reached. Does nothing if it
   /// is reached already. A default stream belongs to the semaphore's context, or to `context`.
@@ -175,10 +176,10 @@ public:
   void wait(CUstream stream, std::uint64_t value, WaitOrder order = WaitOrder::after_signal) const;
   void wait(const Context& context, CUstream stream, std::uint64_t value,
             WaitOrder order = WaitOrder::after_signal) const;
-  CUresult try_wait(CUstream stream, std::uint64_t value,
-                    WaitOrder order = WaitOrder::after_signal) const noexcept;
-  CUresult try_wait(const Context& context, CUstream stream, std::uint64_t value,
-                    WaitOrder order = WaitOrder::after_signal) const noexcept;
+  [[nodiscard]] CUresult try_wait(CUstream stream, std::uint64_t value,
+                                  WaitOrder order = WaitOrder::after_signal) const noexcept;
+  [[nodiscard]] CUresult try_wait(const Context& context, CUstream stream, std::uint64_t value,
+                                  WaitOrder order = WaitOrder::after_signal) const noexcept;
 
   /// Waits on the host until a signal of `value` or more was submitted by any process, and then
   /// submits the wait as wait() does. So the stream waits only for signals that are submitted. Returns false
@@ -187,28 +188,29 @@ public:
   bool wait_when_submitted(CUstream stream, std::uint64_t value, TimeLimit timeout) const;
   bool wait_when_submitted(const Context& context, CUstream stream, std::uint64_t value,
                            TimeLimit timeout) const;
-  CUresult try_wait_when_submitted(CUstream stream, std::uint64_t value, TimeLimit timeout) const noexcept;
-  CUresult try_wait_when_submitted(const Context& context, CUstream stream, std::uint64_t value,
-                                   TimeLimit timeout) const noexcept;
+  [[nodiscard]] CUresult try_wait_when_submitted(CUstream stream, std::uint64_t value,
+                                                 TimeLimit timeout) const noexcept;
+  [[nodiscard]] CUresult try_wait_when_submitted(const Context& context, CUstream stream, std::uint64_t value,
+                                                 TimeLimit timeout) const noexcept;
 
   /// Waits on the host until `value` is reached or the timeout is over. Returns false on timeout.
   /// The thread sleeps, spins and yields as in TimelineFence::wait_for(); the signal of a host
   /// wakes it at once. Once per millisecond it checks that the context has no fault. Throws
   /// SemaphoreAbandoned, and the error of the context. The non-throwing overload returns
   /// CUDA_ERROR_NOT_READY on timeout. Driver functions: cuCtxGetId, cuStreamIsCapturing.
-  bool wait_for(std::uint64_t value, TimeLimit timeout) const;
-  CUresult try_wait_for(std::uint64_t value, TimeLimit timeout) const noexcept;
+  [[nodiscard]] bool wait_for(std::uint64_t value, TimeLimit timeout) const;
+  [[nodiscard]] CUresult try_wait_for(std::uint64_t value, TimeLimit timeout) const noexcept;
 
   /// Waits on the host until all points are reached. Returns false on timeout. Sees signals of hosts
   /// and devices up to 1 ms late. Throws as wait_for().
   static bool wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout);
-  static CUresult try_wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout) noexcept;
+  [[nodiscard]] static CUresult try_wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout) noexcept;
   /// Waits on the host until one of the points is reached, and returns the index of the first that
   /// is, or `none` on timeout. Throws as wait_for(), and InvalidValue if there are no points.
   static constexpr std::size_t none = ~std::size_t{0};
   static std::size_t wait_any(ArrayView<TimelinePoint> points, TimeLimit timeout);
-  static CUresult try_wait_any(std::size_t& index, ArrayView<TimelinePoint> points,
-                               TimeLimit timeout) noexcept;
+  [[nodiscard]] static CUresult try_wait_any(std::size_t& index, ArrayView<TimelinePoint> points,
+                                             TimeLimit timeout) noexcept;
 
   /// The value: one load, no driver call. released_value if the semaphore is abandoned; a stream's
   /// signal that was still queued can then lower it for up to 10 ms.
@@ -225,7 +227,7 @@ public:
   /// driver call. Throws OperatingSystem if there are no descriptors left, if /proc is not mounted,
   /// or after 63 handles.
   int export_handle();
-  CUresult try_export_handle(int& descriptor) noexcept;
+  [[nodiscard]] CUresult try_export_handle(int& descriptor) noexcept;
 
   /// The state of the participants at this moment: a death shows as soon as the kernel has ended the process.
   /// A few system calls; no driver call.
@@ -240,7 +242,7 @@ public:
   /// looks every 10 ms, even while all its threads are blocked in the driver, and every 1 ms in a wait on the
   /// host. No driver call. Throws OperatingSystem if the thread that looks cannot start.
   void abandon_on_death();
-  CUresult try_abandon_on_death() noexcept;
+  [[nodiscard]] CUresult try_abandon_on_death() noexcept;
 
   const Context& context() const noexcept { return context_; }
 

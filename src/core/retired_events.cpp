@@ -88,6 +88,4 @@ std::size_t destroy_retired() noexcept {
          objects_of_graphs.destroy_all();
 }
 
-std::size_t collect() noexcept { return destroy_retired(); }
-
 } // namespace cuevent

@@ -95,7 +95,8 @@ CaptureFork::~CaptureFork() {
   if (result == CUDA_SUCCESS) {
     result = join_others(reading);
     call = update;
-  } else if (!ends_.nodes.empty()) { // joins even if the driver does not say what the current branch did
+  } else if (!ends_.nodes.empty()) {
+    // Joins even if the driver does not say what the current branch did. The first error is reported below.
     static_cast<void>(try_add_capture_dependencies(context_, stream_, ends_.nodes, ends_.edges));
   }
   if (result != CUDA_SUCCESS) report_error(result, call);

@@ -30,7 +30,7 @@ StageRings::StageRings(const Context& context, const StageTimerOptions& options)
     : context_(context), options_(options), log_(options.spans), trace_(options.spans) {}
 
 Status StageRings::create() {
-  if (!has_few_connections()) side_streams_.resize(options_.streams_beside);
+  if (!has_few_connections()) side_streams_.resize(options_.side_streams);
   CUresult result = CUDA_SUCCESS;
   {
     const ContextGuard guard(context_, result);
@@ -65,7 +65,7 @@ Status StageRings::add(CUstream handle, std::string_view name, std::uint32_t& st
   // The per-thread stream is a different stream on each thread.
   if (used < side_streams_.size() && handle != CU_STREAM_PER_THREAD)
     added.recorder = BoundaryRecorder(handle, side_streams_[used].handle(),
-                                      permit_side_stream(context_, options_.streams_beside));
+                                      permit_side_stream(context_, options_.side_streams));
   else
     added.recorder = BoundaryRecorder(handle, nullptr, nullptr);
   CUresult result = CUDA_SUCCESS;

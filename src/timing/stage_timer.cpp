@@ -18,8 +18,8 @@ const char* wrong_with(const StageTimerOptions& options) noexcept {
   if (options.events_per_stream > most)
     return "events_per_stream is more than 2^24, and each stream gets that many events: use fewer";
   if (options.spans > most) return "spans is more than 2^24, and the timer keeps that many: use fewer";
-  if (options.streams_beside > most)
-    return "streams_beside is more than 2^24, and the timer makes that many streams: use fewer";
+  if (options.side_streams > most)
+    return "side_streams is more than 2^24, and the timer makes that many streams: use fewer";
   return nullptr;
 }
 

@@ -147,10 +147,10 @@ TEST_CASE_METHOD(FaultyFixture, "a member that throws leaves the event unchanged
   };
   fail_each_call([&] { event.wait(stream); }, check_recorded);
   fail_each_call([&] { event.wait(CU_STREAM_LEGACY); }, check_recorded);
-  fail_each_call([&] { event.query(); }, check_recorded);
-  fail_each_call([&] { event.query_relaxed(); }, check_recorded);
+  fail_each_call([&] { return event.query(); }, check_recorded);
+  fail_each_call([&] { return event.query_relaxed(); }, check_recorded);
   fail_each_call([&] { event.synchronize(); }, check_recorded);
-  fail_each_call([&] { event.synchronize_for(1min); }, check_recorded);
+  fail_each_call([&] { return event.synchronize_for(1min); }, check_recorded);
   for (const CUresult result : results)
     fail(
         {.result = result, .call = 1}, [&] { event.elapsed_time(end); }, check_recorded);

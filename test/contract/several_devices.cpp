@@ -195,7 +195,7 @@ TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device
     CHECK(start.synchronize_for(1min));
     end.synchronize();
     CHECK(end.query_relaxed());
-    std::thread([&] { end.try_query_relaxed(); }).join();
+    std::thread([&] { return end.try_query_relaxed(); }).join();
     end.record(stream);
     end.synchronize();
     start.elapsed_time(end);

@@ -390,9 +390,9 @@ TEST_CASE_METHOD(StageFixture, "a timer on a stuck stream does not fill a launch
   // A stream takes 1,020 submissions. Enough of them are left for the program.
   constexpr int stages = 1'200, own = 600;
   const Stream stream(context);
-  for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
-    CAPTURE(streams_beside);
-    StageTimer timer(context, {.streams_beside = streams_beside});
+  for (const std::size_t side_streams : {std::size_t{2}, std::size_t{0}}) {
+    CAPTURE(side_streams);
+    StageTimer timer(context, {.side_streams = side_streams});
     const StageId stage = timer.stage("stage");
     timer.add_stream(stream);
     {
@@ -418,10 +418,10 @@ TEST_CASE_METHOD(StageFixture, "a timer on a stuck stream does not fill a launch
 TEST_CASE_METHOD(StageFixture, "graph launches within stages on a stuck stream do not fill a launch queue") {
   const int events = test::live_handles().events;
   constexpr int launches = 100; // each takes several places in the queue
-  for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
-    CAPTURE(streams_beside);
+  for (const std::size_t side_streams : {std::size_t{2}, std::size_t{0}}) {
+    CAPTURE(side_streams);
     const Stream stream(context);
-    StageTimer timer(context, {.streams_beside = streams_beside});
+    StageTimer timer(context, {.side_streams = side_streams});
     const StageId inner = timer.stage("inner"), outer = timer.stage("outer");
     timer.add_stream(stream);
     StreamCapture capture(context, stream);
@@ -885,12 +885,12 @@ TEST_CASE_METHOD(StageFixture, "only a complete capture can be instantiated") {
 TEST_CASE_METHOD(StageFixture, "captured stages outlive their timer in a graph that other code launches") {
   DriverEvent done(context);
   const int events = test::live_handles().events;
-  for (const std::size_t streams_beside : {std::size_t{2}, std::size_t{0}}) {
-    CAPTURE(streams_beside);
+  for (const std::size_t side_streams : {std::size_t{2}, std::size_t{0}}) {
+    CAPTURE(side_streams);
     const Stream stream(context);
     std::optional<StageTimer> timer(
         std::in_place, context,
-        cuevent::StageTimerOptions{.events_per_stream = 8, .streams_beside = streams_beside});
+        cuevent::StageTimerOptions{.events_per_stream = 8, .side_streams = side_streams});
     StreamCapture capture(context, stream);
     {
       const StageScope scope(*timer, stream, timer->stage("stage"));

@@ -120,13 +120,13 @@ std::vector<Operation> uses_of(World& w, Event& event, const DriverEvent& start)
           .but(In::other_device, CUDA_SUCCESS)
           .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION, .breaks_capture = true}),
       Operation(
-          "query", Does::asks, [&event] { return event.try_query(); }, [&event] { event.query(); })
+          "query", Does::asks, [&event] { return event.try_query(); }, [&event] { return event.query(); })
           .not_called(In::lost, event_is_gone)
           .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true})
           .but(In::capturing, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true}),
       Operation(
           "query_relaxed", Does::asks, [&event] { return event.try_query_relaxed(); },
-          [&event] { event.query_relaxed(); })
+          [&event] { return event.query_relaxed(); })
           .not_called(In::lost, event_is_gone),
       Operation(
           "synchronize", Does::asks, [&event] { return event.try_synchronize(); },
@@ -136,7 +136,7 @@ std::vector<Operation> uses_of(World& w, Event& event, const DriverEvent& start)
           .but(In::capturing, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true}),
       Operation(
           "synchronize_for", Does::asks, [&event] { return event.try_synchronize_for(1ms); },
-          [&event] { event.synchronize_for(1ms); })
+          [&event] { return event.synchronize_for(1ms); })
           .not_called(In::lost, event_is_gone),
       Operation(
           "elapsed_time", Does::asks,

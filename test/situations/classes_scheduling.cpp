@@ -37,7 +37,7 @@ std::vector<Operation> uses_of(World& w, Lease& lease) {
           .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION, .breaks_capture = true}),
       Operation(
           "query_relaxed", Does::asks, [&lease] { return lease.try_query_relaxed(); },
-          [&lease] { lease.query_relaxed(); })
+          [&lease] { return lease.query_relaxed(); })
           .not_called(In::lost, lease_is_gone),
   };
 }
@@ -187,7 +187,7 @@ struct OfTimelineFence {
             .but(In::other_device, CUDA_SUCCESS),
         Operation(
             "wait_for", Does::asks, [this] { return fence.try_wait_for(fence.signalled() + 1'000'000, 1ms); },
-            [this] { fence.wait_for(fence.signalled() + 1'000'000, 1ms); })
+            [this] { return fence.wait_for(fence.signalled() + 1'000'000, 1ms); })
             .not_called(In::lost, counter_is_gone),
         Operation("status", Does::asks, [this] { return fence.status(); })
             .not_called(In::lost, counter_is_gone),
@@ -331,11 +331,12 @@ struct OfTimelineSemaphore {
         Operation(
             "signal(value)", Does::nothing,
             [this] {
-              semaphore.try_wait_for(semaphore.submitted(), 1s); // above a stream's signal it is refused
+              static_cast<void>(
+                  semaphore.try_wait_for(semaphore.submitted(), 1s)); // above a stream's signal it is refused
               return semaphore.try_signal(next());
             },
             [this] {
-              semaphore.try_wait_for(semaphore.submitted(), 1s);
+              static_cast<void>(semaphore.try_wait_for(semaphore.submitted(), 1s));
               semaphore.signal(next());
             })
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
@@ -348,7 +349,7 @@ struct OfTimelineSemaphore {
             .but(In::other_device, CUDA_SUCCESS),
         Operation(
             "wait_for", Does::asks, [this] { return semaphore.try_wait_for(next() + 1'000'000, 1ms); },
-            [this] { semaphore.wait_for(next() + 1'000'000, 1ms); })
+            [this] { return semaphore.wait_for(next() + 1'000'000, 1ms); })
             .but(In::lost, CUDA_ERROR_CONTEXT_IS_DESTROYED),
         Operation("value", Does::nothing,
                   [this] {

@@ -26,7 +26,7 @@ void fault_told_by_fence() {
   const std::uint64_t behind = fence.signal();
   step("the wait for a ticket behind a fault");
   expect(fence.try_wait_for(behind, 20s) == CUDA_ERROR_ILLEGAL_ADDRESS, "the fault ends the wait");
-  expect_throw<IllegalAddress>([&] { fence.wait_for(behind, 20s); }, "a later wait");
+  expect_throw<IllegalAddress>([&] { return fence.wait_for(behind, 20s); }, "a later wait");
   expect(fence.status() == CUDA_ERROR_ILLEGAL_ADDRESS, "the status");
   expect(fence.reached(before) && !fence.reached(behind), "only the tickets before the fault are reached");
   expect_throw<DeviceFault>([&] { fence.signal(); }, "a later signal");

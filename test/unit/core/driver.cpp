@@ -257,10 +257,10 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
   recording.calls();
   const int failed = in_forked_child([&] {
     set_error_hook(+[](CUresult, const char*) noexcept { _exit(99); });
-    if (!said([&] { event.query(); })) return 1;
+    if (!said([&] { return event.query(); })) return 1;
     if (!said([&] { event.record(test::stream_handle(1)); })) return 2;
     if (!said([&] { event.record(nullptr); })) return 3;
-    if (!said([&] { event.synchronize_for(std::chrono::seconds(1)); })) return 4;
+    if (!said([&] { return event.synchronize_for(std::chrono::seconds(1)); })) return 4;
     if (!said([&] { DriverEvent another(event.context()); })) return 5;
     if (!said([&] { Context::primary(0, driver); })) return 6;
     if (!said([&] { driver.entry_point<PFN_cuStreamQuery_v2000>("cuStreamQuery", 2000); })) return 7;

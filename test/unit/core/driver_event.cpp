@@ -537,7 +537,7 @@ TEST_CASE_METHOD(RecordingFixture, "a query or synchronize of a captured event s
                  "[event][cause]") {
   const DriverEvent event(context);
   recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE);
-  refusal<RecordedInCapture>([&] { event.query(); });
+  refusal<RecordedInCapture>([&] { return event.query(); });
   recording.fail_next("cuEventSynchronize", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(refusal<RecordedInCapture>([&] { event.synchronize(); }),
              ContainsSubstring("cuEventSynchronize"));
@@ -623,8 +623,8 @@ TEST_CASE_METHOD(RecordingFixture,
         DriverEvent(context, EventFlags::interprocess).wait(stream);
       },
       [&] { DriverEvent(context, EventFlags::interprocess).wait_context(Context::primary(0, driver)); },
-      [&] { DriverEvent(context).query_relaxed(); },
-      [&] { DriverEvent(context).synchronize_for(1us); },
+      [&] { return DriverEvent(context).query_relaxed(); },
+      [&] { return DriverEvent(context).synchronize_for(1us); },
       [&] { timed().elapsed_time(timed()); },
       [&] { DriverEvent::for_stream(stream, EventFlags::none, driver).synchronize(); },
       [&] { DriverEvent(context).close(); },
@@ -640,8 +640,8 @@ TEST_CASE("query, wait, synchronize and elapsed_time may run concurrently on one
   const DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   on_threads(8, [&](std::size_t) {
     for (int i = 0; i < 500; ++i) {
-      end.query();
-      end.query_relaxed();
+      static_cast<void>(end.query());
+      static_cast<void>(end.query_relaxed());
       end.wait(stream_handle(2));
       end.wait(nullptr);
       end.synchronize();

@@ -143,10 +143,10 @@ TEST_CASE_METHOD(RecordingFixture, "a reference to no event refuses every call",
     refusal<EmptyEvent>([&] { none.record(context, stream); });
     refusal<EmptyEvent>([&] { none.wait(stream); });
     refusal<EmptyEvent>([&] { none.wait(context, stream); });
-    refusal<EmptyEvent>([&] { none.query(); });
-    refusal<EmptyEvent>([&] { none.query_relaxed(); });
+    refusal<EmptyEvent>([&] { return none.query(); });
+    refusal<EmptyEvent>([&] { return none.query_relaxed(); });
     refusal<EmptyEvent>([&] { none.synchronize(); });
-    refusal<EmptyEvent>([&] { none.synchronize_for(1ns); });
+    refusal<EmptyEvent>([&] { return none.synchronize_for(1ns); });
     refusal<EmptyEvent>([&] { static_cast<void>(none.elapsed_time(event)); });
     refusal<EmptyEvent>([&] { programmatic_event(none); });
   }
@@ -163,9 +163,9 @@ TEST_CASE_METHOD(RecordingFixture, "a lease says NeverRecorded through every ref
   CHECK(results(first, end, stream) == std::vector(8, CUDA_ERROR_INVALID_HANDLE));
   CHECK(first.try_wait(nullptr) == CUDA_ERROR_INVALID_HANDLE);
   CHECK(first.try_wait(context, stream) == CUDA_ERROR_INVALID_HANDLE);
-  refusal<NeverRecorded>([&] { first.query(); });
+  refusal<NeverRecorded>([&] { return first.query(); });
   refusal<NeverRecorded>([&] { first.wait(stream); });
-  refusal<NeverRecorded>([&] { first.synchronize_until({}); });
+  refusal<NeverRecorded>([&] { return first.synchronize_until({}); });
   CHECK_THAT(refusal<NeverRecorded>([&] { static_cast<void>(end.elapsed_time(first)); }),
              ContainsSubstring("the end event"));
   CHECK(recording.calls().empty());
@@ -273,9 +273,9 @@ TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[r
         recording, [&] { ref.wait(stream, WaitFlags::external); },
         [&] { return ref.try_wait(stream, WaitFlags::external); });
     check_overloads(
-        recording, [&] { ref.query(); }, [&] { return ref.try_query(); });
+        recording, [&] { return ref.query(); }, [&] { return ref.try_query(); });
     check_overloads(
-        recording, [&] { ref.query_relaxed(); }, [&] { return ref.try_query_relaxed(); });
+        recording, [&] { return ref.query_relaxed(); }, [&] { return ref.try_query_relaxed(); });
     check_overloads(
         recording, [&] { ref.synchronize(); }, [&] { return ref.try_synchronize(); });
     check_overloads(

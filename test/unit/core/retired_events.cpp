@@ -182,10 +182,10 @@ TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying destroy no r
   event.record(stream, RecordFlags::external_in_capture);
   event.wait(stream);
   event.wait(nullptr);
-  event.query();
-  event.query_relaxed();
+  static_cast<void>(event.query());
+  static_cast<void>(event.query_relaxed());
   event.synchronize();
-  event.synchronize_for(std::chrono::nanoseconds(1));
+  static_cast<void>(event.synchronize_for(std::chrono::nanoseconds(1)));
   event.elapsed_time(end);
   event.record_context(context);
   event.wait_context(context);

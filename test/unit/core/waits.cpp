@@ -222,7 +222,7 @@ TEST_CASE_METHOD(WaitFixture, "collecting results waits for as long as the devic
                  "[event][time_limit]") {
   begin(us);
   clock.ready_at = 0;
-  StageTimer timer(waiting, {.events_per_stream = 16, .streams_beside = 0});
+  StageTimer timer(waiting, {.events_per_stream = 16, .side_streams = 0});
   const StageId stage = timer.stage("stage");
   timer.open(stream, stage);
   timer.close(stream);
@@ -238,7 +238,7 @@ TEST_CASE_METHOD(WaitFixture, "collecting results sleeps if only the newest one 
                  "[event][time_limit]") {
   begin(us);
   clock.ready_at = 0;
-  StageTimer timer(waiting, {.events_per_stream = 16, .streams_beside = 0});
+  StageTimer timer(waiting, {.events_per_stream = 16, .side_streams = 0});
   const StageId stage = timer.stage("stage");
   timer.open(stream, stage);
   timer.close(stream);

@@ -23,15 +23,15 @@ TEST_CASE_METHOD(RecordingFixture, "calls on an unrecorded lease throw NeverReco
   const auto check = [&]<class Error>(std::type_identity<Error>, PooledEvent& lease, PooledEvent& end) {
     recording.calls();
     DriverEvent::Milliseconds time{};
-    refusal<Error>([&] { lease.query(); });
+    refusal<Error>([&] { return lease.query(); });
     CHECK(lease.try_query() == CUDA_ERROR_INVALID_HANDLE);
-    refusal<Error>([&] { lease.query_relaxed(); });
+    refusal<Error>([&] { return lease.query_relaxed(); });
     CHECK(lease.try_query_relaxed() == CUDA_ERROR_INVALID_HANDLE);
     refusal<Error>([&] { lease.synchronize(); });
     CHECK(lease.try_synchronize() == CUDA_ERROR_INVALID_HANDLE);
-    refusal<Error>([&] { lease.synchronize_for(1ns); });
+    refusal<Error>([&] { return lease.synchronize_for(1ns); });
     CHECK(lease.try_synchronize_for(1ns) == CUDA_ERROR_INVALID_HANDLE);
-    refusal<Error>([&] { lease.synchronize_until({}); });
+    refusal<Error>([&] { return lease.synchronize_until({}); });
     CHECK(lease.try_synchronize_until({}) == CUDA_ERROR_INVALID_HANDLE);
     refusal<Error>([&] { lease.wait(stream); });
     CHECK(lease.try_wait(stream) == CUDA_ERROR_INVALID_HANDLE);
@@ -275,11 +275,11 @@ TEST_CASE_METHOD(RecordingFixture,
         for (const Context* in : {&own, &other, &none})
           check([&] { each->wait(*in, any); }, [&] { return each->try_wait(*in, any); });
       }
-      check([&] { each->query(); }, [&] { return each->try_query(); });
-      check([&] { each->query_relaxed(); }, [&] { return each->try_query_relaxed(); });
+      check([&] { return each->query(); }, [&] { return each->try_query(); });
+      check([&] { return each->query_relaxed(); }, [&] { return each->try_query_relaxed(); });
       check([&] { each->synchronize(); }, [&] { return each->try_synchronize(); });
-      check([&] { each->synchronize_for(1ns); }, [&] { return each->try_synchronize_for(1ns); });
-      check([&] { each->synchronize_until({}); }, [&] { return each->try_synchronize_until({}); });
+      check([&] { return each->synchronize_for(1ns); }, [&] { return each->try_synchronize_for(1ns); });
+      check([&] { return each->synchronize_until({}); }, [&] { return each->try_synchronize_until({}); });
       DriverEvent::Milliseconds time{};
       for (PooledEvent* end : {&recorded, &unrecorded, &no_event})
         check([&] { static_cast<void>(each->elapsed_time(*end)); },

@@ -424,7 +424,7 @@ TEST_CASE_METHOD(FenceFixture, "an empty fence never reaches the driver", "[fenc
     CHECK_THAT(refusal<InvalidHandle>([&] { none->signal(); }), ContainsSubstring("empty"));
     CHECK_THAT(refusal<InvalidHandle>([&] { none->wait(stream, 0); }), ContainsSubstring("empty"));
     for (const std::uint64_t any : {0U, 1U})
-      CHECK_THAT(refusal<InvalidHandle>([&] { none->wait_for(any, 1s); }), ContainsSubstring("empty"));
+      CHECK_THAT(refusal<InvalidHandle>([&] { return none->wait_for(any, 1s); }), ContainsSubstring("empty"));
   }
   CHECK(recording.calls().empty());
   fence = std::move(moved);

@@ -212,7 +212,7 @@ TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semapho
             [&] { return semaphore.try_wait_when_submitted(stream, 1, 0ns); }) == CUDA_SUCCESS);
   semaphore.abandon();
   CHECK(check_overloads(
-            recording, [&] { semaphore.wait_for(next, 0ns); },
+            recording, [&] { return semaphore.wait_for(next, 0ns); },
             [&] { return semaphore.try_wait_for(next, 0ns); }) == CUDA_ERROR_ILLEGAL_STATE);
 }
 

@@ -21,7 +21,7 @@ struct ToolFixture : RecordingFixture {
   ToolFixture() { REQUIRE(setenv("NVTX_INJECTION64_PATH", NVTX_TOOL, 1) == 0); }
 
   StageTimer timer_with(StageRanges ranges) {
-    return StageTimer(context, {.events_per_stream = 16, .streams_beside = 0, .ranges = ranges});
+    return StageTimer(context, {.events_per_stream = 16, .side_streams = 0, .ranges = ranges});
   }
 
   /// What the tool was told since the last call.
@@ -73,7 +73,7 @@ TEST_CASE_METHOD(ToolFixture, "stages of several streams are ranges with their n
 
 TEST_CASE_METHOD(ToolFixture, "a stage without room is a range, and a stage that fails is none", "[nvtx]") {
   const std::uint64_t before = last_range();
-  StageTimer timer(context, {.events_per_stream = 2, .streams_beside = 0, .ranges = StageRanges::nvtx});
+  StageTimer timer(context, {.events_per_stream = 2, .side_streams = 0, .ranges = StageRanges::nvtx});
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); // the device makes no progress
   const StageId stage = timer.stage("stage");
   timer.open(stream, stage);

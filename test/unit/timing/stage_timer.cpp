@@ -48,10 +48,10 @@ struct TimerFixture : RecordingFixture {
 
 TEST_CASE_METHOD(RecordingFixture,
                  "a stage records one boundary at each end, and adjacent stages share one") {
-  const auto [streams_beside, boundary] = GENERATE(table<std::size_t, Names>(
+  const auto [side_streams, boundary] = GENERATE(table<std::size_t, Names>(
       {{0, {"cuStreamIsCapturing", "cuEventRecord"}},
        {1, {"cuStreamIsCapturing", "cuEventRecord", "cuStreamWaitEvent", "cuEventRecord"}}}));
-  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = streams_beside});
+  StageTimer timer(context, {.events_per_stream = 16, .side_streams = side_streams});
   const StageId first = timer.stage("first"), second = timer.stage("second");
   timer.add_stream(stream);
   recording.calls();
@@ -101,7 +101,7 @@ TEST_CASE_METHOD(RecordingFixture, "a timer with an option that is too large is 
   for (const std::size_t large : {std::size_t{1} << 25, SIZE_MAX})
     for (const StageTimerOptions& options :
          {StageTimerOptions{.events_per_stream = large}, StageTimerOptions{.spans = large},
-          StageTimerOptions{.streams_beside = large}}) {
+          StageTimerOptions{.side_streams = large}}) {
       CHECK_THAT(refusal<InvalidValue>([&] { StageTimer(context, options); }),
                  ContainsSubstring("use fewer"));
       StageTimer timer;
@@ -206,12 +206,12 @@ TEST_CASE_METHOD(TimerFixture, "the next poll reports a fault, and earlier resul
 
 TEST_CASE_METHOD(RecordingFixture,
                  "captured boundaries are nodes next to the work, or external records in it") {
-  const auto [streams_beside, boundary] = GENERATE(
+  const auto [side_streams, boundary] = GENERATE(
       table<std::size_t, Names>({{0, {"cuStreamGetCaptureInfo", "cuEventCreate", "cuEventRecordWithFlags"}},
                                  {1,
                                   {"cuStreamGetCaptureInfo", "cuEventCreate", "cuStreamGetCaptureInfo",
                                    "cuGraphAddEventRecordNode"}}}));
-  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = streams_beside});
+  StageTimer timer(context, {.events_per_stream = 16, .side_streams = side_streams});
   const StageId first = timer.stage("first");
   timer.add_stream(stream);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -226,10 +226,10 @@ TEST_CASE_METHOD(RecordingFixture,
   Names first_boundary = boundary;
   first_boundary.insert(first_boundary.begin() + 1, {"cuUserObjectCreate", "cuGraphRetainUserObject"});
   CHECK(calls == first_boundary);
-  if (streams_beside == 0) CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
-  if (streams_beside == 1) CHECK(recording.nodes_before() == 1); // the captured node
+  if (side_streams == 0) CHECK(recording.record_flags() == CU_EVENT_RECORD_EXTERNAL);
+  if (side_streams == 1) CHECK(recording.nodes_before() == 1); // the captured node
   timer.close(stream);
-  if (streams_beside == 1) CHECK(recording.nodes_before() == 2); // and the begin of the stage
+  if (side_streams == 1) CHECK(recording.nodes_before() == 2); // and the begin of the stage
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   CHECK_THROWS_AS(timer.open(stream, first), StreamCaptureInvalidated);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
@@ -259,7 +259,7 @@ TEST_CASE_METHOD(TimerFixture,
 
 TEST_CASE_METHOD(RecordingFixture,
                  "a graph owns a captured event before it refers to the event, or never gets it") {
-  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
+  StageTimer timer(context, {.events_per_stream = 16, .side_streams = 0});
   const StageId stage = timer.stage("stage");
   timer.add_stream(stream);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -292,7 +292,7 @@ TEST_CASE_METHOD(RecordingFixture,
 }
 
 TEST_CASE_METHOD(RecordingFixture, "captured stages are forgotten once their graph is gone") {
-  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
+  StageTimer timer(context, {.events_per_stream = 16, .side_streams = 0});
   const StageId stage = timer.stage("stage");
   DriverEvent event(context);
   timer.add_stream(stream);
@@ -302,7 +302,7 @@ TEST_CASE_METHOD(RecordingFixture, "captured stages are forgotten once their gra
     timer.record(event, stream);
     timer.wait(event, stream);
     recording.end_user_objects();
-    timer.try_record(event, stream); // a capture without stages keeps nothing
+    static_cast<void>(timer.try_record(event, stream)); // a capture without stages keeps nothing
     recording.calls();
   };
   for (int i = 0; i < 10; ++i)
@@ -335,7 +335,7 @@ TEST_CASE_METHOD(RecordingFixture, "the timers of a context share its side strea
     return count;
   };
   std::optional<StageTimer> first(std::in_place, context, options);
-  StageTimer second(context, options), wider(context, {.events_per_stream = 2, .streams_beside = 3});
+  StageTimer second(context, options), wider(context, {.events_per_stream = 2, .side_streams = 3});
   CHECK(side_streams(*first) == 2);
   CHECK(side_streams(second) == 0);
   CHECK(side_streams(wider) == 1); // it wants three, and two are in use
@@ -589,13 +589,13 @@ TEST_CASE_METHOD(RecordingFixture,
       [](StageTimer& timer) { timer.collect(); },
       [](StageTimer& timer) {
         std::size_t spans = 0;
-        timer.try_poll(spans);
+        static_cast<void>(timer.try_poll(spans));
       },
       [](StageTimer& timer) {
         std::size_t spans = 0;
-        timer.try_collect(spans);
+        static_cast<void>(timer.try_collect(spans));
       });
-  StageTimer timer(context, {.events_per_stream = 16, .streams_beside = 0});
+  StageTimer timer(context, {.events_per_stream = 16, .side_streams = 0});
   const StageId stage = timer.stage("stage");
   timer.add_stream(stream);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -615,8 +615,8 @@ TEST_CASE_METHOD(RecordingFixture,
 
 TEST_CASE_METHOD(RecordingFixture,
                  "a timer keeps at most 256 boundaries in a launch queue, or 512 in a side stream") {
-  const auto [streams_beside, most] = GENERATE(table<std::size_t, long>({{0, 256}, {1, 512}}));
-  StageTimer timer(context, {.events_per_stream = 2048, .streams_beside = streams_beside});
+  const auto [side_streams, most] = GENERATE(table<std::size_t, long>({{0, 256}, {1, 512}}));
+  StageTimer timer(context, {.events_per_stream = 2048, .side_streams = side_streams});
   const StageId stage = timer.stage("stage");
   timer.add_stream(stream);
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); // the device does not get on

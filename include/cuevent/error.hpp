@@ -39,9 +39,23 @@ bool is_sticky(CUresult result) noexcept;
 /// Thread-safety: any thread.
 const std::error_category& driver_category() noexcept;
 
-/// `result` as an error code of driver_category().
+/// `result` as an error code of driver_category(). It can be compared with an ErrorKind and, where the
+/// meaning is the same, with std::errc:
+///
+///     const std::error_code code = make_error_code(event.try_query());
+///     if (code == ErrorKind::device_fault) std::terminate();
+///
 /// Thread-safety: any thread.
 std::error_code make_error_code(CUresult result) noexcept;
+
+/// The kind of an error code: of its CUresult, if it is one of driver_category(). Other codes are
+/// ErrorKind::success if they are 0, and otherwise ErrorKind::other.
+/// Thread-safety: any thread.
+ErrorKind kind_of(const std::error_code& code) noexcept;
+
+/// A condition that is equal to each error code of this kind.
+/// Thread-safety: any thread.
+std::error_condition make_error_condition(ErrorKind kind) noexcept;
 
 /// The base class of all exceptions of cuevent. Catch this one to handle any failure, or a derived
 /// class to handle one kind or one code.
@@ -231,3 +245,6 @@ ErrorHook set_error_hook(ErrorHook hook) noexcept;
 
 } // namespace cuevent
 #pragma GCC visibility pop
+
+template <>
+struct std::is_error_condition_enum<cuevent::ErrorKind> : std::true_type {};

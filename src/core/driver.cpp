@@ -113,10 +113,7 @@ public:
     if (only == nullptr) throw std::bad_alloc();
     return *only;
   }
-  [[gnu::constructor(first_constructor)]] static void make() noexcept {
-    driver_category(); // its first use takes a lock, and a forked child must find it free
-    make_only(only);
-  }
+  [[gnu::constructor(first_constructor)]] static void make() noexcept { make_only(only); }
 
   /// Keeps one table per set of functions. The same functions are then the same driver, however
   /// they were found.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/error.hpp>
 
+#include "core/fork_lock.hpp"
+
 #include <cuevent/text.hpp>
 
 #include <algorithm>
@@ -67,6 +69,45 @@ public:
   }
 };
 
+class KindCategory final : public std::error_category {
+public:
+  const char* name() const noexcept override { return "cuda-driver-kind"; }
+
+  std::string message(int kind) const override {
+    static constexpr const char* names[] = {"success",
+                                            "not ready",
+                                            "wrong use of the driver",
+                                            "not supported",
+                                            "a broken rule of stream capture",
+                                            "a lost context",
+                                            "no more resources",
+                                            "a device fault",
+                                            "no usable driver",
+                                            "another error"};
+    return kind >= 0 && static_cast<std::size_t>(kind) < std::size(names) ? names[kind] : "no kind of error";
+  }
+
+  bool equivalent(const std::error_code& code, int kind) const noexcept override {
+    return kind_of(code) == static_cast<ErrorKind>(kind);
+  }
+};
+
+/// The only object of a category. Never destroyed, because exceptions and error codes may outlive the
+/// library's statics. Made when the library is loaded: a forked child could find the guard of a local static
+/// locked.
+template <class Category>
+struct Only {
+  alignas(Category) static inline std::byte storage[sizeof(Category)];
+
+  static void make() noexcept { new (storage) Category; }
+  static const Category& get() noexcept { return *std::launder(reinterpret_cast<const Category*>(storage)); }
+};
+
+[[gnu::constructor(first_constructor)]] void make_categories() noexcept {
+  Only<DriverCategory>::make();
+  Only<KindCategory>::make();
+}
+
 std::string describe(CUresult result, const char* call, const char* advice) {
   std::string text = std::string(call) + ": " + driver_category().message(result);
   const Row* const row = find(result);
@@ -103,15 +144,19 @@ bool is_sticky(CUresult result) noexcept {
   return kind == ErrorKind::context_lost || kind == ErrorKind::device_fault;
 }
 
-const std::error_category& driver_category() noexcept {
-  // Never destroyed, because exceptions and error codes may outlive the library's statics.
-  alignas(DriverCategory) static std::byte storage[sizeof(DriverCategory)];
-  static const DriverCategory& category = *new (storage) DriverCategory;
-  return category;
-}
+const std::error_category& driver_category() noexcept { return Only<DriverCategory>::get(); }
 
 std::error_code make_error_code(CUresult result) noexcept {
   return {static_cast<int>(result), driver_category()};
+}
+
+ErrorKind kind_of(const std::error_code& code) noexcept {
+  if (code.category() == driver_category()) return kind_of(static_cast<CUresult>(code.value()));
+  return code ? ErrorKind::other : ErrorKind::success;
+}
+
+std::error_condition make_error_condition(ErrorKind kind) noexcept {
+  return {static_cast<int>(kind), Only<KindCategory>::get()};
 }
 
 DriverError::DriverError(CUresult result, const char* call, const char* advice)

@@ -48,6 +48,7 @@ void drivers(Driver& driver) {
   EXPECT(CUDA_ERROR_STUB_LIBRARY, Driver::try_load(driver, stub_library));
   EXPECT(CUDA_ERROR_SHARED_OBJECT_INIT_FAILED, Driver::try_load(driver, "/nowhere/libcuda.so.1"));
   EXPECT_TRUE(!driver);
+  EXPECT_TRUE(make_error_code(Driver::try_load(driver, stub_library)) == ErrorKind::driver_unavailable);
   EXPECT(CUDA_SUCCESS, Driver::try_load(driver, sim::get_proc_address));
   EXPECT_TRUE(driver && driver.version() == sim::newest_driver_version);
 

@@ -104,7 +104,8 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(CaptureFixture, "graph launches within stages on a stuck stream do not fill a launch queue") {
+TEST_CASE_METHOD(CaptureFixture,
+                 "graph launches within stages on a stuck stream do not fill a launch queue") {
   const int events = live_handles().events;
   constexpr int launches = 100; // each takes several places in the queue
   for (const std::size_t side_streams : {std::size_t{2}, std::size_t{0}}) {

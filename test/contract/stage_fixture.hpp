@@ -54,8 +54,7 @@ protected:
   }
 
 private:
-  const cuevent::Context unfailing_ =
-      cuevent::Context::borrow(context.native_handle(), unfailing_driver());
+  const cuevent::Context unfailing_ = cuevent::Context::borrow(context.native_handle(), unfailing_driver());
   CUdeviceptr memory_ = 0;
 };
 

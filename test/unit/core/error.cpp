@@ -5,8 +5,12 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fstream>
+#include <iterator>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <type_traits>
 
 using namespace cuevent;
@@ -137,5 +141,35 @@ TEST_CASE("codes with a portable meaning match std::errc", "[error]") {
   CHECK(make_error_code(CUDA_ERROR_NOT_SUPPORTED) == std::errc::not_supported);
   CHECK(make_error_code(CUDA_ERROR_NOT_PERMITTED) == std::errc::operation_not_permitted);
   CHECK(make_error_code(CUDA_ERROR_INVALID_HANDLE) != std::errc::invalid_argument);
+}
+
+TEST_CASE("an error code is equal to its kind, and to no other", "[error]") {
+  constexpr ErrorKind kinds[] = {ErrorKind::success,
+                                 ErrorKind::not_ready,
+                                 ErrorKind::usage,
+                                 ErrorKind::unsupported,
+                                 ErrorKind::capture,
+                                 ErrorKind::context_lost,
+                                 ErrorKind::out_of_resources,
+                                 ErrorKind::device_fault,
+                                 ErrorKind::driver_unavailable,
+                                 ErrorKind::other};
+  std::set<std::string> messages;
+  for (const ErrorKind kind : kinds) {
+    messages.insert(make_error_condition(kind).message());
+    for (const CUresult result :
+         {CUDA_SUCCESS, CUDA_ERROR_NOT_READY, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_SUPPORTED,
+          CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_OUT_OF_MEMORY,
+          CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_UNKNOWN}) {
+      const std::error_code code = make_error_code(result);
+      CHECK((code == kind) == (kind_of(result) == kind));
+      CHECK(kind_of(code) == kind_of(result));
+    }
+    CHECK((std::error_code() == kind) == (kind == ErrorKind::success));
+    CHECK((std::make_error_code(std::errc::io_error) == kind) == (kind == ErrorKind::other));
+  }
+  CHECK(messages.size() == std::size(kinds));
+  CHECK(std::string_view(make_error_condition(ErrorKind::usage).category().name()) == "cuda-driver-kind");
+  CHECK(make_error_condition(static_cast<ErrorKind>(99)).message() == "no kind of error");
   CHECK(OutOfMemory("cuMemAlloc").code() == std::errc::not_enough_memory);
 }

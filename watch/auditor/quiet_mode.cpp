@@ -6,6 +6,7 @@
 #include "auditor/program_functions.hpp"
 #include "auditor/recorder.hpp"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -44,21 +45,72 @@ bool is_for_us(const char* variable) {
   return std::strncmp(variable, "LD_AUDIT=", 9) == 0 || std::strncmp(variable, "CUEVENT_WATCH", 13) == 0;
 }
 
-/// The program may change its own environment, so this is a copy.
-void copy_environment() {
-  const int file =
-      static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC));
-  if (file < 0) return;
+/// Reads into `memory->text`, which then ends with a null. Returns the length.
+std::size_t read_text(const char* path) {
   std::size_t length = 0;
-  for (long read = 1; read > 0 && length < sizeof memory->text - 1;) {
+  const int file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
+  for (long read = file < 0 ? 0 : 1; read > 0 && length < sizeof memory->text - 1;) {
     read = syscall(SYS_read, file, memory->text + length, sizeof memory->text - 1 - length);
     if (read > 0) length += static_cast<std::size_t>(read);
   }
-  syscall(SYS_close, file);
+  if (file >= 0) syscall(SYS_close, file);
+  memory->text[length] = '\0';
+  return length;
+}
+
+/// The program may change its own environment, so this is a copy.
+void copy_environment() {
+  const std::size_t length = read_text("/proc/self/environ");
   std::size_t count = 0;
   for (std::size_t at = 0; at < length && count < std::size(memory->environment) - 1;
        at += std::strlen(memory->text + at) + 1)
     if (!is_for_us(memory->text + at)) memory->environment[count++] = memory->text + at;
+}
+
+/// Appends the path to `command`. Returns whether there was room.
+bool append(const char* path, std::size_t length) {
+  const std::size_t before = std::strlen(command);
+  if (before + length >= sizeof command) return false;
+  std::memcpy(command + before, path, length);
+  command[before + length] = '\0';
+  return true;
+}
+
+/// Reads a hexadecimal number and steps over it. Not strtoull, which needs the locale of the thread.
+std::uintptr_t read_address(const char*& text) {
+  std::uintptr_t number = 0;
+  for (;; ++text)
+    if (*text >= '0' && *text <= '9')
+      number = number * 16 + static_cast<std::uintptr_t>(*text - '0');
+    else if (*text >= 'a' && *text <= 'f')
+      number = number * 16 + static_cast<std::uintptr_t>(*text - 'a' + 10);
+    else
+      return number;
+}
+
+/// Names the installed command, which may have been moved together with this library. The kernel's list of
+/// mapped files has the absolute path of this library, whatever LD_AUDIT says.
+bool find_command() {
+  const char* const from_here = CUEVENT_COMMAND_FROM_HERE;
+  if (*from_here == '/') return append(from_here, std::strlen(from_here));
+  read_text("/proc/self/maps"); // lines such as "7f0a00-7f0b00 r-xp 00000000 fe:01 4711   /path"
+  for (const char* line = memory->text; *line != '\0';) {
+    const char* end = std::strchr(line, '\n');
+    if (end == nullptr) return false;
+    const std::uintptr_t begin = read_address(line);
+    const std::uintptr_t limit = read_address(++line);
+    const auto here = reinterpret_cast<std::uintptr_t>(&find_command);
+    if (begin <= here && here < limit) {
+      const char* const path = std::strchr(line, '/');
+      if (path == nullptr || path > end) return false;
+      while (*end != '/')
+        --end;
+      return append(path, static_cast<std::size_t>(end + 1 - path)) &&
+             append(from_here, std::strlen(from_here));
+    }
+    line = end + 1;
+  }
+  return false;
 }
 
 void say(const char* text) { syscall(SYS_write, 2, text, std::strlen(text)); }
@@ -135,14 +187,12 @@ int run_command(void*) {
 } // namespace
 
 bool prepare_quiet_mode() {
-  const char* named = std::getenv("CUEVENT_WATCH_COMMAND");
-  if (named == nullptr || *named == '\0') named = CUEVENT_BIN_FOLDER "/cuevent";
-  if (std::strlen(named) >= sizeof command) return false;
-  std::memcpy(command, named, std::strlen(named) + 1);
   void* const place =
       mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) return false;
   memory = static_cast<Memory*>(place);
+  const char* const named = std::getenv("CUEVENT_WATCH_COMMAND");
+  if (named == nullptr || *named == '\0' ? !find_command() : !append(named, std::strlen(named))) return false;
   copy_environment();
   return true;
 }

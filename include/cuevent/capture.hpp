@@ -31,6 +31,8 @@ enum class CaptureStatus {
 /// Context: acts in `context` and leaves the caller's current context unchanged.
 /// During capture: harmless, even if it throws.
 CaptureStatus capture_status(const Context& context, CUstream stream);
+[[nodiscard]] CUresult try_capture_status(CaptureStatus& out, const Context& context,
+                                          CUstream stream) noexcept;
 
 /// Sets the calling thread's capture mode for a scope, to relaxed unless you name another mode. In relaxed
 /// mode, the thread's calls invalidate no capture, except a capture that they are part of.
@@ -46,6 +48,9 @@ class CaptureModeGuard {
 public:
   /// Sets the thread's mode. Driver function: cuThreadExchangeStreamCaptureMode.
   [[nodiscard]] explicit CaptureModeGuard(const Driver& driver, CaptureMode mode = CaptureMode::relaxed);
+  /// The non-throwing overload. The mode is set if `result` is CUDA_SUCCESS.
+  [[nodiscard]] CaptureModeGuard(const Driver& driver, CUresult& result,
+                                 CaptureMode mode = CaptureMode::relaxed) noexcept;
   CaptureModeGuard(const CaptureModeGuard&) = delete;
   CaptureModeGuard& operator=(const CaptureModeGuard&) = delete;
   /// Restores the previous mode. On another thread it undoes nothing and reports to the error
@@ -91,6 +96,16 @@ public:
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream, Graph& graph,
                                        ArrayView<CUgraphNode> after = {},
                                        CaptureMode mode = CaptureMode::per_thread);
+
+  /// No capture, for try_begin(). No driver call.
+  StreamCapture() noexcept = default;
+  /// Non-throwing overloads of the two constructors. Return CUDA_ERROR_ILLEGAL_STATE if this object has a
+  /// capture that was not ended.
+  [[nodiscard]] CUresult try_begin(const Context& context, CUstream stream,
+                                   CaptureMode mode = CaptureMode::per_thread) noexcept;
+  [[nodiscard]] CUresult try_begin(const Context& context, CUstream stream, Graph& graph,
+                                   ArrayView<CUgraphNode> after = {},
+                                   CaptureMode mode = CaptureMode::per_thread) noexcept;
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
 
@@ -108,6 +123,8 @@ public:
   /// functions: cuEventRecordWithFlags, and as Graph::retain(). Throws as DriverEvent::record() and
   /// Graph::retain().
   DriverEvent record(DriverEvent&& event, CUstream stream);
+  /// `borrowed` is assigned on success only.
+  [[nodiscard]] CUresult try_record(DriverEvent& borrowed, DriverEvent&& event, CUstream stream) noexcept;
 
   /// Ends the capture and returns its graph. A graph that was given to the constructor is returned
   /// as borrowed. Driver function: cuStreamEndCapture. Throws
@@ -123,14 +140,21 @@ public:
   /// - If the stream is being captured again by then, end() and the destructor end the new capture. end()
   ///   returns its graph.
   Graph end();
+  /// `out` is assigned on success only.
+  [[nodiscard]] CUresult try_end(Graph& out) noexcept;
 
 private:
   CUresult end(CUgraph& graph) noexcept;
+  void begin(const Context& context, CUstream stream, CaptureMode mode);
+  void begin(const Context& context, CUstream stream, Graph& graph, ArrayView<CUgraphNode> after,
+             CaptureMode mode);
+
+  void begun(const Context& context, CUstream stream, Graph* into) noexcept;
 
   Context context_;
-  CUstream stream_;
+  CUstream stream_ = nullptr;
   Graph* into_ = nullptr; // the graph that was given to the constructor
-  bool active_ = true;
+  bool active_ = false;
   std::vector<DriverEvent> kept_; // kept here until there is a graph to keep them
 };
 

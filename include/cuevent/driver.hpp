@@ -159,6 +159,14 @@ public:
   Function entry_point(const char* name, int version) const {
     return reinterpret_cast<Function>(find_entry_point(name, version));
   }
+  /// `out` is assigned on success only.
+  template <class Function>
+  [[nodiscard]] CUresult try_entry_point(Function& out, const char* name, int version) const noexcept {
+    void* found = nullptr;
+    const CUresult result = try_find_entry_point(found, name, version);
+    if (result == CUDA_SUCCESS) out = reinterpret_cast<Function>(found);
+    return result;
+  }
 
   /// Throws the exception for `result` of the driver function `call`. If the driver is too old to
   /// have that function, the text says so. `advice`, if not null, replaces the default advice.
@@ -173,6 +181,7 @@ private:
   explicit Driver(const DriverTable& table) noexcept : table_(&table) {}
 
   void* find_entry_point(const char* name, int version) const;
+  [[nodiscard]] CUresult try_find_entry_point(void*& out, const char* name, int version) const noexcept;
 
   static const DriverTable none_;
   const DriverTable* table_;

@@ -17,31 +17,34 @@ namespace cuevent {
 /// A graph node that records an event at each launch. The graph owns the node.
 class EventRecordNode {
 public:
+  EventRecordNode() noexcept = default; ///< no node
   explicit EventRecordNode(CUgraphNode node) noexcept : node_(node) {}
   CUgraphNode native_handle() const noexcept { return node_; }
   friend bool operator==(EventRecordNode a, EventRecordNode b) noexcept { return a.node_ == b.node_; }
   friend bool operator!=(EventRecordNode a, EventRecordNode b) noexcept { return !(a == b); }
 
 private:
-  CUgraphNode node_;
+  CUgraphNode node_ = nullptr;
 };
 
 /// A graph node that waits for an event at each launch. The graph owns the node.
 class EventWaitNode {
 public:
+  EventWaitNode() noexcept = default; ///< no node
   explicit EventWaitNode(CUgraphNode node) noexcept : node_(node) {}
   CUgraphNode native_handle() const noexcept { return node_; }
   friend bool operator==(EventWaitNode a, EventWaitNode b) noexcept { return a.node_ == b.node_; }
   friend bool operator!=(EventWaitNode a, EventWaitNode b) noexcept { return !(a == b); }
 
 private:
-  CUgraphNode node_;
+  CUgraphNode node_ = nullptr;
 };
 
 class GraphExec;
 
 /// A CUgraph that this object owns or borrows. Use it to put events into graphs and to hand events
-/// over to graphs. Move-only; members of an empty graph throw InvalidHandle.
+/// over to graphs. Move-only; members of an empty graph throw InvalidHandle. A member `try_name` is the
+/// non-throwing overload of `name`. It assigns its first argument on success only.
 ///
 ///     Graph graph(context);
 ///     graph.add_record(event);        // each launch records the event
@@ -56,8 +59,12 @@ class Graph {
   using IfNoEvent = std::enable_if_t<!std::is_same_v<std::decay_t<Object>, DriverEvent>, int>;
 
 public:
-  /// Creates an empty graph. Driver function: cuGraphCreate.
+  /// No graph, for try_create() and assignment. No driver call.
+  Graph() noexcept = default;
+
+  /// Creates a graph without nodes. Driver function: cuGraphCreate.
   explicit Graph(const Context& context);
+  [[nodiscard]] static CUresult try_create(Graph& out, const Context& context) noexcept;
 
   /// Takes ownership of `graph`. No driver call. Throws InvalidHandle for null.
   static Graph from_native_handle(const Context& context, CUgraph graph);
@@ -82,17 +89,25 @@ public:
   EventRecordNode add_record(EventRef event, std::initializer_list<CUgraphNode> after);
   EventWaitNode add_wait(EventRef event, ArrayView<CUgraphNode> after = {});
   EventWaitNode add_wait(EventRef event, std::initializer_list<CUgraphNode> after);
+  [[nodiscard]] CUresult try_add_record(EventRecordNode& out, EventRef event,
+                                        ArrayView<CUgraphNode> after = {}) noexcept;
+  [[nodiscard]] CUresult try_add_wait(EventWaitNode& out, EventRef event,
+                                      ArrayView<CUgraphNode> after = {}) noexcept;
 
   /// The event of a node. The caller does not own it. Driver functions:
   /// cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent.
   CUevent event(EventRecordNode node) const;
   CUevent event(EventWaitNode node) const;
+  [[nodiscard]] CUresult try_event(CUevent& out, EventRecordNode node) const noexcept;
+  [[nodiscard]] CUresult try_event(CUevent& out, EventWaitNode node) const noexcept;
 
   /// Points a node at another event, in this graph and in execs that are instantiated later.
   /// Existing execs do not change. Driver functions: cuGraphEventRecordNodeSetEvent,
   /// cuGraphEventWaitNodeSetEvent. Throws as add_record().
   void set_event(EventRecordNode node, EventRef event);
   void set_event(EventWaitNode node, EventRef event);
+  [[nodiscard]] CUresult try_set_event(EventRecordNode node, EventRef event) noexcept;
+  [[nodiscard]] CUresult try_set_event(EventWaitNode node, EventRef event) noexcept;
 
   struct EventNodes {
     std::vector<EventRecordNode> records;
@@ -102,11 +117,14 @@ public:
   /// waits. event() returns the event of a node. Driver functions: cuGraphGetNodes,
   /// cuGraphNodeGetType.
   EventNodes event_nodes() const;
+  [[nodiscard]] CUresult try_event_nodes(EventNodes& out) const noexcept;
 
   /// The node that records `event` or waits for it. Driver functions: as event_nodes(), and as event() for
   /// each node. Throws EmptyEvent, NotFound if there is no such node, InvalidValue if there are several.
   EventRecordNode record_node(EventRef event) const;
   EventWaitNode wait_node(EventRef event) const;
+  [[nodiscard]] CUresult try_record_node(EventRecordNode& out, EventRef event) const noexcept;
+  [[nodiscard]] CUresult try_wait_node(EventWaitNode& out, EventRef event) const noexcept;
 
   /// Hands `event` over to the graph, which owns it from then on, through a user object. The event
   /// lives until the graph and every exec made from it afterwards are destroyed, and their launches
@@ -120,6 +138,7 @@ public:
   /// about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more places in the launch queue:
   /// docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
+  [[nodiscard]] CUresult try_retain(DriverEvent&& event) noexcept;
 
   /// Hands any other movable object over to the graph, for example memory that nodes use, a lease
   /// or a std::shared_ptr: graph.retain(std::move(lease)). The object lives as long as an event that
@@ -134,6 +153,14 @@ public:
     kept->end = Kept<Value>::destroy;
     keep(kept); // an empty entry ends silently
     kept->hold(static_cast<Object&&>(object));
+  }
+  /// `object` must move without throwing.
+  template <class Object, IfNoEvent<Object> = 0>
+  [[nodiscard]] CUresult try_retain(Object&& object) noexcept {
+    using Value = std::decay_t<Object>;
+    static_assert(!std::is_lvalue_reference_v<Object>, "the graph takes the object over: std::move it");
+    static_assert(std::is_nothrow_constructible_v<Value, Object&&>, "the object moves without throwing");
+    return try_keep_new<Value>(Kept<Value>::destroy, static_cast<Object&&>(object));
   }
 
   /// Tells an observer when the graph and every exec made from it afterwards are destroyed, and
@@ -154,11 +181,21 @@ public:
     keep(kept);
     kept->hold(static_cast<Callback&&>(callback));
   }
+  template <class Callback>
+  [[nodiscard]] CUresult try_when_destroyed(Callback&& callback) noexcept {
+    using Value = std::decay_t<Callback>;
+    static_assert(std::is_invocable_v<Value&>, "the callback is called without arguments");
+    static_assert(std::is_nothrow_move_constructible_v<Value>, "the callback moves without throwing");
+    static_assert(std::is_nothrow_constructible_v<Value, Callback&&>,
+                  "the callback is taken over without throwing: std::move it");
+    return try_keep_new<Value>(Kept<Value>::call, static_cast<Callback&&>(callback));
+  }
 
   /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags. Throws
   /// InvalidValue if the body of a conditional node has a node that it cannot have, such as an event
   /// node.
   GraphExec instantiate() const;
+  [[nodiscard]] CUresult try_instantiate(GraphExec& out) const noexcept;
 
   /// Gives up the handle without destroying it. The graph is empty afterwards, and the caller owns
   /// the handle if this object did. No driver call.
@@ -201,6 +238,16 @@ private:
 
   /// Makes the graph the owner of `kept`. If this throws, `kept` has ended.
   void keep(RetiredObject* kept);
+  [[nodiscard]] CUresult try_keep(RetiredObject* kept) noexcept;
+  template <class Value, class Given>
+  CUresult try_keep_new(void (*end)(RetiredObject*), Given&& given) noexcept {
+    auto* const kept = new (std::nothrow) Kept<Value>;
+    if (kept == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    kept->end = end;
+    const CUresult result = try_keep(kept);
+    if (result == CUDA_SUCCESS) kept->hold(static_cast<Given&&>(given));
+    return result;
+  }
   [[gnu::visibility("hidden")]] Graph(const Context& context, CUgraph graph, Ownership ownership) noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
 
@@ -210,7 +257,7 @@ private:
 };
 
 /// A CUgraphExec that this object owns or borrows: a graph that can be launched. Move-only;
-/// members of an empty exec throw InvalidHandle.
+/// members of an empty exec throw InvalidHandle. Non-throwing overloads: as Graph.
 ///
 ///     GraphExec exec = graph.instantiate();
 ///     exec.launch(stream);
@@ -223,6 +270,9 @@ private:
 /// set_event() is harmless.
 class GraphExec {
 public:
+  /// No exec, for Graph::try_instantiate() and assignment. No driver call.
+  GraphExec() noexcept = default;
+
   /// Takes ownership of `exec`. No driver call. Throws InvalidHandle for null.
   static GraphExec from_native_handle(const Context& context, CUgraphExec exec);
   /// Refers to `exec` without owning it. The caller keeps the exec alive. No driver call. Throws
@@ -241,6 +291,7 @@ public:
 
   /// Submits the graph to `stream`. Driver function: cuGraphLaunch.
   void launch(CUstream stream);
+  [[nodiscard]] CUresult try_launch(CUstream stream) noexcept;
 
   /// Points a node at another event from the next launch on. The graph does not change. `node`
   /// must be a node of the graph that this exec was made from. The caller keeps `event` alive
@@ -249,6 +300,8 @@ public:
   /// EmptyEvent, and InvalidValue for an event of another context or a node of another graph.
   void set_event(EventRecordNode node, EventRef event);
   void set_event(EventWaitNode node, EventRef event);
+  [[nodiscard]] CUresult try_set_event(EventRecordNode node, EventRef event) noexcept;
+  [[nodiscard]] CUresult try_set_event(EventWaitNode node, EventRef event) noexcept;
 
   /// As set_event(node, EventRef), and this object owns `event` from then on. Returns the
   /// event that this object owned for the node before, or an empty event. The returned event holds
@@ -256,6 +309,9 @@ public:
   /// caller still owns `event`.
   [[nodiscard]] DriverEvent set_event(EventRecordNode node, DriverEvent&& event);
   [[nodiscard]] DriverEvent set_event(EventWaitNode node, DriverEvent&& event);
+  [[nodiscard]] CUresult try_set_event(DriverEvent& before, EventRecordNode node,
+                                       DriverEvent&& event) noexcept;
+  [[nodiscard]] CUresult try_set_event(DriverEvent& before, EventWaitNode node, DriverEvent&& event) noexcept;
 
   /// Gives up the handle, and the events that set_event() gave to this object, without destroying
   /// them. The exec is empty afterwards, and the caller owns the handle if this object did. No

@@ -87,6 +87,8 @@ class StageTimer;
 /// During capture: as GraphExec.
 class TimedGraph {
 public:
+  /// No graph, for StageTimer::try_instantiate() and assignment. No driver call.
+  TimedGraph() noexcept;
   TimedGraph(TimedGraph&&) noexcept;
   TimedGraph& operator=(TimedGraph&&) noexcept;
   /// The last launch must have completed, as for GraphExec.
@@ -100,6 +102,8 @@ public:
   /// refuses.
   void launch(CUstream stream);
   void launch(const Context& context, CUstream stream);
+  [[nodiscard]] CUresult try_launch(CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_launch(const Context& context, CUstream stream) noexcept;
 
   /// The graph. Its nodes name the nodes of exec().
   const Graph& graph() const;
@@ -231,6 +235,8 @@ public:
   /// - NotFound if the graph lacks the nodes of captured stages.
   /// - IllegalState if a stage was opened in the capture and not closed in it.
   TimedGraph instantiate(Graph&& graph);
+  /// `out` is assigned on success only.
+  [[nodiscard]] CUresult try_instantiate(TimedGraph& out, Graph&& graph) noexcept;
 
   /// Reads what has completed, and returns the number of new spans. Does not wait. Driver function:
   /// cuEventElapsedTime. Once every 100 ms the call records an event of the timer's own, from which

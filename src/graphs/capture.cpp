@@ -3,6 +3,7 @@
 
 #include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
+#include "core/result_of.hpp"
 #include "core/this_thread.hpp"
 
 #include <utility>
@@ -45,29 +46,59 @@ CaptureStatus capture_status(const Context& context, CUstream stream) {
   return capture.invalidated() ? CaptureStatus::invalidated : CaptureStatus::active;
 }
 
+CUresult try_capture_status(CaptureStatus& out, const Context& context, CUstream stream) noexcept {
+  return thrown_by([&] { out = capture_status(context, stream); });
+}
+
 CaptureModeGuard::CaptureModeGuard(const Driver& driver, CaptureMode mode)
     : driver_(driver), before_(driver_mode(mode)), thread_(this_thread()) {
   const CUresult result = driver.table().cuThreadExchangeStreamCaptureMode_v10010(&before_);
   if (result != CUDA_SUCCESS) driver.fail(result, "cuThreadExchangeStreamCaptureMode");
 }
 
+CaptureModeGuard::CaptureModeGuard(const Driver& driver, CUresult& result, CaptureMode mode) noexcept
+    : driver_(driver), before_(driver_mode(mode)), thread_(this_thread()) {
+  result = driver.table().cuThreadExchangeStreamCaptureMode_v10010(&before_);
+  if (result != CUDA_SUCCESS) thread_ = nullptr;
+}
+
 CaptureModeGuard::~CaptureModeGuard() {
+  if (thread_ == nullptr) return;
   CUresult result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   if (thread_ == this_thread()) result = driver_.table().cuThreadExchangeStreamCaptureMode_v10010(&before_);
   if (result != CUDA_SUCCESS) report_error(result, "cuThreadExchangeStreamCaptureMode");
 }
 
-StreamCapture::StreamCapture(const Context& context, CUstream stream, CaptureMode mode)
-    : context_(context), stream_(stream) {
+StreamCapture::StreamCapture(const Context& context, CUstream stream, CaptureMode mode) {
+  begin(context, stream, mode);
+}
+
+StreamCapture::StreamCapture(const Context& context, CUstream stream, Graph& graph,
+                             ArrayView<CUgraphNode> after, CaptureMode mode) {
+  begin(context, stream, graph, after, mode);
+}
+
+CUresult StreamCapture::try_begin(const Context& context, CUstream stream, CaptureMode mode) noexcept {
+  if (active_) return CUDA_ERROR_ILLEGAL_STATE;
+  return thrown_by([&] { begin(context, stream, mode); });
+}
+
+CUresult StreamCapture::try_begin(const Context& context, CUstream stream, Graph& graph,
+                                  ArrayView<CUgraphNode> after, CaptureMode mode) noexcept {
+  if (active_) return CUDA_ERROR_ILLEGAL_STATE;
+  return thrown_by([&] { begin(context, stream, graph, after, mode); });
+}
+
+void StreamCapture::begin(const Context& context, CUstream stream, CaptureMode mode) {
   const CUresult result = on_stream(context, stream, [&] {
     return context.driver().table().cuStreamBeginCapture_v10010(stream, driver_mode(mode));
   });
   if (result != CUDA_SUCCESS) fail_begin(context, result, "cuStreamBeginCapture");
+  begun(context, stream, nullptr);
 }
 
-StreamCapture::StreamCapture(const Context& context, CUstream stream, Graph& graph,
-                             ArrayView<CUgraphNode> after, CaptureMode mode)
-    : context_(context), stream_(stream), into_(&graph) {
+void StreamCapture::begin(const Context& context, CUstream stream, Graph& graph, ArrayView<CUgraphNode> after,
+                          CaptureMode mode) {
   const char* const call = "cuStreamBeginCaptureToGraph";
   if (!graph)
     throw InvalidHandle(
@@ -79,6 +110,15 @@ StreamCapture::StreamCapture(const Context& context, CUstream stream, Graph& gra
         stream, graph.native_handle(), after.data(), nullptr, after.size(), driver_mode(mode));
   });
   if (result != CUDA_SUCCESS) fail_begin(context, result, call);
+  begun(context, stream, &graph);
+}
+
+void StreamCapture::begun(const Context& context, CUstream stream, Graph* into) noexcept {
+  context_ = context;
+  stream_ = stream;
+  into_ = into;
+  active_ = true;
+  kept_.clear(); // of an earlier capture that could not be ended
 }
 
 StreamCapture::~StreamCapture() {
@@ -125,6 +165,14 @@ Graph StreamCapture::end() {
     graph.retain(std::move(event));
   kept_.clear();
   return graph;
+}
+
+CUresult StreamCapture::try_record(DriverEvent& borrowed, DriverEvent&& event, CUstream stream) noexcept {
+  return thrown_by([&] { borrowed = record(std::move(event), stream); });
+}
+
+CUresult StreamCapture::try_end(Graph& out) noexcept {
+  return thrown_by([&] { out = end(); });
 }
 
 CUresult StreamCapture::end(CUgraph& graph) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/graph.hpp>
 
+#include "core/result_of.hpp"
 #include "core/retired_events.hpp"
 #include "graphs/require_graph.hpp"
 
@@ -206,6 +207,10 @@ void Graph::keep(RetiredObject* kept) {
   require_success(context_, result, call);
 }
 
+CUresult Graph::try_keep(RetiredObject* kept) noexcept {
+  return thrown_by([&] { keep(kept); });
+}
+
 GraphExec Graph::instantiate() const {
   const char* const call = "cuGraphInstantiateWithFlags";
   require_not_empty(*this, call);
@@ -219,6 +224,48 @@ GraphExec Graph::instantiate() const {
         "memory operations and allocations out of the bodies of conditional nodes");
   require_success(context_, result, call);
   return GraphExec(context_, exec, Ownership::owned);
+}
+
+CUresult Graph::try_create(Graph& out, const Context& context) noexcept {
+  return thrown_by([&] { out = Graph(context); });
+}
+
+CUresult Graph::try_add_record(EventRecordNode& out, EventRef event, ArrayView<CUgraphNode> after) noexcept {
+  return thrown_by([&] { out = add_record(event, after); });
+}
+CUresult Graph::try_add_wait(EventWaitNode& out, EventRef event, ArrayView<CUgraphNode> after) noexcept {
+  return thrown_by([&] { out = add_wait(event, after); });
+}
+
+CUresult Graph::try_event(CUevent& out, EventRecordNode node) const noexcept {
+  return thrown_by([&] { out = event(node); });
+}
+CUresult Graph::try_event(CUevent& out, EventWaitNode node) const noexcept {
+  return thrown_by([&] { out = event(node); });
+}
+
+CUresult Graph::try_set_event(EventRecordNode node, EventRef event) noexcept {
+  return thrown_by([&] { set_event(node, event); });
+}
+CUresult Graph::try_set_event(EventWaitNode node, EventRef event) noexcept {
+  return thrown_by([&] { set_event(node, event); });
+}
+
+CUresult Graph::try_event_nodes(EventNodes& out) const noexcept {
+  return thrown_by([&] { out = event_nodes(); });
+}
+CUresult Graph::try_record_node(EventRecordNode& out, EventRef event) const noexcept {
+  return thrown_by([&] { out = record_node(event); });
+}
+CUresult Graph::try_wait_node(EventWaitNode& out, EventRef event) const noexcept {
+  return thrown_by([&] { out = wait_node(event); });
+}
+
+CUresult Graph::try_retain(DriverEvent&& event) noexcept {
+  return thrown_by([&] { retain(std::move(event)); });
+}
+CUresult Graph::try_instantiate(GraphExec& out) const noexcept {
+  return thrown_by([&] { out = instantiate(); });
 }
 
 CUgraph Graph::release() noexcept {

@@ -2,6 +2,7 @@
 #include <cuevent/graph.hpp>
 
 #include "core/on_stream.hpp"
+#include "core/result_of.hpp"
 #include "core/retired_events.hpp"
 #include "graphs/require_graph.hpp"
 
@@ -100,6 +101,22 @@ DriverEvent GraphExec::keep(Node node, DriverEvent&& event) {
   set_event(node, std::as_const(event));
   kept_.push_back({node.native_handle(), std::move(event)});
   return {};
+}
+
+CUresult GraphExec::try_launch(CUstream stream) noexcept {
+  return thrown_by([&] { launch(stream); });
+}
+CUresult GraphExec::try_set_event(EventRecordNode node, EventRef event) noexcept {
+  return thrown_by([&] { set_event(node, event); });
+}
+CUresult GraphExec::try_set_event(EventWaitNode node, EventRef event) noexcept {
+  return thrown_by([&] { set_event(node, event); });
+}
+CUresult GraphExec::try_set_event(DriverEvent& before, EventRecordNode node, DriverEvent&& event) noexcept {
+  return thrown_by([&] { before = keep(node, std::move(event)); });
+}
+CUresult GraphExec::try_set_event(DriverEvent& before, EventWaitNode node, DriverEvent&& event) noexcept {
+  return thrown_by([&] { before = keep(node, std::move(event)); });
 }
 
 CUgraphExec GraphExec::release() noexcept {

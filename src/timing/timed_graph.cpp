@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/result_of.hpp"
 #include "timing/stage_timer_state.hpp"
 
 #include <algorithm>
@@ -32,6 +33,7 @@ struct TimedGraph::State {
 };
 
 TimedGraph::TimedGraph(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+TimedGraph::TimedGraph() noexcept = default;
 TimedGraph::TimedGraph(TimedGraph&&) noexcept = default;
 TimedGraph& TimedGraph::operator=(TimedGraph&&) noexcept = default;
 TimedGraph::~TimedGraph() = default;
@@ -67,6 +69,10 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
                                                                  .exec = std::move(exec)});
   timer.captures.take(captures, timed->captures);
   return TimedGraph(std::move(timed));
+}
+
+CUresult StageTimer::try_instantiate(TimedGraph& out, Graph&& graph) noexcept {
+  return thrown_by([&] { out = instantiate(std::move(graph)); });
 }
 
 bool TimedGraph::State::make_room() {
@@ -139,6 +145,13 @@ void TimedGraph::launch(CUstream stream) {
     timed.launch_timed(stream, now);
   else
     timed.launch_untimed(stream);
+}
+
+CUresult TimedGraph::try_launch(CUstream stream) noexcept {
+  return thrown_by([&] { launch(stream); });
+}
+CUresult TimedGraph::try_launch(const Context& context, CUstream stream) noexcept {
+  return thrown_by([&] { launch(context, stream); });
 }
 
 const Graph& TimedGraph::graph() const { return state("TimedGraph::graph").graph; }

@@ -163,7 +163,7 @@ public:
   template <class Function>
   [[nodiscard]] CUresult try_entry_point(Function& out, const char* name, int version) const noexcept {
     void* found = nullptr;
-    const CUresult result = try_find_entry_point(found, name, version);
+    const CUresult result = look_up(found, name, version);
     if (result == CUDA_SUCCESS) out = reinterpret_cast<Function>(found);
     return result;
   }
@@ -181,7 +181,7 @@ private:
   explicit Driver(const DriverTable& table) noexcept : table_(&table) {}
 
   void* find_entry_point(const char* name, int version) const;
-  [[nodiscard]] CUresult try_find_entry_point(void*& out, const char* name, int version) const noexcept;
+  [[nodiscard]] CUresult look_up(void*& out, const char* name, int version) const noexcept;
 
   static const DriverTable none_;
   const DriverTable* table_;

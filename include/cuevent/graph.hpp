@@ -160,7 +160,7 @@ public:
     using Value = std::decay_t<Object>;
     static_assert(!std::is_lvalue_reference_v<Object>, "the graph takes the object over: std::move it");
     static_assert(std::is_nothrow_constructible_v<Value, Object&&>, "the object moves without throwing");
-    return try_keep_new<Value>(Kept<Value>::destroy, static_cast<Object&&>(object));
+    return keep_new<Value>(Kept<Value>::destroy, static_cast<Object&&>(object));
   }
 
   /// Tells an observer when the graph and every exec made from it afterwards are destroyed, and
@@ -188,7 +188,7 @@ public:
     static_assert(std::is_nothrow_move_constructible_v<Value>, "the callback moves without throwing");
     static_assert(std::is_nothrow_constructible_v<Value, Callback&&>,
                   "the callback is taken over without throwing: std::move it");
-    return try_keep_new<Value>(Kept<Value>::call, static_cast<Callback&&>(callback));
+    return keep_new<Value>(Kept<Value>::call, static_cast<Callback&&>(callback));
   }
 
   /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags. Throws
@@ -238,13 +238,13 @@ private:
 
   /// Makes the graph the owner of `kept`. If this throws, `kept` has ended.
   void keep(RetiredObject* kept);
-  [[nodiscard]] CUresult try_keep(RetiredObject* kept) noexcept;
+  [[nodiscard]] CUresult hand_over(RetiredObject* kept) noexcept;
   template <class Value, class Given>
-  CUresult try_keep_new(void (*end)(RetiredObject*), Given&& given) noexcept {
+  CUresult keep_new(void (*end)(RetiredObject*), Given&& given) noexcept {
     auto* const kept = new (std::nothrow) Kept<Value>;
     if (kept == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     kept->end = end;
-    const CUresult result = try_keep(kept);
+    const CUresult result = hand_over(kept);
     if (result == CUDA_SUCCESS) kept->hold(static_cast<Given&&>(given));
     return result;
   }

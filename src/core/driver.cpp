@@ -301,7 +301,7 @@ void* Driver::find_entry_point(const char* name, int version) const {
   fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress", advice.c_str());
 }
 
-CUresult Driver::try_find_entry_point(void*& out, const char* name, int version) const noexcept {
+CUresult Driver::look_up(void*& out, const char* name, int version) const noexcept {
   return thrown_by([&] { out = find_entry_point(name, version); });
 }
 

@@ -207,7 +207,7 @@ void Graph::keep(RetiredObject* kept) {
   require_success(context_, result, call);
 }
 
-CUresult Graph::try_keep(RetiredObject* kept) noexcept {
+CUresult Graph::hand_over(RetiredObject* kept) noexcept {
   return thrown_by([&] { keep(kept); });
 }
 

@@ -39,8 +39,12 @@ CUresult stub_library(const char*, void**, int, cuuint64_t, CUdriverProcAddressQ
 
 CUstream make_stream(const Driver& driver) {
   CUstream stream = nullptr;
-  EXPECT(CUDA_SUCCESS, driver.entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate",
-                                                                    2000)(&stream, CU_STREAM_NON_BLOCKING));
+  PFN_cuStreamCreate_v2000 create = nullptr;
+  EXPECT(CUDA_ERROR_NOT_FOUND, driver.try_entry_point(create, "cuNothing", 2000));
+  EXPECT(CUDA_ERROR_NOT_SUPPORTED, driver.try_entry_point(create, "cuStreamCreate", 99000));
+  EXPECT_TRUE(create == nullptr);
+  EXPECT(CUDA_SUCCESS, driver.try_entry_point(create, "cuStreamCreate", 2000));
+  EXPECT(CUDA_SUCCESS, create(&stream, CU_STREAM_NON_BLOCKING));
   return stream;
 }
 
@@ -248,22 +252,92 @@ void captures(const Context& context, CUstream stream) {
   EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_capture_info(info, Context(), stream));
   EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
   EXPECT_TRUE(info.status() == CaptureStatus::none && info.frontier().empty());
-  StreamCapture capture(context, stream);
+  StreamCapture capture;
+  Graph graph;
+  CaptureStatus status{};
+  EXPECT(CUDA_ERROR_ILLEGAL_STATE, capture.try_end(graph));
+  EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, capture.try_begin(context, CU_STREAM_LEGACY));
+  EXPECT(CUDA_SUCCESS, capture.try_begin(context, stream));
+  EXPECT(CUDA_ERROR_ILLEGAL_STATE, capture.try_begin(context, CU_STREAM_PER_THREAD));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_capture_status(status, Context(), nullptr));
+  EXPECT(CUDA_SUCCESS, try_capture_status(status, context, stream));
+  EXPECT_TRUE(status == CaptureStatus::active);
   EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
   EXPECT_TRUE(info.status() == CaptureStatus::active && info.id() != 0);
   EXPECT(CUDA_ERROR_INVALID_VALUE, try_add_capture_dependencies(context, stream, {nullptr}));
   EXPECT(CUDA_SUCCESS, try_set_capture_dependencies(context, stream, {}));
+  DriverEvent event, recorded;
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
+  EXPECT(CUDA_SUCCESS, capture.try_record(recorded, std::move(event), stream));
+  EXPECT_TRUE(!event && recorded);
   bool ended = false;
   Graph borrowed = info.graph();
-  borrowed.retain(std::make_pair(1, 2));
-  borrowed.when_destroyed([&ended] { ended = true; });
-  {
-    const Graph graph = capture.end();
-    EXPECT_TRUE(borrowed.native_handle() == graph.native_handle());
-  }
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_retain(std::make_pair(1, 2)));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_when_destroyed([&ended] { ended = true; }));
+  EXPECT(CUDA_SUCCESS, borrowed.try_retain(std::make_pair(1, 2)));
+  EXPECT(CUDA_SUCCESS, borrowed.try_when_destroyed([&ended] { ended = true; }));
+  EXPECT(CUDA_SUCCESS, capture.try_end(graph));
+  EXPECT_TRUE(borrowed.native_handle() == graph.native_handle() && !ended);
+  graph = Graph();
   sim::run_until_idle();
   while (!ended)
     destroy_retired();
+}
+
+void graphs(const Context& context, CUstream stream) {
+  Graph graph;
+  GraphExec exec;
+  EventRecordNode record, found;
+  EventWaitNode wait, other;
+  CUevent handle = nullptr;
+  Graph::EventNodes nodes;
+  DriverEvent event, second, before;
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(second, context));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_add_record(record, event));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_instantiate(exec));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, exec.try_launch(stream));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, Graph::try_create(graph, Context()));
+  EXPECT(CUDA_SUCCESS, Graph::try_create(graph, context));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_add_record(record, DriverEvent()));
+  EXPECT(CUDA_SUCCESS, graph.try_add_record(record, event));
+  CUgraphNode const after[] = {record.native_handle()};
+  EXPECT(CUDA_SUCCESS, graph.try_add_wait(wait, event, after));
+  EXPECT(CUDA_SUCCESS, graph.try_event(handle, record));
+  EXPECT(CUDA_SUCCESS, graph.try_event(handle, wait));
+  EXPECT_TRUE(handle == event.native_handle());
+  EXPECT(CUDA_SUCCESS, graph.try_event_nodes(nodes));
+  EXPECT_TRUE(nodes.records.size() == 1 && nodes.waits.size() == 1);
+  EXPECT(CUDA_ERROR_NOT_FOUND, graph.try_record_node(found, second));
+  EXPECT(CUDA_SUCCESS, graph.try_record_node(found, event));
+  EXPECT(CUDA_SUCCESS, graph.try_wait_node(other, event));
+  EXPECT_TRUE(found == record && other == wait);
+  EXPECT(CUDA_SUCCESS, graph.try_set_event(record, second));
+  EXPECT(CUDA_SUCCESS, graph.try_set_event(wait, second));
+  EXPECT(CUDA_SUCCESS, graph.try_instantiate(exec));
+  EXPECT(CUDA_SUCCESS, exec.try_set_event(record, event));
+  EXPECT(CUDA_SUCCESS, exec.try_set_event(wait, event));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, exec.try_set_event(before, record, DriverEvent()));
+  EXPECT(CUDA_SUCCESS, exec.try_set_event(before, record, std::move(event)));
+  EXPECT_TRUE(!event && !before);
+  EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
+  EXPECT(CUDA_SUCCESS, exec.try_set_event(before, wait, std::move(event)));
+  EXPECT(CUDA_SUCCESS, graph.try_retain(std::move(second)));
+  EXPECT(CUDA_SUCCESS, exec.try_launch(stream));
+  sim::run_until_idle();
+
+  StreamCapture capture;
+  Graph same;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, capture.try_begin(context, stream, same));
+  EXPECT(CUDA_SUCCESS, capture.try_begin(context, stream, graph));
+  EXPECT(CUDA_SUCCESS, capture.try_end(same));
+  EXPECT_TRUE(same.native_handle() == graph.native_handle());
+
+  CUresult entered = CUDA_ERROR_UNKNOWN;
+  const CaptureModeGuard relaxed(context.driver(), entered);
+  EXPECT(CUDA_SUCCESS, entered);
+  const CaptureModeGuard nothing(Driver(), entered);
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, entered);
 }
 
 void semaphores(const Context& context, CUstream stream) {
@@ -312,6 +386,21 @@ void stages(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, timer.try_collect(spans));
   EXPECT(CUDA_SUCCESS, timer.try_calibrate());
   EXPECT_TRUE(timer.report().spans.size() == 2);
+
+  StreamCapture capture;
+  Graph graph;
+  TimedGraph timed;
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, timed.try_launch(stream));
+  EXPECT(CUDA_ERROR_INVALID_HANDLE, timer.try_instantiate(timed, Graph()));
+  EXPECT(CUDA_SUCCESS, capture.try_begin(context, stream));
+  EXPECT(CUDA_SUCCESS, timer.try_open(stream, first));
+  EXPECT(CUDA_SUCCESS, timer.try_close(stream));
+  EXPECT(CUDA_SUCCESS, capture.try_end(graph));
+  EXPECT(CUDA_SUCCESS, timer.try_instantiate(timed, std::move(graph)));
+  EXPECT(CUDA_SUCCESS, timed.try_launch(stream));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, timed.try_launch(Context(), stream));
+  EXPECT(CUDA_SUCCESS, timer.try_collect(spans));
+  EXPECT_TRUE(spans == 1);
 }
 
 void completions(const Context& context, CUstream stream) {
@@ -392,6 +481,7 @@ int main() {
     semaphores(context, stream);
     completions(context, stream);
     captures(context, stream);
+    graphs(context, stream);
     stages(context, stream);
     flights(context, stream);
   }

@@ -17,13 +17,14 @@ using Catch::Matchers::StartsWith;
 
 static_assert(!std::is_copy_constructible_v<Graph> && !std::is_copy_assignable_v<Graph>);
 static_assert(std::is_nothrow_move_constructible_v<Graph> && std::is_nothrow_move_assignable_v<Graph>);
-static_assert(std::is_nothrow_destructible_v<Graph> && !std::is_default_constructible_v<Graph>);
+static_assert(std::is_nothrow_destructible_v<Graph> && std::is_nothrow_default_constructible_v<Graph>);
 static_assert(!std::is_convertible_v<const Context&, Graph> && !std::is_convertible_v<Graph, bool>);
 static_assert(sizeof(Graph) <= 40);
 static_assert(!std::is_copy_constructible_v<GraphExec> && !std::is_copy_assignable_v<GraphExec>);
 static_assert(std::is_nothrow_move_constructible_v<GraphExec> &&
               std::is_nothrow_move_assignable_v<GraphExec>);
 static_assert(std::is_nothrow_destructible_v<GraphExec> && !std::is_convertible_v<GraphExec, bool>);
+static_assert(std::is_nothrow_default_constructible_v<GraphExec>);
 static_assert(sizeof(GraphExec) <= 64);
 static_assert(noexcept(std::declval<Graph&>().release()) && noexcept(std::declval<GraphExec&>().release()));
 static_assert(sizeof(EventRecordNode) == sizeof(CUgraphNode) && sizeof(EventWaitNode) == sizeof(CUgraphNode));

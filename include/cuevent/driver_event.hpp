@@ -276,6 +276,7 @@ public:
 private:
   friend class EventRef;
   friend class Lease;
+  friend struct Explanation;
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
       : context_(context), event_(event), flags_(flags), ownership_(ownership), checks_(checks_of(flags)) {}
 

@@ -157,6 +157,7 @@ public:
 private:
   friend struct KeptTable;
   friend class Lease;
+  friend struct Explanation;
 
   const DriverTable& table() const noexcept { return owner_->table(); }
 

@@ -116,7 +116,7 @@ std::string describe(CUresult result, const char* call, const char* advice) {
   return text;
 }
 
-void print_error(CUresult result, const char* call) noexcept {
+void print_error(CUresult result, const char* call, void*) noexcept {
   const ErrorKind kind = kind_of(result);
   if (kind == ErrorKind::context_lost || kind == ErrorKind::device_fault) return;
   const Row* const row = find(result);
@@ -124,7 +124,27 @@ void print_error(CUresult result, const char* call) noexcept {
                result);
 }
 
-std::atomic<ErrorHook> hook{print_error};
+/// A hook that was installed at least once. Never freed, because a report on another thread may still read it.
+struct KnownHook {
+  ErrorHook hook;
+  KnownHook* older;
+};
+constinit KnownHook default_hook{{print_error, nullptr}, nullptr};
+constinit std::atomic<KnownHook*> newest_hook{&default_hook};
+// One pointer: a report sees a function with its own user pointer, and a fork finds no lock held.
+constinit std::atomic<const KnownHook*> hook{&default_hook};
+
+/// The entry of `wanted`, a new one if it is not known. Null if there is no memory.
+const KnownHook* known(const ErrorHook& wanted) noexcept {
+  KnownHook* newest = newest_hook.load(std::memory_order_acquire);
+  for (const KnownHook* each = newest; each != nullptr; each = each->older)
+    if (each->hook == wanted) return each;
+  auto* const added = new (std::nothrow) KnownHook{wanted, newest};
+  if (added == nullptr) return nullptr;
+  while (!newest_hook.compare_exchange_weak(added->older, added, std::memory_order_acq_rel)) {
+  }
+  return added;
+}
 
 } // namespace
 
@@ -199,13 +219,16 @@ void throw_error(CUresult result, const char* call, const char* advice) {
   }
 }
 
-ErrorHook set_error_hook(ErrorHook next) noexcept {
-  return hook.exchange(next != nullptr ? next : print_error);
+ErrorHook set_error_hook(const ErrorHook& next) noexcept {
+  const KnownHook* const entry = next.function != nullptr ? known(next) : &default_hook;
+  return (entry != nullptr ? hook.exchange(entry) : hook.load())->hook;
 }
 
 void report_error(CUresult result, const char* call) noexcept {
   // The driver is gone with all its objects, and destructors do nothing.
-  if (result != CUDA_ERROR_NOT_INITIALIZED && result != CUDA_ERROR_DEINITIALIZED) hook.load()(result, call);
+  if (result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED) return;
+  const ErrorHook& installed = hook.load()->hook;
+  installed.function(result, call, installed.user);
 }
 
 } // namespace cuevent

@@ -27,7 +27,7 @@ namespace {
 
 std::atomic<int> reports{0};
 
-void report(CUresult, const char* call) noexcept {
+void report(CUresult, const char* call, void*) noexcept {
   ++reports;
   process::step(call);
 }

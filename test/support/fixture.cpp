@@ -18,7 +18,7 @@ std::mutex mutex;
 std::vector<std::string> reports;
 FixtureObserver* observer = nullptr;
 
-void note_report(CUresult result, const char* call) noexcept {
+void note_report(CUresult result, const char* call, void*) noexcept {
   const std::lock_guard lock(mutex);
   reports.push_back(std::string(call) + " " + std::to_string(static_cast<int>(result)));
   if (observer != nullptr) observer->reported(result, call);

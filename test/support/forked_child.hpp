@@ -31,7 +31,7 @@ int in_child(const Work& work) {
 template <class Work>
 bool works_in_child(Work work) {
   return in_child([&] {
-           cuevent::set_error_hook([](CUresult result, const char*) noexcept {
+           cuevent::set_error_hook([](CUresult result, const char*, void*) noexcept {
              if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
            });
            work();

@@ -32,7 +32,7 @@ public:
   CUresult take() { return std::exchange(last_, CUDA_SUCCESS); }
 
 private:
-  static void note(CUresult result, const char*) noexcept { last_ = result; }
+  static void note(CUresult result, const char*, void*) noexcept { last_ = result; }
   static inline thread_local CUresult last_ = CUDA_SUCCESS;
   cuevent::ErrorHook before_;
 };

@@ -25,7 +25,7 @@ void destructors_that_fail() {
     fail_with(silent);
   fail_with(CUDA_ERROR_OPERATING_SYSTEM); // the only line
 
-  const ErrorHook before = set_error_hook([](CUresult result, const char* call) noexcept {
+  const ErrorHook before = set_error_hook([](CUresult result, const char* call, void*) noexcept {
     expect(std::string_view(call) == "cuEventDestroy", "the hook is told the call that failed");
     told = result;
   });

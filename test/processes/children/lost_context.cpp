@@ -17,7 +17,7 @@ namespace {
 using namespace cuevent;
 
 std::atomic<int> told{0};
-void count(CUresult, const char*) noexcept { ++told; }
+void count(CUresult, const char*, void*) noexcept { ++told; }
 
 /// Many events, some of them recorded.
 std::vector<DriverEvent> events_of(const Context& context) {

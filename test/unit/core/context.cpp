@@ -31,7 +31,7 @@ struct Fixture {
 };
 
 CUresult hooked = CUDA_SUCCESS;
-void remember(CUresult result, const char*) noexcept { hooked = result; }
+void remember(CUresult result, const char*, void*) noexcept { hooked = result; }
 
 } // namespace
 

@@ -256,7 +256,7 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
   };
   recording.calls();
   const int failed = in_forked_child([&] {
-    set_error_hook(+[](CUresult, const char*) noexcept { _exit(99); });
+    set_error_hook([](CUresult, const char*, void*) noexcept { _exit(99); });
     if (!said([&] { return event.query(); })) return 1;
     if (!said([&] { event.record(test::stream_handle(1)); })) return 2;
     if (!said([&] { event.record(nullptr); })) return 3;

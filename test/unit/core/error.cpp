@@ -35,7 +35,9 @@ namespace {
 
 CUresult hooked_result = CUDA_SUCCESS;
 std::string hooked_call;
-void remember(CUresult result, const char* call) noexcept {
+void* hooked_user = nullptr;
+void remember(CUresult result, const char* call, void* user) noexcept {
+  hooked_user = user;
   hooked_result = result;
   hooked_call = call;
 }
@@ -131,7 +133,12 @@ TEST_CASE("the error hook gets what is reported, and set_error_hook returns the 
   report_error(CUDA_ERROR_INVALID_VALUE, "cuEventDestroy");
   CHECK(hooked_result == CUDA_ERROR_INVALID_VALUE);
   CHECK(hooked_call == "cuEventDestroy");
-  CHECK(set_error_hook(nullptr) == remember);
+  CHECK(hooked_user == nullptr);
+  int log = 0;
+  CHECK(set_error_hook(remember, &log) == ErrorHook{remember, nullptr});
+  report_error(CUDA_ERROR_INVALID_VALUE, "cuEventDestroy");
+  CHECK(hooked_user == &log);
+  CHECK(set_error_hook(nullptr) == ErrorHook{remember, &log});
   CHECK(set_error_hook(before) == before);
 }
 

@@ -8,6 +8,7 @@
 #include <cuevent/capture_fork.hpp>
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pools.hpp>
+#include <cuevent/explain.hpp>
 #include <cuevent/flight_recorder.hpp>
 #include <cuevent/retired_events.hpp>
 #include <cuevent/sim.hpp>

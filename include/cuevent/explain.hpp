@@ -13,7 +13,7 @@
 ///
 /// Thread-safety: any thread, as the call that failed.
 /// Context: leaves the caller's current context unchanged.
-/// During capture: harmless.
+/// During capture: as the call that failed.
 #pragma once
 
 #include <cuevent/event_ref.hpp>

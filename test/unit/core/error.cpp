@@ -150,6 +150,14 @@ TEST_CASE("codes with a portable meaning match std::errc", "[error]") {
   CHECK(make_error_code(CUDA_ERROR_INVALID_HANDLE) != std::errc::invalid_argument);
 }
 
+TEST_CASE("the message of a result names no class of cuevent", "[error]") {
+  for (int code = 0; code < 1000; ++code) {
+    const std::string message = driver_category().message(code);
+    for (const char* const name : {"ContextGuard", "DriverEvent", "EventPool", "StreamCapture", "Driver::"})
+      CHECK_THAT(message, !Catch::Matchers::ContainsSubstring(name));
+  }
+}
+
 TEST_CASE("an error code is equal to its kind, and to no other", "[error]") {
   constexpr ErrorKind kinds[] = {ErrorKind::success,
                                  ErrorKind::not_ready,

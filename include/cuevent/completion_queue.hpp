@@ -22,6 +22,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #pragma GCC visibility push(default)
@@ -129,6 +130,11 @@ public:
     return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback), token)
                                   : result;
   }
+
+  /// Why try_when_complete() or try_lane() failed: the text that the exception would have had. Call it right
+  /// after the failure, with the same stream and context. Driver function: cuStreamGetCtx.
+  std::string explain(CUresult result, CUstream stream) const;
+  std::string explain(CUresult result, const Context& context, CUstream stream) const;
 
   /// Registers `stream`, so that later submissions take two driver calls instead of four. Driver
   /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId. Throws as when_complete(stream, callback).

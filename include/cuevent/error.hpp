@@ -225,8 +225,8 @@ public:
 /// `call` and `advice` are as for DriverError.
 [[noreturn, gnu::cold]] void throw_error(CUresult result, const char* call, const char* advice = nullptr);
 
-/// Receives errors that a destructor could not throw. `function` may be called on any thread, at the same time
-/// on several threads, and also after another hook was installed: `user` must stay valid.
+/// Receives errors that a destructor could not throw. `function` may be called on any thread, on several
+/// threads at once, and for a moment after another hook was installed. It must not throw.
 struct ErrorHook {
   using Function = void (*)(CUresult result, const char* call, void* user) noexcept;
   Function function;
@@ -239,7 +239,8 @@ struct ErrorHook {
 };
 
 /// Installs `hook` and returns the previous one. A null function restores the default hook, which prints one
-/// line to stderr. If there is no memory to remember a new hook, the previous one stays. The default hook is silent for two groups of results:
+/// line to stderr. If there is no memory to remember a new hook, the previous one stays. The library never
+/// forgets a hook, which takes a few bytes each. The default hook is silent for two groups of results:
 /// - Results of the kind context_lost, which are normal during teardown.
 /// - Device faults, because every other call of the process reports them.
 ///

@@ -124,7 +124,7 @@ void print_error(CUresult result, const char* call, void*) noexcept {
                result);
 }
 
-/// A hook that was installed at least once. Never freed, because a report on another thread may still read it.
+/// A hook that was installed at least once. Never freed: a report on another thread may still read it.
 struct KnownHook {
   ErrorHook hook;
   KnownHook* older;

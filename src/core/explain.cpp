@@ -1,24 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/explain.hpp>
 
+#include "core/text_of.hpp"
+
 namespace cuevent {
-
-namespace {
-
-/// The text of the exception that `fail` throws. If that is not the exception for `result`, because what
-/// caused the failure has changed since then, the text says only what `result` says.
-template <class Fail>
-std::string text_of(CUresult result, const char* call, const Fail& fail) {
-  if (result == CUDA_SUCCESS) return explain(result, call);
-  try {
-    fail();
-  } catch (const DriverError& error) {
-    if (error.result() == result) return error.what();
-  }
-  return explain(result, call);
-}
-
-} // namespace
 
 /// What has access to the members that fail.
 struct Explanation {

@@ -3,6 +3,7 @@
 
 #include "core/require_context.hpp"
 #include "core/stream_context.hpp"
+#include "core/text_of.hpp"
 #include "scheduling/completion_queue_state.hpp"
 
 #include <new>
@@ -130,6 +131,17 @@ void CompletionQueue::fail_context(CUresult result) const {
   if (result == CUDA_ERROR_INVALID_CONTEXT) require_context(Context(), call);
   throw ContextMismatch(
       call, "the stream belongs to a different context than the queue: make a queue for each context");
+}
+
+std::string CompletionQueue::explain(CUresult result, CUstream stream) const {
+  const char* const call = "CompletionQueue::when_complete";
+  return text_of(result, call, [&] { on(stream).fail(result, call); });
+}
+
+std::string CompletionQueue::explain(CUresult result, const Context& context, CUstream stream) const {
+  const CUresult refused = check(context);
+  if (refused == CUDA_SUCCESS) return explain(result, stream);
+  return text_of(result, "CompletionQueue::when_complete", [&] { fail_context(refused); });
 }
 
 void CompletionQueue::fail_timer(CUresult result) const {

@@ -195,6 +195,8 @@ TEST_CASE_METHOD(QueueFixture, "a named default stream of another context is ref
   const ContextGuard guard(other);
   CHECK_THROWS_AS(queue.when_complete(other, stream, note()), cuevent::ContextMismatch);
   CHECK(queue.try_when_complete(other, stream, note()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_WITH(queue.when_complete(other, stream, note()),
+                    queue.explain(CUDA_ERROR_INVALID_HANDLE, other, stream));
   CHECK(queue.pending() == 0);
   queue.when_complete(context, stream, note());
   CHECK(drain(queue));

@@ -39,8 +39,8 @@ TEST_CASE_METHOD(Fixture, "a refused record or wait is explained as its exceptio
   CHECK(explain_wait(empty.try_wait(stream), empty, stream) == thrown([&] { empty.wait(stream); }));
   CHECK(explain_query(empty.try_query(), empty) == thrown([&] { static_cast<void>(empty.query()); }));
 
-  const std::string outside = explain_record(event.try_record(stream, RecordFlags::external), event, stream,
-                                             RecordFlags::external);
+  const std::string outside =
+      explain_record(event.try_record(stream, RecordFlags::external), event, stream, RecordFlags::external);
   CHECK(outside == thrown([&] { event.record(stream, RecordFlags::external); }));
   CHECK_THAT(outside, ContainsSubstring("not being captured"));
 
@@ -87,7 +87,9 @@ TEST_CASE_METHOD(Fixture, "a result that no longer fits the arguments is still e
         explain(CUDA_ERROR_ILLEGAL_ADDRESS, "cuEventQuery"));
   CHECK_THAT(explain_query(CUDA_SUCCESS, empty), ContainsSubstring("CUDA_SUCCESS"));
   CHECK(explain_create(CUDA_ERROR_INVALID_VALUE, context, EventFlags::timing | EventFlags::interprocess) ==
-        thrown([&] { DriverEvent{context, EventFlags::timing | EventFlags::interprocess}; }));
+        thrown([&] {
+          DriverEvent{context, EventFlags::timing | EventFlags::interprocess};
+        }));
 }
 
 TEST_CASE("a failed load says what to install", "[driver]") {

@@ -54,10 +54,7 @@ std::optional<std::string_view> RankFile::next() {
     }
     seen = end_ - begin_;
     if (seen > longest_line) break;
-    if (!refill()) {
-      cut_ = seen != 0;
-      return std::nullopt;
-    }
+    if (!refill()) return std::nullopt;
   }
   fail("the line is longer than " + std::to_string(longest_line) + " bytes: write one object in each line");
 }

@@ -27,9 +27,8 @@ public:
   explicit RankFile(std::string path);
 
   /// The next line, until the next call. Empty at the end, and at a last line without a newline, because its
-  /// writer died: is_cut() tells.
+  /// writer died.
   std::optional<std::string_view> next();
-  bool is_cut() const noexcept { return cut_; }
 
   /// Reads the line that next() has returned.
   RankLine read(std::string_view line) const;
@@ -48,7 +47,6 @@ private:
   std::vector<char> buffer_ = std::vector<char>(256 << 10);
   std::size_t begin_ = 0, end_ = 0; // what is read and not returned
   std::size_t line_ = 0;
-  bool cut_ = false;
 };
 
 } // namespace cli

@@ -2,6 +2,7 @@
 // How accurate StageTimer is, and what it costs the loop that it times. Needs a device: kernels spin for a
 // time that they measure by their own clock. Exits with 1 if a bound is exceeded, and with 77 if there is
 // no device.
+#include "../support/exit_code.hpp"
 #include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
@@ -337,9 +338,7 @@ private:
   gpu::Stream stream_ = gpu_.stream();
 };
 
-} // namespace
-
-int main() try {
+int run() {
   const gpu::Gpu gpu;
   std::printf("%s, driver %d\n", gpu.name().c_str(), gpu.driver.version());
   if (gpu.simulated()) {
@@ -352,10 +351,8 @@ int main() try {
   const bool cheap = bench.overhead();
   std::printf("\n%s\n", accurate && cheap ? "All within bounds." : "A bound is EXCEEDED.");
   return accurate && cheap ? 0 : 1;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const cuevent::DriverError& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }
+
+} // namespace
+
+int main() { return exit_code(run); }

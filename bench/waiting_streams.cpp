@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Streams that wait for a semaphore before its signal: which of the other streams do they hold up? The host
 // releases them after each row, so nothing hangs. Run it with several values of CUDA_DEVICE_MAX_CONNECTIONS.
+#include <exit_code.hpp>
 #include <gpu.hpp>
 
 #include <cuevent/timeline_semaphore.hpp>
@@ -52,9 +53,7 @@ void row(const gpu::Gpu& gpu, const gpu::BusyKernel& kernel, std::size_t waiting
   std::fflush(stdout);
 }
 
-} // namespace
-
-int main() try {
+int run() {
   alarm(60); // a hang must not hold the device
   const gpu::Gpu gpu;
   const gpu::BusyKernel kernel(gpu);
@@ -65,10 +64,8 @@ int main() try {
     for (std::size_t waiting = 1; waiting < total; waiting *= 2)
       row(gpu, kernel, waiting, total);
   return 0;
-} catch (const DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }
+
+} // namespace
+
+int main() { return exit_code(run); }

@@ -2,6 +2,7 @@
 // Coroutines that wait for work on streams: `co_await queue.completion(stream)` resumes inside a poll() of
 // the queue when the stream has completed the work submitted so far. A pipeline with three streams takes
 // eight batches through three stages. One thread runs all coroutines.
+#include "../support/exit_code.hpp"
 #include "../support/gpu.hpp"
 
 #include <cuevent/completion_queue.hpp>
@@ -142,9 +143,7 @@ Task<CUresult> awaited(cuevent::CompletionQueue& queue, CUstream stream,
   co_return co_await queue.completion(stream, token);
 }
 
-} // namespace
-
-int main() try {
+int run() {
   const gpu::Gpu gpu;
   std::printf("Running on %s\n", gpu.name().c_str());
   bool right = false;
@@ -175,10 +174,8 @@ int main() try {
   right &= unfinished->done() && unfinished->get() == CUDA_ERROR_NOT_READY;
   if (!right) std::puts("Something is WRONG.");
   return right ? 0 : 1;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const cuevent::DriverError& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }
+
+} // namespace
+
+int main() { return exit_code(run); }

@@ -3,6 +3,7 @@
 // event before and after each branch. The graph is instantiated once and launched a hundred times. Each
 // launch has its own events, so that no launch has to wait until the times of the previous launch have been
 // read.
+#include "../support/exit_code.hpp"
 #include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
@@ -131,9 +132,7 @@ bool report(const std::vector<Timing>& timings) {
   return plausible;
 }
 
-} // namespace
-
-int main() try {
+int run() {
   const gpu::Gpu gpu;
   std::printf("Running on %s%s\n", gpu.name().c_str(),
               gpu.simulated() ? ": no device, so all times are modelled, not measured" : "");
@@ -159,10 +158,8 @@ int main() try {
   if (report(timings)) return 0;
   std::puts("WRONG: a branch took no time, or took longer than the whole graph.");
   return 1;
-} catch (const cuevent::DriverUnavailable& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 77;
-} catch (const cuevent::DriverError& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }
+
+} // namespace
+
+int main() { return exit_code(run); }

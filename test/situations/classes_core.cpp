@@ -32,13 +32,11 @@ struct OfDriver {
                     CUcontext current = nullptr;
                     return driver.table().cuCtxGetCurrent_v4000(&current);
                   })
-            .but(In::lost, CUDA_SUCCESS)
-            .but(In::faulted, CUDA_SUCCESS),
+            .works(In::lost, In::faulted),
         Operation("entry_point", Does::asks, {},
                   [this] { driver.entry_point<PFN_cuInit_v2000>("cuInit", 2000); })
             .but(In::empty, CUDA_ERROR_NOT_SUPPORTED)
-            .but(In::lost, CUDA_SUCCESS)
-            .but(In::faulted, CUDA_SUCCESS),
+            .works(In::lost, In::faulted),
     };
   }
 };
@@ -108,36 +106,23 @@ constexpr const char* event_is_gone = "the event has ended with its context: doc
 template <class Event>
 std::vector<Operation> uses_of(World& w, Event& event, const DriverEvent& start) {
   return {
-      Operation(
-          "record", Does::submits, [&w, &event] { return event.try_record(w.target); },
-          [&w, &event] { event.record(w.target); })
+      BOTH(Does::submits, event, record, w.target)
           .not_called(In::lost, event_is_gone)
           .but(In::captured, CUDA_SUCCESS),
-      Operation(
-          "wait", Does::submits, [&w, &event] { return event.try_wait(w.target); },
-          [&w, &event] { event.wait(w.target); })
+      BOTH(Does::submits, event, wait, w.target)
           .not_called(In::lost, event_is_gone)
           .but(In::other_device, CUDA_SUCCESS)
           .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION, .breaks_capture = true}),
-      Operation(
-          "query", Does::asks, [&event] { return event.try_query(); }, [&event] { return event.query(); })
+      BOTH(Does::asks, event, query)
           .not_called(In::lost, event_is_gone)
-          .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true})
-          .but(In::capturing, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true}),
-      Operation(
-          "query_relaxed", Does::asks, [&event] { return event.try_query_relaxed(); },
-          [&event] { return event.query_relaxed(); })
-          .not_called(In::lost, event_is_gone),
-      Operation(
-          "synchronize", Does::asks, [&event] { return event.try_synchronize(); },
-          [&event] { event.synchronize(); })
+          .but(In::captured, breaks_capture)
+          .but(In::capturing, breaks_capture),
+      BOTH(Does::asks, event, query_relaxed).not_called(In::lost, event_is_gone),
+      BOTH(Does::asks, event, synchronize)
           .not_called(In::lost, event_is_gone)
-          .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true})
-          .but(In::capturing, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true}),
-      Operation(
-          "synchronize_for", Does::asks, [&event] { return event.try_synchronize_for(1ms); },
-          [&event] { return event.synchronize_for(1ms); })
-          .not_called(In::lost, event_is_gone),
+          .but(In::captured, breaks_capture)
+          .but(In::capturing, breaks_capture),
+      BOTH(Does::asks, event, synchronize_for, 1ms).not_called(In::lost, event_is_gone),
       Operation(
           "elapsed_time", Does::asks,
           [&event, &start] {
@@ -165,13 +150,7 @@ struct OfDriverEvent {
   DriverEvent& object() { return event; }
   std::vector<Operation> operations() {
     std::vector<Operation> all = uses_of(w, event, start);
-    all.push_back(Operation(
-        "DriverEvent", Does::makes,
-        [this] {
-          DriverEvent made;
-          return DriverEvent::try_create(made, w.context);
-        },
-        [this] { const DriverEvent made(w.context); }));
+    all.push_back(CREATES(Does::makes, DriverEvent, w.context));
     return all;
   }
 };
@@ -193,14 +172,7 @@ struct OfIpcHandle {
   DriverEvent& object() { return event; }
   std::vector<Operation> operations() {
     return {
-        Operation(
-            "ipc_handle", Does::asks,
-            [this] {
-              IpcHandle made;
-              return event.try_ipc_handle(made);
-            },
-            [this] { event.ipc_handle(); })
-            .not_called(In::lost, event_is_gone),
+        GIVES(Does::asks, IpcHandle, event, ipc_handle).not_called(In::lost, event_is_gone),
         Operation(
             "from_ipc_handle", Does::makes,
             [this] {
@@ -228,14 +200,9 @@ struct OfRetiredEvents {
 
   DriverEvent& object() { return event; }
   std::vector<Operation> operations() {
-    return {Operation("retire", Does::nothing,
-                      [this] {
-                        retire(std::move(event));
-                        return CUDA_SUCCESS;
-                      }),
-            Operation("destroy_retired", Does::nothing, [] {
+    return {Operation("retire", Does::nothing, {}, [this] { retire(std::move(event)); }),
+            Operation("destroy_retired", Does::nothing, {}, [] {
               destroy_retired();
-              return CUDA_SUCCESS;
             }).not_called(In::full_queue, "it can wait, as ~DriverEvent")};
   }
 };

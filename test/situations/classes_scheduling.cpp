@@ -19,26 +19,18 @@ using namespace cuevent;
 using namespace std::chrono_literals;
 
 constexpr const char* lease_is_gone = "the event has ended with its context: docs/lifetime.md";
-constexpr const char* stream_is_gone = "the stream has ended with its context";
 
 template <class Lease>
 std::vector<Operation> uses_of(World& w, Lease& lease) {
   return {
-      Operation(
-          "record", Does::submits, [&w, &lease] { return lease.try_record(w.target); },
-          [&w, &lease] { lease.record(w.target); })
+      BOTH(Does::submits, lease, record, w.target)
           .not_called(In::lost, lease_is_gone)
           .but(In::captured, CUDA_SUCCESS),
-      Operation(
-          "wait", Does::submits, [&w, &lease] { return lease.try_wait(w.target); },
-          [&w, &lease] { lease.wait(w.target); })
+      BOTH(Does::submits, lease, wait, w.target)
           .not_called(In::lost, lease_is_gone)
           .but(In::other_device, CUDA_SUCCESS)
           .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION, .breaks_capture = true}),
-      Operation(
-          "query_relaxed", Does::asks, [&lease] { return lease.try_query_relaxed(); },
-          [&lease] { return lease.query_relaxed(); })
-          .not_called(In::lost, lease_is_gone),
+      BOTH(Does::asks, lease, query_relaxed).not_called(In::lost, lease_is_gone),
   };
 }
 
@@ -85,29 +77,13 @@ struct OfEventPool {
   EventPool& object() { return pool; }
   std::vector<Operation> operations() {
     return {
-        Operation(
-            "acquire", Does::nothing, // as events are idle
-            [this] {
-              PooledEvent lease;
-              return pool.try_acquire(lease);
-            },
-            [this] { pool.acquire(); })
+        GIVES(Does::nothing, PooledEvent, pool, acquire) // as events are idle
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
-        Operation(
-            "reserve", Does::makes, [this] { return pool.try_reserve(pool.counters().idle + 1); },
-            [this] { pool.reserve(pool.counters().idle + 1); })
-            .but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
-        Operation(
-            "wait_stream", Does::submits, [this] { return pool.try_wait_stream(w.other, w.target); },
-            [this] { pool.wait_stream(w.other, w.target); })
+        BOTH(Does::makes, pool, reserve, pool.counters().idle + 1).but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
+        BOTH(Does::submits, pool, wait_stream, w.other, w.target)
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
-            .but(In::captured, CUDA_SUCCESS) // the other stream joins the capture
-            .not_called(In::lost, stream_is_gone),
-        Operation("counters", Does::nothing,
-                  [this] {
-                    pool.counters();
-                    return CUDA_SUCCESS;
-                  }),
+            .but(In::captured, CUDA_SUCCESS), // the other stream joins the capture
+        Operation("counters", Does::nothing, {}, [this] { pool.counters(); }),
     };
   }
 };
@@ -124,34 +100,15 @@ struct OfEventPools {
   EventPools& object() { return pools; }
   std::vector<Operation> operations() {
     return {
-        Operation(
-            "acquire", Does::submits,
-            [this] {
-              PooledEvent lease;
-              return pools.try_acquire(lease, w.target);
-            },
-            [this] { pools.acquire(w.target); })
+        GIVES(Does::submits, PooledEvent, pools, acquire, w.target)
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "wait_stream", Does::submits, [this] { return pools.try_wait_stream(w.other, w.target); },
-            [this] { pools.wait_stream(w.other, w.target); })
+            .works(In::captured, In::other_device),
+        BOTH(Does::submits, pools, wait_stream, w.other, w.target)
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation("trim", Does::nothing,
-                  [this] {
-                    pools.trim();
-                    return CUDA_SUCCESS;
-                  })
+            .works(In::captured, In::other_device),
+        Operation("trim", Does::nothing, {}, [this] { pools.trim(); })
             .not_called(In::full_queue, "it can wait, as ~DriverEvent"),
-        Operation(
-            "reserve", Does::makes,
-            [this] { return pools.try_reserve(w.context, pools.counters(w.context).idle + 1); },
-            [this] { pools.reserve(w.context, pools.counters(w.context).idle + 1); })
+        BOTH(Does::makes, pools, reserve, w.context, pools.counters(w.context).idle + 1)
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
     };
   }
@@ -170,37 +127,21 @@ struct OfTimelineFence {
   std::vector<Operation> operations() {
     constexpr const char* counter_is_gone = "the counter ends with the context";
     return {
-        Operation(
-            "signal", Does::submits,
-            [this] {
-              std::uint64_t ticket = 0;
-              return fence.try_signal(ticket);
-            },
-            [this] { fence.signal(); })
+        GIVES(Does::submits, std::uint64_t, fence, signal)
             .not_called(In::lost, counter_is_gone)
             .not_called(In::captured, "the fence has a stream of its own, which is not captured")
             .not_called(In::other_device, "the fence has a stream of its own"),
-        Operation(
-            "wait", Does::submits, [this] { return fence.try_wait(w.target, fence.signalled()); },
-            [this] { fence.wait(w.target, fence.signalled()); })
+        BOTH(Does::submits, fence, wait, w.target, fence.signalled())
             .not_called(In::lost, counter_is_gone)
             .but(In::other_device, CUDA_SUCCESS),
-        Operation(
-            "wait_for", Does::asks, [this] { return fence.try_wait_for(fence.signalled() + 1'000'000, 1ms); },
-            [this] { return fence.wait_for(fence.signalled() + 1'000'000, 1ms); })
+        BOTH(Does::asks, fence, wait_for, fence.signalled() + 1'000'000, 1ms)
             .not_called(In::lost, counter_is_gone),
         Operation("status", Does::asks, [this] { return fence.status(); })
             .not_called(In::lost, counter_is_gone),
         Operation("reached", Does::nothing,
                   [this] { return fence.reached(0) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; })
             .not_called(In::lost, counter_is_gone),
-        Operation(
-            "TimelineFence", Does::makes,
-            [this] {
-              TimelineFence made;
-              return TimelineFence::try_create(made, w.context, w.stream);
-            },
-            [this] { const TimelineFence made(w.context, w.stream); })
+        CREATES(Does::makes, TimelineFence, w.context, w.stream)
             .not_called(In::faulted, "it makes no call that notices a fault")
             .but(In::full_queue, CUDA_SUCCESS),
     };
@@ -215,54 +156,20 @@ struct OfCompletionQueue {
 
   CompletionQueue& object() { return queue; }
   std::vector<Operation> operations() {
-    const auto count = [this](CUresult) { ++ran; };
     return {
-        Operation("poll", Does::nothing,
-                  [this] {
-                    queue.poll();
-                    return CUDA_SUCCESS;
-                  }),
-        Operation("wait_for", Does::nothing,
-                  [this] {
-                    queue.wait_for(1ms);
-                    return CUDA_SUCCESS;
-                  }),
-        Operation(
-            "native_handle", Does::nothing,
-            [this] {
-              int descriptor = -1;
-              return queue.try_native_handle(descriptor);
-            },
-            [this] { queue.native_handle(); })
+        Operation("poll", Does::nothing, {}, [this] { queue.poll(); }),
+        Operation("wait_for", Does::nothing, {}, [this] { queue.wait_for(1ms); }),
+        GIVES(Does::nothing, int, queue, native_handle)
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .but(In::forked, CUDA_ERROR_NOT_INITIALIZED),
-        Operation(
-            "arm", Does::nothing, [this] { return queue.try_arm(); }, [this] { queue.arm(); })
+        BOTH(Does::nothing, queue, arm)
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .but(In::forked, CUDA_ERROR_NOT_INITIALIZED),
-        Operation(
-            "reserve", Does::makes, [this] { return queue.try_reserve(room = room % 8000 + 80); },
-            [this] { queue.reserve(room = room % 8000 + 80); })
-            .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
-        Operation(
-            "lane", Does::submits,
-            [this] {
-              CompletionLane made;
-              return queue.try_lane(made, w.target);
-            },
-            [this] { queue.lane(w.target); })
-            .not_called(In::lost, stream_is_gone)
+        BOTH(Does::makes, queue, reserve, room = room % 8000 + 80).but(In::empty, CUDA_ERROR_INVALID_HANDLE),
+        GIVES(Does::submits, CompletionLane, queue, lane, w.target)
             .not_called(In::other_device, "the first submission finds the mismatch"),
-        Operation("pending", Does::nothing,
-                  [this] {
-                    queue.pending();
-                    return CUDA_SUCCESS;
-                  }),
-        Operation(
-            "when_complete", Does::submits,
-            [this, count] { return queue.try_when_complete(w.target, count); },
-            [this, count] { queue.when_complete(w.target, count); })
-            .not_called(In::lost, stream_is_gone),
+        Operation("pending", Does::nothing, {}, [this] { queue.pending(); }),
+        BOTH(Does::submits, queue, when_complete, w.target, [this](CUresult) { ++ran; }),
     };
   }
 };
@@ -279,10 +186,7 @@ struct OfCompletionLane {
   }
   CompletionLane& object() { return lane; }
   std::vector<Operation> operations() {
-    return {Operation(
-                "when_complete", Does::submits, [this] { return lane.try_when_complete([](CUresult) {}); },
-                [this] { lane.when_complete([](CUresult) {}); })
-                .not_called(In::lost, stream_is_gone)
+    return {BOTH(Does::submits, lane, when_complete, [](CUresult) {})
                 .not_called(In::captured, "the lane has a stream of its own, which is not captured")
                 .not_called(In::other_device, "the lane has a stream of its own")};
   }
@@ -301,10 +205,7 @@ struct OfCompletionToken {
   }
   CompletionToken& object() { return token; }
   std::vector<Operation> operations() {
-    return {Operation("cancel", Does::nothing, [this] {
-      token.cancel();
-      return CUDA_SUCCESS;
-    })};
+    return {Operation("cancel", Does::nothing, {}, [this] { token.cancel(); })};
   }
 };
 
@@ -326,7 +227,6 @@ struct OfTimelineSemaphore {
         Operation(
             "signal(stream)", Does::submits, [this] { return semaphore.try_signal(w.target, next()); },
             [this] { semaphore.signal(w.target, next()); })
-            .not_called(In::lost, stream_is_gone)
             .but(In::other_device, CUDA_SUCCESS),
         Operation(
             "signal(value)", Does::nothing,
@@ -342,20 +242,11 @@ struct OfTimelineSemaphore {
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .not_called(In::forked, "both processes share the value, and the caller orders signals")
             .not_called(In::faulted, "a stream's signal may still be pending"),
-        Operation(
-            "wait", Does::submits, [this] { return semaphore.try_wait(w.target, semaphore.submitted()); },
-            [this] { semaphore.wait(w.target, semaphore.submitted()); })
-            .not_called(In::lost, stream_is_gone)
+        BOTH(Does::submits, semaphore, wait, w.target, semaphore.submitted())
             .but(In::other_device, CUDA_SUCCESS),
-        Operation(
-            "wait_for", Does::asks, [this] { return semaphore.try_wait_for(next() + 1'000'000, 1ms); },
-            [this] { return semaphore.wait_for(next() + 1'000'000, 1ms); })
+        BOTH(Does::asks, semaphore, wait_for, next() + 1'000'000, 1ms)
             .but(In::lost, CUDA_ERROR_CONTEXT_IS_DESTROYED),
-        Operation("value", Does::nothing,
-                  [this] {
-                    semaphore.value();
-                    return CUDA_SUCCESS;
-                  }),
+        Operation("value", Does::nothing, {}, [this] { semaphore.value(); }),
         Operation(
             "export_handle", Does::nothing,
             [this] {
@@ -368,13 +259,7 @@ struct OfTimelineSemaphore {
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .not_called(In::working, "each handle takes one of 63 places")
             .not_called(In::forked, "the child is no participant: docs/between-processes.md"),
-        Operation(
-            "TimelineSemaphore", Does::makes,
-            [this] {
-              TimelineSemaphore made;
-              return TimelineSemaphore::try_create(made, w.context);
-            },
-            [this] { const TimelineSemaphore made(w.context); }),
+        CREATES(Does::makes, TimelineSemaphore, w.context),
         Operation(
             "close", Does::makes,
             [this] {

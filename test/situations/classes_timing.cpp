@@ -16,7 +16,6 @@ namespace {
 
 using namespace cuevent;
 
-constexpr const char* stream_is_gone = "the stream has ended with its context";
 constexpr const char* nothing_to_read = "it makes no call if there is nothing to read";
 constexpr const char* context_must_outlive = "the context must outlive the timer";
 
@@ -46,44 +45,20 @@ struct OfStageTimer {
               if (timer.open(w.target, stage)) timer.close(w.target);
             })
             .not_called(In::full_queue, "the first stage of a stream creates events")
-            .but(In::captured, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "record", Does::submits, [this] { return timer.try_record(event, w.target); },
-            [this] { timer.record(event, w.target); })
-            .but(In::captured, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "wait", Does::submits, [this] { return timer.try_wait(event, w.target); },
-            [this] { timer.wait(event, w.target); })
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
+            .but(In::captured, CUDA_SUCCESS),
+        BOTH(Does::submits, timer, record, event, w.target).but(In::captured, CUDA_SUCCESS),
+        BOTH(Does::submits, timer, wait, event, w.target).works(In::captured, In::other_device),
         Operation("stage", Does::nothing, {}, [this] { timer.stage("another"); })
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
         Operation("report", Does::nothing, {}, [this] { timer.report(); })
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
-        Operation(
-            "poll", Does::asks,
-            [this] {
-              std::size_t spans = 0;
-              return timer.try_poll(spans);
-            },
-            [this] { timer.poll(); })
+        GIVES(Does::asks, std::size_t, timer, poll)
             .not_called(In::lost, context_must_outlive)
             .not_called(In::forked, nothing_to_read)
             .not_called(In::exited, nothing_to_read)
             .not_called(In::faulted, nothing_to_read),
-        Operation(
-            "calibrate", Does::asks, [this] { return timer.try_calibrate(); }, [this] { timer.calibrate(); })
-            .not_called(In::lost, context_must_outlive),
-        Operation(
-            "StageTimer", Does::makes,
-            [this] {
-              StageTimer made;
-              return StageTimer::try_create(made, w.context, small);
-            },
-            [this] { const StageTimer made(w.context, small); }),
+        BOTH(Does::asks, timer, calibrate).not_called(In::lost, context_must_outlive),
+        CREATES(Does::makes, StageTimer, w.context, small),
     };
   }
 };
@@ -103,9 +78,8 @@ struct OfTimedGraph {
   TimedGraph& object() { return graph; }
   std::vector<Operation> operations() {
     return {Operation("launch", Does::submits, {}, [this] { graph.launch(w.target); })
-                .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true})
-                .not_called(In::other_device, "what the driver answers was not measured")
-                .not_called(In::lost, stream_is_gone),
+                .but(In::captured, breaks_capture)
+                .not_called(In::other_device, "what the driver answers was not measured"),
             Operation("graph", Does::nothing, {}, [this] {
               static_cast<void>(graph.graph());
             }).but(In::empty, CUDA_ERROR_INVALID_HANDLE)};
@@ -136,41 +110,13 @@ struct OfFlightRecorder {
   FlightRecorder& object() { return recorder; }
   std::vector<Operation> operations() {
     return {
-        Operation(
-            "mark", Does::submits, [this] { return recorder.try_mark(w.target, "mark"); },
-            [this] { recorder.mark(w.target, "mark"); })
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "record", Does::submits, [this] { return recorder.try_record(event, w.target); },
-            [this] { recorder.record(event, w.target); })
-            .but(In::captured, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "wait", Does::submits, [this] { return recorder.try_wait(event, w.target); },
-            [this] { recorder.wait(event, w.target); })
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "launched", Does::submits, [this] { return recorder.try_launched(w.target, number); },
-            [this] { recorder.launched(w.target, number); })
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "note_signal", Does::submits, [this] { return recorder.try_note_signal(w.target, this, 1); },
-            [this] { recorder.note_signal(w.target, this, 1); })
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
-        Operation(
-            "note_wait", Does::submits, [this] { return recorder.try_note_wait(w.target, this, 1, "value"); },
-            [this] { recorder.note_wait(w.target, this, 1, "value"); })
-            .but(In::captured, CUDA_SUCCESS)
-            .but(In::other_device, CUDA_SUCCESS)
-            .not_called(In::lost, stream_is_gone),
+        BOTH(Does::submits, recorder, mark, w.target, "mark").works(In::captured, In::other_device),
+        BOTH(Does::submits, recorder, record, event, w.target).but(In::captured, CUDA_SUCCESS),
+        BOTH(Does::submits, recorder, wait, event, w.target).works(In::captured, In::other_device),
+        BOTH(Does::submits, recorder, launched, w.target, number).works(In::captured, In::other_device),
+        BOTH(Does::submits, recorder, note_signal, w.target, this, 1).works(In::captured, In::other_device),
+        BOTH(Does::submits, recorder, note_wait, w.target, this, 1, "value")
+            .works(In::captured, In::other_device),
         Operation(
             "report", Does::nothing,
             [this] {
@@ -187,13 +133,7 @@ struct OfFlightRecorder {
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .but(In::forked, CUDA_ERROR_NOT_INITIALIZED)
             .not_called(In::lost, "a borrowed context must outlive the recorder"),
-        Operation(
-            "FlightRecorder", Does::nothing,
-            [this] {
-              FlightRecorder made;
-              return FlightRecorder::try_create(made, w.context);
-            },
-            [this] { const FlightRecorder made(w.context); }),
+        CREATES(Does::nothing, FlightRecorder, w.context),
     };
   }
 };

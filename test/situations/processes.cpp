@@ -44,6 +44,17 @@ constexpr std::size_t allocations_of_an_operation = 20;
 
 enum class Child { uses, destroys, exits };
 
+void fork_here(std::unique_ptr<Subject>& subject, Child child, const std::string& where) {
+  process::step("fork, while another thread works");
+  const auto run = [&] {
+    process::step("a use in the child");
+    if (child == Child::uses) subject->check_all(In::forked);
+    process::step("a destructor in the child");
+    if (child == Child::destroys) subject.reset();
+  };
+  expect(child_succeeds(run, child == Child::exits), "the child of a fork inside " + where + " ends well");
+}
+
 /// Forks while another thread is inside the k-th driver call of what it does with the class. A lock that is
 /// held during a driver call, and that a fork handler takes, stops the fork here. A lock that no fork
 /// handler takes stops the child. Returns false if the thread makes fewer calls.
@@ -70,18 +81,7 @@ bool fork_inside_call(const Class& row, World& w, std::unique_ptr<Subject>& subj
   });
   at.wait(0);
   const bool inside = at == 1;
-  if (inside) {
-    process::step("fork, while another thread is in the driver");
-    const bool good = child_succeeds(
-        [&] {
-          process::step("a use in the child");
-          if (child == Child::uses) subject->check_all(In::forked);
-          process::step("a destructor in the child");
-          if (child == Child::destroys) subject.reset();
-        },
-        child == Child::exits);
-    expect(good, "the child of a fork inside " + std::string(plan.struck()) + " ends well");
-  }
+  if (inside) fork_here(subject, child, std::string(plan.struck()));
   forked = true;
   forked.notify_all();
   process::step("the parent after a fork");
@@ -114,16 +114,7 @@ bool fork_inside_allocation(const Class& row, World& w, std::unique_ptr<Subject>
   });
   at.wait(0);
   const bool inside = at == 1;
-  if (inside) {
-    process::step("fork, while another thread allocates");
-    expect(child_succeeds(
-               [&] {
-                 if (child == Child::uses) subject->check_all(In::forked);
-                 if (child == Child::destroys) subject.reset();
-               },
-               child == Child::exits),
-           "the child of a fork inside an allocation ends well");
-  }
+  if (inside) fork_here(subject, child, "an allocation");
   forked = true;
   process::step("the parent after a fork");
   busy.join();
@@ -148,14 +139,7 @@ void fork_anywhere(const Class& row, World& w, std::unique_ptr<Subject>& subject
     while (!runs)
       std::this_thread::yield();
     for (int k = 0; k < forks && !process::disappointed(); ++k) {
-      process::step("fork, while another thread works");
-      expect(child_succeeds(
-                 [&] {
-                   if (child == Child::uses) subject->check_all(In::forked);
-                   if (child == Child::destroys) subject.reset();
-                 },
-                 child == Child::exits),
-             "the child ends well");
+      fork_here(subject, child, "an operation");
       std::this_thread::sleep_for(std::chrono::microseconds(37 * k));
     }
     stop = true;

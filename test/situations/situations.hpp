@@ -66,11 +66,14 @@ struct Answer {
   const char* not_called = nullptr; ///< if not null: why the operation is not called there
   bool breaks_capture = false;
 };
+constexpr Answer breaks_capture{.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, .breaks_capture = true};
 
 struct Operation {
   Operation(const char* its_name, Does its_needs, std::function<CUresult()> non_throwing,
             std::function<void()> throwing = {})
-      : name(its_name), does(its_needs), attempt(std::move(non_throwing)), call(std::move(throwing)) {}
+      : name(its_name), does(its_needs), attempt(std::move(non_throwing)), call(std::move(throwing)) {
+    if (does == Does::submits) exceptions[In::lost] = {.not_called = "the stream has ended with its context"};
+  }
 
   /// In such situations, the outcome differs from the rule.
   Operation but(In in, Answer answer) && {
@@ -78,6 +81,11 @@ struct Operation {
     return std::move(*this);
   }
   Operation but(In in, CUresult result) && { return std::move(*this).but(in, Answer{.result = result}); }
+  template <class... Ins>
+  Operation works(Ins... in) && {
+    ((exceptions[in] = Answer{}), ...);
+    return std::move(*this);
+  }
   Operation not_called(In in, const char* why) && {
     return std::move(*this).but(in, Answer{.not_called = why});
   }
@@ -90,6 +98,30 @@ struct Operation {
   std::function<void()> call;        ///< the throwing overload; may be null
   std::map<In, Answer> exceptions;
 };
+
+/// A member that has a non-throwing overload `try_name`. The arguments outlive the operation.
+#define BOTH(does, object, name, ...)                                                                        \
+  Operation(                                                                                                 \
+      #name, does, [&] { return (object).try_##name(__VA_ARGS__); },                                         \
+      [&] { static_cast<void>((object).name(__VA_ARGS__)); })
+/// As BOTH. The non-throwing overload has its result in its first argument.
+#define GIVES(does, Result, object, name, ...)                                                               \
+  Operation(                                                                                                 \
+      #name, does,                                                                                           \
+      [&] {                                                                                                  \
+        Result result{};                                                                                     \
+        return (object).try_##name(result __VA_OPT__(, ) __VA_ARGS__);                                       \
+      },                                                                                                     \
+      [&] { static_cast<void>((object).name(__VA_ARGS__)); })
+/// A constructor, and the function `try_create` of its class.
+#define CREATES(does, Made, ...)                                                                             \
+  Operation(                                                                                                 \
+      #Made, does,                                                                                           \
+      [&] {                                                                                                  \
+        Made made;                                                                                           \
+        return Made::try_create(made, __VA_ARGS__);                                                          \
+      },                                                                                                     \
+      [&] { const Made made(__VA_ARGS__); })
 
 /// Runs both overloads. Their results must be `answer`.
 void check(const Operation& operation, const Answer& answer);

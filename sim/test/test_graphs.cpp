@@ -65,36 +65,6 @@ TEST_CASE("an external event holds the record of the last launch") {
   }
 }
 
-TEST_CASE("setting an event in an exec or its graph does not change the other") {
-  Fixture f;
-  const CUevent first = f.event(), second = f.event(), third = f.event();
-  const CUgraph graph = new_graph(f);
-  CUgraphNode node = nullptr;
-  OK(f.cu.add_record_node(&node, graph, nullptr, 0, first));
-  const CUgraphExec exec = instantiate(f, graph);
-  OK(f.cu.set_exec_record_event(exec, node, second));
-  OK(f.cu.set_record_node_event(node, third));
-  CUevent found = nullptr;
-  OK(f.cu.record_node_event(node, &found));
-  CHECK(found == third);
-  OK(f.cu.graph_launch(exec, f.stream));
-  OK(f.cu.stream_synchronize(f.stream));
-  float ms = 0;
-  CHECK(f.cu.event_elapsed(&ms, second, second) == CUDA_SUCCESS);
-  CHECK(f.cu.event_elapsed(&ms, first, first) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(f.cu.event_elapsed(&ms, third, third) == CUDA_ERROR_INVALID_HANDLE);
-}
-
-TEST_CASE("a wait node waits for the latest record before the launch") {
-  Fixture f;
-  const CUevent e = f.event(), done = f.event();
-  const CUgraph graph = new_graph(f);
-  CUgraphNode wait = nullptr, record = nullptr;
-  OK(f.cu.add_wait_node(&wait, graph, nullptr, 0, e));
-  OK(f.cu.add_record_node(&record, graph, &wait, 1, done));
-  CHECK(query_while_held(f, graph, e, done) == CUDA_ERROR_NOT_READY);
-}
-
 TEST_CASE("a record node comes after the event's earlier record if the graph waits for the event too") {
   Fixture f;
   for (const bool same_event : {false, true}) {
@@ -173,24 +143,4 @@ TEST_CASE("an event recorded in a capture does not keep the graph alive") {
   OK(f.cu.graph_destroy(graph));
   CHECK(destroyed == 1);
   CHECK(f.cu.event_query(inside) == CUDA_ERROR_INVALID_VALUE);
-}
-
-TEST_CASE("launch attributes refuse a timed event and record an untimed one") {
-  Fixture f;
-  const CUevent timed = f.event(), untimed = f.event(CU_EVENT_DISABLE_TIMING);
-  CUlaunchAttribute attribute{};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
-  attribute.value.programmaticEvent.event = timed;
-  CUlaunchConfig config{};
-  config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY =
-      config.blockDimZ = 1;
-  config.hStream = f.stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  CHECK(f.cu.launch_ex(&config, f.kernel, nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
-  CHECK(f.cu.stream_query(f.stream) == CUDA_SUCCESS); // nothing was launched
-  attribute.value.programmaticEvent.event = untimed;
-  OK(f.cu.launch_ex(&config, f.kernel, nullptr, nullptr));
-  CHECK(f.cu.event_query(untimed) == CUDA_ERROR_NOT_READY);
-  OK(f.cu.event_synchronize(untimed));
 }

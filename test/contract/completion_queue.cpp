@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -166,16 +165,6 @@ TEST_CASE_METHOD(QueueFixture, "submission for a capturing stream is refused, an
   CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a stream whose capture is invalidated is refused too") {
-  const Stream stream(context);
-  CompletionQueue queue(context);
-  StreamCapture capture(context, stream);
-  unsigned long long id = 0;
-  CHECK(call<PFN_cuStreamGetId_v12000>("cuStreamGetId", 12000)(stream, &id) ==
-        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::StreamCaptureInvalidated);
-}
-
 TEST_CASE_METHOD(QueueFixture, "callbacks for default streams run with any context current") {
   const Context other = Context::create(0, driver);
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
@@ -201,15 +190,6 @@ TEST_CASE_METHOD(QueueFixture, "a named default stream of another context is ref
   queue.when_complete(context, stream, note());
   CHECK(drain(queue));
   CHECK(results == Results{CUDA_SUCCESS});
-}
-
-TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused") {
-  const Context other = Context::create(0, driver);
-  const Stream stream(other);
-  CompletionQueue queue(context);
-  CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::ContextMismatch);
-  CHECK(queue.try_when_complete(stream, note()) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(queue.pending() == 0);
 }
 
 TEST_CASE_METHOD(QueueFixture, "the callbacks of a destroyed stream run and delay no later stream") {

@@ -16,13 +16,9 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <thread>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -143,30 +139,6 @@ TEST_CASE_METHOD(Fixture, "wait_stream orders the default streams of two named c
   lease.record(context, nullptr);
   lease.wait(other, nullptr);
   CHECK(lease.synchronize_for(1min));
-}
-
-TEST_CASE_METHOD(Fixture, "a reservation serves three threads, two of which cache events") {
-  const Stream stream(context);
-  EventPool pool(context);
-  pool.reserve(64);
-  const auto with_lease = [&](const std::function<void()>& meanwhile) {
-    std::thread([&] {
-      PooledEvent lease = pool.acquire();
-      lease.record(stream);
-      meanwhile();
-    }).join();
-  };
-  with_lease([&] {
-    with_lease([&] {
-      with_lease([&] {
-        std::vector<PooledEvent> rest(61);
-        for (PooledEvent& lease : rest)
-          lease = pool.acquire();
-      });
-    });
-  });
-  CHECK(pool.counters().created == 64);
-  CHECK(pool.counters().idle == 64);
 }
 
 TEST_CASE_METHOD(Fixture, "an event that a capture has recorded can be reused") {

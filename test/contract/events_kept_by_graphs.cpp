@@ -53,31 +53,6 @@ TEST_CASE_METHOD(Fixture,
   CHECK(destroyed_down_to(before, destroy_retired));
 }
 
-TEST_CASE_METHOD(Fixture, "destroy_retired destroys retired events, and nothing else does") {
-  std::optional<Graph> graph(std::in_place, context);
-  std::optional<GraphExec> exec(graph->instantiate());
-  DriverEvent closed(context);
-  const int before = live_handles().events;
-  SECTION("retired by name") { cuevent::retire(DriverEvent(context)); }
-  SECTION("made to be retired") { const DriverEvent event(context, EventFlags::retire | EventFlags::timing); }
-  SECTION("destroyed in a scope") {
-    const DriverEvent nested(context, EventFlags::retire);
-    const cuevent::RetireScope scope;
-    { const DriverEvent event(context); }
-    CHECK(live_handles().events == before + 2);
-  }
-  const int retired = live_handles().events - before;
-  CHECK(retired >= 1);
-  { const DriverEvent made(context); }
-  closed.close();
-  exec.reset();
-  graph.reset();
-  CHECK(live_handles().events == before + retired - 1);
-  CHECK(int(destroy_retired()) == retired);
-  CHECK(live_handles().events == before - 1);
-  CHECK(destroy_retired() == 0);
-}
-
 TEST_CASE_METHOD(Fixture, "a pending event can be retired, and its stream goes on") {
   const Stream stream(context);
   DriverEvent after(context);
@@ -89,24 +64,6 @@ TEST_CASE_METHOD(Fixture, "a pending event can be retired, and its stream goes o
   }
   CHECK(destroy_retired() == 1);
   CHECK(after.synchronize_for(1min));
-}
-
-TEST_CASE_METHOD(Fixture, "recording and querying destroy no retired event") {
-  const Stream stream(context);
-  DriverEvent event(context, EventFlags::timing);
-  const int before = live_handles().events;
-  cuevent::retire(DriverEvent(context));
-  event.record(stream);
-  event.wait(stream);
-  event.synchronize();
-  CHECK(event.query());
-  CHECK(event.query_relaxed());
-  CHECK(event.synchronize_for(0s));
-  CHECK(event.elapsed_time(event).count() == 0);
-  CHECK(live_handles().events == before + 1);
-  CHECK(destroy_retired() == 1);
-  CHECK(live_handles().events == before);
-  CHECK(destroy_retired() == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a retained event outlives a launch in flight whose graph and exec are gone") {

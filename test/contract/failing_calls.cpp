@@ -156,23 +156,6 @@ TEST_CASE_METHOD(FaultyFixture, "a member that throws leaves the event unchanged
         {.result = result, .call = 1}, [&] { event.elapsed_time(end); }, check_recorded);
 }
 
-TEST_CASE_METHOD(FaultyFixture, "close leaves the event empty even if it throws", "[no-sweep]") {
-  const int before = live_handles().events;
-  std::optional<DriverEvent> event;
-  for (const CUresult result : results) {
-    event.emplace(context);
-    fail(
-        {.result = result, .call = 1, .function = "cuEventDestroy"}, [&] { event->close(); },
-        [&] {
-          CHECK_FALSE(*event);
-          CHECK_FALSE(event->context());
-          CHECK(event->try_close() == CUDA_ERROR_INVALID_HANDLE);
-        });
-    CHECK_FALSE(*event);
-    CHECK(live_handles().events == before);
-  }
-}
-
 TEST_CASE_METHOD(FaultyFixture, "errors of destructors and assignments go to the error hook", "[no-sweep]") {
   const int before = live_handles().events;
   const auto check_unthrown = [] { FAIL_CHECK("a destructor has thrown"); };
@@ -215,32 +198,6 @@ TEST_CASE_METHOD(FaultyFixture, "errors of destructors and assignments go to the
     CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
   }
   CHECK(live_handles().events == before);
-}
-
-TEST_CASE_METHOD(FaultyFixture, "a context that cannot be retained or created is not held", "[no-sweep]") {
-  const test::LiveHandles before = live_handles();
-  Context out = context;
-  const auto check_nothing_held = [&] {
-    CHECK(out == context);
-    CHECK(live_handles().contexts == before.contexts);
-    CHECK(live_handles().primary_retains == before.primary_retains);
-  };
-  for (const CUresult result : results) {
-    for (const char* const function : {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxGetId"})
-      fail(
-          {.result = result, .call = 1, .function = function}, [&] { out = Context::primary(0, driver); },
-          check_nothing_held);
-    for (const char* const function : {"cuDeviceGet", "cuCtxCreate", "cuCtxGetId", "cuCtxPopCurrent"})
-      fail(
-          {.result = result, .call = 1, .function = function}, [&] { out = Context::create(0, driver); },
-          check_nothing_held);
-    fail(
-        {.result = result, .call = 1}, [&] { out = Context::current(driver); }, check_nothing_held);
-    for (const char* const function : {"cuCtxGetCurrent", "cuCtxGetId", "cuCtxPushCurrent"})
-      fail(
-          {.result = result, .call = 1, .function = function}, [&] { const ContextGuard guard(context); },
-          check_nothing_held);
-  }
 }
 
 TEST_CASE_METHOD(FaultyFixture, "a capture that fails to begin or end is over, and its events stay owned",

@@ -235,32 +235,6 @@ TEST_CASE_METHOD(Fixture, "an exec refuses an event of another context and a nod
   CHECK(theirs.native_handle() == handle); // NOLINT(bugprone-use-after-move)
 }
 
-TEST_CASE_METHOD(Fixture, "graphs and execs can be moved, which leaves the source empty") {
-  const Stream stream(context);
-  DriverEvent event(context, EventFlags::timing);
-  Graph graph(context), target(context);
-  const EventRecordNode node = graph.add_record(event);
-  CUgraph const handle = graph.native_handle();
-  target = std::move(graph);
-  CHECK_FALSE(graph); // NOLINT(bugprone-use-after-move)
-  CHECK(target.native_handle() == handle);
-  CHECK(target.event(node) == event.native_handle());
-  CHECK_THROWS_AS(graph.event_nodes(), cuevent::DriverError);
-  CHECK_THROWS_AS(graph.instantiate(), cuevent::DriverError);
-
-  GraphExec first = target.instantiate(), second = target.instantiate();
-  CUgraphExec const launched = first.native_handle();
-  second = std::move(first);
-  CHECK_FALSE(first); // NOLINT(bugprone-use-after-move)
-  CHECK(second.native_handle() == launched);
-  CHECK_THROWS_AS(first.launch(stream), cuevent::DriverError);
-  GraphExec third(std::move(second));
-  CHECK(third.context() == context);
-  third.launch(stream);
-  CHECK(event.synchronize_for(1min));
-  CHECK(was_recorded(event));
-}
-
 TEST_CASE_METHOD(Fixture,
                  "a borrowed graph or exec is not destroyed, and a released one belongs to the caller") {
   const Stream stream(context);
@@ -293,41 +267,4 @@ TEST_CASE_METHOD(Fixture,
   CHECK_THROWS_AS(Graph::from_native_handle(context, nullptr), cuevent::InvalidHandle);
   CHECK_THROWS_AS(GraphExec::borrow(context, nullptr), cuevent::InvalidHandle);
   CHECK_THROWS_AS(GraphExec::from_native_handle(context, nullptr), cuevent::InvalidHandle);
-}
-
-TEST_CASE_METHOD(Fixture, "a launch on a default stream uses the graph's context when none is current") {
-  const DriverEvent event(context, EventFlags::timing);
-  Graph graph(context);
-  graph.add_record(event);
-  GraphExec exec = graph.instantiate();
-  for (CUstream const stream : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
-    exec.launch(stream);
-    CHECK(event.synchronize_for(1min));
-  }
-  CHECK(was_recorded(event));
-  CHECK(test::context_stack().empty());
-}
-
-TEST_CASE_METHOD(Fixture, "the node of an event can be found and pointed at another event") {
-  const Stream stream(context);
-  DriverEvent recorded(context, EventFlags::timing), awaited(context), other(context, EventFlags::timing);
-  StreamCapture capture(context, stream);
-  awaited.wait(stream, WaitFlags::external);
-  recorded.record(stream, RecordFlags::external);
-  Graph graph = capture.end();
-  const EventRecordNode node = graph.record_node(recorded);
-  CHECK(graph.event(node) == recorded.native_handle());
-  CHECK(graph.event(graph.wait_node(awaited)) == awaited.native_handle());
-  CHECK_THROWS_AS(graph.record_node(awaited), cuevent::NotFound);
-  CHECK_THROWS_AS(graph.wait_node(recorded), cuevent::NotFound);
-  GraphExec exec = graph.instantiate();
-  exec.set_event(node, std::as_const(other));
-  exec.launch(stream);
-  CHECK(other.synchronize_for(1min));
-  CHECK(was_recorded(other));
-  CHECK_FALSE(was_recorded(recorded));
-  CHECK(graph.record_node(recorded) == node); // the graph is unchanged
-
-  graph.add_record(recorded);
-  CHECK_THROWS_AS(graph.record_node(recorded), cuevent::InvalidValue);
 }

@@ -21,7 +21,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -106,21 +105,6 @@ TEST_CASE_METHOD(Fixture, "a stream of any context and device can wait for a tic
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a wait on the fence's own stream or for a future ticket blocks nothing",
-                 "[fence]") {
-  const Stream stream(context), other(context);
-  TimelineFence fence(context, stream);
-  Gate gate(stream);
-  const std::uint64_t ticket = fence.signal();
-  fence.wait(stream, ticket);
-  CHECK_THROWS_AS(fence.wait(other, ticket + 1), cuevent::InvalidValue);
-  DriverEvent idle(context);
-  idle.record(other);
-  CHECK(idle.synchronize_for(1min));
-  gate.open();
-  CHECK(fence.wait_for(ticket, 1min));
-}
-
 TEST_CASE_METHOD(Fixture, "a fence of a default stream uses the default stream of its own context",
                  "[fence]") {
   const Context created = Context::create(0, driver);
@@ -142,17 +126,6 @@ TEST_CASE_METHOD(Fixture, "a fence of a default stream uses the default stream o
   gate->open();
   CHECK(fence.wait_for(ticket, 1min));
   CHECK(test::context_stack() == stack);
-}
-
-TEST_CASE_METHOD(Fixture, "only one thread can signal a fence of the per-thread stream", "[fence]") {
-  TimelineFence fence(context, CU_STREAM_PER_THREAD);
-  const std::uint64_t ticket = fence.signal();
-  std::uint64_t none = 0;
-  CUresult elsewhere = CUDA_SUCCESS;
-  std::thread([&] { elsewhere = fence.try_signal(none); }).join();
-  CHECK(elsewhere == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(fence.signalled() == ticket);
-  CHECK(fence.wait_for(ticket, 1min));
 }
 
 TEST_CASE_METHOD(Fixture, "signal and wait on a capturing stream are refused", "[fence]") {

@@ -12,7 +12,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
-#include <string_view>
 #include <thread>
 
 using namespace std::chrono_literals;
@@ -32,24 +31,6 @@ using test::Stream;
 namespace {
 
 constexpr int first_version = 12050; // the version that introduced cuCtxRecordEvent and cuCtxWaitEvent
-
-/// The driver under test, limited to the functions of CUDA 12.3.
-CUresult CUDAAPI get_old_proc_address(const char* name, void** function, int version, cuuint64_t flags,
-                                      CUdriverProcAddressQueryResult* status) {
-  static constexpr int old_version = 12030;
-  if (version > old_version) {
-    *function = nullptr;
-    if (status != nullptr) *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-    return CUDA_SUCCESS;
-  }
-  const CUresult result = test::driver().table().get_proc_address(name, function, version, flags, status);
-  if (name == std::string_view("cuDriverGetVersion"))
-    *function = reinterpret_cast<void*>(+[](int* out) -> CUresult {
-      *out = old_version;
-      return CUDA_SUCCESS;
-    });
-  return result;
-}
 
 } // namespace
 
@@ -162,21 +143,6 @@ TEST_CASE_METHOD(Fixture, "record_context and wait_context harm no capture in an
   CHECK(capture_status(context, stream) == CaptureStatus::active);
   CHECK(capture.end());
   CHECK(event.synchronize_for(1min));
-}
-
-TEST_CASE_METHOD(Fixture, "record_context on an older driver throws and names the version it needs") {
-  const cuevent::Driver old(get_old_proc_address);
-  CHECK(old.version() == 12030);
-  const Context of_old = Context::borrow(context.native_handle(), old);
-  DriverEvent event(of_old);
-  CHECK_THROWS_AS(event.record_context(of_old), cuevent::NotSupported);
-  CHECK_THROWS_AS(event.wait_context(of_old), cuevent::NotSupported);
-  CHECK_THROWS_WITH(event.record_context(of_old), ContainsSubstring("12.5") && ContainsSubstring("12.3"));
-  CHECK_THROWS_WITH(event.wait_context(of_old), ContainsSubstring("12.5"));
-  CHECK(event.try_record_context(of_old) == CUDA_ERROR_NOT_SUPPORTED);
-  CHECK(event.try_wait_context(of_old) == CUDA_ERROR_NOT_SUPPORTED);
-  CHECK_THROWS_WITH(event.record_context(CUgreenCtx()), ContainsSubstring("12.4"));
-  CHECK_THROWS_WITH(event.wait_context(CUgreenCtx()), ContainsSubstring("12.4"));
 }
 
 #if CUDA_VERSION >= 12050

@@ -5,7 +5,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -119,17 +118,6 @@ TEST_CASE_METHOD(Fixture, "a context is not equal to a later one with the same h
   CHECK(after.status() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "current() borrows the current context, and throws InvalidContext if there is none",
-                 "[context]") {
-  CHECK_THROWS_AS(Context::current(driver), InvalidContext);
-  const Context context = Context::borrow(context_handle(1), driver);
-  const ContextGuard guard(context);
-  CHECK(Context::current(driver) == context);
-  Context found;
-  CHECK(Context::try_current(found, driver) == CUDA_SUCCESS);
-  CHECK(found == context);
-}
-
 TEST_CASE_METHOD(Fixture, "moving or assigning a context to itself keeps it", "[context]") {
   Context context = Context::primary(0, driver);
   Context& same = context;
@@ -137,22 +125,6 @@ TEST_CASE_METHOD(Fixture, "moving or assigning a context to itself keeps it", "[
   context = std::move(same);
   CHECK(context.native_handle() == context_handle(0x100));
   CHECK(RecordingDriver::live_contexts() == 1);
-}
-
-TEST_CASE_METHOD(Fixture, "a guard makes its context current and restores the previous one", "[context]") {
-  const Context outer = Context::borrow(context_handle(1), driver);
-  const Context inner = Context::borrow(context_handle(2), driver);
-  {
-    const ContextGuard guard(outer);
-    try {
-      const ContextGuard nested(inner);
-      CHECK(recording.context_stack().back() == context_handle(2));
-      throw 1;
-    } catch (int) {
-    }
-    CHECK(recording.context_stack() == std::vector{context_handle(1)});
-  }
-  CHECK(recording.context_stack().empty());
 }
 
 TEST_CASE_METHOD(Fixture, "a guard of the current context pushes nothing", "[context]") {
@@ -192,35 +164,6 @@ TEST_CASE_METHOD(Fixture, "a guard of an empty context throws InvalidContext wit
                  "[context]") {
   CHECK_THROWS_AS(ContextGuard{Context()}, InvalidContext);
   CHECK(recording.calls().empty());
-}
-
-TEST_CASE_METHOD(Fixture, "a guard destroyed while another context is current undoes nothing and reports it",
-                 "[context]") {
-  const ErrorHook before = set_error_hook(remember);
-  const Context context = Context::borrow(context_handle(1), driver);
-  {
-    const ContextGuard guard(context);
-    recording.context_stack().push_back(context_handle(9));
-  }
-  CHECK(hooked == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(recording.context_stack() == std::vector{context_handle(1), context_handle(9)});
-  recording.context_stack().clear();
-  set_error_hook(before);
-}
-
-TEST_CASE_METHOD(Fixture, "a guard destroyed on another thread undoes nothing and reports it", "[context]") {
-  const ErrorHook before = set_error_hook(remember);
-  hooked = CUDA_SUCCESS;
-  const Context context = Context::borrow(context_handle(1), driver);
-  auto* const guard = new ContextGuard(context);
-  std::thread([guard] {
-    delete guard;
-    CHECK(RecordingDriver().calls().empty());
-  }).join();
-  CHECK(hooked == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(recording.context_stack() == std::vector{context_handle(1)});
-  recording.context_stack().clear();
-  set_error_hook(before);
 }
 
 TEST_CASE_METHOD(Fixture, "device() makes the context current and restores the caller's", "[context]") {

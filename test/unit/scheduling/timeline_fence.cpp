@@ -360,31 +360,6 @@ TEST_CASE_METHOD(FenceFixture,
   device.join();
 }
 
-TEST_CASE_METHOD(FenceFixture, "wait_for with any timeout ends when the ticket is reached", "[fence]") {
-  TimelineFence fence(context, stream);
-  const auto reached_later = [&](auto wait) {
-    const std::uint64_t ticket = fence.signal();
-    const MemoryOperation write = recording.memory_operation();
-    std::thread device([&] {
-      std::this_thread::sleep_for(2ms);
-      complete(write, ticket);
-    });
-    CHECK(wait(ticket));
-    device.join();
-  };
-  reached_later(
-      [&](std::uint64_t ticket) { return fence.wait_for(ticket, std::chrono::milliseconds::max()); });
-  reached_later([&](std::uint64_t ticket) { return fence.wait_for(ticket, std::chrono::hours::max()); });
-  reached_later([&](std::uint64_t ticket) { return fence.wait_for(ticket, 60.5s); });
-  reached_later([&](std::uint64_t ticket) {
-    return fence.try_wait_for(ticket, std::chrono::seconds::max()) == CUDA_SUCCESS;
-  });
-  const std::uint64_t never = fence.signal();
-  CHECK_FALSE(fence.wait_for(never, 0.001s));
-  CHECK_FALSE(fence.wait_for(never, -1h));
-  CHECK_FALSE(fence.wait_for(never, std::chrono::hours::min()));
-}
-
 TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down creating a fence", "[fence]") {
   using Clock = std::chrono::steady_clock;
   const auto fastest = [&] {

@@ -136,12 +136,12 @@ constinit std::atomic<const KnownHook*> hook{&default_hook};
 
 /// The entry of `wanted`, a new one if it is not known. Null if there is no memory.
 const KnownHook* known(const ErrorHook& wanted) noexcept {
-  KnownHook* newest = newest_hook.load(std::memory_order_acquire);
+  KnownHook* newest = newest_hook.load();
   for (const KnownHook* each = newest; each != nullptr; each = each->older)
     if (each->hook == wanted) return each;
   auto* const added = new (std::nothrow) KnownHook{wanted, newest};
   if (added == nullptr) return nullptr;
-  while (!newest_hook.compare_exchange_weak(added->older, added, std::memory_order_acq_rel)) {
+  while (!newest_hook.compare_exchange_weak(added->older, added)) {
   }
   return added;
 }

@@ -114,8 +114,8 @@ int main(int argc, char** argv) try {
     ranks[i] = std::make_unique<Rank>(static_cast<int>(i), comms[i]);
 
   FlightRecorder recorder(ranks[0]->gpu.context);
-  recorder.add_stream(ranks[0]->gpu.context, ranks[0]->stream, "rank 0");
-  recorder.add_stream(ranks[1]->gpu.context, ranks[1]->stream, "rank 1");
+  recorder.add_stream({ranks[0]->gpu.context, ranks[0]->stream}, "rank 0");
+  recorder.add_stream({ranks[1]->gpu.context, ranks[1]->stream}, "rank 1");
   const auto all_reduce = [&](Rank& rank, int step) {
     if (in_graph)
       recorder.launch(*rank.exec, rank.stream, rank.graph);

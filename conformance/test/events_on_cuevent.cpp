@@ -119,7 +119,7 @@ CUresult record(const char* call, CUevent name, CUstream stream, unsigned flags)
     return both(
         call, handle,
         [&] {
-          return is_default(stream) ? lease.try_record(current(), stream, how)
+          return is_default(stream) ? lease.try_record({current(), stream}, how)
                                     : lease.try_record(stream, how);
         },
         [&] { return recorded_plainly(event, plain.EventRecordWithFlags(handle, stream, flags)); });
@@ -128,7 +128,7 @@ CUresult record(const char* call, CUevent name, CUstream stream, unsigned flags)
   return both(
       call, own.native_handle(),
       [&] {
-        return is_default(stream) ? own.try_record(current(), stream, how) : own.try_record(stream, how);
+        return is_default(stream) ? own.try_record({current(), stream}, how) : own.try_record(stream, how);
       },
       [&] { return plain.EventRecordWithFlags(own ? own.native_handle() : name, stream, flags); });
 }
@@ -160,7 +160,7 @@ CUresult CUDAAPI wait(CUstream stream, CUevent name, unsigned flags) {
   ProgramEvent& event = event_of(name);
   const auto how = WaitFlags(flags);
   const auto make = [&](const auto& one) {
-    return is_default(stream) ? one.try_wait(current(), stream, how) : one.try_wait(stream, how);
+    return is_default(stream) ? one.try_wait({current(), stream}, how) : one.try_wait(stream, how);
   };
   if (event.leased() && flags != 0) {
     const CUresult refusal = event.recorded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_HANDLE;

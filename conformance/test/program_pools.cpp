@@ -40,7 +40,7 @@ CUresult acquire_from_pools(PooledEvent& lease, const Context& context, unsigned
   EventPools& all = pools_of_flags.try_emplace(flags, *driver, flags_of(flags)).first->second;
   if (context) contexts.insert(context.native_handle());
   return ++acquired % 2 == 0 ? all.try_acquire(lease, CU_STREAM_PER_THREAD)
-                             : all.try_acquire(lease, context, CU_STREAM_LEGACY);
+                             : all.try_acquire(lease, {context, CU_STREAM_LEGACY});
 }
 
 } // namespace

@@ -100,9 +100,9 @@ void submit(Following& following, const Context& context, CUstream stream, CUres
   const std::size_t number = following.submitted;
   const CUresult result = with_the_same_context("when_complete", [&] {
     const auto callback = [&following, number](CUresult answer) { following.run_callback(number, answer); };
-    if (submissions % 2 == 0) return queue.try_when_complete(context, stream, callback);
+    if (submissions % 2 == 0) return queue.try_when_complete({context, stream}, callback);
     CompletionQueue::Lane lane;
-    const CUresult made = queue.try_lane(lane, context, stream);
+    const CUresult made = queue.try_lane(lane, {context, stream});
     return made == CUDA_SUCCESS ? lane.try_when_complete(callback) : made;
   });
   if (result != expected) report("when_complete", "not answered as documented", result);

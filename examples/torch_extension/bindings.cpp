@@ -63,9 +63,17 @@ void bind_event(py::module_& module) {
   event.def(py::init(&new_event), py::arg("device"), py::arg("timing") = false)
       .def_static("borrow", &borrow, py::arg("event"), py::arg("device"), py::keep_alive<0, 1>())
       .def(
-          "record", [](DriverEvent& self, Stream s) { self.record(*s.context, s.handle); }, ReleaseGil())
+          "record",
+          [](DriverEvent& self, Stream s) {
+            self.record({*s.context, s.handle});
+          },
+          ReleaseGil())
       .def(
-          "wait", [](DriverEvent& self, Stream s) { self.wait(*s.context, s.handle); }, ReleaseGil())
+          "wait",
+          [](DriverEvent& self, Stream s) {
+            self.wait({*s.context, s.handle});
+          },
+          ReleaseGil())
       .def("query", &DriverEvent::query_relaxed) // short, and harms no capture of another thread
       .def(
           "synchronize",
@@ -141,12 +149,14 @@ void bind_semaphore(py::module_& module) {
       .def("export_handle", &Semaphore::export_handle)
       .def(
           "signal",
-          [](Semaphore& self, Stream s, std::uint64_t value) { self.signal(*s.context, s.handle, value); },
+          [](Semaphore& self, Stream s, std::uint64_t value) {
+            self.signal({*s.context, s.handle}, value);
+          },
           py::arg("stream"), py::arg("value"), ReleaseGil())
       .def(
           "wait",
           [](Semaphore& self, Stream s, std::uint64_t value) {
-            self.wait(*s.context, s.handle, value, WaitOrder::before_signal);
+            self.wait({*s.context, s.handle}, value, WaitOrder::before_signal);
           },
           py::arg("stream"), py::arg("value"), ReleaseGil())
       .def(

@@ -8,5 +8,5 @@
 void record_on_current_stream(cuevent::DriverEvent& event) {
   const int device = event.context().device();
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device));
-  event.record(event.context(), stream.stream());
+  event.record({event.context(), stream.stream()});
 }

@@ -36,11 +36,11 @@ public:
 
   void open(Stream stream, const std::string& name) {
     const std::lock_guard lock(mutex_);
-    timer_.open(*stream.context, stream.handle, timer_.stage(name));
+    timer_.open({*stream.context, stream.handle}, timer_.stage(name));
   }
   void close(Stream stream) {
     const std::lock_guard lock(mutex_);
-    timer_.close(*stream.context, stream.handle);
+    timer_.close({*stream.context, stream.handle});
   }
   std::size_t poll() {
     const std::lock_guard lock(mutex_);
@@ -75,5 +75,5 @@ inline TimedReplay::~TimedReplay() {
 
 inline void TimedReplay::replay(Stream stream) {
   const std::lock_guard lock(timer_.mutex_);
-  graph_->launch(*stream.context, stream.handle);
+  graph_->launch({*stream.context, stream.handle});
 }

@@ -20,7 +20,7 @@ void Watchdog::beat(Stream stream) {
   if (submitted_ == completed_) moved_ = Clock::now();
   ++submitted_;
   try {
-    queue_.when_complete(*stream.context, stream.handle, [this](CUresult result) { complete(result); });
+    queue_.when_complete({*stream.context, stream.handle}, [this](CUresult result) { complete(result); });
   } catch (...) {
     --submitted_;
     throw;

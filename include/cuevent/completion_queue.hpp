@@ -19,6 +19,7 @@
 #include <cuevent/completion_token.hpp>
 #include <cuevent/context.hpp>
 #include <cuevent/poll_limit.hpp>
+#include <cuevent/stream_ref.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -102,63 +103,37 @@ public:
   /// Throws:
   /// - StreamCaptureUnsupported for a capturing stream.
   /// - StreamCaptureInvalidated for a stream whose capture is invalidated.
-  /// - ContextMismatch for a stream of another context.
+  /// - ContextMismatch for a stream of another context, or if another context is named for it.
   /// - ContextLost if the context is gone.
   template <class Callback>
-  void when_complete(CUstream stream, Callback&& callback, CompletionToken* token = nullptr) {
+  void when_complete(StreamRef stream, Callback&& callback, CompletionToken* token = nullptr) {
+    if (const CUresult result = check(stream); result != CUDA_SUCCESS) fail_context(result);
     on(stream).when_complete(static_cast<Callback&&>(callback), token);
   }
   template <class Callback>
-  [[nodiscard]] CUresult try_when_complete(CUstream stream, Callback&& callback,
+  [[nodiscard]] CUresult try_when_complete(StreamRef stream, Callback&& callback,
                                            CompletionToken* token = nullptr) noexcept {
+    if (const CUresult result = check(stream); result != CUDA_SUCCESS) return result;
     return on(stream).try_when_complete(static_cast<Callback&&>(callback), token);
   }
 
-  /// As when_complete(stream, callback). `context` says whose default stream is meant. It must be
-  /// the queue's context, even if `stream` is not a default stream. Throws ContextMismatch for
-  /// another context, InvalidContext for an empty one.
-  template <class Callback>
-  void when_complete(const Context& context, CUstream stream, Callback&& callback,
-                     CompletionToken* token = nullptr) {
-    if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
-    when_complete(stream, static_cast<Callback&&>(callback), token);
-  }
-  template <class Callback>
-  [[nodiscard]] CUresult try_when_complete(const Context& context, CUstream stream, Callback&& callback,
-                                           CompletionToken* token = nullptr) noexcept {
-    const CUresult result = check(context);
-    return result == CUDA_SUCCESS ? try_when_complete(stream, static_cast<Callback&&>(callback), token)
-                                  : result;
-  }
-
   /// Why try_when_complete() or try_lane() failed: the text that the exception would have had. Call it right
-  /// after the failure, with the same stream and context. Driver function: cuStreamGetCtx.
-  std::string explain(CUresult result, CUstream stream) const;
-  std::string explain(CUresult result, const Context& context, CUstream stream) const;
+  /// after the failure, with the same stream. Driver function: cuStreamGetCtx.
+  std::string explain(CUresult result, StreamRef stream) const;
 
   /// Registers `stream`, so that later submissions take two driver calls instead of four. Driver
   /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId. Throws as when_complete(stream, callback).
-  Lane lane(CUstream stream);
-  [[nodiscard]] CUresult try_lane(Lane& out, CUstream stream) noexcept;
-  /// As lane(stream). `context` says whose default stream is meant, as for
-  /// when_complete(context, stream, callback).
-  Lane lane(const Context& context, CUstream stream);
-  [[nodiscard]] CUresult try_lane(Lane& out, const Context& context, CUstream stream) noexcept;
+  Lane lane(StreamRef stream);
+  [[nodiscard]] CUresult try_lane(Lane& out, StreamRef stream) noexcept;
 
   /// For coroutines: const CUresult result = co_await queue.completion(stream). The await waits
   /// for the work submitted to `stream` so far. The coroutine resumes inside poll() with the
   /// result that a callback would receive. If try_when_complete() fails, the coroutine resumes at
   /// once with that result. `token`, if not null, can cancel the wait: the coroutine then resumes
   /// with CompletionToken::cancelled.
-  [[nodiscard]] Completion completion(CUstream stream, CompletionToken* token = nullptr) noexcept {
-    return Completion(on(stream), token);
-  }
-  /// As completion(stream). `context` says whose default stream is meant, as for
-  /// when_complete(context, stream, callback).
-  [[nodiscard]] Completion completion(const Context& context, CUstream stream,
-                                      CompletionToken* token = nullptr) noexcept {
-    const CUresult result = check(context);
-    return result == CUDA_SUCCESS ? completion(stream, token) : Completion(result);
+  [[nodiscard]] Completion completion(StreamRef stream, CompletionToken* token = nullptr) noexcept {
+    const CUresult result = check(stream);
+    return result == CUDA_SUCCESS ? Completion(on(stream), token) : Completion(result);
   }
 
   /// Runs the callbacks whose work has completed, and returns their number. Never waits. Driver
@@ -245,7 +220,10 @@ private:
 
   explicit CompletionQueue(State* state) noexcept : state_(state) {}
 
-  Lane on(CUstream stream) const noexcept { return Lane(state_, stream); }
+  Lane on(StreamRef stream) const noexcept { return Lane(state_, stream.native_handle()); }
+  CUresult check(StreamRef stream) const noexcept {
+    return stream.context() != nullptr ? check(*stream.context()) : CUDA_SUCCESS;
+  }
   CUresult check(const Context& context) const noexcept;
   CUresult make_lane(Lane& lane, const char*& call) noexcept;
   [[noreturn, gnu::cold]] void fail_context(CUresult result) const;

@@ -107,7 +107,7 @@ public:
   friend bool operator!=(const Context& a, const Context& b) noexcept { return !(a == b); }
 
 private:
-  friend class EventRef; // makes one that has a driver and no handle
+  friend class EventAccess; // makes one that has a driver and no handle
   friend class ContextGuard;
   friend class DriverEvent;
   enum class Kind : unsigned char { primary, created };

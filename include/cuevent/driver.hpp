@@ -177,7 +177,7 @@ public:
   friend bool operator!=(const Driver& a, const Driver& b) noexcept { return !(a == b); }
 
 private:
-  friend class EventRef; // keeps the address of a table
+  friend class EventAccess; // keeps the address of a table
   explicit Driver(const DriverTable& table) noexcept : table_(&table) {}
 
   void* find_entry_point(const char* name, int version) const;

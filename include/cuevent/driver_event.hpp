@@ -9,7 +9,7 @@
 ///   still have invalidated a capture: docs/events-and-capture.md.
 /// - A `try_` member is a non-throwing overload. It returns the CUresult of the driver.
 /// - A default stream handle (0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) means a stream of the
-///   event's own context.
+///   event's own context, unless the caller names another: see StreamRef.
 /// - Any member can throw DeviceFault, because the driver reports failures of earlier device work
 ///   in later calls.
 /// - An event keeps an owned context alive. A borrowed context must outlive the event:
@@ -19,6 +19,7 @@
 
 #include <cuevent/context.hpp>
 #include <cuevent/event_flags.hpp>
+#include <cuevent/stream_ref.hpp>
 #include <cuevent/time_limit.hpp>
 
 #include <chrono>
@@ -108,34 +109,29 @@ public:
     if (__builtin_expect(ownership_ == Ownership::owned, true)) destroy();
   }
 
-  /// Marks the work submitted to `stream` so far. Driver functions: cuEventRecord,
-  /// cuEventRecordWithFlags. Throws ContextMismatch if the stream belongs to another context,
-  /// ExternalOutsideCapture for an external record on a stream that is not being captured.
-  void record(CUstream stream, RecordFlags flags = RecordFlags::none) {
+  /// Marks the work submitted to `stream` so far. A default stream is the one of the event's context. Driver
+  /// functions: cuEventRecord, cuEventRecordWithFlags. Throws ContextMismatch if the stream or the context
+  /// named for it is not of the event's context, ExternalOutsideCapture for an external record on a stream
+  /// that is not being captured.
+  void record(StreamRef stream, RecordFlags flags = RecordFlags::none) {
     if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS)
       fail_record(result, stream, flags);
   }
-  [[nodiscard]] CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) noexcept {
-    if (__builtin_expect(is_default_stream(stream), false)) return record_default(stream, flags);
-    return call_record(stream, flags);
+  [[nodiscard]] CUresult try_record(StreamRef stream, RecordFlags flags = RecordFlags::none) noexcept {
+    if (__builtin_expect(stream.needs_context(), false)) return record_in_context(stream, flags);
+    return call_record(stream.native_handle(), flags);
   }
 
-  /// As record(stream, flags). `context` says whose default stream is meant: handle 0 is a
-  /// different stream in each context. Streams that are not default streams are accepted too.
-  /// Throws ContextMismatch if `context` is not the event's context, InvalidContext if `context`
-  /// is empty.
-  void record(const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
-  [[nodiscard]] CUresult try_record(const Context& context, CUstream stream,
-                                    RecordFlags flags = RecordFlags::none) noexcept;
-
   /// Makes later work on `stream` wait on the device for the work that this event marks now.
-  /// Returns at once. Waiting for an event that was never recorded has no effect. Driver function:
+  /// Returns at once. Waiting for an event that was never recorded has no effect. A default stream is the one
+  /// of the event's context, or of the context named for it, which can be any. Driver function:
   /// cuStreamWaitEvent.
   /// Throws:
   /// - ExternalOutsideCapture for an external wait on a stream that is not being captured.
   /// - RecordedInCapture if the event was last recorded in a capture that has ended.
   /// - StreamCaptureIsolation if a captured stream would wait for work outside its capture.
-  /// - ContextMismatch for an interprocess event and a stream of another context.
+  /// - ContextMismatch for an interprocess event and a stream of another context, and for a context of
+  ///   another driver.
   ///
   /// Only some streams can wait for an interprocess event, even an imported one: streams of the event's own
   /// context; streams of a green context, if the event's context is the primary context of that device; and
@@ -143,22 +139,14 @@ public:
   /// it reaches the driver. To decide, the wait calls cuStreamIsCapturing, cuCtxGetId and cuStreamGetCtx. If
   /// the context handles differ, it also creates, records and destroys a temporary event, which can wait as
   /// the constructor does. Graph nodes, and WaitFlags::external in a capture, do not have this limit.
-  void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
+  void wait(StreamRef stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
   }
-  [[nodiscard]] CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
-    if (__builtin_expect(is_default_stream(stream), false)) return wait_default(stream, flags);
-    return call_wait(stream, flags);
+  [[nodiscard]] CUresult try_wait(StreamRef stream, WaitFlags flags = WaitFlags::none) const noexcept {
+    if (__builtin_expect(stream.needs_context(), false)) return wait_in_context(stream, flags);
+    return call_wait(stream.native_handle(), flags);
   }
-
-  /// As wait(stream, flags). `context` says whose default stream is meant, and may be a different
-  /// context from the event's. Streams that are not default streams are accepted too. Throws
-  /// ContextMismatch if `context` belongs to another driver, InvalidContext if it is empty.
-  /// Context: `context` is made current for the call if `stream` is a default stream.
-  void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
-  [[nodiscard]] CUresult try_wait(const Context& context, CUstream stream,
-                                  WaitFlags flags = WaitFlags::none) const noexcept;
 
   /// Marks the work submitted so far to all streams of `context`. `context` must be the event's
   /// context, or a green context that belongs to it. Driver functions: cuCtxRecordEvent (CUDA
@@ -274,7 +262,7 @@ public:
   friend bool operator!=(const DriverEvent& a, const DriverEvent& b) noexcept { return !(a == b); }
 
 private:
-  friend class EventRef;
+  friend class EventAccess;
   friend class Lease;
   friend struct Explanation;
   DriverEvent(const Context& context, CUevent event, EventFlags flags, Ownership ownership) noexcept
@@ -309,15 +297,13 @@ private:
   }
   CUresult create_slow(CUresult asked) noexcept;
   void destroy() noexcept;
-  CUresult record_default(CUstream stream, RecordFlags flags) noexcept;
-  CUresult wait_default(CUstream stream, WaitFlags flags) const noexcept;
+  CUresult record_in_context(StreamRef stream, RecordFlags flags) noexcept;
+  CUresult wait_in_context(StreamRef stream, WaitFlags flags) const noexcept;
 
   // Called only after a failure, to find out why the driver refused.
   [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
-  [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags,
-                                           const Context* context = nullptr) const;
-  [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags,
-                                         const Context* context = nullptr) const;
+  [[noreturn, gnu::cold]] void fail_record(CUresult result, StreamRef stream, RecordFlags flags) const;
+  [[noreturn, gnu::cold]] void fail_wait(CUresult result, StreamRef stream, WaitFlags flags) const;
   [[noreturn, gnu::cold]] void fail_context(CUresult result, const char* call, const Context* context) const;
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const DriverEvent& end) const;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cuevent/shared_event.hpp>
+#include <cuevent/stream_ref.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -152,23 +153,14 @@ public:
   void trim() noexcept;
 
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
-  /// Returns at once. `earlier` must belong to the pool's context. A default stream handle means a
-  /// stream of the pool's context. Does nothing if both handles are equal. Driver functions: cuCtxGetId,
+  /// Returns at once. `earlier` must belong to the pool's context, which is also the context of a default
+  /// stream if none is named. Does nothing if both are one stream. Driver functions: cuCtxGetId,
   /// cuEventRecord, cuStreamWaitEvent, and as acquire(). Throws as acquire(), DriverEvent::record() and
   /// DriverEvent::wait(), and ContextLost if the context is gone.
   /// During capture: if `earlier` is being captured, `later` is forked into the capture. If only
   /// `later` is being captured, throws StreamCaptureIsolation and invalidates the capture.
-  void wait_stream(CUstream later, CUstream earlier);
-  [[nodiscard]] CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
-
-  /// As wait_stream(later, earlier). The contexts say whose default streams are meant.
-  /// `context_of_earlier` must be the pool's context, and `context_of_later` may be any. Does
-  /// nothing if the streams and the contexts are equal. Throws ContextMismatch for another
-  /// context, InvalidContext for an empty one.
-  void wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
-                   CUstream earlier);
-  [[nodiscard]] CUresult try_wait_stream(const Context& context_of_later, CUstream later,
-                                         const Context& context_of_earlier, CUstream earlier) noexcept;
+  void wait_stream(StreamRef later, StreamRef earlier);
+  [[nodiscard]] CUresult try_wait_stream(StreamRef later, StreamRef earlier) noexcept;
 
   /// What the pool has done so far. Operations of other threads that run during the call may or
   /// may not be counted.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuevent/event_pool.hpp>
+#include <cuevent/stream_ref.hpp>
 
 #include <cstddef>
 
@@ -60,13 +61,10 @@ public:
 
   /// An event of the context of `stream`. Driver functions: cuStreamGetCtx, or cuCtxGetCurrent for
   /// a default stream; cuCtxGetId; cuEventCreate if no event of that context is idle. Creating an
-  /// event can wait, as in EventPool::acquire(). Throws as EventPool::acquire(), and InvalidContext
-  /// for a default stream if no context is current.
-  PooledEvent acquire(CUstream stream);
-  /// As acquire(stream). `context` says whose default stream is meant. Throws ContextMismatch if
-  /// `context` belongs to another driver, or `stream` to another context; InvalidContext if
-  /// `context` is empty.
-  PooledEvent acquire(const Context& context, CUstream stream);
+  /// event can wait, as in EventPool::acquire(). Throws as EventPool::acquire(), InvalidContext for a default
+  /// stream if no context is named or current, ContextMismatch if the named context belongs to another
+  /// driver, or the stream to another context.
+  PooledEvent acquire(StreamRef stream);
   /// An event of the current context, for work whose stream is not known yet. As acquire(stream) for a
   /// default stream.
   PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
@@ -74,22 +72,16 @@ public:
   [[nodiscard]] CUresult try_acquire_current(PooledEvent& out) noexcept {
     return try_acquire(out, CU_STREAM_LEGACY);
   }
-  [[nodiscard]] CUresult try_acquire(PooledEvent& out, CUstream stream) noexcept;
-  [[nodiscard]] CUresult try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept;
+  [[nodiscard]] CUresult try_acquire(PooledEvent& out, StreamRef stream) noexcept;
 
   /// Makes later work on `later` wait on the device for all work submitted to `earlier` so far.
-  /// Returns at once. The streams may belong to different contexts and devices. Does nothing if
-  /// both are the same stream. Driver functions: cuEventRecord, cuStreamWaitEvent, and as acquire(). Throws
-  /// as acquire(), DriverEvent::record() and DriverEvent::wait().
+  /// Returns at once. The streams may belong to different contexts and devices. A default stream is the one
+  /// of the current context, unless another is named. Does nothing if both are the same stream. Driver
+  /// functions: cuEventRecord, cuStreamWaitEvent, and as acquire(). Throws as acquire(), and as
+  /// DriverEvent::record() and wait().
   /// During capture: as EventPool::wait_stream().
-  void wait_stream(CUstream later, CUstream earlier);
-  [[nodiscard]] CUresult try_wait_stream(CUstream later, CUstream earlier) noexcept;
-
-  /// As wait_stream(later, earlier). The contexts say whose default streams are meant.
-  void wait_stream(const Context& context_of_later, CUstream later, const Context& context_of_earlier,
-                   CUstream earlier);
-  [[nodiscard]] CUresult try_wait_stream(const Context& context_of_later, CUstream later,
-                                         const Context& context_of_earlier, CUstream earlier) noexcept;
+  void wait_stream(StreamRef later, StreamRef earlier);
+  [[nodiscard]] CUresult try_wait_stream(StreamRef later, StreamRef earlier) noexcept;
 
   /// As EventPool::reserve(), for the pool of `context`.
   void reserve(const Context& context, std::size_t count);
@@ -119,7 +111,7 @@ public:
 private:
   class [[gnu::visibility("hidden")]] State;
 
-  PooledEvent acquire_slow(CUstream stream);
+  PooledEvent acquire_slow(StreamRef stream);
   [[gnu::visibility("hidden")]] EventPoolState& pool_for(const Context& context, const char* call);
   void close() noexcept;
 

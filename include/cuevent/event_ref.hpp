@@ -8,78 +8,41 @@
 #pragma GCC visibility push(default)
 namespace cuevent {
 
-/// A reference to an event that somebody else owns, for functions that only use the event. The
-/// owner can be a DriverEvent, a lease (lease.hpp) or a program that has only a CUevent. Two
-/// words; copy it freely. The owner must outlive the calls. The members act as in DriverEvent, with these
-/// differences:
-/// - For a lease that has not recorded its event, query, wait, synchronize and elapsed_time throw
-///   NeverRecorded, and their non-throwing overloads return CUDA_ERROR_INVALID_HANDLE.
-/// - For a lease, an external record or wait throws NotSupported, because the graph would outlive the lease.
-///   In a stream that is not being captured, external_in_capture means none.
-/// - For a CUevent, a default stream is one of the current context, as for the driver. If the event was made
-///   with CU_EVENT_INTERPROCESS, use DriverEvent::borrow() instead, because some waits for such an event
-///   crash the process.
+class EventRef;
+
+/// What can be done with an event through an EventRef or a lease.
 ///
-///     const EventRef done = event; // or a lease, or a CUevent that somebody else owns
-///     done.record(stream);
-///     done.wait(other);
-///
-/// Thread-safety: as the event that it refers to. Distinct references may be used on any thread.
-/// Context: acts in the event's context and leaves the caller's current context unchanged.
-/// During capture: as DriverEvent.
-class EventRef {
+/// Thread-safety: as EventRef. Context: as EventRef. During capture: as EventRef.
+class EventAccess {
 public:
   using Milliseconds = DriverEvent::Milliseconds;
 
-  /// Refers to no event. The members throw EmptyEvent, and their non-throwing overloads return
-  /// CUDA_ERROR_INVALID_HANDLE.
-  EventRef() noexcept : event_(nullptr), owner_(const_cast<DriverEvent*>(&none_)) {}
-
-  /// Refers to `event`, which must not move, close or be assigned while the reference is in use. Even a
-  /// reference to a const event can record the event: that changes the driver's event, but not the object.
-  EventRef(const DriverEvent& event) noexcept
-      : event_(event.event_), owner_(const_cast<DriverEvent*>(&event)) {}
-
-  /// Refers to an event that the program made by other means, or to none if `event` is null. No
-  /// driver call.
-  explicit EventRef(CUevent event, const Driver& driver) noexcept;
-
-  /// As DriverEvent::record(stream, flags). Driver functions: cuEventRecord,
+  /// As DriverEvent::record(). Driver functions: cuEventRecord,
   /// cuEventRecordWithFlags.
-  void record(CUstream stream, RecordFlags flags = RecordFlags::none) const {
+  void record(StreamRef stream, RecordFlags flags = RecordFlags::none) const {
     if (const CUresult result = try_record(stream, flags); result != CUDA_SUCCESS)
       fail_record(result, stream, flags);
   }
-  [[nodiscard]] CUresult try_record(CUstream stream, RecordFlags flags = RecordFlags::none) const noexcept {
-    if (__builtin_expect(is_default_stream(stream) || flags != RecordFlags::none, false))
+  [[nodiscard]] CUresult try_record(StreamRef stream, RecordFlags flags = RecordFlags::none) const noexcept {
+    if (__builtin_expect(stream.needs_context() || flags != RecordFlags::none, false))
       return record_otherwise(stream, flags);
-    const CUresult result = table().cuEventRecord_v2000(event_, stream);
+    const CUresult result = table().cuEventRecord_v2000(event_, stream.native_handle());
     if (result == CUDA_SUCCESS) note_record();
     return result;
   }
 
-  /// As DriverEvent::record(context, stream, flags). `context` says whose default stream is meant.
-  void record(const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none) const;
-  [[nodiscard]] CUresult try_record(const Context& context, CUstream stream,
-                                    RecordFlags flags = RecordFlags::none) const noexcept;
-
-  /// As DriverEvent::wait(stream, flags). Driver function: cuStreamWaitEvent.
-  void wait(CUstream stream, WaitFlags flags = WaitFlags::none) const {
+  /// As DriverEvent::wait(). Driver function: cuStreamWaitEvent.
+  void wait(StreamRef stream, WaitFlags flags = WaitFlags::none) const {
     if (const CUresult result = try_wait(stream, flags); result != CUDA_SUCCESS)
       fail_wait(result, stream, flags);
   }
-  [[nodiscard]] CUresult try_wait(CUstream stream, WaitFlags flags = WaitFlags::none) const noexcept {
+  [[nodiscard]] CUresult try_wait(StreamRef stream, WaitFlags flags = WaitFlags::none) const noexcept {
     const DriverTable& driver = table();
     const bool other = (checks() & (DriverEvent::unrecorded | DriverEvent::interprocess)) != 0;
-    if (__builtin_expect(is_default_stream(stream) || flags != WaitFlags::none || other, false))
+    if (__builtin_expect(stream.needs_context() || flags != WaitFlags::none || other, false))
       return wait_otherwise(stream, flags);
-    return driver.cuStreamWaitEvent_v3020(stream, event_, 0);
+    return driver.cuStreamWaitEvent_v3020(stream.native_handle(), event_, 0);
   }
-
-  /// As DriverEvent::wait(context, stream, flags). `context` says whose default stream is meant.
-  void wait(const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none) const;
-  [[nodiscard]] CUresult try_wait(const Context& context, CUstream stream,
-                                  WaitFlags flags = WaitFlags::none) const noexcept;
 
   /// As DriverEvent::query(). Driver function: cuEventQuery.
   [[nodiscard]] bool query() const {
@@ -116,23 +79,8 @@ public:
   [[nodiscard]] CUresult try_synchronize_until(Deadline deadline) const noexcept;
 
   /// As DriverEvent::elapsed_time(end). Driver function: cuEventElapsedTime.
-  Milliseconds elapsed_time(const EventRef& end) const {
-    Milliseconds time{};
-    if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)
-      fail_elapsed(result, end);
-    return time;
-  }
-  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, const EventRef& end) const noexcept {
-    const DriverEvent &start_owner = *owner_, &end_owner = *end.owner_; // each read once
-    const bool either_unrecorded = (checks(start_owner) | checks(end_owner)) < 0;
-    const DriverTable& driver = start_owner.table();
-    if (__builtin_expect(either_unrecorded || &driver != &end_owner.table(), false))
-      return CUDA_ERROR_INVALID_HANDLE;
-    float milliseconds; // written by the driver if it succeeds
-    const CUresult result = driver.cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
-    if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
-    return result;
-  }
+  Milliseconds elapsed_time(EventRef end) const;
+  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, EventRef end) const noexcept;
 
   /// The handle, null if there is none. No driver call.
   CUevent native_handle() const noexcept { return event_; }
@@ -149,14 +97,10 @@ public:
 
   explicit operator bool() const noexcept { return event_ != nullptr; }
   /// True if both refer to the same event of the same driver, regardless of who owns it.
-  friend bool operator==(const EventRef& a, const EventRef& b) noexcept {
-    return a.event_ == b.event_ && &a.table() == &b.table();
-  }
-  friend bool operator!=(const EventRef& a, const EventRef& b) noexcept { return !(a == b); }
+  friend bool operator==(EventRef a, EventRef b) noexcept;
+  friend bool operator!=(EventRef a, EventRef b) noexcept;
 
-private:
-  friend struct KeptTable;
-  friend class Lease;
+protected:
   friend struct Explanation;
 
   const DriverTable& table() const noexcept { return owner_->table(); }
@@ -180,23 +124,93 @@ private:
   bool plain() const noexcept { return event_ != owner_->event_; }
   [[gnu::visibility("hidden")]] DriverEvent borrowed() const noexcept;
 
-  CUresult record_otherwise(CUstream stream, RecordFlags flags) const noexcept;
-  CUresult wait_otherwise(CUstream stream, WaitFlags flags) const noexcept;
+  template <class Call>
+  [[gnu::visibility("hidden")]] CUresult on_plain(StreamRef stream, const Call& call) const noexcept;
+  CUresult record_otherwise(StreamRef stream, RecordFlags flags) const noexcept;
+  CUresult wait_otherwise(StreamRef stream, WaitFlags flags) const noexcept;
 
   // Called only after a failure, to find out why the call was refused.
-  [[noreturn, gnu::cold]] void fail_record(CUresult result, CUstream stream, RecordFlags flags,
-                                           const Context* context = nullptr) const;
-  [[noreturn, gnu::cold]] void fail_wait(CUresult result, CUstream stream, WaitFlags flags,
-                                         const Context* context = nullptr) const;
+  [[noreturn, gnu::cold]] void fail_record(CUresult result, StreamRef stream, RecordFlags flags) const;
+  [[noreturn, gnu::cold]] void fail_wait(CUresult result, StreamRef stream, WaitFlags flags) const;
   [[noreturn, gnu::cold]] void fail_query(CUresult result, const char* call) const;
-  [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const EventRef& end) const;
+  [[noreturn, gnu::cold]] void fail_elapsed(CUresult result, const EventAccess& end) const;
 
   static const DriverEvent none_;
+
+  EventAccess() noexcept : event_(nullptr), owner_(const_cast<DriverEvent*>(&none_)) {}
+  explicit EventAccess(const DriverEvent& event) noexcept
+      : event_(event.event_), owner_(const_cast<DriverEvent*>(&event)) {}
+  EventAccess(const EventAccess&) noexcept = default;
+  EventAccess& operator=(const EventAccess&) noexcept = default;
+  ~EventAccess() = default;
 
   CUevent event_;
   // Has the driver, the context and the flags. Only `checks_` of a lease is written, which is never const.
   DriverEvent* owner_;
 };
+
+/// A reference to an event that somebody else owns, for functions that only use the event. The
+/// owner can be a DriverEvent, a lease (lease.hpp) or a program that has only a CUevent. Two
+/// words; copy it freely. The owner must outlive the calls. The members act as in DriverEvent, with these
+/// differences:
+/// - For a lease that has not recorded its event, query, wait, synchronize and elapsed_time throw
+///   NeverRecorded, and their non-throwing overloads return CUDA_ERROR_INVALID_HANDLE.
+/// - For a lease, an external record or wait throws NotSupported, because the graph would outlive the lease.
+///   In a stream that is not being captured, external_in_capture means none.
+/// - For a CUevent, a default stream is one of the current context, as for the driver. If the event was made
+///   with CU_EVENT_INTERPROCESS, use DriverEvent::borrow() instead, because some waits for such an event
+///   crash the process.
+///
+///     const EventRef done = event; // or a lease, or a CUevent that somebody else owns
+///     done.record(stream);
+///     done.wait(other);
+///
+/// Thread-safety: as the event that it refers to. Distinct references may be used on any thread.
+/// Context: acts in the event's context and leaves the caller's current context unchanged.
+/// During capture: as DriverEvent.
+class EventRef : public EventAccess {
+public:
+  /// Refers to no event. The members throw EmptyEvent, and their non-throwing overloads return
+  /// CUDA_ERROR_INVALID_HANDLE.
+  EventRef() noexcept = default;
+
+  /// Refers to `event`, which must not move, close or be assigned while the reference is in use. Even a
+  /// reference to a const event can record the event: that changes the driver's event, but not the object.
+  EventRef(const DriverEvent& event) noexcept : EventAccess(event) {}
+
+  /// Refers to the event of a lease.
+  EventRef(const EventAccess& event) noexcept : EventAccess(event) {}
+
+  /// Refers to an event that the program made by other means, or to none if `event` is null. No
+  /// driver call.
+  explicit EventRef(CUevent event, const Driver& driver) noexcept;
+
+private:
+  friend struct KeptTable;
+};
+
+inline DriverEvent::Milliseconds EventAccess::elapsed_time(EventRef end) const {
+  Milliseconds time{};
+  if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS) fail_elapsed(result, end);
+  return time;
+}
+
+inline CUresult EventAccess::try_elapsed_time(Milliseconds& out, EventRef end) const noexcept {
+  const DriverEvent &start_owner = *owner_, &end_owner = *end.owner_; // each read once
+  const bool either_unrecorded = (checks(start_owner) | checks(end_owner)) < 0;
+  const DriverTable& driver = start_owner.table();
+  if (__builtin_expect(either_unrecorded || &driver != &end_owner.table(), false))
+    return CUDA_ERROR_INVALID_HANDLE;
+  float milliseconds; // written by the driver if it succeeds
+  const CUresult result = driver.cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
+  if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
+  return result;
+}
+
+inline bool operator==(EventRef a, EventRef b) noexcept {
+  return a.event_ == b.event_ && &a.table() == &b.table();
+}
+inline bool operator!=(EventRef a, EventRef b) noexcept { return !(a == b); }
 
 } // namespace cuevent
 #pragma GCC visibility pop

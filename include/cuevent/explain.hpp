@@ -30,12 +30,9 @@ std::string explain(CUresult result, const char* call);
 /// \name As EventRef::record() and wait(), also of a DriverEvent or a lease
 /// Driver functions: cuStreamGetCtx, cuCtxGetDevice.
 /// @{
-std::string explain_record(CUresult result, EventRef event, CUstream stream,
+std::string explain_record(CUresult result, EventRef event, StreamRef stream,
                            RecordFlags flags = RecordFlags::none);
-std::string explain_record(CUresult result, EventRef event, const Context& context, CUstream stream,
-                           RecordFlags flags = RecordFlags::none);
-std::string explain_wait(CUresult result, EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
-std::string explain_wait(CUresult result, EventRef event, const Context& context, CUstream stream,
+std::string explain_wait(CUresult result, EventRef event, StreamRef stream,
                          WaitFlags flags = WaitFlags::none);
 /// @}
 

@@ -22,6 +22,7 @@
 
 #include <cuevent/event_ref.hpp>
 #include <cuevent/flight_report.hpp>
+#include <cuevent/stream_ref.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -87,16 +88,12 @@ public:
   /// Destroys the events of all streams. Driver function: cuEventDestroy. Can wait as ~DriverEvent.
   ~FlightRecorder();
 
-  /// Adds a stream and names it, or names a stream that was added before. The first form is for
-  /// streams of `context`. Streams without a name are called "stream 0" and so on. Driver functions:
-  /// as for the first use of a stream. Throws InvalidContext for an empty context, ContextMismatch
-  /// for a default stream of a context that is not the recorder's, or for a stream that was added
-  /// with another context.
-  void add_stream(const Context& context, CUstream stream, std::string_view name = {});
-  void add_stream(CUstream stream, std::string_view name = {});
-  [[nodiscard]] CUresult try_add_stream(const Context& context, CUstream stream,
-                                        std::string_view name = {}) noexcept;
-  [[nodiscard]] CUresult try_add_stream(CUstream stream, std::string_view name = {}) noexcept;
+  /// Adds a stream and names it, or names a stream that was added before. Streams without a name are called
+  /// "stream 0" and so on. Driver functions: as for the first use of a stream. Throws InvalidContext for an
+  /// empty context, ContextMismatch for a default stream of a context that is not the recorder's, or for a
+  /// stream that was added with another context.
+  void add_stream(StreamRef stream, std::string_view name = {});
+  [[nodiscard]] CUresult try_add_stream(StreamRef stream, std::string_view name = {}) noexcept;
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuStreamIsCapturing,
   /// cuEventRecord; if the ring of the stream is full, also cuThreadExchangeStreamCaptureMode and

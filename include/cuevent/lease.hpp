@@ -29,13 +29,13 @@ struct alignas(64) LeasedEvent : DriverEvent { // a cache line, because threads 
   bool exported = false;
 };
 
-/// A reference to an event on lease from a pool. A PooledEvent or a SharedEvent ends the lease. Do
-/// not assign to either through an `EventRef&`.
+/// An event on lease from a pool. A PooledEvent or a SharedEvent ends the lease. A lease converts to
+/// EventRef.
 ///
 /// Thread-safety: as the PooledEvent or SharedEvent.
 /// Context: as PooledEvent.
 /// During capture: as PooledEvent.
-class Lease : public EventRef {
+class Lease : public EventAccess {
 public:
   /// Tells the lease that its event was recorded by other means, for example by a launch
   /// attribute. Applies to all holders. No driver call.
@@ -51,7 +51,7 @@ public:
 
 protected:
   Lease() noexcept = default;
-  explicit Lease(LeasedEvent& event) noexcept : EventRef(event) {
+  explicit Lease(LeasedEvent& event) noexcept : EventAccess(event) {
     set_checks(event, checks(event) | DriverEvent::leased | DriverEvent::unrecorded);
   }
   // Refers to the same event, so the caller decides which lease ends it.

@@ -19,6 +19,7 @@
 
 #include <cuevent/graph.hpp>
 #include <cuevent/stage_report.hpp>
+#include <cuevent/stream_ref.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -100,10 +101,8 @@ public:
   /// waits for room instead. Driver functions:
   /// cuGraphExecEventRecordNodeSetEvent for each node, cuGraphLaunch. Throws what the driver
   /// refuses.
-  void launch(CUstream stream);
-  void launch(const Context& context, CUstream stream);
-  [[nodiscard]] CUresult try_launch(CUstream stream) noexcept;
-  [[nodiscard]] CUresult try_launch(const Context& context, CUstream stream) noexcept;
+  void launch(StreamRef stream);
+  [[nodiscard]] CUresult try_launch(StreamRef stream) noexcept;
 
   /// The graph. Its nodes name the nodes of exec().
   const Graph& graph() const;
@@ -163,8 +162,7 @@ public:
   /// stream add it themselves, and remove it again if they fail. Driver function: cuEventCreate, for
   /// each event of the ring, which can wait as DriverEvent's constructor. If the driver reuses a
   /// stream handle, the timer treats the new stream as the old one.
-  StreamId add_stream(CUstream stream, std::string_view name = {});
-  StreamId add_stream(const Context& context, CUstream stream, std::string_view name = {});
+  StreamId add_stream(StreamRef stream, std::string_view name = {});
 
   /// Begins a stage inside the open stages of the stream. Returns false if the stage is dropped;
   /// the non-throwing overload then returns CUDA_ERROR_NOT_READY. Allocates only for a new stream
@@ -182,41 +180,29 @@ public:
   /// - ContextMismatch if the stream belongs to another context. In a capture with a side stream
   ///   the driver accepts any context.
   /// - What the driver refuses.
-  bool open(CUstream stream, StageId stage);
-  bool open(const Context& context, CUstream stream, StageId stage);
-  [[nodiscard]] CUresult try_open(CUstream stream, StageId stage) noexcept;
-  [[nodiscard]] CUresult try_open(const Context& context, CUstream stream, StageId stage) noexcept;
+  bool open(StreamRef stream, StageId stage);
+  [[nodiscard]] CUresult try_open(StreamRef stream, StageId stage) noexcept;
 
   /// Ends the innermost open stage of the stream. Driver functions: as open(). Throws IllegalState
   /// if no stage is open. If the driver refuses, the stage is closed and counted as dropped; in a
   /// capture the stage stays open.
-  void close(CUstream stream);
-  void close(const Context& context, CUstream stream);
-  [[nodiscard]] CUresult try_close(CUstream stream) noexcept;
-  [[nodiscard]] CUresult try_close(const Context& context, CUstream stream) noexcept;
+  void close(StreamRef stream);
+  [[nodiscard]] CUresult try_close(StreamRef stream) noexcept;
 
   /// Ends the innermost open stage of the stream, if any, and begins another one with the same
   /// event. Returns and throws as open() and close().
-  bool next(CUstream stream, StageId stage);
-  bool next(const Context& context, CUstream stream, StageId stage);
-  [[nodiscard]] CUresult try_next(CUstream stream, StageId stage) noexcept;
-  [[nodiscard]] CUresult try_next(const Context& context, CUstream stream, StageId stage) noexcept;
+  bool next(StreamRef stream, StageId stage);
+  [[nodiscard]] CUresult try_next(StreamRef stream, StageId stage) noexcept;
 
   /// Calls EventRef::record() or EventRef::wait(), and remembers the call for the report: see
   /// StageWait. The order of the work on the streams does not depend on the timer. On a default stream,
   /// record() throws ContextMismatch for an event of another context. Driver functions: cuStreamIsCapturing,
   /// in a capture also cuStreamGetCaptureInfo, and as the member of EventRef.
-  void record(EventRef event, CUstream stream, RecordFlags flags = RecordFlags::none);
-  void wait(EventRef event, CUstream stream, WaitFlags flags = WaitFlags::none);
-  void record(EventRef event, const Context& context, CUstream stream, RecordFlags flags = RecordFlags::none);
-  void wait(EventRef event, const Context& context, CUstream stream, WaitFlags flags = WaitFlags::none);
-  [[nodiscard]] CUresult try_record(EventRef event, CUstream stream,
+  void record(EventRef event, StreamRef stream, RecordFlags flags = RecordFlags::none);
+  void wait(EventRef event, StreamRef stream, WaitFlags flags = WaitFlags::none);
+  [[nodiscard]] CUresult try_record(EventRef event, StreamRef stream,
                                     RecordFlags flags = RecordFlags::none) noexcept;
-  [[nodiscard]] CUresult try_wait(EventRef event, CUstream stream,
-                                  WaitFlags flags = WaitFlags::none) noexcept;
-  [[nodiscard]] CUresult try_record(EventRef event, const Context& context, CUstream stream,
-                                    RecordFlags flags = RecordFlags::none) noexcept;
-  [[nodiscard]] CUresult try_wait(EventRef event, const Context& context, CUstream stream,
+  [[nodiscard]] CUresult try_wait(EventRef event, StreamRef stream,
                                   WaitFlags flags = WaitFlags::none) noexcept;
 
   /// From now on, this flight recorder remembers each record() and wait() as if the call were made
@@ -268,7 +254,7 @@ private:
   friend class TimedGraph;
   struct [[gnu::visibility("hidden")]] State;
   State& state() const;
-  [[nodiscard, gnu::visibility("hidden")]] CUresult try_check(const Context& context) const noexcept;
+  [[nodiscard, gnu::visibility("hidden")]] CUresult try_check(StreamRef stream) const noexcept;
 
   std::unique_ptr<State> state_;
 };
@@ -284,13 +270,9 @@ private:
 class StageScope {
 public:
   /// Give the scope a name: an unnamed scope ends at once.
-  [[nodiscard]] StageScope(StageTimer& timer, CUstream stream, StageId stage)
-      : timer_(timer), stream_(stream) {
+  [[nodiscard]] StageScope(StageTimer& timer, StreamRef stream, StageId stage)
+      : timer_(timer), stream_(stream.native_handle()) {
     timer.open(stream, stage);
-  }
-  [[nodiscard]] StageScope(StageTimer& timer, const Context& context, CUstream stream, StageId stage)
-      : timer_(timer), stream_(stream) {
-    timer.open(context, stream, stage);
   }
   StageScope(const StageScope&) = delete;
   StageScope& operator=(const StageScope&) = delete;

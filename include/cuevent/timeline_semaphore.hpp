@@ -29,6 +29,7 @@
 
 #include <cuevent/array_view.hpp>
 #include <cuevent/context.hpp>
+#include <cuevent/stream_ref.hpp>
 #include <cuevent/time_limit.hpp>
 
 #include <cstddef>
@@ -141,7 +142,7 @@ public:
   [[nodiscard]] CUresult try_close() noexcept;
 
   /// Submits a signal: the stream sets `value` when it has completed all earlier work. A default
-  /// stream belongs to the semaphore's context, or to `context`. Driver functions:
+  /// stream belongs to the semaphore's context, or to the context named for it. Driver functions:
   /// cuStreamIsCapturing, cuStreamGetId, cuStreamWriteValue64. If this throws, nothing is
   /// submitted.
   /// Throws:
@@ -151,10 +152,8 @@ public:
   /// - SemaphoreAbandoned.
   /// - StreamCaptureUnsupported on a stream that is being captured, because each launch of the
   ///   graph would set the value back. Signal after the launch instead.
-  void signal(CUstream stream, std::uint64_t value);
-  void signal(const Context& context, CUstream stream, std::uint64_t value);
-  [[nodiscard]] CUresult try_signal(CUstream stream, std::uint64_t value) noexcept;
-  [[nodiscard]] CUresult try_signal(const Context& context, CUstream stream, std::uint64_t value) noexcept;
+  void signal(StreamRef stream, std::uint64_t value);
+  [[nodiscard]] CUresult try_signal(StreamRef stream, std::uint64_t value) noexcept;
 
   /// Signals from the host, at once. No driver call.
   /// Throws:
@@ -166,31 +165,23 @@ public:
   [[nodiscard]] CUresult try_signal(std::uint64_t value) noexcept;
 
   /// Makes later work on `stream` wait on the device until `value` is reached. Does nothing if it
-  /// is reached already. A default stream belongs to the semaphore's context, or to `context`.
+  /// is reached already. A default stream belongs to the semaphore's context, or to the context named for it.
   /// Driver functions: cuStreamIsCapturing, cuStreamWaitValue64.
   /// Throws:
   /// - InvalidValue for a value above max_value, and with WaitOrder::after_signal if no process has signalled
   ///   or submitted `value` or a higher value yet. Then use wait_when_submitted().
   /// - SemaphoreAbandoned.
   /// - StreamCaptureUnsupported on a stream that is being captured.
-  void wait(CUstream stream, std::uint64_t value, WaitOrder order = WaitOrder::after_signal) const;
-  void wait(const Context& context, CUstream stream, std::uint64_t value,
-            WaitOrder order = WaitOrder::after_signal) const;
-  [[nodiscard]] CUresult try_wait(CUstream stream, std::uint64_t value,
-                                  WaitOrder order = WaitOrder::after_signal) const noexcept;
-  [[nodiscard]] CUresult try_wait(const Context& context, CUstream stream, std::uint64_t value,
+  void wait(StreamRef stream, std::uint64_t value, WaitOrder order = WaitOrder::after_signal) const;
+  [[nodiscard]] CUresult try_wait(StreamRef stream, std::uint64_t value,
                                   WaitOrder order = WaitOrder::after_signal) const noexcept;
 
   /// Waits on the host until a signal of `value` or more was submitted by any process, and then
   /// submits the wait as wait() does. So the stream waits only for signals that are submitted. Returns false
   /// on timeout. Throws as wait() and wait_for(). The non-throwing overload returns CUDA_ERROR_NOT_READY on
   /// timeout.
-  bool wait_when_submitted(CUstream stream, std::uint64_t value, TimeLimit timeout) const;
-  bool wait_when_submitted(const Context& context, CUstream stream, std::uint64_t value,
-                           TimeLimit timeout) const;
-  [[nodiscard]] CUresult try_wait_when_submitted(CUstream stream, std::uint64_t value,
-                                                 TimeLimit timeout) const noexcept;
-  [[nodiscard]] CUresult try_wait_when_submitted(const Context& context, CUstream stream, std::uint64_t value,
+  bool wait_when_submitted(StreamRef stream, std::uint64_t value, TimeLimit timeout) const;
+  [[nodiscard]] CUresult try_wait_when_submitted(StreamRef stream, std::uint64_t value,
                                                  TimeLimit timeout) const noexcept;
 
   /// Waits on the host until `value` is reached or the timeout is over. Returns false on timeout.

@@ -82,37 +82,21 @@ DriverEvent DriverEvent::borrow(const Context& context, CUevent event, EventFlag
   return DriverEvent(context, event, flags, Ownership::borrowed);
 }
 
-CUresult DriverEvent::record_default(CUstream stream, RecordFlags flags) noexcept {
+CUresult DriverEvent::record_in_context(StreamRef stream, RecordFlags flags) noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return on_stream(context_, stream, [&] { return call_record(stream, flags); });
-}
-
-CUresult DriverEvent::wait_default(CUstream stream, WaitFlags flags) const noexcept {
-  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return on_stream(context_, stream, [&] { return call_wait(stream, flags); });
-}
-
-void DriverEvent::record(const Context& context, CUstream stream, RecordFlags flags) {
-  const CUresult result = try_record(context, stream, flags);
-  if (result != CUDA_SUCCESS) fail_record(result, stream, flags, &context);
-}
-
-CUresult DriverEvent::try_record(const Context& context, CUstream stream, RecordFlags flags) noexcept {
-  if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Context& context = stream.context_or(context_);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  return context == context_ ? try_record(stream, flags) : CUDA_ERROR_INVALID_HANDLE;
+  if (context != context_) return CUDA_ERROR_INVALID_HANDLE;
+  return on_stream(context, stream.native_handle(),
+                   [&] { return call_record(stream.native_handle(), flags); });
 }
 
-void DriverEvent::wait(const Context& context, CUstream stream, WaitFlags flags) const {
-  const CUresult result = try_wait(context, stream, flags);
-  if (result != CUDA_SUCCESS) fail_wait(result, stream, flags, &context);
-}
-
-CUresult DriverEvent::try_wait(const Context& context, CUstream stream, WaitFlags flags) const noexcept {
+CUresult DriverEvent::wait_in_context(StreamRef stream, WaitFlags flags) const noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Context& context = stream.context_or(context_);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
-  return on_stream(context, stream, [&] { return call_wait(stream, flags); });
+  return on_stream(context, stream.native_handle(), [&] { return call_wait(stream.native_handle(), flags); });
 }
 
 CUresult DriverEvent::wait_interprocess(CUstream stream, WaitFlags flags) const noexcept {

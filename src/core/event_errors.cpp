@@ -75,11 +75,10 @@ void DriverEvent::fail_create(CUresult result, const Context& context, EventFlag
   context.driver().fail(result, call);
 }
 
-void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flags,
-                              const Context* context) const {
+void DriverEvent::fail_record(CUresult result, StreamRef stream, RecordFlags flags) const {
   const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
   if (event_ == nullptr) fail_empty(call);
-  if (context != nullptr) {
+  if (const Context* const context = stream.context()) {
     require_same_driver(*context, context_, call);
     if (context_ && *context != context_)
       throw ContextMismatch(call, ("the event belongs to " + name_of(context_) + " and the stream to " +
@@ -87,8 +86,8 @@ void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flag
                                    ": record an event made in that context, and wait() across contexts")
                                       .c_str());
   }
-  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream)) {
-    CUcontext const other = context_of(table(), stream);
+  if (result == CUDA_ERROR_INVALID_HANDLE && !is_default_stream(stream.native_handle())) {
+    CUcontext const other = context_of(table(), stream.native_handle());
     if (other != nullptr && other != context_.native_handle())
       throw ContextMismatch(
           call, ("the event belongs to " + name_of(context_) + " and the stream to " +
@@ -104,14 +103,14 @@ void DriverEvent::fail_record(CUresult result, CUstream stream, RecordFlags flag
   context_.driver().fail(result, call);
 }
 
-void DriverEvent::fail_wait(CUresult result, CUstream stream, WaitFlags flags, const Context* context) const {
+void DriverEvent::fail_wait(CUresult result, StreamRef stream, WaitFlags flags) const {
   const char* const call = "cuStreamWaitEvent";
   if (event_ == nullptr) fail_empty(call);
-  if (context != nullptr) require_same_driver(*context, context_, call);
+  const Context& context = stream.context_or(context_);
+  if (stream.context() != nullptr) require_same_driver(context, context_, call);
   if (result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess)) {
-    if (context == nullptr) context = &context_;
-    CUcontext const other =
-        is_default_stream(stream) ? context->native_handle() : context_of(table(), stream);
+    CUstream const handle = stream.native_handle();
+    CUcontext const other = is_default_stream(handle) ? context.native_handle() : context_of(table(), handle);
     if (other != nullptr && other != context_.native_handle())
       fail_interprocess(call, name_of(context_), name_of(context_.driver(), other));
   }

@@ -7,13 +7,11 @@ namespace cuevent {
 
 /// What has access to the members that fail.
 struct Explanation {
-  static std::string record(CUresult result, const EventRef& event, const Context* context, CUstream stream,
-                            RecordFlags flags) {
-    return text_of(result, "cuEventRecord", [&] { event.fail_record(result, stream, flags, context); });
+  static std::string record(CUresult result, const EventRef& event, StreamRef stream, RecordFlags flags) {
+    return text_of(result, "cuEventRecord", [&] { event.fail_record(result, stream, flags); });
   }
-  static std::string wait(CUresult result, const EventRef& event, const Context* context, CUstream stream,
-                          WaitFlags flags) {
-    return text_of(result, "cuStreamWaitEvent", [&] { event.fail_wait(result, stream, flags, context); });
+  static std::string wait(CUresult result, const EventRef& event, StreamRef stream, WaitFlags flags) {
+    return text_of(result, "cuStreamWaitEvent", [&] { event.fail_wait(result, stream, flags); });
   }
   static std::string query(CUresult result, const EventRef& event, const char* call) {
     return text_of(result, call, [&] { event.fail_query(result, call); });
@@ -28,20 +26,12 @@ struct Explanation {
 
 std::string explain(CUresult result, const char* call) { return DriverError(result, call).what(); }
 
-std::string explain_record(CUresult result, EventRef event, CUstream stream, RecordFlags flags) {
-  return Explanation::record(result, event, nullptr, stream, flags);
-}
-std::string explain_record(CUresult result, EventRef event, const Context& context, CUstream stream,
-                           RecordFlags flags) {
-  return Explanation::record(result, event, &context, stream, flags);
+std::string explain_record(CUresult result, EventRef event, StreamRef stream, RecordFlags flags) {
+  return Explanation::record(result, event, stream, flags);
 }
 
-std::string explain_wait(CUresult result, EventRef event, CUstream stream, WaitFlags flags) {
-  return Explanation::wait(result, event, nullptr, stream, flags);
-}
-std::string explain_wait(CUresult result, EventRef event, const Context& context, CUstream stream,
-                         WaitFlags flags) {
-  return Explanation::wait(result, event, &context, stream, flags);
+std::string explain_wait(CUresult result, EventRef event, StreamRef stream, WaitFlags flags) {
+  return Explanation::wait(result, event, stream, flags);
 }
 
 std::string explain_query(CUresult result, EventRef event, const char* call) {

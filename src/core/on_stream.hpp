@@ -4,7 +4,7 @@
 
 #include "core/status.hpp"
 
-#include <cuevent/context.hpp>
+#include <cuevent/stream_ref.hpp>
 
 #include <type_traits>
 
@@ -22,6 +22,11 @@ auto on_stream(const Context& context, CUstream stream, Call call) noexcept -> d
     return Status{result, "cuCtxPushCurrent"};
   else
     return result;
+}
+
+/// `stream` for a call that is not told whose default stream is meant: that of `context`.
+inline StreamRef default_of(const Context& context, CUstream stream) noexcept {
+  return is_default_stream(stream) ? StreamRef(context, stream) : StreamRef(stream);
 }
 
 } // namespace cuevent

@@ -2,7 +2,7 @@
 // Checks of the Context passed to a call. Internal to the library.
 #pragma once
 
-#include <cuevent/context.hpp>
+#include <cuevent/stream_ref.hpp>
 
 namespace cuevent {
 
@@ -14,6 +14,11 @@ inline void require_context(const Context& context, const char* call) {
 inline CUresult check_context(const Context& own, const Context& given) noexcept {
   if (!given) return CUDA_ERROR_INVALID_CONTEXT;
   return given == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/// For calls that act on streams of `own` only.
+inline CUresult check_context(const Context& own, StreamRef stream) noexcept {
+  return stream.context() != nullptr ? check_context(own, *stream.context()) : CUDA_SUCCESS;
 }
 
 } // namespace cuevent

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "recording/flight_recorder_state.hpp"
 
+#include "core/on_stream.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "recording/flight_analysis.hpp"
@@ -71,23 +72,15 @@ CUresult FlightRecorder::try_create(FlightRecorder& out, const Context& context,
   return thrown_by([&] { out = FlightRecorder(context, options); });
 }
 
-void FlightRecorder::add_stream(const Context& context, CUstream stream, std::string_view name) {
-  require_context(context, "FlightRecorder::add_stream");
-  require(this->context(), state().add(context, stream, name));
+void FlightRecorder::add_stream(StreamRef stream, std::string_view name) {
+  if (stream.context() != nullptr) require_context(*stream.context(), "FlightRecorder::add_stream");
+  require(state().context, state().add(stream, name));
 }
 
-void FlightRecorder::add_stream(CUstream stream, std::string_view name) {
-  require(state().context, state().add({}, stream, name));
-}
-
-CUresult FlightRecorder::try_add_stream(const Context& context, CUstream stream,
-                                        std::string_view name) noexcept {
+CUresult FlightRecorder::try_add_stream(StreamRef stream, std::string_view name) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return context ? state_->add(context, stream, name).result : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CUresult FlightRecorder::try_add_stream(CUstream stream, std::string_view name) noexcept {
-  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->add({}, stream, name).result;
+  if (stream.context() != nullptr && !*stream.context()) return CUDA_ERROR_INVALID_CONTEXT;
+  return state_->add(stream, name).result;
 }
 
 void FlightRecorder::mark(CUstream stream, std::string_view name) {
@@ -98,28 +91,18 @@ CUresult FlightRecorder::try_mark(CUstream stream, std::string_view name) noexce
   return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : state_->mark(stream, name).result;
 }
 
-namespace {
-
-/// Calls `call` with the stream. A default stream is one of its context, which comes first then.
-template <class Call>
-auto in_context_of(const RecordedStream& known, CUstream stream, const Call& call) {
-  return is_default_stream(stream) ? call(known.context, stream) : call(stream);
-}
-
-} // namespace
-
 void FlightRecorder::record(EventRef event, CUstream stream, RecordFlags flags) {
   RecordedStream* known = nullptr;
   require(state().context, state().find_or_add(stream, known));
   state_->events.forget(event.native_handle());
-  in_context_of(*known, stream, [&](const auto&... where) { event.record(where..., flags); });
+  event.record(default_of(known->context, stream), flags);
   require(state().context, state().note_record(event, *known));
 }
 
 void FlightRecorder::wait(EventRef event, CUstream stream, WaitFlags flags) {
   RecordedStream* known = nullptr;
   require(state().context, state().find_or_add(stream, known));
-  in_context_of(*known, stream, [&](const auto&... where) { event.wait(where..., flags); });
+  event.wait(default_of(known->context, stream), flags);
   require(state().context, state().note_wait(event, *known));
 }
 
@@ -128,8 +111,7 @@ CUresult FlightRecorder::try_record(EventRef event, CUstream stream, RecordFlags
   RecordedStream* known = nullptr;
   if (const Status status = state_->find_or_add(stream, known); !status) return status.result;
   state_->events.forget(event.native_handle());
-  const CUresult result =
-      in_context_of(*known, stream, [&](const auto&... where) { return event.try_record(where..., flags); });
+  const CUresult result = event.try_record(default_of(known->context, stream), flags);
   return result == CUDA_SUCCESS ? state_->note_record(event, *known).result : result;
 }
 
@@ -137,8 +119,7 @@ CUresult FlightRecorder::try_wait(EventRef event, CUstream stream, WaitFlags fla
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   RecordedStream* known = nullptr;
   if (const Status status = state_->find_or_add(stream, known); !status) return status.result;
-  const CUresult result =
-      in_context_of(*known, stream, [&](const auto&... where) { return event.try_wait(where..., flags); });
+  const CUresult result = event.try_wait(default_of(known->context, stream), flags);
   return result == CUDA_SUCCESS ? state_->note_wait(event, *known).result : result;
 }
 

@@ -47,15 +47,15 @@ Status FlightRecorder::State::find_or_add(CUstream handle, RecordedStream*& foun
   found = streams.find(handle);
   if (found != nullptr) [[likely]]
     return {};
-  const Status status = add(Context(), handle, {});
+  const Status status = add(handle, {});
   if (status) found = streams.find(handle);
   return status;
 }
 
-Status FlightRecorder::State::add(const Context& given, CUstream handle, std::string_view name) noexcept {
-  handle = one_handle(handle);
-  Context its = given ? given : context;
-  if (!given && !is_default_stream(handle)) {
+Status FlightRecorder::State::add(StreamRef given, std::string_view name) noexcept {
+  CUstream const handle = one_handle(given.native_handle());
+  Context its = given.context_or(context);
+  if (given.context() == nullptr && !is_default_stream(handle)) {
     CUcontext native = nullptr;
     CUresult result = table().cuStreamGetCtx_v9020(handle, &native);
     if (result != CUDA_SUCCESS) return {result, "cuStreamGetCtx"};
@@ -78,7 +78,7 @@ Status FlightRecorder::State::add(const Context& given, CUstream handle, std::st
     });
     if (result != CUDA_SUCCESS) return {result, status ? "FlightRecorder::add_stream" : status.call};
   }
-  if (given && stream->context != given)
+  if (given.context() != nullptr && stream->context != its)
     return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream", Reason::other_context};
   if (!name.empty()) stream->rename(name);
   return {};

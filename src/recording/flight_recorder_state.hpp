@@ -22,7 +22,7 @@ struct FlightRecorder::State {
 
   /// The stream, which is added if it is new.
   Status find_or_add(CUstream stream, RecordedStream*& found) noexcept;
-  Status add(const Context& context, CUstream stream, std::string_view name) noexcept;
+  Status add(StreamRef stream, std::string_view name) noexcept;
 
   Status mark(CUstream stream, std::string_view name) noexcept;
   /// The stream has just recorded the event, or has just been told to wait for it.

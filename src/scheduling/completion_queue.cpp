@@ -62,29 +62,22 @@ CUresult CompletionQueue::make_lane(Lane& lane, const char*& call) noexcept {
   return status.result;
 }
 
-CompletionQueue::Lane CompletionQueue::lane(CUstream stream) {
+CompletionQueue::Lane CompletionQueue::lane(StreamRef stream) {
+  if (const CUresult result = check(stream); result != CUDA_SUCCESS) fail_context(result);
   Lane lane = on(stream);
   const char* call = nullptr;
   if (const CUresult result = make_lane(lane, call); result != CUDA_SUCCESS) lane.fail(result, call);
   return lane;
 }
 
-CUresult CompletionQueue::try_lane(Lane& out, CUstream stream) noexcept {
+CUresult CompletionQueue::try_lane(Lane& out, StreamRef stream) noexcept {
+  CUresult result = check(stream);
+  if (result != CUDA_SUCCESS) return result;
   Lane lane = on(stream);
   const char* call = nullptr;
-  const CUresult result = make_lane(lane, call);
+  result = make_lane(lane, call);
   if (result == CUDA_SUCCESS) out = lane;
   return result;
-}
-
-CompletionQueue::Lane CompletionQueue::lane(const Context& context, CUstream stream) {
-  if (const CUresult result = check(context); result != CUDA_SUCCESS) fail_context(result);
-  return lane(stream);
-}
-
-CUresult CompletionQueue::try_lane(Lane& out, const Context& context, CUstream stream) noexcept {
-  const CUresult result = check(context);
-  return result == CUDA_SUCCESS ? try_lane(out, stream) : result;
 }
 
 std::size_t CompletionQueue::poll() noexcept { return poll(PollLimit()); }
@@ -133,15 +126,12 @@ void CompletionQueue::fail_context(CUresult result) const {
       call, "the stream belongs to a different context than the queue: make a queue for each context");
 }
 
-std::string CompletionQueue::explain(CUresult result, CUstream stream) const {
+std::string CompletionQueue::explain(CUresult result, StreamRef stream) const {
   const char* const call = "CompletionQueue::when_complete";
-  return text_of(result, call, [&] { on(stream).fail(result, call); });
-}
-
-std::string CompletionQueue::explain(CUresult result, const Context& context, CUstream stream) const {
-  const CUresult refused = check(context);
-  if (refused == CUDA_SUCCESS) return explain(result, stream);
-  return text_of(result, "CompletionQueue::when_complete", [&] { fail_context(refused); });
+  return text_of(result, call, [&] {
+    if (const CUresult refused = check(stream); refused != CUDA_SUCCESS) fail_context(refused);
+    on(stream).fail(result, call);
+  });
 }
 
 void CompletionQueue::fail_timer(CUresult result) const {

@@ -20,10 +20,17 @@ namespace {
       "the EventPool is empty, because it was default-constructed or moved from: make it with a Context");
 }
 
-/// Checks that `context` may wait for an event of `own`.
-CUresult check_other_context(const Context& context, const Context& own) noexcept {
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  return context.driver() == own.driver() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+/// Checks that `later` may wait for an event of `own` that `earlier` records.
+CUresult check_streams(const Context& own, StreamRef later, StreamRef earlier) noexcept {
+  const CUresult result = check_context(own, earlier);
+  if (result != CUDA_SUCCESS || later.context() == nullptr) return result;
+  if (!*later.context()) return CUDA_ERROR_INVALID_CONTEXT;
+  return later.context()->driver() == own.driver() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+bool are_one(const Context& own, StreamRef later, StreamRef earlier) noexcept {
+  return later.native_handle() == earlier.native_handle() &&
+         (later.context() == nullptr || *later.context() == own);
 }
 
 [[noreturn]] void fail_context(CUresult result, const char* call) {
@@ -103,53 +110,31 @@ void EventPool::trim() noexcept {
   if (state_ != nullptr) state_->trim();
 }
 
-void EventPool::wait_stream(CUstream later, CUstream earlier) {
-  if (state_ == nullptr) fail_empty_pool("EventPool::wait_stream");
-  if (later == earlier) return;
+void EventPool::wait_stream(StreamRef later, StreamRef earlier) {
+  const char* const call = "EventPool::wait_stream";
+  if (state_ == nullptr) fail_empty_pool(call);
   const Context& own = state_->context;
+  if (const CUresult result = check_streams(own, later, earlier); result != CUDA_SUCCESS)
+    fail_context(result, call);
+  if (are_one(own, later, earlier)) return;
   if (const CUresult lost = own.status(); lost != CUDA_SUCCESS) own.driver().fail(lost, "cuCtxGetId");
   PooledEvent event = acquire();
-  event.record(earlier);
+  event.record(earlier.native_handle());
   event.wait(later);
 }
 
-CUresult EventPool::try_wait_stream(CUstream later, CUstream earlier) noexcept {
+CUresult EventPool::try_wait_stream(StreamRef later, StreamRef earlier) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (later == earlier) return CUDA_SUCCESS;
+  const Context& own = state_->context;
+  CUresult result = check_streams(own, later, earlier);
+  if (result != CUDA_SUCCESS || are_one(own, later, earlier)) return result;
   // The streams may belong to a later context with the same handle. The pool's events are then gone.
-  CUresult result = state_->context.status();
+  result = own.status();
   if (result != CUDA_SUCCESS) return result;
   PooledEvent event;
   result = try_acquire(event);
-  if (result == CUDA_SUCCESS) result = event.try_record(earlier);
+  if (result == CUDA_SUCCESS) result = event.try_record(earlier.native_handle());
   if (result == CUDA_SUCCESS) result = event.try_wait(later);
-  return result;
-}
-
-void EventPool::wait_stream(const Context& context_of_later, CUstream later,
-                            const Context& context_of_earlier, CUstream earlier) {
-  const char* const call = "EventPool::wait_stream";
-  if (state_ == nullptr) fail_empty_pool(call);
-  CUresult result = check_context(state_->context, context_of_earlier);
-  if (result == CUDA_SUCCESS) result = check_other_context(context_of_later, state_->context);
-  if (result != CUDA_SUCCESS) fail_context(result, call);
-  if (later == earlier && context_of_later == context_of_earlier) return;
-  PooledEvent event = acquire();
-  event.record(earlier);
-  event.wait(context_of_later, later);
-}
-
-CUresult EventPool::try_wait_stream(const Context& context_of_later, CUstream later,
-                                    const Context& context_of_earlier, CUstream earlier) noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  CUresult result = check_context(state_->context, context_of_earlier);
-  if (result == CUDA_SUCCESS) result = check_other_context(context_of_later, state_->context);
-  if (result != CUDA_SUCCESS) return result;
-  if (later == earlier && context_of_later == context_of_earlier) return CUDA_SUCCESS;
-  PooledEvent event;
-  result = try_acquire(event);
-  if (result == CUDA_SUCCESS) result = event.try_record(earlier);
-  if (result == CUDA_SUCCESS) result = event.try_wait(context_of_later, later);
   return result;
 }
 

@@ -115,10 +115,10 @@ CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlag
 
 void EventPools::close() noexcept { delete state_; }
 
-PooledEvent EventPools::acquire(CUstream stream) {
-  if (state_ != nullptr) [[likely]] {
+PooledEvent EventPools::acquire(StreamRef stream) {
+  if (state_ != nullptr && stream.context() == nullptr) [[likely]] {
     State::Found found;
-    if (state_->find_context(stream, found)) [[likely]]
+    if (state_->find_context(stream.native_handle(), found)) [[likely]]
       if (EventPoolState* const pool = state_->find(found.id)) [[likely]]
         if (LeasedEvent* const event = pool->take()) [[likely]]
           return PooledEvent(*event);
@@ -126,13 +126,23 @@ PooledEvent EventPools::acquire(CUstream stream) {
   return acquire_slow(stream);
 }
 
-PooledEvent EventPools::acquire_slow(CUstream stream) {
-  if (state_ == nullptr) fail_empty_pools("EventPools::acquire");
-  const State::Found found = state_->context_of(stream);
-  return PooledEvent(*state_->pool_of(found.handle, found.id).take_slow());
+PooledEvent EventPools::acquire_slow(StreamRef stream) {
+  const char* const call = "EventPools::acquire";
+  if (state_ == nullptr) fail_empty_pools(call);
+  if (stream.context() == nullptr) {
+    const State::Found found = state_->context_of(stream.native_handle());
+    return PooledEvent(*state_->pool_of(found.handle, found.id).take_slow());
+  }
+  EventPoolState& pool = pool_for(*stream.context(), call);
+  if (!is_default_stream(stream.native_handle()) &&
+      state_->context_of(stream.native_handle()).id != stream.context()->id())
+    throw ContextMismatch(
+        call, "the stream does not belong to the context: pass the context of the stream, or none");
+  LeasedEvent* const event = pool.take();
+  return PooledEvent(event != nullptr ? *event : *pool.take_slow());
 }
 
-CUresult EventPools::try_acquire(PooledEvent& out, CUstream stream) noexcept {
+CUresult EventPools::try_acquire(PooledEvent& out, StreamRef stream) noexcept {
   return thrown_by([&] { out = acquire(stream); });
 }
 
@@ -147,49 +157,25 @@ EventPoolState& EventPools::pool_for(const Context& context, const char* call) {
   return state_->pool_of(context.native_handle(), context.id());
 }
 
-PooledEvent EventPools::acquire(const Context& context, CUstream stream) {
-  EventPoolState& pool = pool_for(context, "EventPools::acquire");
-  if (!is_default_stream(stream) && state_->context_of(stream).id != context.id())
-    throw ContextMismatch(
-        "EventPools::acquire",
-        "the stream does not belong to the context: pass the context of the stream, or none");
-  LeasedEvent* const event = pool.take();
-  return PooledEvent(event != nullptr ? *event : *pool.take_slow());
-}
-
-CUresult EventPools::try_acquire(PooledEvent& out, const Context& context, CUstream stream) noexcept {
-  return thrown_by([&] { out = acquire(context, stream); });
-}
-
-void EventPools::wait_stream(CUstream later, CUstream earlier) {
-  if (state_ == nullptr) fail_empty_pools("EventPools::wait_stream");
-  if (later == earlier) return;
+void EventPools::wait_stream(StreamRef later, StreamRef earlier) {
+  const char* const call = "EventPools::wait_stream";
+  if (state_ == nullptr) fail_empty_pools(call);
+  if (later.native_handle() == earlier.native_handle()) {
+    const Context *const first = later.context(), *const second = earlier.context();
+    if (first == second || (first != nullptr && second != nullptr && *first == *second)) return;
+  }
+  if (later.context() != nullptr) require_context(*later.context(), call);
   const PooledEvent event = acquire(earlier);
   event.record(earlier);
   // Without a context, a default stream would be one of the event's context.
-  if (is_default_stream(later))
-    event.wait(Context::current(state_->driver()), later);
+  if (later.context() == nullptr && is_default_stream(later.native_handle()))
+    event.wait({Context::current(state_->driver()), later.native_handle()});
   else
     event.wait(later);
 }
 
-CUresult EventPools::try_wait_stream(CUstream later, CUstream earlier) noexcept {
+CUresult EventPools::try_wait_stream(StreamRef later, StreamRef earlier) noexcept {
   return thrown_by([&] { wait_stream(later, earlier); });
-}
-
-void EventPools::wait_stream(const Context& context_of_later, CUstream later,
-                             const Context& context_of_earlier, CUstream earlier) {
-  if (state_ == nullptr) fail_empty_pools("EventPools::wait_stream");
-  if (later == earlier && context_of_later == context_of_earlier) return;
-  require_context(context_of_later, "EventPools::wait_stream");
-  const PooledEvent event = acquire(context_of_earlier, earlier);
-  event.record(context_of_earlier, earlier);
-  event.wait(context_of_later, later);
-}
-
-CUresult EventPools::try_wait_stream(const Context& context_of_later, CUstream later,
-                                     const Context& context_of_earlier, CUstream earlier) noexcept {
-  return thrown_by([&] { wait_stream(context_of_later, later, context_of_earlier, earlier); });
 }
 
 void EventPools::reserve(const Context& context, std::size_t count) {

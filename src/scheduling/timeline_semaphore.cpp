@@ -124,22 +124,17 @@ CUresult TimelineSemaphore::try_close() noexcept {
   return result;
 }
 
-void TimelineSemaphore::signal(CUstream stream, std::uint64_t value) { signal(context_, stream, value); }
-
-void TimelineSemaphore::signal(const Context& context, CUstream stream, std::uint64_t value) {
-  const CUresult result = try_signal(context, stream, value);
+void TimelineSemaphore::signal(StreamRef stream, std::uint64_t value) {
+  const CUresult result = try_signal(stream, value);
   if (result != CUDA_SUCCESS) fail_signal(result, value);
 }
 
-CUresult TimelineSemaphore::try_signal(CUstream stream, std::uint64_t value) noexcept {
-  return try_signal(context_, stream, value);
-}
-
-CUresult TimelineSemaphore::try_signal(const Context& context, CUstream stream,
-                                       std::uint64_t value) noexcept {
+CUresult TimelineSemaphore::try_signal(StreamRef stream, std::uint64_t value) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Context& context = stream.context_or(context_);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  return on_stream(context, stream, [&] { return submit_signal(context, stream, value); });
+  return on_stream(context, stream.native_handle(),
+                   [&] { return submit_signal(context, stream.native_handle(), value); });
 }
 
 CUresult TimelineSemaphore::submit_signal(const Context& context, CUstream stream,
@@ -179,25 +174,17 @@ CUresult TimelineSemaphore::try_signal(std::uint64_t value) noexcept {
   return result_of_page(-cuevent_timeline_signal(&state_->page(), value));
 }
 
-void TimelineSemaphore::wait(CUstream stream, std::uint64_t value, WaitOrder order) const {
-  wait(context_, stream, value, order);
-}
-
-void TimelineSemaphore::wait(const Context& context, CUstream stream, std::uint64_t value,
-                             WaitOrder order) const {
-  const CUresult result = try_wait(context, stream, value, order);
+void TimelineSemaphore::wait(StreamRef stream, std::uint64_t value, WaitOrder order) const {
+  const CUresult result = try_wait(stream, value, order);
   if (result != CUDA_SUCCESS) fail_wait(result, value);
 }
 
-CUresult TimelineSemaphore::try_wait(CUstream stream, std::uint64_t value, WaitOrder order) const noexcept {
-  return try_wait(context_, stream, value, order);
-}
-
-CUresult TimelineSemaphore::try_wait(const Context& context, CUstream stream, std::uint64_t value,
-                                     WaitOrder order) const noexcept {
+CUresult TimelineSemaphore::try_wait(StreamRef stream, std::uint64_t value, WaitOrder order) const noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Context& context = stream.context_or(context_);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  return on_stream(context, stream, [&] { return submit_wait(stream, value, order); });
+  return on_stream(context, stream.native_handle(),
+                   [&] { return submit_wait(stream.native_handle(), value, order); });
 }
 
 CUresult TimelineSemaphore::submit_wait(CUstream stream, std::uint64_t value,

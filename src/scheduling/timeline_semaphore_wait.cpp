@@ -63,25 +63,15 @@ CUresult TimelineSemaphore::try_wait_for(std::uint64_t value, TimeLimit timeout)
       [&](long long sleep) { doze(table(), state_->page(), sleep, check); });
 }
 
-bool TimelineSemaphore::wait_when_submitted(CUstream stream, std::uint64_t value, TimeLimit timeout) const {
-  return wait_when_submitted(context_, stream, value, timeout);
-}
-
-bool TimelineSemaphore::wait_when_submitted(const Context& context, CUstream stream, std::uint64_t value,
-                                            TimeLimit timeout) const {
-  const CUresult result = try_wait_when_submitted(context, stream, value, timeout);
+bool TimelineSemaphore::wait_when_submitted(StreamRef stream, std::uint64_t value, TimeLimit timeout) const {
+  const CUresult result = try_wait_when_submitted(stream, value, timeout);
   if (result == CUDA_SUCCESS) return true;
   if (result == CUDA_ERROR_NOT_READY) return false;
   fail_wait(result, value);
 }
 
-CUresult TimelineSemaphore::try_wait_when_submitted(CUstream stream, std::uint64_t value,
+CUresult TimelineSemaphore::try_wait_when_submitted(StreamRef stream, std::uint64_t value,
                                                     TimeLimit timeout) const noexcept {
-  return try_wait_when_submitted(context_, stream, value, timeout);
-}
-
-CUresult TimelineSemaphore::try_wait_when_submitted(const Context& context, CUstream stream,
-                                                    std::uint64_t value, TimeLimit timeout) const noexcept {
   const auto check = [&] {
     const CUresult found = outcome(value);
     return found == CUDA_ERROR_NOT_READY && submitted() >= value ? CUDA_SUCCESS : found;
@@ -91,7 +81,7 @@ CUresult TimelineSemaphore::try_wait_when_submitted(const Context& context, CUst
     found = poll_until(
         table(), word_, timeout, check, [this] { return fault(); },
         [&](long long sleep) { doze(table(), state_->page(), sleep, check); });
-  return found == CUDA_SUCCESS ? try_wait(context, stream, value) : found;
+  return found == CUDA_SUCCESS ? try_wait(stream, value) : found;
 }
 
 /// Waits until `check` finds something, for several semaphores. They belong to one driver.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "timing/stage_timer_state.hpp"
 
+#include "core/on_stream.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 
@@ -42,10 +43,10 @@ bool can_record(const Context& own, EventRef event, CUstream stream) noexcept {
          check_context(own, event.context()) == CUDA_SUCCESS;
 }
 
-/// Calls `call` with the stream. A default stream is one of the timer's context, which comes first then.
-template <class Call>
-auto named(const Context& own, CUstream stream, const Call& call) {
-  return is_default_stream(stream) ? call(own, stream) : call(stream);
+/// The handle of a stream of the timer.
+CUstream own_stream(const Context& own, StreamRef stream, const char* call) {
+  if (stream.context() != nullptr) require_own_context(own, *stream.context(), call);
+  return stream.native_handle();
 }
 
 } // namespace
@@ -93,8 +94,9 @@ StageId StageTimer::stage(std::string_view name) {
   return stage;
 }
 
-StreamId StageTimer::add_stream(CUstream stream, std::string_view name) {
+StreamId StageTimer::add_stream(StreamRef given, std::string_view name) {
   StageRings& rings = *state().rings;
+  CUstream const stream = own_stream(rings.context(), given, "StageTimer::add_stream");
   std::uint32_t index = rings.find(stream);
   if (!rings.has(index))
     check(rings.context(), rings.add(stream, name, index));
@@ -103,69 +105,38 @@ StreamId StageTimer::add_stream(CUstream stream, std::string_view name) {
   return StreamId(index);
 }
 
-StreamId StageTimer::add_stream(const Context& context, CUstream stream, std::string_view name) {
-  require_own_context(this->context(), context, "StageTimer::add_stream");
-  return add_stream(stream, name);
+CUresult StageTimer::try_open(StreamRef stream, StageId stage) noexcept {
+  if (const CUresult result = try_check(stream); result != CUDA_SUCCESS) return result;
+  return result_of([&] { return state_->request(stream.native_handle(), Request::open, stage).result; });
 }
 
-CUresult StageTimer::try_open(CUstream stream, StageId stage) noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return result_of([&] { return state_->request(stream, Request::open, stage).result; });
+CUresult StageTimer::try_close(StreamRef stream) noexcept {
+  if (const CUresult result = try_check(stream); result != CUDA_SUCCESS) return result;
+  return result_of([&] { return state_->request(stream.native_handle(), Request::close, StageId{}).result; });
 }
 
-CUresult StageTimer::try_close(CUstream stream) noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return result_of([&] { return state_->request(stream, Request::close, StageId{}).result; });
+CUresult StageTimer::try_next(StreamRef stream, StageId stage) noexcept {
+  if (const CUresult result = try_check(stream); result != CUDA_SUCCESS) return result;
+  return result_of([&] { return state_->request(stream.native_handle(), Request::next, stage).result; });
 }
 
-CUresult StageTimer::try_next(CUstream stream, StageId stage) noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return result_of([&] { return state_->request(stream, Request::next, stage).result; });
+bool StageTimer::open(StreamRef stream, StageId stage) {
+  CUstream const handle = own_stream(context(), stream, "StageTimer::open");
+  return is_timed(context(), state_->request(handle, Request::open, stage));
 }
 
-CUresult StageTimer::try_open(const Context& context, CUstream stream, StageId stage) noexcept {
-  const CUresult result = try_check(context);
-  return result == CUDA_SUCCESS ? try_open(stream, stage) : result;
+void StageTimer::close(StreamRef stream) {
+  CUstream const handle = own_stream(context(), stream, "StageTimer::close");
+  check(context(), state_->request(handle, Request::close, StageId{}));
 }
 
-CUresult StageTimer::try_close(const Context& context, CUstream stream) noexcept {
-  const CUresult result = try_check(context);
-  return result == CUDA_SUCCESS ? try_close(stream) : result;
+bool StageTimer::next(StreamRef stream, StageId stage) {
+  CUstream const handle = own_stream(context(), stream, "StageTimer::next");
+  return is_timed(context(), state_->request(handle, Request::next, stage));
 }
 
-CUresult StageTimer::try_next(const Context& context, CUstream stream, StageId stage) noexcept {
-  const CUresult result = try_check(context);
-  return result == CUDA_SUCCESS ? try_next(stream, stage) : result;
-}
-
-bool StageTimer::open(const Context& context, CUstream stream, StageId stage) {
-  require_own_context(this->context(), context, "StageTimer::open");
-  return open(stream, stage);
-}
-
-void StageTimer::close(const Context& context, CUstream stream) {
-  require_own_context(this->context(), context, "StageTimer::close");
-  close(stream);
-}
-
-bool StageTimer::next(const Context& context, CUstream stream, StageId stage) {
-  require_own_context(this->context(), context, "StageTimer::next");
-  return next(stream, stage);
-}
-
-bool StageTimer::open(CUstream stream, StageId stage) {
-  return is_timed(context(), state().request(stream, Request::open, stage));
-}
-
-void StageTimer::close(CUstream stream) {
-  check(context(), state().request(stream, Request::close, StageId{}));
-}
-
-bool StageTimer::next(CUstream stream, StageId stage) {
-  return is_timed(context(), state().request(stream, Request::next, stage));
-}
-
-void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
+void StageTimer::record(EventRef event, StreamRef given, RecordFlags flags) {
+  CUstream const stream = own_stream(context(), given, "StageTimer::record");
   if (!can_record(context(), event, stream))
     throw ContextMismatch("StageTimer::record",
                           "the event and the timer's default stream belong to different contexts: "
@@ -174,26 +145,28 @@ void StageTimer::record(EventRef event, CUstream stream, RecordFlags flags) {
   check(context(), state_->point_of(state_->rings->find(stream), point));
   StageObserver* const observer = state_->observer.get();
   if (observer != nullptr) observer->before_record(event);
-  named(context(), stream, [&](const auto&... where) { event.record(where..., flags); });
+  event.record(default_of(context(), stream), flags);
   state_->note_record(event, point, flags);
   if (observer != nullptr) check(context(), observer->recorded(context(), event, stream));
 }
 
-void StageTimer::wait(EventRef event, CUstream stream, WaitFlags flags) {
+void StageTimer::wait(EventRef event, StreamRef given, WaitFlags flags) {
   StageRings& rings = *state().rings;
+  CUstream const stream = own_stream(rings.context(), given, "StageTimer::wait");
   AddedStream added(rings);
   std::uint32_t index = 0;
   check(context(), rings.find_or_add(stream, index));
   StreamPoint point;
   check(context(), state_->point_of(index, point));
-  event.wait(context(), stream, flags);
+  event.wait({context(), stream}, flags);
   added.keep();
   state_->note_wait(event, point, flags);
   if (state_->observer != nullptr) check(context(), state_->observer->waited(context(), event, stream));
 }
 
-CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags flags) noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+CUresult StageTimer::try_record(EventRef event, StreamRef given, RecordFlags flags) noexcept {
+  if (const CUresult refused = try_check(given); refused != CUDA_SUCCESS) return refused;
+  CUstream const stream = given.native_handle();
   return result_of([&] {
     StreamPoint point;
     if (!can_record(state_->rings->context(), event, stream)) return CUDA_ERROR_INVALID_HANDLE;
@@ -201,16 +174,16 @@ CUresult StageTimer::try_record(EventRef event, CUstream stream, RecordFlags fla
     if (result != CUDA_SUCCESS) return result;
     StageObserver* const observer = state_->observer.get();
     if (observer != nullptr) observer->before_record(event);
-    result = named(state_->rings->context(), stream,
-                   [&](const auto&... where) { return event.try_record(where..., flags); });
+    result = event.try_record(default_of(state_->rings->context(), stream), flags);
     if (result != CUDA_SUCCESS) return result;
     state_->note_record(event, point, flags);
     return observer == nullptr ? result : observer->recorded(state_->rings->context(), event, stream).result;
   });
 }
 
-CUresult StageTimer::try_wait(EventRef event, CUstream stream, WaitFlags flags) noexcept {
-  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+CUresult StageTimer::try_wait(EventRef event, StreamRef given, WaitFlags flags) noexcept {
+  if (const CUresult refused = try_check(given); refused != CUDA_SUCCESS) return refused;
+  CUstream const stream = given.native_handle();
   return result_of([&] {
     StageRings& rings = *state_->rings;
     AddedStream added(rings);
@@ -218,7 +191,7 @@ CUresult StageTimer::try_wait(EventRef event, CUstream stream, WaitFlags flags) 
     StreamPoint point;
     CUresult result = rings.find_or_add(stream, index).result;
     if (result == CUDA_SUCCESS) result = state_->point_of(index, point).result;
-    if (result == CUDA_SUCCESS) result = event.try_wait(rings.context(), stream, flags);
+    if (result == CUDA_SUCCESS) result = event.try_wait({rings.context(), stream}, flags);
     if (result != CUDA_SUCCESS) return result;
     added.keep();
     state_->note_wait(event, point, flags);
@@ -227,30 +200,8 @@ CUresult StageTimer::try_wait(EventRef event, CUstream stream, WaitFlags flags) 
   });
 }
 
-void StageTimer::record(EventRef event, const Context& context, CUstream stream, RecordFlags flags) {
-  require_own_context(this->context(), context, "StageTimer::record");
-  record(event, stream, flags);
-}
-
-void StageTimer::wait(EventRef event, const Context& context, CUstream stream, WaitFlags flags) {
-  require_own_context(this->context(), context, "StageTimer::wait");
-  wait(event, stream, flags);
-}
-
-CUresult StageTimer::try_record(EventRef event, const Context& context, CUstream stream,
-                                RecordFlags flags) noexcept {
-  const CUresult result = try_check(context);
-  return result == CUDA_SUCCESS ? try_record(event, stream, flags) : result;
-}
-
-CUresult StageTimer::try_wait(EventRef event, const Context& context, CUstream stream,
-                              WaitFlags flags) noexcept {
-  const CUresult result = try_check(context);
-  return result == CUDA_SUCCESS ? try_wait(event, stream, flags) : result;
-}
-
-CUresult StageTimer::try_check(const Context& context) const noexcept {
-  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->rings->context(), context);
+CUresult StageTimer::try_check(StreamRef stream) const noexcept {
+  return state_ == nullptr ? CUDA_ERROR_INVALID_HANDLE : check_context(state_->rings->context(), stream);
 }
 
 std::size_t StageTimer::poll() {

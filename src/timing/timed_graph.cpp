@@ -132,13 +132,11 @@ TimedGraph::State& TimedGraph::state(const char* call) const {
   return *state_;
 }
 
-void TimedGraph::launch(const Context& context, CUstream stream) {
-  require_own_context(state("TimedGraph::launch").rings->context(), context, "TimedGraph::launch");
-  launch(stream);
-}
-
-void TimedGraph::launch(CUstream stream) {
-  State& timed = state("TimedGraph::launch");
+void TimedGraph::launch(StreamRef given) {
+  const char* const call = "TimedGraph::launch";
+  State& timed = state(call);
+  if (given.context() != nullptr) require_own_context(timed.rings->context(), *given.context(), call);
+  CUstream const stream = given.native_handle();
   const long long now = timed.rings->clock().host_now();
   if (const Status status = timed.rings->poll_if_due(now); !status) fail(timed.rings->context(), status);
   if (timed.make_room())
@@ -147,11 +145,8 @@ void TimedGraph::launch(CUstream stream) {
     timed.launch_untimed(stream);
 }
 
-CUresult TimedGraph::try_launch(CUstream stream) noexcept {
+CUresult TimedGraph::try_launch(StreamRef stream) noexcept {
   return thrown_by([&] { launch(stream); });
-}
-CUresult TimedGraph::try_launch(const Context& context, CUstream stream) noexcept {
-  return thrown_by([&] { launch(context, stream); });
 }
 
 const Graph& TimedGraph::graph() const { return state("TimedGraph::graph").graph; }

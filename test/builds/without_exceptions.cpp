@@ -112,9 +112,9 @@ void a_pending_event(const Context& context, CUstream stream) {
   DriverEvent event;
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
   sim::hold(stream);
-  EXPECT(CUDA_SUCCESS, event.try_record(context, CU_STREAM_PER_THREAD));
+  EXPECT(CUDA_SUCCESS, event.try_record({context, CU_STREAM_PER_THREAD}));
   EXPECT(CUDA_SUCCESS, event.try_record(stream));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, event.try_record(Context(), stream));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, event.try_record({Context(), stream}));
   EXPECT(CUDA_ERROR_ILLEGAL_STATE, event.try_record(stream, RecordFlags::external));
   EXPECT(CUDA_SUCCESS, event.try_wait(CU_STREAM_PER_THREAD));
   EXPECT(CUDA_ERROR_NOT_READY, event.try_query());
@@ -188,12 +188,12 @@ void pools(const Context& context, CUstream stream, CUstream other) {
   EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_query());
   EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_ipc_handle(handle)); // not interprocess
   EXPECT(CUDA_SUCCESS, lease.try_record(stream));
-  EXPECT(CUDA_SUCCESS, lease.try_record(context, stream));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, lease.try_record(Context(), stream));
-  EXPECT(CUDA_SUCCESS, lease.try_wait(context, other));
+  EXPECT(CUDA_SUCCESS, lease.try_record({context, stream}));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, lease.try_record({Context(), stream}));
+  EXPECT(CUDA_SUCCESS, lease.try_wait({context, other}));
   EXPECT(CUDA_SUCCESS, pool.try_wait_stream(other, stream));
-  EXPECT(CUDA_SUCCESS, pool.try_wait_stream(context, other, context, stream));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pool.try_wait_stream(context, other, Context(), stream));
+  EXPECT(CUDA_SUCCESS, pool.try_wait_stream({context, other}, {context, stream}));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pool.try_wait_stream({context, other}, {Context(), stream}));
   EXPECT(CUDA_SUCCESS, end.try_record(other));
   EXPECT(CUDA_SUCCESS, end.try_synchronize());
   EXPECT(CUDA_SUCCESS, lease.try_elapsed_time(time, end));
@@ -210,18 +210,18 @@ void references(const Context& context, CUstream stream, CUstream other) {
   EXPECT(CUDA_SUCCESS, EventPools::try_create(pools, context.driver(), EventFlags::timing));
   EXPECT(CUDA_SUCCESS, pools.try_reserve(context, 2));
   EXPECT(CUDA_SUCCESS, pools.try_acquire(lease, stream));
-  EXPECT(CUDA_SUCCESS, pools.try_acquire(end, context, stream));
+  EXPECT(CUDA_SUCCESS, pools.try_acquire(end, {context, stream}));
   EXPECT(CUDA_SUCCESS, pools.try_acquire_current(end));
   EXPECT(CUDA_SUCCESS, pools.try_wait_stream(other, stream));
-  EXPECT(CUDA_SUCCESS, pools.try_wait_stream(context, other, context, stream));
+  EXPECT(CUDA_SUCCESS, pools.try_wait_stream({context, other}, {context, stream}));
   const SharedEvent shared = std::move(lease).share();
   const EventRef ref = shared, plain(end.native_handle(), context.driver()), none;
   EXPECT(CUDA_ERROR_INVALID_HANDLE, ref.try_query());
   EXPECT(CUDA_SUCCESS, ref.try_record(stream));
-  EXPECT(CUDA_SUCCESS, ref.try_record(context, stream));
+  EXPECT(CUDA_SUCCESS, ref.try_record({context, stream}));
   EXPECT(CUDA_ERROR_NOT_SUPPORTED, ref.try_record(stream, RecordFlags::external));
   EXPECT(CUDA_SUCCESS, ref.try_wait(other));
-  EXPECT(CUDA_SUCCESS, ref.try_wait(context, other));
+  EXPECT(CUDA_SUCCESS, ref.try_wait({context, other}));
   EXPECT(CUDA_SUCCESS, plain.try_record(other));
   EXPECT(CUDA_SUCCESS, plain.try_synchronize());
   EXPECT(CUDA_SUCCESS, ref.try_query_relaxed());
@@ -398,7 +398,7 @@ void stages(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, capture.try_end(graph));
   EXPECT(CUDA_SUCCESS, timer.try_instantiate(timed, std::move(graph)));
   EXPECT(CUDA_SUCCESS, timed.try_launch(stream));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, timed.try_launch(Context(), stream));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, timed.try_launch({Context(), stream}));
   EXPECT(CUDA_SUCCESS, timer.try_collect(spans));
   EXPECT_TRUE(spans == 1);
 }
@@ -413,14 +413,14 @@ void completions(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, queue.try_reserve(2));
   sim::hold(stream);
   EXPECT(CUDA_SUCCESS, queue.try_when_complete(stream, callback));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_when_complete(Context(), nullptr, callback));
-  EXPECT(CUDA_SUCCESS, queue.try_when_complete(context, nullptr, callback));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_when_complete({Context(), nullptr}, callback));
+  EXPECT(CUDA_SUCCESS, queue.try_when_complete({context, nullptr}, callback));
   while (called == 0)
     queue.poll();
   CompletionQueue::Lane lane;
   EXPECT(CUDA_ERROR_INVALID_HANDLE, lane.try_when_complete(callback));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_lane(lane, Context(), nullptr));
-  EXPECT(CUDA_SUCCESS, queue.try_lane(lane, context, nullptr));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_lane(lane, {Context(), nullptr}));
+  EXPECT(CUDA_SUCCESS, queue.try_lane(lane, {context, nullptr}));
   EXPECT(CUDA_SUCCESS, queue.try_lane(lane, stream));
   CompletionToken token;
   EXPECT(CUDA_SUCCESS, lane.try_when_complete([](CUresult) {}, &token));
@@ -443,7 +443,7 @@ void flights(const Context& context, CUstream stream) {
   EXPECT(CUDA_ERROR_INVALID_CONTEXT, FlightRecorder::try_create(recorder, Context()));
   EXPECT(CUDA_SUCCESS, FlightRecorder::try_create(recorder, context));
   EXPECT(CUDA_SUCCESS, recorder.try_add_stream(stream, "stream"));
-  EXPECT(CUDA_SUCCESS, recorder.try_add_stream(context, stream, "stream"));
+  EXPECT(CUDA_SUCCESS, recorder.try_add_stream({context, stream}, "stream"));
   DriverEvent event;
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
   EXPECT(CUDA_SUCCESS, recorder.try_record(event, stream));

@@ -121,7 +121,7 @@ TEST_CASE_METHOD(CaptureFixture,
       Gate gate(stream);
       for (int i = 0; i < launches; ++i) {
         timer.open(stream, outer);
-        timed.launch(context, stream);
+        timed.launch({context, stream});
         timer.close(stream);
       }
       CHECK(timer.poll() == 0);
@@ -516,14 +516,14 @@ TEST_CASE_METHOD(CaptureFixture, "a moved-from TimedGraph is empty and says so")
   TimedGraph moved(std::move(timed));
   CHECK_FALSE(timed); // NOLINT(bugprone-use-after-move)
   CHECK_THROWS_AS(timed.launch(stream), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(timed.launch(context, stream), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(timed.launch({context, stream}), cuevent::InvalidHandle);
   CHECK_THROWS_AS(timed.graph(), cuevent::InvalidHandle);
   CHECK_THROWS_AS(timed.exec(), cuevent::InvalidHandle);
   const cuevent::Context other = cuevent::Context::create(0, driver);
-  CHECK_THROWS_AS(moved.launch(other, CUstream{}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(moved.launch(cuevent::Context(), CUstream{}), cuevent::InvalidContext);
+  CHECK_THROWS_AS(moved.launch({other, CUstream{}}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(moved.launch({cuevent::Context(), CUstream{}}), cuevent::InvalidContext);
   timed = std::move(moved);
-  timed.launch(context, CUstream{});
+  timed.launch({context, CUstream{}});
   timer.collect();
   CHECK(of(timer.report(), stage).count == 1);
   TimedGraph emptied(std::move(timed));

@@ -182,12 +182,12 @@ TEST_CASE_METHOD(QueueFixture, "a named default stream of another context is ref
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   CompletionQueue queue(context);
   const ContextGuard guard(other);
-  CHECK_THROWS_AS(queue.when_complete(other, stream, note()), cuevent::ContextMismatch);
-  CHECK(queue.try_when_complete(other, stream, note()) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_WITH(queue.when_complete(other, stream, note()),
-                    queue.explain(CUDA_ERROR_INVALID_HANDLE, other, stream));
+  CHECK_THROWS_AS(queue.when_complete({other, stream}, note()), cuevent::ContextMismatch);
+  CHECK(queue.try_when_complete({other, stream}, note()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_WITH(queue.when_complete({other, stream}, note()),
+                    queue.explain(CUDA_ERROR_INVALID_HANDLE, {other, stream}));
   CHECK(queue.pending() == 0);
-  queue.when_complete(context, stream, note());
+  queue.when_complete({context, stream}, note());
   CHECK(drain(queue));
   CHECK(results == Results{CUDA_SUCCESS});
 }
@@ -267,7 +267,7 @@ TEST_CASE_METHOD(QueueFixture, "a lane of a default stream works with any contex
   const Context other = Context::create(0, driver);
   CompletionQueue queue(context);
   const ContextGuard guard(other);
-  const CompletionQueue::Lane lane = queue.lane(context, stream);
+  const CompletionQueue::Lane lane = queue.lane({context, stream});
   lane.when_complete(note());
   std::thread([&] { lane.when_complete(note()); }).join();
   CHECK(drain(queue));

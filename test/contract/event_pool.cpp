@@ -125,19 +125,19 @@ TEST_CASE_METHOD(Fixture, "wait_stream orders the default streams of two named c
     const ContextGuard current(context);
     gate.emplace(CU_STREAM_PER_THREAD);
   }
-  pool.wait_stream(other, CU_STREAM_PER_THREAD, context, CU_STREAM_PER_THREAD);
-  mark.record(other, CU_STREAM_PER_THREAD);
+  pool.wait_stream({other, CU_STREAM_PER_THREAD}, {context, CU_STREAM_PER_THREAD});
+  mark.record({other, CU_STREAM_PER_THREAD});
   CHECK_FALSE(mark.query());
   gate->open();
   CHECK(mark.synchronize_for(1min));
 
-  CHECK_THROWS_AS(pool.wait_stream(context, nullptr, other, nullptr), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(lease.record(other, nullptr), cuevent::ContextMismatch);
-  CHECK(lease.try_record(other, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(pool.wait_stream({context, nullptr}, {other, nullptr}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(lease.record({other, nullptr}), cuevent::ContextMismatch);
+  CHECK(lease.try_record({other, nullptr}) == CUDA_ERROR_INVALID_HANDLE);
   CHECK_FALSE(lease.recorded());
   const ContextGuard current(other);
-  lease.record(context, nullptr);
-  lease.wait(other, nullptr);
+  lease.record({context, nullptr});
+  lease.wait({other, nullptr});
   CHECK(lease.synchronize_for(1min));
 }
 

@@ -53,7 +53,7 @@ TEST_CASE_METHOD(Fixture, "pools lease events of the stream's context, whichever
   here.wait(other);
   CHECK(here.synchronize_for(1min));
   CHECK(there.synchronize_for(1min));
-  CHECK(pools.acquire(second, nullptr).event().context() == second);
+  CHECK(pools.acquire({second, nullptr}).event().context() == second);
   {
     const ContextGuard current(second);
     CHECK(pools.acquire(CU_STREAM_PER_THREAD).event().context() == second);
@@ -64,7 +64,7 @@ TEST_CASE_METHOD(Fixture, "pools lease events of the stream's context, whichever
     const ContextGuard current(context);
     CHECK(pools.acquire_current().event().context() == context);
   }
-  CHECK_THROWS_AS(pools.acquire(second, stream), ContextMismatch);
+  CHECK_THROWS_AS(pools.acquire({second, stream}), ContextMismatch);
   const auto all = pools.counters(), first = pools.counters(context), its = pools.counters(second);
   CHECK(all.created == first.created + its.created);
   CHECK(all.reused == first.reused + its.reused);
@@ -86,7 +86,7 @@ TEST_CASE_METHOD(Fixture, "pools order streams of different contexts") {
     CHECK_FALSE(last.query());
   }
   CHECK(last.synchronize_for(1min));
-  pools.wait_stream(second, nullptr, context, earlier);
+  pools.wait_stream({second, nullptr}, {context, earlier});
 }
 
 TEST_CASE_METHOD(Fixture, "pools end with their context, also if its handle comes again") {
@@ -172,7 +172,7 @@ TEST_CASE_METHOD(Fixture, "a reference to a CUevent works as the event") {
     const ContextGuard current(context);
     first.record(nullptr);
   }
-  first.record(context, CU_STREAM_PER_THREAD);
+  first.record({context, CU_STREAM_PER_THREAD});
   CHECK(first.synchronize_for(1min));
 }
 

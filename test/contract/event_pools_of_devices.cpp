@@ -56,7 +56,7 @@ TEST_CASE_METHOD(Fixture, "pools lease events of the stream's device, whichever 
   CHECK(pools.size() == 2);
   for (const Context& each : {context, second}) // each event went back to the pool of its own device
     CHECK((pools.counters(each).created == 1 && pools.counters(each).idle == 1));
-  CHECK_THROWS_AS(pools.acquire(second, near), ContextMismatch);
+  CHECK_THROWS_AS(pools.acquire({second, near}), ContextMismatch);
 }
 
 TEST_CASE_METHOD(Fixture, "pools order streams of two devices by an event of the earlier stream's device",
@@ -93,15 +93,15 @@ TEST_CASE_METHOD(Fixture, "pools order default streams of two devices, named or 
       const ContextGuard current(context);
       gate.emplace(nullptr);
     }
-    pools.wait_stream(second, nullptr, context, nullptr);
-    first.record(context, nullptr);
+    pools.wait_stream({second, nullptr}, {context, nullptr});
+    first.record({context, nullptr});
   } else {
     gate.emplace(near);
     const ContextGuard current(second);
     pools.wait_stream(nullptr, near);
     first.record(near);
   }
-  last.record(second, nullptr);
+  last.record({second, nullptr});
   CHECK_FALSE(first.query());
   CHECK_FALSE(last.query());
   gate->open();

@@ -45,10 +45,12 @@ TEST_CASE_METHOD(Fixture, "a refused record or wait is explained as its exceptio
   CHECK_THAT(outside, ContainsSubstring("not being captured"));
 
   const Context gone;
-  CHECK(explain_record(event.try_record(gone, stream), event, gone, stream) ==
-        thrown([&] { event.record(gone, stream); }));
-  CHECK(explain_wait(event.try_wait(gone, stream), event, gone, stream) ==
-        thrown([&] { event.wait(gone, stream); }));
+  CHECK(explain_record(event.try_record({gone, stream}), event, {gone, stream}) == thrown([&] {
+          event.record({gone, stream});
+        }));
+  CHECK(explain_wait(event.try_wait({gone, stream}), event, {gone, stream}) == thrown([&] {
+          event.wait({gone, stream});
+        }));
 }
 
 TEST_CASE_METHOD(Fixture, "a record on a stream of another context names both contexts") {

@@ -54,7 +54,7 @@ std::string next_on(const FlightRecorder& recorder, std::size_t stream = 0) {
 /// Waits until the stream has done everything.
 bool finished(const Context& context, CUstream stream) {
   DriverEvent done(context);
-  done.record(context, stream);
+  done.record({context, stream});
   return done.synchronize_for(1min);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE_METHOD(Fixture, "a record that the recorder cannot mark ends the last 
   const Stream foreign(other), waiting(context);
   DriverEvent event(other);
   FlightRecorder recorder(context, small);
-  recorder.add_stream(other, foreign, "foreign");
+  recorder.add_stream({other, foreign}, "foreign");
   recorder.add_stream(waiting, "waiting");
   StageTimer timer(other, {.events_per_stream = 16});
   timer.set_flight_recorder(&recorder);
@@ -228,7 +228,7 @@ TEST_CASE_METHOD(Fixture, "default streams and streams of other contexts can be 
   recorder.mark(CU_STREAM_LEGACY, "legacy");
   recorder.mark(CU_STREAM_PER_THREAD, "per thread");
   recorder.mark(foreign, "foreign");
-  recorder.add_stream(other, foreign, "named");
+  recorder.add_stream({other, foreign}, "named");
   CHECK(finished(context, nullptr));
   CHECK(finished(context, CU_STREAM_PER_THREAD));
   CHECK(finished(other, foreign));
@@ -240,9 +240,9 @@ TEST_CASE_METHOD(Fixture, "default streams and streams of other contexts can be 
   CHECK(report.streams[2].name == "named");
   CHECK(name_of(report.streams[2].reached) == "foreign");
 
-  CHECK_THROWS_AS(recorder.add_stream(other, nullptr), ContextMismatch);
-  CHECK_THROWS_AS(recorder.add_stream(context, foreign), ContextMismatch);
-  CHECK_THROWS_AS(recorder.add_stream(Context(), foreign), InvalidContext);
+  CHECK_THROWS_AS(recorder.add_stream({other, nullptr}), ContextMismatch);
+  CHECK_THROWS_AS(recorder.add_stream({context, foreign}), ContextMismatch);
+  CHECK_THROWS_AS(recorder.add_stream({Context(), foreign}), InvalidContext);
 }
 
 TEST_CASE_METHOD(Fixture, "a full ring drops marks and counts them, and has room again later") {

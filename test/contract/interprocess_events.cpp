@@ -57,7 +57,7 @@ TEST_CASE_METHOD(Fixture, "a stream of the event's own context can wait for an i
   Gate gate(producer);
   event.record(producer);
   event.wait(consumer);
-  event.wait(context, CU_STREAM_PER_THREAD);
+  event.wait({context, CU_STREAM_PER_THREAD});
   consumed.record(consumer);
   CHECK_FALSE(consumed.query());
   gate.open();
@@ -82,8 +82,8 @@ TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of anoth
   event.ipc_handle();
   check_refused(event, other); // exported
   for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
-    CHECK_THROWS_AS(event.wait(created, handle), ContextMismatch);
-    CHECK(event.try_wait(created, handle) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THROWS_AS(event.wait({created, handle}), ContextMismatch);
+    CHECK(event.try_wait({created, handle}) == CUDA_ERROR_INVALID_HANDLE);
   }
   const DriverEvent borrowed = DriverEvent::borrow(context, event.native_handle(), EventFlags::interprocess);
   check_refused(borrowed, other);
@@ -99,7 +99,7 @@ TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of anoth
   const DriverEvent event(context, EventFlags::interprocess);
   check_refused(event, far);
   CHECK_THROWS_WITH(event.wait(far), ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
-  CHECK_THROWS_WITH(event.wait(second, nullptr),
+  CHECK_THROWS_WITH(event.wait({second, nullptr}),
                     ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
 }
 

@@ -154,7 +154,7 @@ TEST_CASE_METHOD(Fixture, "a wait on a default stream of another device can name
   DriverEvent produced(context), ours(context), theirs(second);
   Gate gate(producer);
   produced.record(producer);
-  produced.wait(second, handle);
+  produced.wait({second, handle});
   theirs.record(handle);
   ours.record(handle);
   CHECK(ours.synchronize_for(1min)); // the default stream of the event's own context is idle
@@ -191,7 +191,7 @@ TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device
     start.record(stream);
     end.record(CU_STREAM_LEGACY);
     start.wait(other);
-    start.wait(only, nullptr);
+    start.wait({only, nullptr});
     CHECK(start.synchronize_for(1min));
     end.synchronize();
     CHECK(end.query_relaxed());
@@ -317,17 +317,17 @@ TEST_CASE_METHOD(Fixture, "handle 0 means the default stream of the named contex
   EventPool pool(context), pool_of_second(second);
   CompletionQueue queue(context);
   PooledEvent lease = pool.acquire(), mark = pool_of_second.acquire();
-  CHECK_THROWS_AS(lease.record(second, nullptr), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(queue.when_complete(second, nullptr, [](CUresult) {}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(pool.wait_stream(context, nullptr, second, nullptr), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(lease.record({second, nullptr}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(queue.when_complete({second, nullptr}, [](CUresult) {}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(pool.wait_stream({context, nullptr}, {second, nullptr}), cuevent::ContextMismatch);
   std::optional<Gate> gate;
   {
     const ContextGuard current(context);
     gate.emplace(nullptr);
   }
-  pool.wait_stream(second, nullptr, context, nullptr);
-  lease.record(context, nullptr);
-  mark.record(second, nullptr);
+  pool.wait_stream({second, nullptr}, {context, nullptr});
+  lease.record({context, nullptr});
+  mark.record({second, nullptr});
   CHECK_FALSE(lease.query());
   CHECK_FALSE(mark.query());
   gate->open();

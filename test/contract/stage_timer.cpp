@@ -259,8 +259,8 @@ TEST_CASE_METHOD(StageFixture, "stages on default streams use the timer's contex
   for (CUstream const stream : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
     time_work(timer, stream, stage);
   }
-  timer.open(context, CUstream{}, stage); // 0 and the legacy stream are the same
-  timer.close(context, CU_STREAM_LEGACY);
+  timer.open({context, CUstream{}}, stage); // 0 and the legacy stream are the same
+  timer.close({context, CU_STREAM_LEGACY});
   timer.collect();
   CHECK(of(timer.report(), stage).count == 4);
   CHECK(timer.report().streams.size() == 2);
@@ -273,16 +273,16 @@ TEST_CASE_METHOD(StageFixture, "a default stream of a context other than the tim
   DriverEvent ours(context), theirs(other);
   StageTimer timer(context, small);
   const StageId stage = timer.stage("stage");
-  CHECK_THROWS_AS(timer.open(other, CUstream{}, stage), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(timer.record(ours, other, CUstream{}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(timer.open({other, CUstream{}}, stage), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(timer.record(ours, {other, CUstream{}}), cuevent::ContextMismatch);
   CHECK_THROWS_AS(timer.record(theirs, CUstream{}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(timer.open(cuevent::Context(), CUstream{}, stage), cuevent::InvalidContext);
+  CHECK_THROWS_AS(timer.open({cuevent::Context(), CUstream{}}, stage), cuevent::InvalidContext);
   CHECK(timer.report().streams.empty());
   {
     Gate gate(held);
     theirs.record(held);
-    timer.wait(theirs, context, CU_STREAM_PER_THREAD);
-    timer.record(ours, context, CU_STREAM_PER_THREAD);
+    timer.wait(theirs, {context, CU_STREAM_PER_THREAD});
+    timer.record(ours, {context, CU_STREAM_PER_THREAD});
     CHECK_FALSE(ours.query());
   }
   CHECK(ours.synchronize_for(1min));

@@ -279,19 +279,19 @@ TEST_CASE_METHOD(Fixture, "signals and waits act on default streams of the conte
   TimelineSemaphore semaphore(context);
   const Release release(semaphore);
   DriverEvent own(context), others(created);
-  semaphore.wait(created, handle, 1, WaitOrder::before_signal);
+  semaphore.wait({created, handle}, 1, WaitOrder::before_signal);
   own.record(handle);
   others.record(handle);
   CHECK(own.synchronize_for(1min));
   CHECK_FALSE(others.query());
   semaphore.signal(handle, 1);
   CHECK(others.synchronize_for(1min));
-  semaphore.signal(created, handle, 2);
+  semaphore.signal({created, handle}, 2);
   CHECK(semaphore.wait_for(2, 1min));
   semaphore.wait(handle, 2);
   CHECK(test::context_stack() == stack);
-  CHECK_THROWS_AS(semaphore.signal(Context(), handle, 3), cuevent::InvalidContext);
-  CHECK_THROWS_AS(semaphore.wait(Context(), handle, 2), cuevent::InvalidContext);
+  CHECK_THROWS_AS(semaphore.signal({Context(), handle}, 3), cuevent::InvalidContext);
+  CHECK_THROWS_AS(semaphore.wait({Context(), handle}, 2), cuevent::InvalidContext);
 }
 
 TEST_CASE_METHOD(Fixture, "signals and waits of a capturing stream are refused, and the capture goes on",

@@ -130,7 +130,7 @@ void missing_peer() {
   const ContextGuard current(peer);
   const gpu::Stream rank_1 = gpu.stream();
   recorder.add_stream(rank_0, "rank 0");
-  recorder.add_stream(peer, rank_1, "rank 1");
+  recorder.add_stream({peer, rank_1}, "rank 1");
   recorder.add_stream(compute, "compute");
   for (const gpu::Stream* each : {&rank_0, &rank_1})
     recorder.mark(*each, "all_reduce 16");

@@ -96,24 +96,28 @@ TEST_CASE_METHOD(RecordingFixture, "a wait can name the context of a default str
   const Context other = Context::borrow(context_handle(2), driver);
   for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
     recording.calls();
-    event.wait(other, handle);
+    event.wait({other, handle});
     const std::vector<Call> calls = recording.calls_with_contexts();
     CHECK(std::count(calls.begin(), calls.end(), Call{"cuStreamWaitEvent", context_handle(2)}) == 1);
     CHECK(recording.context_stack().empty());
   }
-  event.wait(other, stream, WaitFlags::external);
+  event.wait({other, stream}, WaitFlags::external);
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamWaitEvent", nullptr}});
 
-  CHECK_THAT(refusal<InvalidContext>([&] { event.wait(Context(), nullptr); }),
+  CHECK_THAT(refusal<InvalidContext>([&] {
+               event.wait({Context(), nullptr});
+             }),
              ContainsSubstring("Context is empty"));
-  CHECK_THROWS_AS(DriverEvent().wait(other, nullptr), EmptyEvent);
+  CHECK_THROWS_AS(DriverEvent().wait({other, nullptr}), EmptyEvent);
   const Context foreign = Context::borrow(context_handle(2), RecordingDriver::driver(12000));
-  CHECK_THAT(refusal<ContextMismatch>([&] { event.wait(foreign, nullptr); }),
+  CHECK_THAT(refusal<ContextMismatch>([&] {
+               event.wait({foreign, nullptr});
+             }),
              ContainsSubstring("different drivers"));
   recording.fail_next("cuCtxPushCurrent", CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK(event.try_wait(other, nullptr) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(event.try_wait({other, nullptr}) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
-  CHECK_THROWS_AS(event.wait(other, nullptr), RecordedInCapture);
+  CHECK_THROWS_AS(event.wait({other, nullptr}), RecordedInCapture);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a record can name the context of a default stream", "[event]") {
@@ -121,27 +125,33 @@ TEST_CASE_METHOD(RecordingFixture, "a record can name the context of a default s
   const Context other = Context::borrow(context_handle(2), driver);
   for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
     recording.calls();
-    event.record(context, handle);
+    event.record({context, handle});
     const std::vector<Call> calls = recording.calls_with_contexts();
     CHECK(std::count(calls.begin(), calls.end(), Call{"cuEventRecord", context_handle(1)}) == 1);
-    CHECK(event.try_record(other, handle) == CUDA_ERROR_INVALID_HANDLE);
-    CHECK_THAT(refusal<ContextMismatch>([&] { event.record(other, handle); }),
+    CHECK(event.try_record({other, handle}) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THAT(refusal<ContextMismatch>([&] {
+                 event.record({other, handle});
+               }),
                ContainsSubstring("context 0xc001 (device 0)") &&
                    ContainsSubstring("context 0xc002 (device 1)"));
   }
   recording.calls();
-  event.record(context, stream, RecordFlags::external);
+  event.record({context, stream}, RecordFlags::external);
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuEventRecordWithFlags", nullptr}});
 
-  CHECK_THAT(refusal<InvalidContext>([&] { event.record(Context(), stream); }),
+  CHECK_THAT(refusal<InvalidContext>([&] {
+               event.record({Context(), stream});
+             }),
              ContainsSubstring("Context is empty"));
-  CHECK(event.try_record(Context(), stream) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK_THROWS_AS(DriverEvent().record(context, stream), EmptyEvent);
+  CHECK(event.try_record({Context(), stream}) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_THROWS_AS(DriverEvent().record({context, stream}), EmptyEvent);
   const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
-  CHECK_THAT(refusal<ContextMismatch>([&] { event.record(foreign, stream); }),
+  CHECK_THAT(refusal<ContextMismatch>([&] {
+               event.record({foreign, stream});
+             }),
              ContainsSubstring("different drivers"));
   recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_ILLEGAL_STATE);
-  CHECK_THROWS_AS(event.record(context, stream, RecordFlags::external), ExternalOutsideCapture);
+  CHECK_THROWS_AS(event.record({context, stream}, RecordFlags::external), ExternalOutsideCapture);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for the stream's context first",
@@ -185,7 +195,9 @@ TEST_CASE_METHOD(RecordingFixture,
                    ContainsSubstring("context 0xc002 (device 1)"));
     CHECK(event.try_wait(stream, flags) == CUDA_ERROR_INVALID_HANDLE);
     const Context other = Context::borrow(context_handle(2), driver);
-    CHECK_THAT(refusal<ContextMismatch>([&] { event.wait(other, nullptr, flags); }),
+    CHECK_THAT(refusal<ContextMismatch>([&] {
+                 event.wait({other, nullptr}, flags);
+               }),
                ContainsSubstring("context 0xc002 (device 1)"));
     calls = recording.calls();
     CHECK(std::count(calls.begin(), calls.end(), "cuStreamWaitEvent") == 0);
@@ -596,7 +608,9 @@ TEST_CASE_METHOD(RecordingFixture,
       [&] { DriverEvent(context).record(nullptr); },
       [&] { DriverEvent(context).record(CU_STREAM_PER_THREAD, RecordFlags::external); },
       [&] { DriverEvent(context).wait(nullptr); },
-      [&] { DriverEvent(context).record(context, nullptr); },
+      [&] {
+        DriverEvent(context).record({context, nullptr});
+      },
       [&] { DriverEvent(context, EventFlags::interprocess).wait(stream); },
       [&] {
         recording.stream_context(context_handle(2));

@@ -108,7 +108,7 @@ TEST_CASE_METHOD(RecordingFixture, "an error about two contexts names both, the 
     CHECK(text.find(own_name) < text.find(other_name));
   };
   names_own_first([&] { shared.wait(stream); });
-  names_own_first([&] { shared.wait(other, nullptr); });
+  names_own_first([&] { shared.wait({other, nullptr}); });
   recording.fail_always("cuCtxRecordEvent", CUDA_ERROR_INVALID_HANDLE);
   names_own_first([&] { shared.wait_context(other); });
   names_own_first([&] { start.record_context(other); });

@@ -26,6 +26,9 @@ static_assert(sizeof(EventRef) == 2 * sizeof(void*));
 static_assert(std::is_trivially_copyable_v<EventRef> && std::is_nothrow_default_constructible_v<EventRef>);
 static_assert(std::is_convertible_v<const DriverEvent&, EventRef> &&
               std::is_convertible_v<PooledEvent&, EventRef> && std::is_convertible_v<SharedEvent&, EventRef>);
+// A lease cannot be changed through a reference: only its own assignment ends the former lease.
+static_assert(!std::is_convertible_v<PooledEvent&, EventRef&> &&
+              !std::is_convertible_v<SharedEvent&, EventRef&> && !std::is_copy_assignable_v<EventAccess>);
 static_assert(std::is_constructible_v<EventRef, CUevent, const Driver&> &&
               !std::is_convertible_v<CUevent, EventRef>);
 
@@ -136,13 +139,13 @@ TEST_CASE_METHOD(RecordingFixture, "a reference to no event refuses every call",
     CHECK(none.native_handle() == nullptr);
     CHECK(none.try_record(stream) == CUDA_ERROR_INVALID_HANDLE);
     CHECK(none.try_record(nullptr) == CUDA_ERROR_INVALID_HANDLE);
-    CHECK(none.try_record(context, nullptr) == CUDA_ERROR_INVALID_HANDLE);
-    CHECK(none.try_wait(context, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(none.try_record({context, nullptr}) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(none.try_wait({context, nullptr}) == CUDA_ERROR_INVALID_HANDLE);
     CHECK(results(none, none, stream) == std::vector(8, CUDA_ERROR_INVALID_HANDLE));
     refusal<EmptyEvent>([&] { none.record(stream); });
-    refusal<EmptyEvent>([&] { none.record(context, stream); });
+    refusal<EmptyEvent>([&] { none.record({context, stream}); });
     refusal<EmptyEvent>([&] { none.wait(stream); });
-    refusal<EmptyEvent>([&] { none.wait(context, stream); });
+    refusal<EmptyEvent>([&] { none.wait({context, stream}); });
     refusal<EmptyEvent>([&] { return none.query(); });
     refusal<EmptyEvent>([&] { return none.query_relaxed(); });
     refusal<EmptyEvent>([&] { none.synchronize(); });
@@ -162,7 +165,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease says NeverRecorded through every ref
   recording.calls();
   CHECK(results(first, end, stream) == std::vector(8, CUDA_ERROR_INVALID_HANDLE));
   CHECK(first.try_wait(nullptr) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(first.try_wait(context, stream) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(first.try_wait({context, stream}) == CUDA_ERROR_INVALID_HANDLE);
   refusal<NeverRecorded>([&] { return first.query(); });
   refusal<NeverRecorded>([&] { first.wait(stream); });
   refusal<NeverRecorded>([&] { return first.synchronize_until({}); });
@@ -185,8 +188,8 @@ TEST_CASE_METHOD(RecordingFixture, "a lease refuses external records and waits",
   const auto refuse = [&](RecordFlags record, WaitFlags wait) {
     CHECK(lease.try_record(stream, record) == CUDA_ERROR_NOT_SUPPORTED);
     CHECK(lease.try_wait(stream, wait) == CUDA_ERROR_NOT_SUPPORTED);
-    CHECK(lease.try_record(context, stream, record) == CUDA_ERROR_NOT_SUPPORTED);
-    CHECK(lease.try_wait(context, stream, wait) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(lease.try_record({context, stream}, record) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(lease.try_wait({context, stream}, wait) == CUDA_ERROR_NOT_SUPPORTED);
     CHECK_THAT(refusal<NotSupported>([&] { lease.record(stream, record); }), ContainsSubstring("detach()"));
     CHECK_THAT(refusal<NotSupported>([&] { lease.wait(stream, wait); }), ContainsSubstring("detach()"));
   };
@@ -226,28 +229,28 @@ TEST_CASE_METHOD(RecordingFixture, "a default stream is one of the event's conte
     CHECK(current_in("cuEventRecord") == context_handle(2));
     owned.wait(CU_STREAM_PER_THREAD);
     CHECK(current_in("cuStreamWaitEvent") == context_handle(2));
-    owned.wait(context, nullptr);
+    owned.wait({context, nullptr});
     CHECK(current_in("cuStreamWaitEvent") == context_handle(1));
-    refusal<ContextMismatch>([&] { owned.record(context, nullptr); });
+    refusal<ContextMismatch>([&] { owned.record({context, nullptr}); });
     recording.calls();
   }
   plain.record(nullptr);
   CHECK(current_in("cuEventRecord") == context_handle(1));
-  plain.record(other, nullptr);
+  plain.record({other, nullptr});
   CHECK(current_in("cuEventRecord") == context_handle(2));
   plain.record(nullptr, RecordFlags::external_in_capture);
   CHECK(current_in("cuEventRecord") == context_handle(1));
   plain.wait(nullptr);
   CHECK(current_in("cuStreamWaitEvent") == context_handle(1));
-  plain.wait(other, CU_STREAM_LEGACY);
+  plain.wait({other, CU_STREAM_LEGACY});
   CHECK(current_in("cuStreamWaitEvent") == context_handle(2));
-  CHECK(plain.try_record(Context(), nullptr) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(plain.try_wait(Context(), nullptr) == CUDA_ERROR_INVALID_CONTEXT);
-  refusal<InvalidContext>([&] { plain.record(Context(), nullptr); });
-  refusal<InvalidContext>([&] { plain.wait(Context(), nullptr); });
+  CHECK(plain.try_record({Context(), nullptr}) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(plain.try_wait({Context(), nullptr}) == CUDA_ERROR_INVALID_CONTEXT);
+  refusal<InvalidContext>([&] { plain.record({Context(), nullptr}); });
+  refusal<InvalidContext>([&] { plain.wait({Context(), nullptr}); });
   const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
-  CHECK(plain.try_record(foreign, nullptr) == CUDA_ERROR_INVALID_HANDLE);
-  refusal<ContextMismatch>([&] { plain.wait(foreign, nullptr); });
+  CHECK(plain.try_record({foreign, nullptr}) == CUDA_ERROR_INVALID_HANDLE);
+  refusal<ContextMismatch>([&] { plain.wait({foreign, nullptr}); });
 }
 
 TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[ref]") {
@@ -264,11 +267,23 @@ TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[r
               recording, [&] { ref.record(stream); }, [&] { return ref.try_record(stream); }) ==
           CUDA_SUCCESS);
     check_overloads(
-        recording, [&] { ref.record(context, nullptr); }, [&] { return ref.try_record(context, nullptr); });
+        recording,
+        [&] {
+          ref.record({context, nullptr});
+        },
+        [&] {
+          return ref.try_record({context, nullptr});
+        });
     check_overloads(
         recording, [&] { ref.wait(stream); }, [&] { return ref.try_wait(stream); });
     check_overloads(
-        recording, [&] { ref.wait(context, nullptr); }, [&] { return ref.try_wait(context, nullptr); });
+        recording,
+        [&] {
+          ref.wait({context, nullptr});
+        },
+        [&] {
+          return ref.try_wait({context, nullptr});
+        });
     check_overloads(
         recording, [&] { ref.wait(stream, WaitFlags::external); },
         [&] { return ref.try_wait(stream, WaitFlags::external); });

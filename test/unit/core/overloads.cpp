@@ -57,8 +57,8 @@ TEST_CASE_METHOD(OverloadFixture, "the non-throwing overloads of contexts return
 TEST_CASE_METHOD(OverloadFixture,
                  "the non-throwing overloads of records and waits return what the others throw",
                  "[event][overloads]") {
-  CHECK(event.try_wait(none, stream) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(event.try_record(none, stream) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(event.try_wait({none, stream}) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(event.try_record({none, stream}) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(event.try_wait_context(none) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(event.try_record_context(none) == CUDA_ERROR_INVALID_CONTEXT);
   for (DriverEvent* each : {&event, &interprocess, &empty}) {
@@ -68,8 +68,8 @@ TEST_CASE_METHOD(OverloadFixture,
       for (const auto flags : {WaitFlags::none, WaitFlags::external, WaitFlags::external_in_capture})
         check([&] { each->wait(any, flags); }, [&] { return each->try_wait(any, flags); });
       for (const Context* named : {&context, &other, &none, &foreign}) {
-        check([&] { each->record(*named, any); }, [&] { return each->try_record(*named, any); });
-        check([&] { each->wait(*named, any); }, [&] { return each->try_wait(*named, any); });
+        check([&] { each->record({*named, any}); }, [&] { return each->try_record({*named, any}); });
+        check([&] { each->wait({*named, any}); }, [&] { return each->try_wait({*named, any}); });
       }
     }
     for (const Context* named : {&context, &other, &none, &foreign}) {

@@ -47,7 +47,7 @@ TEST_CASE_METHOD(QueueFixture, "a lane for a default stream means the one of the
   CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   recording.context_stack().push_back(context_handle(2));
   recording.calls();
-  const CompletionQueue::Lane lane = queue.lane(context, any);
+  const CompletionQueue::Lane lane = queue.lane({context, any});
   lane.when_complete(note());
   std::size_t in_context = 0;
   for (const Call& call : recording.calls_with_contexts())
@@ -60,10 +60,10 @@ TEST_CASE_METHOD(QueueFixture, "a lane for a default stream means the one of the
   queue.poll();
   CHECK(results == Results{CUDA_SUCCESS});
   const Context other = Context::borrow(context_handle(2), driver);
-  CHECK_THROWS_AS(queue.lane(other, any), ContextMismatch);
+  CHECK_THROWS_AS(queue.lane({other, any}), ContextMismatch);
   CompletionQueue::Lane out;
-  CHECK(queue.try_lane(out, other, any) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(queue.try_lane(out, Context(), any) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(queue.try_lane(out, {other, any}) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(queue.try_lane(out, {Context(), any}) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK_FALSE(out);
 }
 

@@ -241,26 +241,27 @@ TEST_CASE_METHOD(QueueFixture, "a default stream can be named only with the queu
     Counted callback(alive);
     recording.calls();
     for (const Context& current : {other, Context::current(driver)}) {
-      const std::string why =
-          refusal<ContextMismatch>([&] { queue.when_complete(current, any, std::move(callback)); });
+      const std::string why = refusal<ContextMismatch>([&] {
+        queue.when_complete({current, any}, std::move(callback));
+      });
       CHECK(why.find("different context than the queue") != std::string::npos);
-      CHECK(queue.try_when_complete(current, any, std::move(callback)) == CUDA_ERROR_INVALID_HANDLE);
+      CHECK(queue.try_when_complete({current, any}, std::move(callback)) == CUDA_ERROR_INVALID_HANDLE);
     }
-    CHECK_THROWS_AS(queue.when_complete(Context(), any, std::move(callback)), InvalidContext);
-    CHECK(queue.try_when_complete(Context(), any, std::move(callback)) == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK_THROWS_AS(queue.when_complete({Context(), any}, std::move(callback)), InvalidContext);
+    CHECK(queue.try_when_complete({Context(), any}, std::move(callback)) == CUDA_ERROR_INVALID_CONTEXT);
     CHECK_FALSE(callback.moved_from);
     CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId"}); // from Context::current
   }
-  queue.when_complete(context, any, note());
-  CHECK(queue.try_when_complete(context, any, note()) == CUDA_SUCCESS);
+  queue.when_complete({context, any}, note());
+  CHECK(queue.try_when_complete({context, any}, note()) == CUDA_SUCCESS);
   for (const Call& call : recording.calls_with_contexts())
     if (call.name == "cuEventRecord" && is_default_stream(any))
       CHECK(call.current == context.native_handle());
   CHECK(queue.poll() == 2);
   CHECK(results == Results(2, CUDA_SUCCESS));
   CompletionQueue empty;
-  CHECK_THROWS_AS(empty.when_complete(context, any, note()), InvalidHandle);
-  CHECK(empty.try_when_complete(context, any, note()) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(empty.when_complete({context, any}, note()), InvalidHandle);
+  CHECK(empty.try_when_complete({context, any}, note()) == CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions of any thread",
@@ -306,8 +307,13 @@ TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what
         check([&] { each->when_complete(any, count_call); },
               [&] { return each->try_when_complete(any, count_call); });
         for (const Context* in : {&own, &other, &none})
-          check([&] { each->when_complete(*in, any, count_call); },
-                [&] { return each->try_when_complete(*in, any, count_call); });
+          check(
+              [&] {
+                each->when_complete({*in, any}, count_call);
+              },
+              [&] {
+                return each->try_when_complete({*in, any}, count_call);
+              });
       }
     }
     recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);

@@ -13,7 +13,7 @@ Task await_each(CompletionQueue& queue, std::vector<CUstream> streams, Results& 
 }
 
 Task await_named(CompletionQueue& queue, const Context& context, CUstream stream, Results& results) {
-  results.push_back(co_await queue.completion(context, stream));
+  results.push_back(co_await queue.completion({context, stream}));
 }
 
 /// A coroutine that starts immediately. This object destroys it, because it may not end by itself.

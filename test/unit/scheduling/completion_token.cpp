@@ -120,7 +120,7 @@ TEST_CASE_METHOD(QueueFixture, "a refused submission leaves its token unchanged"
   all_pending();
   queue.when_complete(stream, note(2), &token);
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(queue.when_complete(context, stream, note(3), &token), InvalidHandle);
+  CHECK_THROWS_AS(queue.when_complete({context, stream}, note(3), &token), InvalidHandle);
   CHECK(token.cancel()); // still the second
   CHECK(queue.poll() == 1);
   CHECK(ran == Ran{{2, cancelled}});
@@ -133,8 +133,8 @@ TEST_CASE_METHOD(QueueFixture, "callbacks of lanes and of named default streams 
   CompletionToken of_lane, tried, named, tried_named;
   lane.when_complete(note(1), &of_lane);
   CHECK(lane.try_when_complete(note(2), &tried) == CUDA_SUCCESS);
-  queue.when_complete(context, nullptr, note(3), &named);
-  CHECK(queue.try_when_complete(context, nullptr, note(4), &tried_named) == CUDA_SUCCESS);
+  queue.when_complete({context, nullptr}, note(3), &named);
+  CHECK(queue.try_when_complete({context, nullptr}, note(4), &tried_named) == CUDA_SUCCESS);
   for (const CompletionToken* token : {&of_lane, &tried, &named, &tried_named}) {
     CHECK(token->cancel());
     CHECK(queue.poll() == 1);
@@ -166,7 +166,7 @@ TEST_CASE_METHOD(QueueFixture, "a token cancels the wait of a coroutine", "[queu
   all_pending();
   CompletionToken of_queue, named, of_lane;
   await_one(queue.completion(stream, &of_queue), results);
-  await_one(queue.completion(context, nullptr, &named), results);
+  await_one(queue.completion({context, nullptr}, &named), results);
   await_one(queue.lane(stream).completion(&of_lane), results);
   CHECK(queue.poll() == 0);
   for (const CompletionToken* token : {&of_queue, &named, &of_lane}) {
@@ -195,7 +195,7 @@ TEST_CASE_METHOD(QueueFixture, "a refused wait leaves its token unchanged", "[qu
   all_pending();
   CompletionToken token, unused;
   queue.when_complete(stream, note(1), &token);
-  await_one(queue.completion(Context(), nullptr, &token), results);
+  await_one(queue.completion({Context(), nullptr}, &token), results);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   await_one(queue.completion(stream, &token), results);
   await_one(queue.completion(stream, &unused), results);

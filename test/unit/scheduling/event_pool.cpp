@@ -275,8 +275,8 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream can name the contexts of default
   const Context of_other_driver = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
   pool.reserve(1);
   recording.calls();
-  pool.wait_stream(other, nullptr, context, nullptr);
-  CHECK(pool.try_wait_stream(other, nullptr, context, nullptr) == CUDA_SUCCESS);
+  pool.wait_stream({other, nullptr}, {context, nullptr});
+  CHECK(pool.try_wait_stream({other, nullptr}, {context, nullptr}) == CUDA_SUCCESS);
   std::vector<Call> orders;
   for (const Call& call : recording.calls_with_contexts())
     if (call.name == "cuEventRecord" || call.name == "cuStreamWaitEvent") orders.push_back(call);
@@ -284,16 +284,16 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream can name the contexts of default
                                     {"cuStreamWaitEvent", other.native_handle()},
                                     {"cuEventRecord", context.native_handle()},
                                     {"cuStreamWaitEvent", other.native_handle()}});
-  pool.wait_stream(context, nullptr, context, nullptr);
-  CHECK(pool.try_wait_stream(context, stream, context, stream) == CUDA_SUCCESS);
-  CHECK_THROWS_AS(pool.wait_stream(context, stream, other, nullptr), ContextMismatch);
-  CHECK(pool.try_wait_stream(context, stream, other, nullptr) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(pool.wait_stream(of_other_driver, stream, context, nullptr), ContextMismatch);
-  CHECK(pool.try_wait_stream(of_other_driver, stream, context, nullptr) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(pool.wait_stream(Context(), stream, context, nullptr), InvalidContext);
-  CHECK(pool.try_wait_stream(Context(), stream, context, nullptr) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK_THROWS_AS(pool.wait_stream(context, stream, Context(), nullptr), InvalidContext);
-  CHECK(pool.try_wait_stream(context, stream, Context(), nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  pool.wait_stream({context, nullptr}, {context, nullptr});
+  CHECK(pool.try_wait_stream({context, stream}, {context, stream}) == CUDA_SUCCESS);
+  CHECK_THROWS_AS(pool.wait_stream({context, stream}, {other, nullptr}), ContextMismatch);
+  CHECK(pool.try_wait_stream({context, stream}, {other, nullptr}) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(pool.wait_stream({of_other_driver, stream}, {context, nullptr}), ContextMismatch);
+  CHECK(pool.try_wait_stream({of_other_driver, stream}, {context, nullptr}) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(pool.wait_stream({Context(), stream}, {context, nullptr}), InvalidContext);
+  CHECK(pool.try_wait_stream({Context(), stream}, {context, nullptr}) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_THROWS_AS(pool.wait_stream({context, stream}, {Context(), nullptr}), InvalidContext);
+  CHECK(pool.try_wait_stream({context, stream}, {Context(), nullptr}) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(recording.calls().empty());
 }
 

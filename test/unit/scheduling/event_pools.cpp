@@ -67,13 +67,17 @@ TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or th
     const ContextGuard current(other);
     CHECK(pools.acquire(CU_STREAM_PER_THREAD).event().context() == other);
   }
-  CHECK(pools.acquire(context, nullptr).event().context() == context);
-  CHECK(pools.acquire(context, stream).event().context() == context);
-  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(other, stream); }),
+  CHECK(pools.acquire({context, nullptr}).event().context() == context);
+  CHECK(pools.acquire({context, stream}).event().context() == context);
+  CHECK_THAT(refusal<ContextMismatch>([&] {
+               pools.acquire({other, stream});
+             }),
              ContainsSubstring("does not belong"));
-  refusal<InvalidContext>([&] { pools.acquire(Context(), nullptr); });
+  refusal<InvalidContext>([&] { pools.acquire({Context(), nullptr}); });
   const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
-  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(foreign, nullptr); }),
+  CHECK_THAT(refusal<ContextMismatch>([&] {
+               pools.acquire({foreign, nullptr});
+             }),
              ContainsSubstring("different drivers"));
   recording.calls();
 }
@@ -146,24 +150,24 @@ TEST_CASE_METHOD(PoolsFixture, "wait_stream records in the earlier stream's cont
     CHECK(waited);
   }
   recording.calls();
-  pools.wait_stream(other, nullptr, context, nullptr);
+  pools.wait_stream({other, nullptr}, {context, nullptr});
   for (const Call& call : recording.calls_with_contexts()) {
     if (call.name == "cuEventRecord") CHECK(call.current == context_handle(1));
     if (call.name == "cuStreamWaitEvent") CHECK(call.current == context_handle(2));
   }
-  pools.wait_stream(other, nullptr, other, nullptr);
+  pools.wait_stream({other, nullptr}, {other, nullptr});
   CHECK(recording.calls().empty());
-  refusal<InvalidContext>([&] { pools.wait_stream(Context(), nullptr, context, nullptr); });
+  refusal<InvalidContext>([&] { pools.wait_stream({Context(), nullptr}, {context, nullptr}); });
 }
 
 TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call", "[pools]") {
   EventPools none, moved = std::move(none);
   CHECK(!none); // NOLINT(bugprone-use-after-move)
   refusal<InvalidContext>([&] { none.acquire(stream); });
-  refusal<InvalidContext>([&] { none.acquire(context, stream); });
+  refusal<InvalidContext>([&] { none.acquire({context, stream}); });
   refusal<InvalidContext>([&] { none.wait_stream(stream_handle(2), stream); });
   refusal<InvalidContext>([&] { none.wait_stream(stream, stream); });
-  refusal<InvalidContext>([&] { none.wait_stream(context, stream, context, stream); });
+  refusal<InvalidContext>([&] { none.wait_stream({context, stream}, {context, stream}); });
   refusal<InvalidContext>([&] { none.reserve(context, 1); });
   CHECK(none.size() == 0);
   CHECK(none.counters(context).created == 0);
@@ -182,14 +186,24 @@ TEST_CASE_METHOD(PoolsFixture, "the two overloads of the pools agree", "[pools]"
             recording, [&] { lease = pools.acquire(stream); },
             [&] { return pools.try_acquire(lease, stream); }) == CUDA_SUCCESS);
   check_overloads(
-      recording, [&] { lease = pools.acquire(context, nullptr); },
-      [&] { return pools.try_acquire(lease, context, nullptr); });
+      recording,
+      [&] {
+        lease = pools.acquire({context, nullptr});
+      },
+      [&] {
+        return pools.try_acquire(lease, {context, nullptr});
+      });
   check_overloads(
       recording, [&] { pools.wait_stream(later, stream); },
       [&] { return pools.try_wait_stream(later, stream); });
   check_overloads(
-      recording, [&] { pools.wait_stream(other, nullptr, context, stream); },
-      [&] { return pools.try_wait_stream(other, nullptr, context, stream); });
+      recording,
+      [&] {
+        pools.wait_stream({other, nullptr}, {context, stream});
+      },
+      [&] {
+        return pools.try_wait_stream({other, nullptr}, {context, stream});
+      });
   check_overloads(
       recording, [&] { pools.reserve(context, 1); }, [&] { return pools.try_reserve(context, 1); });
 }

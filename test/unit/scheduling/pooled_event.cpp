@@ -163,36 +163,36 @@ TEST_CASE_METHOD(RecordingFixture, "a lease can name the context of a default st
   for (CUstream const any : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, stream}) {
     PooledEvent lease = pool.acquire();
     recording.calls();
-    CHECK_THROWS_AS(lease.record(other, any), ContextMismatch);
-    CHECK(lease.try_record(other, any) == CUDA_ERROR_INVALID_HANDLE);
-    CHECK_THROWS_AS(lease.record(Context(), any), InvalidContext);
-    CHECK(lease.try_record(Context(), any) == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK_THROWS_AS(lease.record({other, any}), ContextMismatch);
+    CHECK(lease.try_record({other, any}) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK_THROWS_AS(lease.record({Context(), any}), InvalidContext);
+    CHECK(lease.try_record({Context(), any}) == CUDA_ERROR_INVALID_CONTEXT);
     CHECK_FALSE(lease.recorded());
     const Names calls = recording.calls(); // for the names of the two contexts
     CHECK(std::count(calls.begin(), calls.end(), "cuEventRecord") == 0);
-    lease.record(context, any);
-    CHECK(lease.try_record(context, any) == CUDA_SUCCESS);
+    lease.record({context, any});
+    CHECK(lease.try_record({context, any}) == CUDA_SUCCESS);
     CHECK(lease.recorded());
     for (const Call& call : recording.calls_with_contexts())
       if (call.name == "cuEventRecord")
         CHECK(call.current == (any == stream ? other : context).native_handle());
 
-    lease.wait(other, any);
-    lease.wait(context, any);
-    CHECK(lease.try_wait(other, any) == CUDA_SUCCESS);
+    lease.wait({other, any});
+    lease.wait({context, any});
+    CHECK(lease.try_wait({other, any}) == CUDA_SUCCESS);
     std::vector<CUcontext> in;
     for (const Call& call : recording.calls_with_contexts())
       if (call.name == "cuStreamWaitEvent") in.push_back(call.current);
     CHECK(in.size() == 3);
     CHECK(in.front() == other.native_handle());
     CHECK(in[1] == (any == stream ? other : context).native_handle());
-    CHECK_THROWS_AS(lease.wait(Context(), any), InvalidContext);
+    CHECK_THROWS_AS(lease.wait({Context(), any}), InvalidContext);
   }
   PooledEvent empty, unrecorded = pool.acquire();
-  CHECK_THROWS_AS(empty.record(context, stream), EmptyEvent);
-  CHECK(empty.try_record(context, stream) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(unrecorded.wait(other, stream), NeverRecorded);
-  CHECK(unrecorded.try_wait(other, stream) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(empty.record({context, stream}), EmptyEvent);
+  CHECK(empty.try_record({context, stream}) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK_THROWS_AS(unrecorded.wait({other, stream}), NeverRecorded);
+  CHECK(unrecorded.try_wait({other, stream}) == CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a timed wait for a lease takes any duration and any clock's time",
@@ -265,15 +265,20 @@ TEST_CASE_METHOD(RecordingFixture,
               [&] { return each->try_wait_stream(later, stream); });
         for (const Context* of_later : {&own, &other, &none})
           for (const Context* of_earlier : {&own, &other, &none})
-            check([&] { each->wait_stream(*of_later, later, *of_earlier, stream); },
-                  [&] { return each->try_wait_stream(*of_later, later, *of_earlier, stream); });
+            check(
+                [&] {
+                  each->wait_stream({*of_later, later}, {*of_earlier, stream});
+                },
+                [&] {
+                  return each->try_wait_stream({*of_later, later}, {*of_earlier, stream});
+                });
       }
     }
     for (PooledEvent* each : {&recorded, &unrecorded, &no_event}) {
       for (CUstream any : {stream, CUstream(nullptr)}) {
         check([&] { each->wait(any); }, [&] { return each->try_wait(any); });
         for (const Context* in : {&own, &other, &none})
-          check([&] { each->wait(*in, any); }, [&] { return each->try_wait(*in, any); });
+          check([&] { each->wait({*in, any}); }, [&] { return each->try_wait({*in, any}); });
       }
       check([&] { return each->query(); }, [&] { return each->try_query(); });
       check([&] { return each->query_relaxed(); }, [&] { return each->try_query_relaxed(); });
@@ -291,7 +296,7 @@ TEST_CASE_METHOD(RecordingFixture,
       for (CUstream any : {stream, CUstream(nullptr)}) {
         check([&] { each->record(any); }, [&] { return each->try_record(any); });
         for (const Context* in : {&own, &other, &none})
-          check([&] { each->record(*in, any); }, [&] { return each->try_record(*in, any); });
+          check([&] { each->record({*in, any}); }, [&] { return each->try_record({*in, any}); });
       }
   }
   destroy_retired();

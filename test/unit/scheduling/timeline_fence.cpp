@@ -565,7 +565,7 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
     ticket = second;
   }
   fence = TimelineFence();
-  TimelineFence next(context, stream); // has the counter and the numbers of the previous fence
+  TimelineFence next({context, stream}); // has the counter and the numbers of the previous fence
   CHECK(next.completed() == ticket);
 }
 

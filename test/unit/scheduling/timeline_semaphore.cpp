@@ -202,8 +202,13 @@ TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semapho
             recording, [&] { semaphore.wait(stream, 1); }, [&] { return semaphore.try_wait(stream, 1); }) ==
         CUDA_SUCCESS);
   CHECK(check_overloads(
-            recording, [&] { semaphore.wait(context, nullptr, 1); },
-            [&] { return semaphore.try_wait(context, nullptr, 1); }) == CUDA_SUCCESS);
+            recording,
+            [&] {
+              semaphore.wait({context, nullptr}, 1);
+            },
+            [&] {
+              return semaphore.try_wait({context, nullptr}, 1);
+            }) == CUDA_SUCCESS);
   CHECK(check_overloads(
             recording, [&] { semaphore.wait(stream, next + 1); },
             [&] { return semaphore.try_wait(stream, next + 1); }) == CUDA_ERROR_INVALID_VALUE);

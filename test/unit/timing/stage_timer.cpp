@@ -371,18 +371,32 @@ TEST_CASE_METHOD(TimerFixture, "a named context must be the timer's context") {
   DriverEvent event(context), of_other(other);
   recording.calls();
   const auto calls_of = [&](const Context& named) -> std::vector<std::function<void()>> {
-    return {[&] { timer.add_stream(named, CUstream{}); },
-            [&] { timer.open(named, CUstream{}, first); },
-            [&] { timer.next(named, CUstream{}, second); },
-            [&] { timer.close(named, CUstream{}); },
-            [&] { timer.record(event, named, CUstream{}); },
-            [&] { timer.wait(event, named, CUstream{}); },
-            [&] { const StageScope scope(timer, named, CUstream{}, first); }};
+    return {[&] {
+              timer.add_stream({named, CUstream{}});
+            },
+            [&] {
+              timer.open({named, CUstream{}}, first);
+            },
+            [&] {
+              timer.next({named, CUstream{}}, second);
+            },
+            [&] {
+              timer.close({named, CUstream{}});
+            },
+            [&] {
+              timer.record(event, {named, CUstream{}});
+            },
+            [&] {
+              timer.wait(event, {named, CUstream{}});
+            },
+            [&] {
+              const StageScope scope(timer, {named, CUstream{}}, first);
+            }};
   };
   const auto results_of = [&](const Context& named) -> std::vector<CUresult> {
-    return {timer.try_open(named, CUstream{}, first), timer.try_next(named, CUstream{}, second),
-            timer.try_close(named, CUstream{}), timer.try_record(event, named, CUstream{}),
-            timer.try_wait(event, named, CUstream{})};
+    return {timer.try_open({named, CUstream{}}, first), timer.try_next({named, CUstream{}}, second),
+            timer.try_close({named, CUstream{}}), timer.try_record(event, {named, CUstream{}}),
+            timer.try_wait(event, {named, CUstream{}})};
   };
   for (const auto& call : calls_of(other))
     CHECK_THAT(refusal<ContextMismatch>(call), ContainsSubstring("not the timer's"));
@@ -408,8 +422,8 @@ TEST_CASE_METHOD(TimerFixture, "a named context must be the timer's context") {
     CHECK_NOTHROW(call());
   CHECK(results_of(context) == std::vector(5, CUDA_SUCCESS));
   StageTimer none;
-  CHECK(none.try_open(context, stream, first) == CUDA_ERROR_INVALID_HANDLE);
-  refusal<InvalidHandle>([&] { none.open(context, stream, first); });
+  CHECK(none.try_open({context, stream}, first) == CUDA_ERROR_INVALID_HANDLE);
+  refusal<InvalidHandle>([&] { none.open({context, stream}, first); });
 }
 
 TEST_CASE_METHOD(TimerFixture, "records and waits through the timer make one additional driver call") {

@@ -64,7 +64,9 @@ public:
   /// event can wait, as in EventPool::acquire(). Throws as EventPool::acquire(), InvalidContext for a default
   /// stream if no context is named or current, ContextMismatch if the named context belongs to another
   /// driver, or the stream to another context.
-  PooledEvent acquire(StreamRef stream);
+  PooledEvent acquire(StreamRef stream) {
+    return stream.context() == nullptr ? acquire_of(stream.native_handle()) : acquire_slow(stream);
+  }
   /// An event of the current context, for work whose stream is not known yet. As acquire(stream) for a
   /// default stream.
   PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
@@ -111,6 +113,7 @@ public:
 private:
   class [[gnu::visibility("hidden")]] State;
 
+  PooledEvent acquire_of(CUstream stream);
   PooledEvent acquire_slow(StreamRef stream);
   [[gnu::visibility("hidden")]] EventPoolState& pool_for(const Context& context, const char* call);
   void close() noexcept;

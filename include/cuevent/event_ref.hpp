@@ -79,8 +79,27 @@ public:
   [[nodiscard]] CUresult try_synchronize_until(Deadline deadline) const noexcept;
 
   /// As DriverEvent::elapsed_time(end). Driver function: cuEventElapsedTime.
-  Milliseconds elapsed_time(EventRef end) const;
-  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, EventRef end) const noexcept;
+  Milliseconds elapsed_time(const EventAccess& end) const {
+    Milliseconds time{};
+    if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS)
+      fail_elapsed(result, end);
+    return time;
+  }
+  Milliseconds elapsed_time(const DriverEvent& end) const { return elapsed_time(EventAccess(end)); }
+  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, const EventAccess& end) const noexcept {
+    const DriverEvent &start_owner = *owner_, &end_owner = *end.owner_; // each read once
+    const bool either_unrecorded = (checks(start_owner) | checks(end_owner)) < 0;
+    const DriverTable& driver = start_owner.table();
+    if (__builtin_expect(either_unrecorded || &driver != &end_owner.table(), false))
+      return CUDA_ERROR_INVALID_HANDLE;
+    float milliseconds; // written by the driver if it succeeds
+    const CUresult result = driver.cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
+    if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
+    return result;
+  }
+  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, const DriverEvent& end) const noexcept {
+    return try_elapsed_time(out, EventAccess(end));
+  }
 
   /// The handle, null if there is none. No driver call.
   CUevent native_handle() const noexcept { return event_; }
@@ -188,24 +207,6 @@ public:
 private:
   friend struct KeptTable;
 };
-
-inline DriverEvent::Milliseconds EventAccess::elapsed_time(EventRef end) const {
-  Milliseconds time{};
-  if (const CUresult result = try_elapsed_time(time, end); result != CUDA_SUCCESS) fail_elapsed(result, end);
-  return time;
-}
-
-inline CUresult EventAccess::try_elapsed_time(Milliseconds& out, EventRef end) const noexcept {
-  const DriverEvent &start_owner = *owner_, &end_owner = *end.owner_; // each read once
-  const bool either_unrecorded = (checks(start_owner) | checks(end_owner)) < 0;
-  const DriverTable& driver = start_owner.table();
-  if (__builtin_expect(either_unrecorded || &driver != &end_owner.table(), false))
-    return CUDA_ERROR_INVALID_HANDLE;
-  float milliseconds; // written by the driver if it succeeds
-  const CUresult result = driver.cuEventElapsedTime_v12080(&milliseconds, event_, end.event_);
-  if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
-  return result;
-}
 
 inline bool operator==(EventRef a, EventRef b) noexcept {
   return a.event_ == b.event_ && &a.table() == &b.table();

@@ -11,8 +11,9 @@
 namespace cuevent {
 
 /// The stream that a call is about, as a parameter. Callers pass a CUstream, an object that converts to
-/// CUstream, 0, nullptr, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD. Those four are default streams: each context
-/// has its own. The function says which context it takes if none is named. `{context, stream}` names it:
+/// CUstream, or a default stream: 0, nullptr, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD. Each context has
+/// default streams of its own. The function says whose it takes if no context is named.
+/// `{context, stream}` names it:
 ///
 ///     const Context second = Context::create(0, driver);
 ///     event.record(stream);
@@ -28,9 +29,8 @@ namespace cuevent {
 /// Thread-safety: a value. Context: makes no driver call. During capture: harmless.
 class StreamRef {
   template <class Stream>
-  using IfConverts = std::enable_if_t<std::is_convertible_v<const Stream&, CUstream> &&
-                                          !std::is_same_v<std::decay_t<Stream>, CUstream>,
-                                      int>;
+  using IfConverts = std::enable_if_t<
+      std::is_convertible_v<const Stream&, CUstream> && !std::is_same_v<std::decay_t<Stream>, CUstream>, int>;
 
 public:
   StreamRef(CUstream stream) noexcept : stream_(stream) {}
@@ -44,7 +44,9 @@ public:
   /// The context that the caller named, or null.
   const Context* context() const noexcept { return context_; }
   /// The context that the caller named, or `own`.
-  const Context& context_or(const Context& own) const noexcept { return context_ != nullptr ? *context_ : own; }
+  const Context& context_or(const Context& own) const noexcept {
+    return context_ != nullptr ? *context_ : own;
+  }
   /// Whether a call with the handle alone could mean another stream.
   bool needs_context() const noexcept { return context_ != nullptr || is_default_stream(stream_); }
 

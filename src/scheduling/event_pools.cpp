@@ -115,10 +115,10 @@ CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlag
 
 void EventPools::close() noexcept { delete state_; }
 
-PooledEvent EventPools::acquire(StreamRef stream) {
-  if (state_ != nullptr && stream.context() == nullptr) [[likely]] {
+PooledEvent EventPools::acquire_of(CUstream stream) {
+  if (state_ != nullptr) [[likely]] {
     State::Found found;
-    if (state_->find_context(stream.native_handle(), found)) [[likely]]
+    if (state_->find_context(stream, found)) [[likely]]
       if (EventPoolState* const pool = state_->find(found.id)) [[likely]]
         if (LeasedEvent* const event = pool->take()) [[likely]]
           return PooledEvent(*event);

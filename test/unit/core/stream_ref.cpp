@@ -40,7 +40,8 @@ TEST_CASE("a stream can be given in each way that programs name one", "[stream]"
   CHECK(received(theirs).context() == nullptr);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "only a default stream or a named context takes the longer way", "[stream]") {
+TEST_CASE_METHOD(RecordingFixture, "only a default stream or a named context takes the longer way",
+                 "[stream]") {
   const Context own = Context::borrow(context_handle(1), driver);
   const TheirStream theirs{stream_handle(1)};
   CHECK_FALSE(received(theirs).needs_context());

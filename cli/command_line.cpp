@@ -123,9 +123,9 @@ Examples:
       "watch", "Run a program and report what it does wrong with events, streams and captures");
   watch_command->footer(R"(
 The program needs no change: C++ or Python, on the driver or the runtime API. Findings go to standard error as
-they happen, each with its stack, what the driver does in that case, and how to fix it. Without findings
-nothing is printed. The exit code is the program's, 128 + N if signal N ended the program, or 1 if there are
-findings and --fail is given.
+they happen, each with its stack, what the driver does in that case, and how to fix it. The last line says how
+many processes and calls were watched, and which processes could not be. The exit code is the program's,
+128 + N if signal N ended the program, or 1 if there are findings and --fail is given.
 
 The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
 statically or run with the rights of another user cannot be watched.

@@ -7,8 +7,10 @@
 #include "report/hang.hpp"
 #include "report/process_rules.hpp"
 #include "report/report.hpp"
+#include "report/system_processes.hpp"
 #include "watch/program.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -16,7 +18,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -75,6 +80,10 @@ public:
   Watch(const WatchOptions& options, const std::string& folder, watch::WatchReport& report,
         watch::HangReports& hangs)
       : options_(options), folder_(folder), report_(report), hangs_(hangs) {}
+
+  /// The process whose descendants are watched.
+  void start(pid_t root) { others_.emplace(root); }
+
   ~Watch() {
     for (Process& process : processes_)
       process.file->abandon(); // it runs on, unwatched
@@ -85,6 +94,7 @@ public:
   /// Takes out what there is. Returns whether there was anything.
   bool read() {
     for (auto& file : folder_.new_files()) {
+      watched_.insert(static_cast<pid_t>(file->process()));
       const bool has_probes = (file->region().features & watch::probes) != 0;
       for (Process& old : processes_)
         if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program
@@ -96,8 +106,13 @@ public:
     }
     bool found = false;
     for (Process& process : processes_)
-      found = process.file->read([&](const watch::Call& call) { process.see(call); }) > 0 || found;
+      found = process.file->read([&](const watch::Call& call) { see(process, call); }) > 0 || found;
     return found;
+  }
+
+  /// Looks for processes that use the driver but record nothing.
+  void find_unwatched() {
+    if (others_) others_->look([this](pid_t process) { return watched_.contains(process); });
   }
 
   /// Reports processes in which nothing moves for that long.
@@ -136,15 +151,12 @@ public:
     std::erase_if(processes_, [this](Process& process) {
       if (!process.file->has_ended()) return false;
       process.file->abandon(); // should it live on after all, it does not wait for a reader
-      process.file->read([&](const watch::Call& call) { process.see(call); }, true);
+      process.file->read([&](const watch::Call& call) { see(process, call); }, true);
       for (const watch::Call& call : process.file->unfinished())
         process.rules->see(call);
       process.rules->end(process.file->ended_by_itself() && !process.file->has_lost_calls());
       if (process.file->has_lost_calls())
-        std::fprintf(stderr,
-                     "cuevent watch: process %u made calls faster than they could be read; its last "
-                     "part was not watched\n",
-                     process.file->process());
+        partly_.push_back({process.file->process(), "after a while its calls found no reader"});
       process.file->release();
       ended_.push_back(process.file); // the report tells processes apart by these addresses
       return true;
@@ -158,18 +170,36 @@ public:
   }
 
   std::size_t processes() const { return processes_.size() + ended_.size(); }
+  unsigned long calls() const { return calls_; }
+
+  /// Processes whose calls are not known, or not all of them.
+  std::vector<watch::Unwatched> unwatched() const {
+    auto all = folder_.unwatched();
+    all.insert(all.end(), partly_.begin(), partly_.end());
+    const auto is_known = [&](pid_t process) {
+      return watched_.contains(process) || std::ranges::any_of(folder_.unwatched(), [&](const auto& other) {
+               return other.process == static_cast<unsigned>(process);
+             });
+    };
+    if (others_)
+      for (const watch::Unwatched& other : others_->found(is_known))
+        all.push_back(other);
+    return all;
+  }
 
 private:
   struct Process {
     std::shared_ptr<watch::CallFile> file;
     std::unique_ptr<watch::ProcessRules> rules;
     std::unique_ptr<watch::HangWatch> hang; // null without probes
-
-    void see(const watch::Call& call) const {
-      if (hang) hang->see(call);
-      if (call.verb() != watch::Verb::probe) rules->see(call);
-    }
   };
+
+  void see(const Process& process, const watch::Call& call) {
+    if (process.hang) process.hang->see(call);
+    if (call.verb() == watch::Verb::probe) return;
+    process.rules->see(call);
+    ++calls_;
+  }
 
   const WatchOptions& options_;
   watch::CallFolder folder_;
@@ -177,7 +207,43 @@ private:
   watch::HangReports& hangs_;
   std::vector<Process> processes_;
   std::vector<std::shared_ptr<watch::CallFile>> ended_;
+  std::set<pid_t> watched_; // all that have ever had a file
+  std::vector<watch::Unwatched> partly_;
+  std::optional<watch::UnwatchedProcesses> others_;
+  unsigned long calls_ = 0;
 };
+
+/// "3 processes", "41,200 calls", "no finding".
+std::string counted(std::size_t count, const std::string& one, const std::string& many) {
+  if (count == 0) return "no " + one;
+  std::string digits = std::to_string(count);
+  for (std::size_t at = digits.size(); at > 3; at -= 3)
+    digits.insert(at - 3, ",");
+  return digits + ' ' + (count == 1 ? one : many);
+}
+
+/// What the watch has seen: silence alone would not tell a blind watch from a clean program.
+void print_last_line(const Watch& watched, std::size_t findings) {
+  std::string text = "cuevent watch: no process used the driver";
+  if (watched.processes() > 0)
+    text = "cuevent watch: watched " + counted(watched.processes(), "process", "processes") + ", " +
+           counted(watched.calls(), "call", "calls") + ", " + counted(findings, "finding", "findings");
+  const auto unwatched = watched.unwatched();
+  if (!unwatched.empty() && watched.processes() == 0) text = "cuevent watch: watched no process";
+  std::map<std::string, std::size_t> reasons;
+  for (const watch::Unwatched& process : unwatched)
+    ++reasons[process.reason];
+  for (const auto& [reason, count] : reasons)
+    text += "; " + counted(count, "process", "processes") + " could not be watched: " + reason;
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+nlohmann::ordered_json unwatched_json(const Watch& watched) {
+  auto json = nlohmann::ordered_json::array();
+  for (const watch::Unwatched& process : watched.unwatched())
+    json.push_back({{"process", process.process}, {"reason", process.reason}});
+  return json;
+}
 
 /// What the auditor has to do in addition.
 unsigned features_for(const WatchOptions& options) {
@@ -255,6 +321,7 @@ int read_until_end(Watch& watched, pid_t child, std::chrono::nanoseconds hang) {
   auto next_look = std::chrono::steady_clock::now() + look_interval;
   for (;;) {
     const bool found = watched.read();
+    watched.find_unwatched();
     if (report_wanted != 0) {
       report_wanted = 0;
       watched.report(0s, true);
@@ -326,7 +393,6 @@ int watch(const WatchOptions& options) {
   watch::HangReports hangs(texts);
   const std::chrono::seconds hang(options.hang);
   int code = 0;
-  std::size_t processes = 0;
   {
     Watch watched(options, folder.path(), report, hangs);
     handle_signals(options.program.empty(), options.hang > 0);
@@ -340,21 +406,21 @@ int watch(const WatchOptions& options) {
                    features == 0 ? "" : (" CUEVENT_WATCH_FEATURES=" + std::to_string(features)).c_str());
     } else {
       child = start(options, folder.path());
+      watched.start(child);
     }
     code = read_until_end(watched, child, hang);
     watched.leave_processes();
-    processes = watched.processes();
     report.print_summary();
+    print_last_line(watched, report.findings());
     if (!options.json_file.empty()) {
-      nlohmann::ordered_json json{{"program", options.program},
-                                  {"exit_code", code},
-                                  {"processes", processes},
-                                  {"findings", report.json()}};
+      nlohmann::ordered_json json{{"program", options.program},           {"exit_code", code},
+                                  {"processes", watched.processes()},     {"calls", watched.calls()},
+                                  {"unwatched", unwatched_json(watched)}, {"findings", report.json()}};
       if (options.hang > 0) json["hangs"] = hangs.json();
       write_file(options.json_file, json_text(json) + "\n");
     }
   }
-  return options.fail && (report.has_findings() || hangs.have_hangs()) ? 1 : code;
+  return options.fail && (report.findings() > 0 || hangs.have_hangs()) ? 1 : code;
 }
 
 } // namespace cli

@@ -4,6 +4,7 @@
 // So nothing here uses stdio, locales, ctype, iostreams or malloc; watch/test/check-watch holds it to that.
 
 #include "auditor/libraries.hpp"
+#include "auditor/loaded_library.hpp"
 #include "auditor/probed_streams.hpp"
 #include "auditor/program_functions.hpp"
 #include "auditor/python_frames.hpp"
@@ -21,6 +22,13 @@ const char* file_name(const char* path) {
 
 bool starts_with(const char* text, const char* start) {
   return std::strncmp(text, start, std::strlen(start)) == 0;
+}
+
+/// The driver, also if its file has another name.
+bool is_driver(const link_map& map) {
+  if (starts_with(file_name(map.l_name), "libcuda.so")) return true;
+  const char* const name = watch::linked_name(map);
+  return name != nullptr && starts_with(name, "libcuda.so");
 }
 
 /// Parts of the driver, whose own calls are none of the program's.
@@ -43,7 +51,7 @@ __attribute__((visibility("default"))) unsigned la_version(unsigned version) {
 
 __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {
   const char* const name = file_name(map->l_name);
-  if (starts_with(name, "libcuda.so")) {
+  if (is_driver(*map)) {
     watch::add_library(*map);
     watch::add_module(*map);
     watch::start_recording(*map);
@@ -69,7 +77,8 @@ __attribute__((visibility("default"))) uintptr_t la_symbind64(Elf64_Sym* symbol,
   const unsigned library = watch::library_index(reinterpret_cast<const link_map*>(*defined_in));
   if (library == watch::library_limit) return symbol->st_value;
   auto* const function = reinterpret_cast<void*>(symbol->st_value);
-  const bool by_driver = is_of_the_driver(file_name(reinterpret_cast<const link_map*>(*used_in)->l_name));
+  const auto& user = *reinterpret_cast<const link_map*>(*used_in);
+  const bool by_driver = is_of_the_driver(file_name(user.l_name)) || is_driver(user);
   void* const other =
       by_driver ? watch::function_behind(library, function) : watch::hook_for_symbol(library, name, function);
   return other == nullptr ? symbol->st_value : reinterpret_cast<uintptr_t>(other);

@@ -74,6 +74,13 @@ bool is_without_code(const link_map& library, ElfW(Addr) address) {
 
 } // namespace
 
+const char* linked_name(const link_map& library) {
+  const Tables tables = tables_of(library);
+  for (const ElfW(Dyn)* entry = library.l_ld; entry->d_tag != DT_NULL; ++entry)
+    if (entry->d_tag == DT_SONAME && tables.strings != nullptr) return tables.strings + entry->d_un.d_val;
+  return nullptr;
+}
+
 void* exported_function(const link_map& library, const char* name, const char* suffix) {
   const ElfW(Sym)* const symbol = symbol_of(library, name, suffix);
   return symbol == nullptr ? nullptr : reinterpret_cast<void*>(library.l_addr + symbol->st_value);

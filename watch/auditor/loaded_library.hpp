@@ -13,4 +13,7 @@ void* exported_function(const link_map& library, const char* name, const char* s
 /// Lets every later binding to this exported function lead to `replacement`. False if it cannot be done.
 bool redirect_function(const link_map& library, const char* name, const char* suffix, void* replacement);
 
+/// The name that programs link the library by. Null if it has none.
+const char* linked_name(const link_map& library);
+
 } // namespace watch

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 namespace watch {
 
@@ -85,6 +86,12 @@ void* map_new_memory() {
   return file < 0 ? nullptr : map(file);
 }
 
+/// Where numbers of processes are unique.
+std::uint64_t name_space_of_numbers() {
+  struct stat status {};
+  return syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &status, 0) == 0 ? status.st_ino : 0;
+}
+
 /// The memory of this process, complete but for its modules.
 Region* make_region(char* path) {
   void* const place = is_quiet ? map_new_memory() : map_new_file(path);
@@ -92,6 +99,7 @@ Region* make_region(char* path) {
   auto* const made = static_cast<Region*>(place); // of zeros, which are valid values
   made->version = protocol_version;
   made->process = static_cast<std::uint32_t>(process_number());
+  made->name_space = name_space_of_numbers();
   made->stacks = stacks_wanted;
   made->python = python_wanted ? 1 : 0;
   made->features = features_wanted;

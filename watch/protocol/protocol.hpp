@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 4; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 5; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 inline constexpr std::uint32_t thread_limit = 4096;
@@ -95,7 +95,7 @@ struct Module {
 
 struct Region {
   std::uint32_t version;
-  std::uint32_t process;
+  std::uint32_t process; // its number in `name_space`
   Stacks stacks;
   std::uint32_t python; // not 0: Python frames for all stacks, and not only for those of failed calls
   std::atomic<std::uint32_t> abandoned; // nobody reads any more: the process stops writing
@@ -105,6 +105,7 @@ struct Region {
   std::atomic<std::uint32_t> frame_count;
   std::uint32_t features;
   std::uint32_t overwrites; // not 0: records are overwritten if nobody reads them
+  std::uint64_t name_space; // the inode of /proc/self/ns/pid, 0 if unknown
   std::uint64_t first_tick; // of the clock of ticks.hpp, and the time then: ns of CLOCK_MONOTONIC
   std::int64_t first_time;
   // The reader adds 1 to `look_wanted` and wakes a thread of the auditor (futex), which then asks the driver

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "report/reader.hpp"
 
+#include "report/system_processes.hpp"
+
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -57,14 +58,26 @@ CallFile::CallFile(const std::string& path, Mode mode) : takes_out_(mode == Mode
   if (place == MAP_FAILED) throw std::runtime_error(path + ": " + std::strerror(errno));
   region_ = static_cast<Region*>(place);
   if (mode == Mode::once) unlink(path.c_str()); // both have it mapped, and neither will open it again
-  process_ = region_->process;
   if (region_->version == watch::protocol_version) {
+    find_process();
     clock_.emplace(region_->first_tick, region_->first_time);
     return;
   }
   munmap(region_, sizeof(Region));
   throw std::runtime_error(path +
                            " belongs to another version of cuevent: use the `cuevent watch` of that version");
+}
+
+void CallFile::find_process() {
+  process_ = region_->process;
+  struct stat here {};
+  if (stat("/proc/self/ns/pid", &here) == 0 && region_->name_space != 0 &&
+      region_->name_space != here.st_ino) {
+    const pid_t number = number_here(process_, region_->name_space);
+    is_visible_ = number != 0;
+    if (is_visible_) process_ = static_cast<unsigned>(number);
+  }
+  if (const auto state = state_of(static_cast<pid_t>(process_)); state && is_visible_) begun_ = state->begun;
 }
 
 CallFile::~CallFile() { release(); }
@@ -121,17 +134,13 @@ std::vector<watch::Call> CallFile::unfinished() const {
 }
 
 bool CallFile::has_ended() const {
-  if (kill(static_cast<pid_t>(region_->process), 0) != 0) return errno == ESRCH;
-  std::ifstream status("/proc/" + std::to_string(region_->process) + "/stat");
-  std::string text;
-  std::getline(status, text);
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) return true;
-  if (text.compare(name_end, 3, ") Z") != 0) return false;
+  if (!is_visible_) return false;
+  const auto state = state_of(static_cast<pid_t>(process_));
+  if (!state || state->begun != begun_) return true; // another process has the number now
+  if (state->state != 'Z') return false;
   // So it is too if only the main thread has ended.
   std::error_code error;
-  const std::filesystem::directory_iterator threads("/proc/" + std::to_string(region_->process) + "/task",
-                                                    error);
+  const std::filesystem::directory_iterator threads("/proc/" + std::to_string(process_) + "/task", error);
   return error || std::distance(begin(threads), end(threads)) <= 1;
 }
 
@@ -175,8 +184,8 @@ std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
   for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
     const std::string path = entry.path();
     if (path.ends_with(".unwatched") && unlink(path.c_str()) == 0)
-      std::fprintf(stderr, "cuevent watch: process %d is not watched: %s has no room for its calls\n",
-                   std::atoi(entry.path().filename().c_str()), path_.c_str());
+      unwatched_.push_back({static_cast<unsigned>(std::atoi(entry.path().filename().c_str())),
+                            "there is no room for its calls in " + path_});
     if (path.ends_with(".calls") && seen_.insert(path).second)
       files.push_back(std::make_shared<CallFile>(path));
   }

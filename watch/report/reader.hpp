@@ -2,6 +2,7 @@
 // Reads the files in which watched processes record their calls.
 #pragma once
 
+#include "report/system_processes.hpp"
 #include "report/tick_clock.hpp"
 #include "rules/finding.hpp"
 
@@ -52,10 +53,12 @@ public:
   /// What the process and this reader share.
   watch::Region& region() const { return *region_; }
 
+  /// False too if it lives in a namespace in which it cannot be seen.
   bool has_ended() const;
   /// It has returned from main, or called exit.
   bool ended_by_itself() const { return region_->exited.load() != 0; }
   bool has_lost_calls() const { return region_->lost.load() != 0; }
+  /// Its number here. If nothing is known about it here, its number in its own namespace.
   unsigned process() const { return process_; }
   /// The return addresses of a stack, innermost first.
   std::vector<std::uint64_t> stack(std::uint32_t number) const;
@@ -67,12 +70,15 @@ public:
   std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
 
 private:
+  void find_process();
   watch::Call call_of(const watch::CallData& data, std::uint32_t time);
 
   watch::Region* region_;
   bool takes_out_;
   std::uint64_t next_ = 0; // the record that is read next
   unsigned process_ = 0;
+  bool is_visible_ = true;  // in the namespace for process numbers
+  std::uint64_t begun_ = 0; // when the process began; 0 if it had ended already
   std::optional<TickClock> clock_;
 };
 
@@ -81,12 +87,16 @@ class CallFolder {
 public:
   explicit CallFolder(std::string path) : path_(std::move(path)) {}
 
-  /// The files that have appeared since the last call. Says which processes found no room for one.
+  /// The files that have appeared since the last call.
   std::vector<std::shared_ptr<CallFile>> new_files();
+
+  /// The processes that found no room for a file.
+  const std::vector<Unwatched>& unwatched() const { return unwatched_; }
 
 private:
   std::string path_;
   std::set<std::string> seen_;
+  std::vector<Unwatched> unwatched_;
 };
 
 } // namespace watch

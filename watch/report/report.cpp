@@ -117,8 +117,7 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
 
 void WatchReport::print_summary() const {
   if (entries_.empty()) return;
-  std::fprintf(stderr, "cuevent watch: %zu finding%s\n     count  %-26s where\n", entries_.size(),
-               entries_.size() == 1 ? "" : "s", "rule");
+  std::fprintf(stderr, "cuevent watch:\n     count  %-26s where\n", "rule");
   for (const Entry& entry : entries_)
     std::fprintf(stderr, "%10lu  %-26s %s\n", entry.count, entry.rule.c_str(), entry.where.c_str());
 }

@@ -35,7 +35,7 @@ public:
   /// Prints the finding to standard error, unless there was one of this rule with this stack before.
   void add(const CallFile& process, const watch::Finding& finding);
 
-  bool has_findings() const { return !entries_.empty(); }
+  std::size_t findings() const { return entries_.size(); }
 
   /// A table to standard error. Nothing if there are no findings.
   void print_summary() const;

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "report/system_processes.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace watch {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto shortest_pause = 20ms, longest_pause = 5'000ms;
+constexpr int share = 50; // looking takes at most one part in 50 of the time
+
+std::string file_of(pid_t process, const char* name) {
+  return "/proc/" + std::to_string(process) + '/' + name;
+}
+
+std::string link_of(pid_t process, const char* name) {
+  std::error_code error;
+  return std::filesystem::read_symlink(file_of(process, name), error);
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> processes;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error))
+    if (const int number = std::atoi(entry.path().filename().c_str()); number > 0)
+      processes.push_back(number);
+  std::sort(processes.begin(), processes.end()); // parents mostly before their children
+  return processes;
+}
+
+/// The words of this line of /proc/PID/status: "NSpid: 4711 3".
+std::vector<std::string> status_of(pid_t process, const std::string& line_name) {
+  std::ifstream file(file_of(process, "status"));
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(line_name + ':')) {
+      std::istringstream words(line.substr(line_name.size() + 1));
+      return {std::istream_iterator<std::string>(words), {}};
+    }
+  return {};
+}
+
+bool is_another_user(pid_t process) {
+  const auto users = status_of(process, "Uid"); // real, effective and others
+  return users.size() > 1 && users[1] != std::to_string(geteuid());
+}
+
+struct Mapped {
+  bool is_readable = false, driver = false, auditor = false;
+};
+
+Mapped mapped_in(pid_t process) {
+  Mapped mapped;
+  std::ifstream file(file_of(process, "maps"));
+  mapped.is_readable = file.is_open();
+  for (std::string line; std::getline(file, line);) {
+    mapped.driver = mapped.driver || line.find("/libcuda.so") != std::string::npos;
+    mapped.auditor = mapped.auditor || line.find("/libcuevent-watch.so") != std::string::npos;
+  }
+  return mapped;
+}
+
+/// Why the calls of a process are not recorded. `is_copy`: it was forked from a watched process. Empty if
+/// it is not known to use the driver.
+std::string reason_for(pid_t process, bool is_copy) {
+  const Mapped mapped = mapped_in(process);
+  if (!mapped.is_readable)
+    return is_another_user(process) ? "it runs as another user, so it may use the driver unseen" : "";
+  if (!mapped.driver || (mapped.auditor && is_copy)) return ""; // a copy makes its file at its first call
+  if (link_of(process, "root") != link_of(getpid(), "root")) return "its root folder is another one";
+  if (is_another_user(process)) return "it runs as another user";
+  if (!mapped.auditor) return "its environment was cleaned, so the loader did not load the auditing library";
+  const auto filter = status_of(process, "Seccomp");
+  if (!filter.empty() && filter.front() != "0") return "it may not make the system calls that this needs";
+  return "it could not make a file for its calls";
+}
+
+} // namespace
+
+std::optional<SystemState> state_of(pid_t process) {
+  std::ifstream file(file_of(process, "stat"));
+  std::string text;
+  if (!std::getline(file, text)) return std::nullopt;
+  const auto name_end = text.rfind(')'); // the name may have any characters
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream words(text.substr(name_end + 1));
+  SystemState state;
+  words >> state.state >> state.parent;
+  std::string skipped;
+  for (int field = 5; field < 22; ++field)
+    words >> skipped;
+  words >> state.begun;
+  return state;
+}
+
+pid_t number_here(unsigned number, std::uint64_t name_space) {
+  for (const pid_t process : all_processes()) {
+    struct stat status {};
+    if (stat(file_of(process, "ns/pid").c_str(), &status) != 0 || status.st_ino != name_space) continue;
+    const auto numbers = status_of(process, "NSpid");
+    if (!numbers.empty() && numbers.back() == std::to_string(number)) return process;
+  }
+  return 0;
+}
+
+void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
+                                 const std::function<bool(pid_t)>& is_watched) {
+  const auto now = Clock::now();
+  Seen& seen = seen_.try_emplace(process, Seen{state.begun, now, 0ms, {}}).first->second;
+  if (seen.begun != state.begun) seen = {state.begun, now, 0ms, {}};
+  if (!seen.reason.empty() || state.state == 'Z' || now < seen.next || is_watched(process)) return;
+  const bool is_copy = is_watched(state.parent) && link_of(process, "exe") == link_of(state.parent, "exe");
+  seen.reason = reason_for(process, is_copy);
+  seen.pause = std::clamp<Clock::duration>(2 * seen.pause, shortest_pause, longest_pause);
+  seen.next = now + seen.pause;
+}
+
+void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
+  const auto begin = Clock::now();
+  if (root_ == 0 || begin < next_look_) return;
+  for (const pid_t process : all_processes())
+    if (const auto state = state_of(process); state) {
+      const auto known = seen_.find(process);
+      if (process == root_ || seen_.contains(state->parent) ||
+          (known != seen_.end() && known->second.begun == state->begun)) // its parent may have ended
+        inspect(process, *state, is_watched);
+    }
+  const auto end = Clock::now();
+  next_look_ = end + std::max<Clock::duration>(shortest_pause, share * (end - begin));
+}
+
+std::vector<Unwatched> UnwatchedProcesses::found(const std::function<bool(pid_t)>& is_watched) const {
+  std::vector<Unwatched> found;
+  for (const auto& [process, seen] : seen_)
+    if (!seen.reason.empty() && !is_watched(process))
+      found.push_back({static_cast<unsigned>(process), seen.reason});
+  return found;
+}
+
+} // namespace watch

@@ -125,7 +125,8 @@ Examples:
 The program needs no change: C++ or Python, on the driver or the runtime API. Findings go to standard error as
 they happen, each with its stack, what the driver does in that case, and how to fix it. The last line says how
 many processes and calls were watched, and which processes could not be. The exit code is the program's,
-128 + N if signal N ended the program, or 1 if there are findings and --fail is given.
+128 + N if signal N ended the program, 127 if the program is not found, 126 if it cannot be run or watched, or
+1 if there are findings and --fail is given. A wrong option is an error before the program starts.
 
 The loader of glibc puts an auditing library into the program (LD_AUDIT). So programs that are linked
 statically or run with the rights of another user cannot be watched.
@@ -201,7 +202,15 @@ Examples:
   }
   if (watch_command->parsed()) {
     watch_options.program = watch_command->remaining();
-    if (own < argc) watch_options.program.insert(watch_options.program.end(), argv + own + 1, argv + argc);
+    if (!watch_options.program.empty() && watch_options.program.front().starts_with('-')) {
+      err << "cuevent watch: there is no option " << watch_options.program.front()
+          << ". See `cuevent watch --help`\n";
+      return usage;
+    }
+    const bool is_the_programs = !watch_options.program.empty(); // the -- after its name
+    if (own < argc)
+      watch_options.program.insert(watch_options.program.end(), argv + own + (is_the_programs ? 0 : 1),
+                                   argv + argc);
     const int ways = !watch_options.program.empty() + !watch_options.attach.empty() +
                      !watch_options.explain.empty() + !watch_options.report.empty();
     if (ways == 1) return watch_options;

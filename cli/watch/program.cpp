@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const std::string& program, const std::string& why) {
-  throw std::runtime_error(program + " cannot be watched: " + why);
+  throw CannotStart(not_started, program + " cannot be watched: " + why);
 }
 
 std::string find_in_path(const std::string& name) {
@@ -31,13 +31,14 @@ std::string find_in_path(const std::string& name) {
     std::error_code error;
     if (!fs::is_directory(file, error) && access(file.c_str(), X_OK) == 0) return file;
   }
-  throw std::runtime_error(name + ": no such program in PATH");
+  throw CannotStart(not_found, name + ": no such program in PATH");
 }
 
 /// The loader ignores LD_AUDIT in programs that gain rights.
 void refuse_rights(const std::string& program) {
   struct stat status {};
-  if (stat(program.c_str(), &status) != 0) throw std::runtime_error(program + ": " + std::strerror(errno));
+  if (stat(program.c_str(), &status) != 0)
+    throw CannotStart(errno == ENOENT ? not_found : not_started, program + ": " + std::strerror(errno));
   const bool user = (status.st_mode & S_ISUID) != 0 && status.st_uid != geteuid();
   const bool group = (status.st_mode & S_ISGID) != 0 && status.st_gid != getegid();
   const bool capabilities =

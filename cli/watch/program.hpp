@@ -2,11 +2,24 @@
 // Which programs can be watched, and where the auditing library is.
 #pragma once
 
+#include "exit_code.hpp"
+
+#include <stdexcept>
 #include <string>
 
 namespace cli {
 
-/// The file that the shell would run for this name. Throws std::runtime_error if there is none, or if the
+/// Why a program cannot be started, and the exit code that says so.
+class CannotStart : public std::runtime_error {
+public:
+  CannotStart(ExitCode code, const std::string& why) : std::runtime_error(why), code_(code) {}
+  ExitCode code() const { return code_; }
+
+private:
+  ExitCode code_;
+};
+
+/// The file that the shell would run for this name. Throws CannotStart if there is none, or if the
 /// loader would not load an auditing library into the program.
 std::string watchable_program(const std::string& name);
 

@@ -17,12 +17,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stdexcept>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -41,15 +44,36 @@ volatile std::sig_atomic_t report_wanted = 0;
 class SharedFolder {
 public:
   explicit SharedFolder(const std::string& named) : path_(named), is_ours_(named.empty()) {
-    if (!is_ours_) {
-      if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
-        throw std::runtime_error(path_ + ": " + std::strerror(errno));
-      path_ = std::filesystem::absolute(path_);
-      if (path_.size() >= watch::folder_limit)
-        throw std::runtime_error(path_ + ": the name of the folder is too long. Choose one of less than " +
-                                 std::to_string(watch::folder_limit) + " bytes");
-      return;
+    if (is_ours_) {
+      make();
+    } else {
+      take();
     }
+    lock();
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  ~SharedFolder() {
+    close(lock_); // a named folder keeps the file, which says to later processes that nobody reads
+    std::error_code ignored;
+    if (is_ours_) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+private:
+  void take() {
+    if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
+      throw std::runtime_error(path_ + ": " + std::strerror(errno));
+    path_ = std::filesystem::absolute(path_);
+    struct stat status {};
+    if (stat(path_.c_str(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 022) != 0)
+      throw std::runtime_error(path_ + ": others may write there. Choose a folder that is yours alone");
+    if (path_.size() >= watch::folder_limit)
+      throw std::runtime_error(path_ + ": the name of the folder is too long. Choose one of less than " +
+                               std::to_string(watch::folder_limit) + " bytes");
+  }
+
+  void make() {
     for (const std::uint64_t processes : {4u, 0u}) // for which there has to be room
       for (const char* place : {"/dev/shm", "/tmp"}) {
         struct statvfs status {};
@@ -61,16 +85,19 @@ public:
       }
     throw std::runtime_error("no folder for the records of the calls can be made in /dev/shm or /tmp");
   }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-  ~SharedFolder() {
-    std::error_code ignored;
-    if (is_ours_) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
 
-private:
+  std::string lock_name() const { return path_ + "/" + watch::reader_lock; }
+
+  /// However this command ends, the kernel gives the lock back, and the watched processes notice.
+  void lock() {
+    lock_ = open(lock_name().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0)
+      throw std::runtime_error(path_ + (errno == EWOULDBLOCK ? ": another `cuevent watch` uses this folder"
+                                                             : std::string(": ") + std::strerror(errno)));
+  }
+
   std::string path_;
+  int lock_ = -1;
   bool is_ours_;
 };
 
@@ -253,14 +280,47 @@ unsigned features_for(const WatchOptions& options) {
   return features;
 }
 
+/// Before the other auditors, but for that of a `cuevent watch` around this one: the loader would load the
+/// same library twice.
 std::string with_auditor(const std::string& library) {
+  std::string auditors = library;
   const char* const others = std::getenv("LD_AUDIT");
-  return others == nullptr || *others == '\0' ? library : library + ":" + others;
+  std::istringstream paths(others == nullptr ? "" : others);
+  for (std::string path; std::getline(paths, path, ':');)
+    if (!path.empty() && std::filesystem::path(path).filename() != "libcuevent-watch.so")
+      auditors += ':' + path;
+  return auditors;
 }
 
-pid_t start(const WatchOptions& options, const std::string& folder) {
-  const std::string program = watchable_program(options.program.front());
-  const std::string auditors = with_auditor(auditing_library());
+/// Otherwise a file of this command could become its standard error. The program still finds them closed.
+void fill_closed_descriptors() {
+  int file = 0;
+  while ((file = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && file <= STDERR_FILENO) {
+  }
+  if (file > STDERR_FILENO) close(file);
+}
+
+/// What the parent of this command has set, and what the program is to inherit.
+struct InheritedSignals {
+  struct sigaction child {
+  }, pipe{}, file_size{};
+};
+
+/// The program's exit code is wanted even if the parent ignores the ends of its children, and the reader of
+/// the findings may end before the program.
+InheritedSignals take_signals() {
+  InheritedSignals inherited;
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &action, &inherited.child);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, &inherited.pipe);
+  sigaction(SIGXFSZ, &action, &inherited.file_size);
+  return inherited;
+}
+
+pid_t start(const WatchOptions& options, const std::string& program, const std::string& auditors,
+            const std::string& folder, const InheritedSignals& signals) {
   std::vector<char*> arguments;
   for (const std::string& argument : options.program)
     arguments.push_back(const_cast<char*>(argument.c_str())); // execv does not change them
@@ -268,6 +328,9 @@ pid_t start(const WatchOptions& options, const std::string& folder) {
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
   if (child > 0) return child;
+  sigaction(SIGCHLD, &signals.child, nullptr);
+  sigaction(SIGPIPE, &signals.pipe, nullptr);
+  sigaction(SIGXFSZ, &signals.file_size, nullptr);
   setenv("LD_AUDIT", auditors.c_str(), 1);
   setenv("CUEVENT_WATCH", folder.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
@@ -278,7 +341,7 @@ pid_t start(const WatchOptions& options, const std::string& folder) {
     unsetenv("CUEVENT_WATCH_FEATURES"); // of another `cuevent watch`
   execv(program.c_str(), arguments.data());
   std::fprintf(stderr, "cuevent: %s: %s\n", program.c_str(), std::strerror(errno));
-  _exit(errno == ENOENT ? 127 : 126);
+  _exit(errno == ENOENT ? not_found : not_started);
 }
 
 /// What is ignored, as with nohup, stays ignored, for the program too.
@@ -336,7 +399,10 @@ int read_until_end(Watch& watched, pid_t child, std::chrono::nanoseconds hang) {
       stop_signal = 0;
     }
     int status = 0;
-    if (child != 0 && waitpid(child, &status, WNOHANG) == child) {
+    const pid_t ended = child == 0 ? 0 : waitpid(child, &status, WNOHANG);
+    if (ended < 0 && errno != EINTR)
+      throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
+    if (ended == child && child != 0) {
       for (int turn = 0; turn < last_turns && watched.read(); ++turn) {
       }
       report_interrupted();
@@ -379,15 +445,25 @@ int report_of(const std::string& path) {
   return 0;
 }
 
-} // namespace
-
-int watch(const WatchOptions& options) {
+int run_watched(const WatchOptions& options) {
   if (!options.explain.empty()) return explain(options.explain);
   if (!options.report.empty()) return report_of(options.report);
   watch::Suppressions suppressions;
   for (const std::string& path : options.suppressions)
     suppressions.read(path);
+  fill_closed_descriptors();
+  // Whatever can be wrong with the options is found before the program starts.
+  std::string program, auditors;
+  if (options.program.empty()) {
+    auditors = auditing_library();
+  } else {
+    program = watchable_program(options.program.front());
+    auditors = with_auditor(auditing_library());
+  }
+  std::optional<OutputFile> json_file;
+  if (!options.json_file.empty()) json_file.emplace(options.json_file);
   const SharedFolder folder(options.attach);
+  const InheritedSignals signals = take_signals();
   watch::CallText texts;
   watch::WatchReport report(suppressions, texts);
   watch::HangReports hangs(texts);
@@ -402,25 +478,41 @@ int watch(const WatchOptions& options) {
       std::fprintf(stderr,
                    "cuevent watch: start programs with\n  LD_AUDIT=%s CUEVENT_WATCH=%s%s\n"
                    "Ctrl-C ends the watch.\n",
-                   auditing_library().c_str(), folder.path().c_str(),
+                   auditors.c_str(), folder.path().c_str(),
                    features == 0 ? "" : (" CUEVENT_WATCH_FEATURES=" + std::to_string(features)).c_str());
     } else {
-      child = start(options, folder.path());
+      child = start(options, program, auditors, folder.path(), signals);
       watched.start(child);
     }
     code = read_until_end(watched, child, hang);
     watched.leave_processes();
     report.print_summary();
     print_last_line(watched, report.findings());
-    if (!options.json_file.empty()) {
+    if (json_file) {
       nlohmann::ordered_json json{{"program", options.program},           {"exit_code", code},
                                   {"processes", watched.processes()},     {"calls", watched.calls()},
                                   {"unwatched", unwatched_json(watched)}, {"findings", report.json()}};
       if (options.hang > 0) json["hangs"] = hangs.json();
-      write_file(options.json_file, json_text(json) + "\n");
+      try {
+        json_file->write(json_text(json) + "\n");
+        json_file->finish();
+      } catch (const OutputError& error) { // the exit code stays the program's
+        std::fprintf(stderr, "cuevent watch: %s\n", error.what());
+      }
     }
   }
   return options.fail && (report.findings() > 0 || hangs.have_hangs()) ? 1 : code;
+}
+
+} // namespace
+
+int watch(const WatchOptions& options) {
+  try {
+    return run_watched(options);
+  } catch (const CannotStart& error) {
+    std::fprintf(stderr, "cuevent: %s\n", error.what());
+    return error.code();
+  }
 }
 
 } // namespace cli

@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 namespace watch {
@@ -22,7 +24,7 @@ __thread Thread current_thread __attribute__((tls_model("initial-exec")));
 
 namespace {
 
-constexpr int patience_ms = 10'000; // how long a call waits for a reader that does not read
+constexpr long patience_s = 10; // how long a call waits for a reader that does not read
 
 char folder[folder_limit]; // in which the files are made; empty: nothing is watched
 Stacks stacks_wanted = Stacks::usual;
@@ -61,8 +63,15 @@ void publish(const char* path, const char* kind) {
   syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
 }
 
+/// Whether this process may make a file of that size. Otherwise the kernel would end it with SIGXFSZ.
+bool is_within_limit(std::uint64_t size) {
+  std::uint64_t limits[2] = {};
+  return syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, nullptr, limits) != 0 || limits[0] >= size;
+}
+
 /// Null if there is no room.
 void* map(int file) {
+  if (!is_within_limit(sizeof(Region))) return nullptr;
   // All of its memory now: a file system that is full later would end the program with SIGBUS.
   if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) != 0) return nullptr;
   void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -77,7 +86,8 @@ void* map_new_file(char* path) {
   void* const place = map(file);
   if (place == nullptr) ftruncate(file, 0);
   close(file);
-  if (place == nullptr) publish(path, ".unwatched"); // the reader says so
+  if (place == nullptr) // the reader says so
+    publish(path, is_within_limit(sizeof(Region)) ? ".no-room" : ".limited");
   return place;
 }
 
@@ -111,11 +121,22 @@ Region* make_region(char* path) {
   return made;
 }
 
+/// Whether the command has ended. It is taken to be there if nothing can be known, as after chroot.
+bool reader_has_ended() {
+  char path[sizeof folder + sizeof reader_lock];
+  append(append(append(path, folder), "/"), reader_lock);
+  const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool ended = syscall(SYS_flock, file, LOCK_SH | LOCK_NB) == 0;
+  syscall(SYS_close, file);
+  return ended;
+}
+
 void start() {
   const Locked lock(cleared_by_fork->starting);
   if (cleared_by_fork->generation.load(std::memory_order_relaxed) != 0) return;
   char path[sizeof folder + 40];
-  Region* const made = make_region(path);
+  Region* const made = !is_quiet && reader_has_ended() ? nullptr : make_region(path);
   if (made == nullptr) {
     cleared_by_fork->failed.store(1, std::memory_order_relaxed);
     return;
@@ -193,9 +214,10 @@ bool adopt_thread() {
 }
 
 bool wait_for_room(std::uint64_t number) {
-  for (int waited_us = 0; !has_room_for(number); waited_us += 100) {
+  const time_t deadline = time_since_start().tv_sec + patience_s;
+  for (unsigned waits = 0; !has_room_for(number); ++waits) {
     if (region->abandoned.load(std::memory_order_relaxed) != 0) return false;
-    if (waited_us >= patience_ms * 1000) {
+    if ((waits % 100 == 0 && reader_has_ended()) || time_since_start().tv_sec >= deadline) {
       region->lost.fetch_add(1, std::memory_order_relaxed);
       region->abandoned.store(1, std::memory_order_relaxed);
       return false;

@@ -22,6 +22,11 @@ struct CachedStack {
   Frame frames[depth_limit];
 };
 
+// Of glibc 2.35 and later: where the unwinder finds a function's table of frames. The result is larger in
+// newer versions.
+__attribute__((weak, visibility("default"))) int find_object(void* address,
+                                                             void* result) __asm__("_dl_find_object");
+
 namespace {
 
 constexpr std::size_t stacks_per_thread = 128;
@@ -44,6 +49,14 @@ bool still_holds(const CachedStack& stack, std::uintptr_t address, std::uintptr_
   for (std::uint32_t i = 1; i < stack.depth; ++i)
     if (!is_in_memory(stack.frames[i])) return false;
   return true;
+}
+
+/// The unwinder ends the process if it does not find its own table. With a second auditor in the process,
+/// some versions of glibc do not find the tables of the first one.
+bool can_unwind() {
+  if (&find_object == nullptr) return true;
+  std::uint64_t result[64];
+  return find_object(reinterpret_cast<void*>(&_Unwind_Backtrace), result) == 0;
 }
 
 struct Walk {
@@ -122,7 +135,7 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
   stack.number = stack.depth = 0;
   stack.generation = thread.generation;
   Walk walk{above, &stack, false, true};
-  _Unwind_Backtrace(&visit, &walk);
+  if (can_unwind()) _Unwind_Backtrace(&visit, &walk);
   if (stack.depth == 0) { // without unwind information, at least the caller is known
     stack.frames[0] = {address, above};
     stack.depth = 1;

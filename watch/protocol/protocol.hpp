@@ -11,6 +11,8 @@ namespace watch {
 inline constexpr std::uint32_t protocol_version = 5; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
+/// A file in the folder that the reader has locked as long as it lives.
+inline constexpr char reader_lock[] = "reader";
 inline constexpr std::uint32_t thread_limit = 4096;
 inline constexpr std::uint32_t module_limit = 4096;
 inline constexpr std::uint32_t record_limit = 1U << 18; // a power of two

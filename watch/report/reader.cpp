@@ -183,11 +183,16 @@ std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
     const std::string path = entry.path();
-    if (path.ends_with(".unwatched") && unlink(path.c_str()) == 0)
-      unwatched_.push_back({static_cast<unsigned>(std::atoi(entry.path().filename().c_str())),
-                            "there is no room for its calls in " + path_});
-    if (path.ends_with(".calls") && seen_.insert(path).second)
-      files.push_back(std::make_shared<CallFile>(path));
+    const auto process = static_cast<unsigned>(std::atoi(entry.path().filename().c_str()));
+    if (path.ends_with(".no-room") && unlink(path.c_str()) == 0)
+      unwatched_.push_back({process, "there is no room for its calls in " + path_});
+    if (path.ends_with(".limited") && unlink(path.c_str()) == 0)
+      unwatched_.push_back({process, "its files may not be as large as its calls need (ulimit -f)"});
+    if (path.ends_with(".calls") && seen_.insert(path).second) try {
+        files.push_back(std::make_shared<CallFile>(path));
+      } catch (const std::runtime_error& bad) {
+        unwatched_.push_back({process, bad.what()});
+      }
   }
   return files;
 }

@@ -184,6 +184,10 @@ public:
       process.rules->end(process.file->ended_by_itself() && !process.file->has_lost_calls());
       if (process.file->has_lost_calls())
         partly_.push_back({process.file->process(), "after a while its calls found no reader"});
+      if (process.file->has_lost_threads())
+        partly_.push_back({process.file->process(), "it has more than " +
+                                                        std::to_string(watch::thread_limit) +
+                                                        " threads, and not all were watched"});
       process.file->release();
       ended_.push_back(process.file); // the report tells processes apart by these addresses
       return true;
@@ -262,7 +266,7 @@ void print_last_line(const Watch& watched, std::size_t findings) {
     ++reasons[process.reason];
   for (const auto& [reason, count] : reasons)
     text += "; " + counted(count, "process", "processes") + " could not be watched: " + reason;
-  std::fprintf(stderr, "%s\n", text.c_str());
+  watch::print_text(text + '\n');
 }
 
 nlohmann::ordered_json unwatched_json(const Watch& watched) {

@@ -155,14 +155,27 @@ void start() {
 /// A slot of a thread that has ended, or one that was never used. Null if all are taken: the calls of this
 /// thread are not recorded then.
 ThreadSlot* take_slot(std::uint32_t number) {
-  for (ThreadSlot& slot : region->threads) {
+  const auto take = [number](ThreadSlot& slot) {
     std::uint32_t owner = slot.thread.load(std::memory_order_relaxed);
-    if (owner != 0 && owner != number && thread_lives(static_cast<int>(region->process), owner)) continue;
-    if (slot.thread.compare_exchange_strong(owner, number, std::memory_order_acq_rel)) {
-      slot.inside.store(0, std::memory_order_relaxed);
-      return &slot;
-    }
+    if (owner != 0 && owner != number && thread_lives(static_cast<int>(region->process), owner)) return false;
+    if (!slot.thread.compare_exchange_strong(owner, number, std::memory_order_acq_rel)) return false;
+    slot.inside.store(0, std::memory_order_relaxed);
+    return true;
+  };
+  // Each look is a call of the kernel, so a thread takes few of them, in turns. Used slots are preferred,
+  // for a program with many short threads is to use little memory.
+  const std::uint32_t used = region->slots_used.load(std::memory_order_relaxed);
+  const unsigned looks = used < thread_limit ? 8 : 256;
+  for (unsigned i = 0; i < looks && used > 0; ++i) {
+    ThreadSlot& slot = region->threads[region->slots_seen.fetch_add(1, std::memory_order_relaxed) %
+                                       (used < thread_limit ? used : thread_limit)];
+    if (take(slot)) return &slot;
   }
+  while (region->slots_used.load(std::memory_order_relaxed) < thread_limit) {
+    const std::uint32_t fresh = region->slots_used.fetch_add(1, std::memory_order_relaxed);
+    if (fresh < thread_limit && take(region->threads[fresh])) return &region->threads[fresh];
+  }
+  region->lost_threads.store(1, std::memory_order_relaxed);
   return nullptr;
 }
 
@@ -241,20 +254,27 @@ void add_module(const link_map& module) {
   Module& added = region->modules[count];
   added.base = module.l_addr;
   added.opened = static_cast<std::uint32_t>(region->written.load(std::memory_order_relaxed)) + 1;
+  std::uint32_t size = region->path_size.load(std::memory_order_relaxed);
+  if (size == 0) size = 1; // the empty path
+  char* const path = region->path_text + size;
+  const std::size_t room = size + longest_path <= path_room ? longest_path : 0; // the rest is of zeros
+  std::size_t length = 0;
   if (module.l_name != nullptr && module.l_name[0] != '\0') {
-    const std::size_t length = std::strlen(module.l_name);
-    std::size_t folder_length = 0; // of a relative path
-    if (module.l_name[0] != '/' && std::strchr(module.l_name, '/') != nullptr) {
-      const long written = syscall(SYS_getcwd, added.path, sizeof added.path);
-      if (written <= 0) return;
-      folder_length = static_cast<std::size_t>(written);
-      added.path[folder_length - 1] = '/';
+    const std::size_t name_length = std::strlen(module.l_name);
+    if (module.l_name[0] != '/' && std::strchr(module.l_name, '/') != nullptr) { // a relative path
+      const long written = room == 0 ? 0 : syscall(SYS_getcwd, path, room);
+      if (written > 0) path[(length = static_cast<std::size_t>(written)) - 1] = '/';
     }
-    if (folder_length + length >= sizeof added.path) return;
-    std::memcpy(added.path + folder_length, module.l_name, length + 1);
-  } else if (readlink("/proc/self/exe", added.path, sizeof added.path - 1) <= 0) {
-    return;
+    if (length + name_length >= room) return;
+    std::memcpy(path + length, module.l_name, name_length + 1);
+    length += name_length;
+  } else {
+    const ssize_t written = room == 0 ? 0 : readlink("/proc/self/exe", path, room - 1);
+    if (written <= 0) return;
+    path[length = static_cast<std::size_t>(written)] = '\0';
   }
+  added.path = size;
+  region->path_size.store(size + static_cast<std::uint32_t>(length) + 1, std::memory_order_relaxed);
   region->module_count.store(count + 1, std::memory_order_release);
 }
 

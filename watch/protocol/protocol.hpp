@@ -15,6 +15,8 @@ inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the f
 inline constexpr char reader_lock[] = "reader";
 inline constexpr std::uint32_t thread_limit = 4096;
 inline constexpr std::uint32_t module_limit = 4096;
+inline constexpr std::uint32_t longest_path = 4096;     // with its end
+inline constexpr std::uint32_t path_room = 1U << 20;    // bytes of all paths of modules
 inline constexpr std::uint32_t record_limit = 1U << 18; // a power of two
 inline constexpr std::uint32_t stack_limit = 1U << 16;  // a power of two
 inline constexpr std::uint32_t frame_limit = 1U << 21;  // of all stacks together
@@ -92,7 +94,7 @@ struct Name {
 struct Module {
   std::uint64_t base;
   std::uint32_t opened, closed; // the number of the next record at that time + 1
-  char path[240];
+  std::uint32_t path;           // where it begins in `path_text`
 };
 
 struct Region {
@@ -102,6 +104,9 @@ struct Region {
   std::uint32_t python; // not 0: Python frames for all stacks, and not only for those of failed calls
   std::atomic<std::uint32_t> abandoned; // nobody reads any more: the process stops writing
   std::atomic<std::uint32_t> lost;      // records that found no room
+  std::atomic<std::uint32_t> slots_used,
+      slots_seen;                          // of `threads`: the next unused one, the next to be looked at
+  std::atomic<std::uint32_t> lost_threads; // not 0: a thread found no slot
   std::atomic<std::uint32_t> module_count;
   std::atomic<std::uint32_t> stack_count;
   std::atomic<std::uint32_t> frame_count;
@@ -122,6 +127,8 @@ struct Region {
   std::atomic<std::uint32_t> name_size;
   char name_text[name_room];
   Module modules[module_limit];
+  char path_text[path_room]; // begins with an empty path
+  std::atomic<std::uint32_t> path_size;
   std::atomic<std::uint32_t> stacks_by_hash[stack_limit]; // where each begins in `frames`, + 1; 0 for none
   // Of each stack: the number of its addresses + 2^32 times the number of words of its Python frames; then
   // both.

@@ -3,6 +3,7 @@
 
 #include "report/hang_text.hpp"
 #include "report/readable_name.hpp"
+#include "report/report.hpp"
 
 #include "recording/flight_analysis.hpp"
 
@@ -43,8 +44,7 @@ std::string read_name(unsigned process) {
 } // namespace
 
 void HangReports::add(const std::string& text, nlohmann::ordered_json json, bool is_hang) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+  print_text(text);
   json_.push_back(std::move(json));
   if (is_hang) hangs_.push_back(time_now());
 }

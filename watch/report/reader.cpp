@@ -168,12 +168,19 @@ std::vector<std::string> CallFile::python_stack(std::uint32_t number) const {
   return frames;
 }
 
+std::string CallFile::path_of(const watch::Module& module) const {
+  if (module.path > watch::path_room - watch::longest_path) return {};
+  const char* const text = region_->path_text + module.path;
+  return {text, strnlen(text, watch::longest_path)};
+}
+
 std::pair<std::string, std::uint64_t> CallFile::module_at(std::uint64_t address) const {
   const auto count = std::min(region_->module_count.load(), watch::module_limit);
   for (std::uint32_t i = count; i-- > 0;) { // the later one, if both were mapped there
     const watch::Module& module = region_->modules[i];
-    if (module.path[0] != '/' || address < module.base) continue;
-    if (address - module.base < size_in_memory(module.path)) return {module.path, module.base};
+    if (address < module.base) continue;
+    const std::string path = path_of(module);
+    if (path.starts_with('/') && address - module.base < size_in_memory(path)) return {path, module.base};
   }
   return {};
 }

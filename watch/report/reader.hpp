@@ -58,6 +58,7 @@ public:
   /// It has returned from main, or called exit.
   bool ended_by_itself() const { return region_->exited.load() != 0; }
   bool has_lost_calls() const { return region_->lost.load() != 0; }
+  bool has_lost_threads() const { return region_->lost_threads.load() != 0; }
   /// Its number here. If nothing is known about it here, its number in its own namespace.
   unsigned process() const { return process_; }
   /// The return addresses of a stack, innermost first.
@@ -65,11 +66,12 @@ public:
   /// Its Python frames, innermost first: `train.py:12 in step`.
   std::vector<std::string> python_stack(std::uint32_t number) const;
   /// The file that the process runs.
-  std::string program() const { return region_->modules[0].path; }
+  std::string program() const { return path_of(region_->modules[0]); }
   /// The file that was mapped at this address most recently, and where it begins. Empty if unknown.
   std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
 
 private:
+  std::string path_of(const watch::Module& module) const;
   void find_process();
   watch::Call call_of(const watch::CallData& data, std::uint32_t time);
 

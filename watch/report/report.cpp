@@ -15,6 +15,57 @@ namespace watch {
 
 using watch::Finding;
 
+namespace {
+
+constexpr std::size_t printed_limit = 50; // findings with their texts, and lines of the table
+
+/// Of the character that begins here. 0 if it is not UTF-8.
+std::size_t utf8_length(const std::string& text, std::size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xC2 ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
+  if (at + length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
+} // namespace
+
+// The program chooses names of threads, files and functions: none may speak to the terminal.
+std::string printable(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n') || byte == 0x7F) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\x%02x", unsigned{byte});
+      result += code;
+    } else {
+      result += c;
+    }
+  }
+  // The controls U+0080 to U+009F are two bytes. A terminal without UTF-8 takes single bytes for them.
+  for (std::size_t at = 0; at < result.size();) {
+    const std::size_t length = utf8_length(result, at);
+    const bool is_control =
+        length == 2 && result[at] == '\xC2' && static_cast<unsigned char>(result[at + 1]) < 0xA0;
+    if (length == 0 || is_control) result.replace(at, length == 0 ? 1 : length, "?");
+    at += length == 0 || is_control ? 1 : length;
+  }
+  return result;
+}
+
+void print_text(const std::string& text) {
+  const std::string shown = printable(text);
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
+  std::fflush(stderr);
+}
+
 void Suppressions::read(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error(path + ": " + std::strerror(errno));
@@ -29,7 +80,10 @@ void Suppressions::read(const std::string& path) {
     pattern.erase(pattern.find_last_not_of(" \t\r") + 1);
     if (rule != "*" && watch::page_named(rule) == nullptr) {
       std::string wrong = path;
-      wrong.append(":").append(std::to_string(number)).append(": there is no rule ").append(rule);
+      wrong.append(":")
+          .append(std::to_string(number))
+          .append(": there is no rule ")
+          .append(printable(rule.substr(0, 40)));
       throw std::runtime_error(wrong.append(". `cuevent watch --explain all` lists the rules"));
     }
     lines_.emplace_back(rule, pattern);
@@ -100,8 +154,10 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   for (const auto& [what, call] : finding.earlier)
     text += "  " + what + ": " + texts_.text_of(process, call);
   text += std::string("  the driver: ") + page.driver + "\n  to fix it: " + page.fix + '\n';
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+  if (entries_.size() < printed_limit) print_text(text);
+  if (entries_.size() == printed_limit)
+    print_text("cuevent watch: " + std::to_string(printed_limit) +
+               " findings were printed. More are only counted, and listed by --json\n");
 
   nlohmann::ordered_json json{{"rule", page.name}, {"sentence", finding.sentence}, {"count", 0}};
   json["call"] = texts_.json_of(process, finding.call);
@@ -118,8 +174,21 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
 void WatchReport::print_summary() const {
   if (entries_.empty()) return;
   std::fprintf(stderr, "cuevent watch:\n     count  %-26s where\n", "rule");
-  for (const Entry& entry : entries_)
-    std::fprintf(stderr, "%10lu  %-26s %s\n", entry.count, entry.rule.c_str(), entry.where.c_str());
+  std::map<std::string, std::pair<std::size_t, unsigned long>> more; // places and calls of a rule
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (i < printed_limit) {
+      char line[64];
+      std::snprintf(line, sizeof line, "%10lu  %-26s ", entry.count, entry.rule.c_str());
+      print_text(line + entry.where + '\n');
+    } else {
+      auto& [places, calls] = more[entry.rule];
+      ++places;
+      calls += entry.count;
+    }
+  }
+  for (const auto& [rule, counts] : more)
+    std::fprintf(stderr, "%10lu  %-26s at %zu more places\n", counts.second, rule.c_str(), counts.first);
 }
 
 nlohmann::ordered_json WatchReport::json() const {

@@ -27,12 +27,19 @@ private:
   std::vector<std::pair<std::string, std::string>> lines_;
 };
 
+/// The text without what a terminal takes for commands. Line breaks stay.
+std::string printable(const std::string& text);
+
+/// Prints `printable(text)` to standard error.
+void print_text(const std::string& text);
+
 class WatchReport {
 public:
   WatchReport(const Suppressions& suppressions, CallText& texts)
       : suppressions_(suppressions), texts_(texts) {}
 
-  /// Prints the finding to standard error, unless there was one of this rule with this stack before.
+  /// Prints the finding to standard error, unless there was one of this rule with this stack before, or if
+  /// many were printed.
   void add(const CallFile& process, const watch::Finding& finding);
 
   std::size_t findings() const { return entries_.size(); }

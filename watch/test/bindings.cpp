@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <pthread.h>
 #include <string>
 #include <sys/wait.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -190,6 +192,38 @@ void threads(void* cuda) {
   driver.make_mistake();
 }
 
+/// 4,000 threads live at the same time, and each makes one call. Prints how long that takes, in seconds.
+int with_many_threads(void* cuda) {
+  Driver driver(by_dlsym(cuda));
+  driver.start();
+  const CUevent event = driver.event();
+  std::atomic<bool> stop = false;
+  std::atomic<int> done = 0;
+  std::vector<std::thread> threads;
+  const auto begin = std::chrono::steady_clock::now();
+  int code = 0;
+  try {
+    for (int i = 0; i < 4'000; ++i) {
+      threads.emplace_back([&] {
+        driver.query(event);
+        ++done;
+        stop.wait(false);
+      });
+    }
+  } catch (const std::system_error&) {
+    code = 77; // this machine allows fewer
+  }
+  while (static_cast<std::size_t>(done) < threads.size())
+    usleep(100);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  stop = true;
+  stop.notify_all();
+  for (std::thread& thread : threads)
+    thread.join();
+  std::printf("%f\n", took.count());
+  return code;
+}
+
 /// The main thread ends, and another one goes on for longer than the command looks away.
 void without_main_thread(void* cuda) {
   std::thread([cuda] {
@@ -242,6 +276,8 @@ int main(int argc, char** argv) {
     without_main_thread(library(path));
   else if (way == "busy-child")
     return with_busy_child(library(path));
+  else if (way == "many-threads")
+    return with_many_threads(library(path));
   else if (way == "threads")
     threads(library(path));
   else if (way == "exec") {

@@ -276,10 +276,9 @@ private:
       if (bytes == nullptr) return;
       const int type = *reinterpret_cast<const int*>(bytes);
       const void* const parameter = *reinterpret_cast<void* const*>(bytes + 16);
-      if (type == CU_GRAPH_NODE_TYPE_WAIT_EVENT || type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-        add(call, reinterpret_cast<std::uintptr_t>(parameter));
-      else
-        add(call, 0);
+      const bool has_event = type == CU_GRAPH_NODE_TYPE_WAIT_EVENT || type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+      add(call, has_event ? reinterpret_cast<std::uintptr_t>(parameter) : 0);
+      add(call, static_cast<std::uint32_t>(type));
     }
   }
 };

@@ -40,10 +40,10 @@ enum class Verb : std::uint8_t {
   graph_instantiate,   // exec, graph
   exec_destroy,        // exec
   exec_update,         // exec, graph
-  node_add_event,      // node, graph, event
-  node_set_event,      // node, event, or 0 for a node of another kind
+  node_add_event,      // node, graph, event, and of functions for any node its CUgraphNodeType
+  node_set_event,      // node, event, or 0 for a node of another kind, type as above
   node_destroy,        // node
-  exec_set_event,      // exec, node, event, or 0 for a node of another kind
+  exec_set_event,      // exec, node, event, or 0 for a node of another kind, type as above
   node_add_child,      // node, graph, child
   primary_retain,      // context, device
   context_create,      // context, ..., device

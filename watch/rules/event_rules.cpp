@@ -13,7 +13,7 @@ constexpr unsigned external = 1;                         // CU_EVENT_RECORD_EXTE
 
 void Rules::create_event(const Call& call) {
   if (!call.succeeded()) return;
-  if (const auto old = events_.find(call.words[0]); old != events_.end() && old->second.recorded_by_graph)
+  if (const auto old = events_.find(call.words[0]); old != events_.end() && old->second.in_graph)
     forget_in_graphs(call.words[0]);
   EventState& made = events_[call.words[0]] = {};
   made.created = call;
@@ -61,7 +61,7 @@ void Rules::record_event(const Call& call, Handle handle, const StreamKey& strea
   }
   event.failed_record.reset();
   if ((flags & external) != 0 && on.is_capturing()) {
-    event.recorded_by_graph = true;
+    event.in_graph = event.recorded_by_graph = true;
     on.capture->events.emplace(handle, call);
     add_work(call, stream);
     return;
@@ -73,21 +73,26 @@ void Rules::record_event(const Call& call, Handle handle, const StreamKey& strea
   event.clock = event.capture ? event.capture->clocks[stream] : Clock();
 }
 
-/// The record that a wait needed comes right after it: of this event, on the stream with the work.
+/// The record that a wait needed comes only after it: of this event, on the stream with the work. In between,
+/// neither that stream nor the waiting one got work. Whatever else happened does not matter.
 void Rules::notice_late_record(const Call& call) {
-  const auto waiting = late_waits_.find(call.thread);
-  if (waiting == late_waits_.end() || waiting->second.words[1] != call.words[0] || !call.succeeded()) return;
+  const auto found = late_waits_.find(call.words[0]);
+  if (found == late_waits_.end() || !call.succeeded()) return;
+  const LateWait late = found->second;
+  late_waits_.erase(found);
+  const StreamKey waiting = key(late.call, late.call.words[0]);
   EventState& event = events_[call.words[0]];
-  if (event.stream != key(call, call.words[1]) || streams_[event.stream].is_capturing()) return;
+  if (event.stream != key(call, call.words[1]) || streams_[event.stream].is_capturing() ||
+      streams_[event.stream].work != late.work_before || streams_[waiting].work != late.work_of_waiting)
+    return;
   // Once may be chance: a program may wait for the work before the last, and then mark the last.
   if (++event.late_records < 2) return;
   std::vector<Earlier> earlier;
   add(earlier, "the wait refers to this record, which is older than the work", event.record);
   earlier.push_back({"the event is recorded for that work only here, after the wait", call});
-  report(Rule::wait_before_record, waiting->second,
-         stream_text(key(waiting->second, waiting->second.words[0])) + " waits for " +
-             event_text(call.words[0]) + ", which is recorded for the last work of " +
-             stream_text(event.stream) + " only afterwards",
+  report(Rule::wait_before_record, late.call,
+         stream_text(waiting) + " waits for " + event_text(call.words[0]) +
+             ", which is recorded for the last work of " + stream_text(event.stream) + " only afterwards",
          std::move(earlier));
 }
 
@@ -144,7 +149,7 @@ void Rules::wait(const Call& call) {
   use_event(call, handle);
   if (on == nullptr || !call.succeeded() || on->is_capturing() || event.capture || !event.record) return;
   if (event.stream != stream && event.stream.handle != 0 && streams_[event.stream].work > event.work_before)
-    late_waits_[call.thread] = call;
+    late_waits_[handle] = {call, streams_[event.stream].work, on->work};
 }
 
 void Rules::elapsed(const Call& call) {

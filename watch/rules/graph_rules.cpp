@@ -4,12 +4,36 @@
 
 namespace watch {
 
+namespace {
+
+/// Whether a call makes a graph record its event. Other calls with an event make the graph wait for it.
+bool is_record(const Call& call) {
+  const unsigned type = call.verb() == Verb::node_set_event ? 2 : 3; // the word that tells, if there is one
+  switch (call.verb()) {
+  case Verb::node_add_event:
+  case Verb::node_set_event:
+  case Verb::exec_set_event:
+    return call.count > type ? call.words[type] == CU_GRAPH_NODE_TYPE_EVENT_RECORD
+                             : call.name().find("WaitNode") == std::string::npos;
+  default:
+    return call.verb() != Verb::stream_wait;
+  }
+}
+
+} // namespace
+
 void Rules::add_event_to_graph(const Call& call, Handle graph, Handle node, Handle event) {
   if (event == 0) return; // a node of another kind
   if (node == 0) node = next_number_++;
   graphs_[graph][node] = {event, call};
   graph_of_node_[node] = graph;
-  events_[event].recorded_by_graph = true;
+  note_event_in_graph(call, event);
+}
+
+void Rules::note_event_in_graph(const Call& call, Handle event) {
+  EventState& state = events_[event];
+  state.in_graph = true;
+  state.recorded_by_graph = state.recorded_by_graph || is_record(call);
 }
 
 void Rules::see_graph(const Call& call) {
@@ -60,7 +84,7 @@ void Rules::see_graph(const Call& call) {
     // Of a node from a capture the handle is not known, so neither is the event that is replaced.
     if (events.find(words[1]) == events.end()) events.clear();
     events[words[1]] = {words[2], call};
-    events_[words[2]].recorded_by_graph = true;
+    note_event_in_graph(call, words[2]);
     break;
   }
   case Verb::node_add_child: {

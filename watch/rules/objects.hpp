@@ -45,21 +45,30 @@ struct Capture {
 struct EventState {
   std::optional<Call> created; // unknown if it was created in another process, or before the records begin
   std::optional<Call> destroyed, record, failed_record;
+  std::optional<Call> context_end; // the call that ended its context
   unsigned flags = 0;
   Handle context = 0;
   bool shared = false;              // with other processes, which may record it
+  bool in_graph = false;            // a graph records it, or waits for it
   bool recorded_by_graph = false;   // by a launch, at a time that is not known here
   StreamKey stream;                 // of the last record
   std::uint64_t work_before = 0;    // the stream's work at the last record
   std::shared_ptr<Capture> capture; // of the last record
   Clock clock;                      // of the last record, in that capture
-  unsigned late_records = 0;        // how often it was recorded right after the wait that should follow
+  unsigned late_records = 0;        // how often it was recorded only after the wait that should follow
 
   bool never_recorded() const { return created && !shared && !record && !recorded_by_graph; }
 };
 
+/// A wait for an event while the event's stream has newer work.
+struct LateWait {
+  Call call;
+  std::uint64_t work_before = 0, work_of_waiting = 0; // of the event's stream, and of the waiting one
+};
+
 struct StreamState {
   std::optional<Call> created, destroyed;
+  std::optional<Call> context_end; // the call that ended its context
   unsigned flags = 0;
   Handle context = 0;
   std::uint64_t work = 0; // calls that have submitted work

@@ -34,6 +34,13 @@ const std::vector<RulePage>& rule_pages() {
        "old one.",
        "Destroy the object after its last use on all threads. Work that was submitted earlier may still be "
        "pending when an event or a stream is destroyed."},
+      {Rule::use_after_context, "use-after-context",
+       "uses an event or a stream after its context was destroyed or reset",
+       "Calls with such an event return CUDA_ERROR_CONTEXT_IS_DESTROYED. Once a primary context was released "
+       "and retained again, a query of an old event crashes.",
+       "Let go of the events and streams of a context before the context ends. A new context may have the "
+       "handle of an old one, so a pool that finds its events by this handle hands out old ones: clear it "
+       "when the context ends, or compare the number that cuCtxGetId returns."},
       {Rule::interprocess_wait, "interprocess-wait", "waits for an interprocess event in another context",
        "The driver crashes in this call. So `cuevent watch` did not make the call, and returned "
        "CUDA_ERROR_INVALID_HANDLE instead.",

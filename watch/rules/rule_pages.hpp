@@ -14,6 +14,7 @@ enum class Rule : std::uint8_t {
   recorded_in_capture_only,
   record_in_other_context,
   use_after_destroy,
+  use_after_context,
   interprocess_wait,
   destroyed_in_graph,
   elapsed_without_timing,

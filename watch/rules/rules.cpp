@@ -90,10 +90,8 @@ Handle Rules::context_of(const StreamKey& stream) {
 void Rules::see(const Call& call) {
   if (call.returned && call.result != CUDA_SUCCESS) take_back_destruction(call);
   if (is_destroyed(call) || !call.returned) return;
-  if (see_capture_error(call)) {
-    late_waits_.erase(call.thread);
-    return;
-  }
+  if (see_capture_error(call)) return;
+  if (const Handle context = contexts_.ended_by(call); context != 0) end_context(call, context);
   const auto words = call.words;
   switch (call.verb()) {
   case Verb::event_create:
@@ -111,8 +109,15 @@ void Rules::see(const Call& call) {
     if (call.succeeded()) record_event(call, words[1], {}, 0);
     break;
   case Verb::event_query:
-  case Verb::event_synchronize:
     use_event(call, words[0]);
+    break;
+  case Verb::event_synchronize:
+    late_waits_.clear(); // the work may be complete now
+    use_event(call, words[0]);
+    break;
+  case Verb::stream_synchronize:
+  case Verb::context_synchronize:
+    late_waits_.clear();
     break;
   case Verb::event_elapsed:
     elapsed(call);
@@ -156,28 +161,16 @@ void Rules::see(const Call& call) {
       record_event(call, words[i], *stream_of(call), 0);
     break;
   case Verb::primary_retain:
-    if (call.succeeded()) ++retained_[words[1]];
-    [[fallthrough]];
   case Verb::context_create:
     if (call.succeeded()) device_of_context_[words[0]] = words[call.count > 1 ? call.count - 1 : 1];
     break;
-  case Verb::context_destroy:
-    forget_context(words[0]);
-    break;
-  case Verb::primary_release: // the last release ends the context
-    if (auto& count = retained_[words[0]]; call.succeeded() && (count == 0 || --count == 0))
-      forget_device(words[0]);
-    break;
-  case Verb::device_reset:
-    if (call.succeeded()) forget_device(words[0]);
+  case Verb::context_destroy: // recorded before as if it would succeed
+    if (!call.succeeded()) take_back_end(words[0]);
     break;
   default:
     see_graph(call);
     break;
   }
-  const auto waiting = late_waits_.find(call.thread);
-  if (waiting != late_waits_.end() && call.verb() != Verb::stream_wait && call.verb() != Verb::exchange_mode)
-    late_waits_.erase(waiting);
 }
 
 bool Rules::is_destroyed(const Call& call) {
@@ -187,6 +180,17 @@ bool Rules::is_destroyed(const Call& call) {
     earlier.push_back({"it was destroyed here", destroyed});
     report(Rule::use_after_destroy, call,
            what + " is used after it was destroyed" +
+               (call.returned ? "" : ", and the process ended in this call"),
+           std::move(earlier));
+    return true;
+  };
+  const auto tell_of_context = [&](const std::string& what, const std::optional<Call>& created,
+                                   const Call& context_end) {
+    add(earlier, "it was created here", created);
+    earlier.push_back({"its context ended here", context_end});
+    report(Rule::use_after_context, call,
+           what + " is used after its context was " +
+               (context_end.verb() == Verb::device_reset ? "reset" : "destroyed") +
                (call.returned ? "" : ", and the process ended in this call"),
            std::move(earlier));
     return true;
@@ -201,11 +205,15 @@ bool Rules::is_destroyed(const Call& call) {
     for (int i = word; i <= (call.verb() == Verb::event_elapsed ? 1 : word); ++i)
       if (const auto event = events_.find(call.words[i]); event != events_.end() && event->second.destroyed)
         return tell(event_text(event->first), event->second.created, *event->second.destroyed);
+      else if (event != events_.end() && event->second.context_end && call.verb() != Verb::event_destroy)
+        return tell_of_context(event_text(event->first), event->second.created, *event->second.context_end);
   }
   if (const auto stream = stream_of(call)) {
     const auto found = streams_.find(*stream);
     if (found != streams_.end() && found->second.destroyed)
       return tell(stream_text(*stream), found->second.created, *found->second.destroyed);
+    if (found != streams_.end() && found->second.context_end && call.verb() != Verb::stream_destroy)
+      return tell_of_context(stream_text(*stream), found->second.created, *found->second.context_end);
   }
   if (call.verb() == Verb::graph_launch || call.verb() == Verb::exec_destroy ||
       call.verb() == Verb::exec_update || call.verb() == Verb::exec_set_event) {
@@ -239,29 +247,31 @@ void Rules::destroy_stream(const Call& call) {
   std::erase(captures_, stream.capture);
 }
 
-void Rules::forget_device(std::uint64_t wanted) {
-  std::vector<Handle> gone;
-  for (const auto& [context, device] : device_of_context_)
-    if (device == wanted) gone.push_back(context);
-  for (const Handle context : gone)
-    forget_context(context);
-}
-
-/// Its objects are gone, or at least no longer known.
-void Rules::forget_context(Handle context) {
-  std::erase_if(events_, [&](const auto& event) {
-    if (event.second.context != context) return false;
-    if (event.second.recorded_by_graph) forget_in_graphs(event.first);
-    return true;
-  });
-  std::erase_if(streams_, [&](const auto& stream) {
-    if (stream.second.context != context && stream.first.context != context) return false;
-    if (const auto& capture = stream.second.capture; capture && capture->origin == stream.first) {
+/// Its objects are gone. The driver does not know a later use of an event or stream for what it is, if
+/// another context has the handle then. Programs often destroy them later, which does no harm.
+void Rules::end_context(const Call& call, Handle context) {
+  for (auto& [handle, event] : events_) {
+    if (event.context != context || event.destroyed || event.context_end) continue;
+    if (event.in_graph) forget_in_graphs(handle);
+    event.context_end = call;
+  }
+  for (auto& [key, stream] : streams_) {
+    if (stream.context != context && key.context != context) continue;
+    if (const auto& capture = stream.capture; capture && capture->origin == key) {
       capture->over = true;
       std::erase(captures_, capture);
     }
-    return true;
-  });
+    if (!stream.destroyed && !stream.context_end) stream.context_end = call;
+  }
+  // A new context with this handle has default streams too.
+  std::erase_if(streams_, [&](const auto& stream) { return stream.first.context == context; });
+}
+
+void Rules::take_back_end(Handle context) {
+  for (auto& [handle, event] : events_)
+    if (event.context == context) event.context_end.reset();
+  for (auto& [key, stream] : streams_)
+    if (stream.context == context) stream.context_end.reset();
 }
 
 } // namespace watch

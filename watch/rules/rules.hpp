@@ -2,6 +2,7 @@
 // The rules: plain calls in, findings out. They run in `cuevent watch`, not in the watched process.
 #pragma once
 
+#include "rules/contexts.hpp"
 #include "rules/objects.hpp"
 
 #include <functional>
@@ -31,12 +32,13 @@ private:
   void take_back_destruction(const Call& call);
   void destroy_stream(const Call& call);
   void notice_late_record(const Call& call);
-  void forget_device(std::uint64_t device);
-  void forget_context(Handle context);
+  void end_context(const Call& call, Handle context);
+  void take_back_end(Handle context);
 
   // Graphs: graph_rules.cpp
   void see_graph(const Call& call);
   void add_event_to_graph(const Call& call, Handle graph, Handle node, Handle event);
+  void note_event_in_graph(const Call& call, Handle event);
   void forget_in_graphs(Handle event);
   void check_graphs_with(const Call& call, Handle event);
 
@@ -63,12 +65,12 @@ private:
   std::unordered_map<Handle, ExecState> execs_;
   std::unordered_map<Handle, Handle> graph_of_node_;
   std::unordered_map<Handle, std::uint64_t> device_of_context_;
-  std::unordered_map<std::uint64_t, unsigned> retained_; // how often each device's primary context
+  Contexts contexts_;
   std::unordered_map<std::uint32_t, std::uint64_t> mode_of_thread_;
-  std::unordered_map<std::uint32_t, Call> late_waits_; // the last call of a thread, if it is such a wait
-  std::vector<std::shared_ptr<Capture>> captures_;     // that are not over
-  std::optional<Call> capture_error_;                  // the last one that harmed no known capture
-  Handle next_number_ = 1;                             // of nodes without a known handle
+  std::unordered_map<Handle, LateWait> late_waits_; // by event
+  std::vector<std::shared_ptr<Capture>> captures_;  // that are not over
+  std::optional<Call> capture_error_;               // the last one that harmed no known capture
+  Handle next_number_ = 1;                          // of nodes without a known handle
 };
 
 /// Adds the call, if it is known.

@@ -89,6 +89,9 @@ void StreamWork::see_failed_end(const Call& call) {
 void StreamWork::see(const Call& call) {
   if (call.verb() == Verb::capture_end && !call.succeeded()) see_failed_end(call);
   if (!call.succeeded()) return;
+  if (const Handle ended = contexts_.ended_by(call); ended != 0)
+    for (auto each = streams_.begin(); each != streams_.end();)
+      if (const Stream& stream = (each++)->second; stream.context == ended) forget(stream.number);
   const auto words = call.words;
   switch (call.verb()) {
   case Verb::probe:
@@ -105,10 +108,6 @@ void StreamWork::see(const Call& call) {
   }
   case Verb::stream_destroy:
     if (const auto found = numbers_.find({words[0], 0, 0}); found != numbers_.end()) forget(found->second);
-    break;
-  case Verb::context_destroy:
-    for (auto each = streams_.begin(); each != streams_.end();)
-      if (const Stream& stream = (each++)->second; stream.context == words[0]) forget(stream.number);
     break;
   case Verb::event_create:
     events_[words[0]] = {.created = true, .flags = static_cast<unsigned>(words[1])};

@@ -2,6 +2,7 @@
 // What is pending on the streams of a process: calls and moments in, an observation of the streams out.
 #pragma once
 
+#include "rules/contexts.hpp"
 #include "rules/moment.hpp"
 #include "rules/stream_places.hpp"
 
@@ -85,6 +86,7 @@ private:
   std::vector<cuevent::ObservedWait> waits_of(const View& view, const Stream& stream) const;
   std::optional<cuevent::FlightCall> call_of(const Moment& moment, const Stream& stream) const;
 
+  Contexts contexts_;
   std::map<std::uint64_t, Stream> streams_; // by number
   std::map<StreamKey, std::uint64_t> numbers_;
   std::unordered_map<Handle, Event> events_;

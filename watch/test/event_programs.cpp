@@ -118,6 +118,27 @@ const std::vector<Programs>& event_programs() {
            expect(cuEventDestroy(event));
          }
        }},
+      {"use-after-context",
+       [](Gpu& gpu) {
+         const CUcontext other = gpu.other_context();
+         const CUevent event = gpu.event();
+         expect(cuCtxDestroy(other));
+         expect(cuCtxSetCurrent(gpu.context));
+         expect(cuEventQuery(event), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+       },
+       [](Gpu& gpu) { // the event of another context lives, and a late destruction does no harm
+         const CUevent event = gpu.event();
+         for (int i = 0; i < 3; ++i) {
+           const CUcontext other = gpu.other_context();
+           const CUevent old = gpu.event();
+           expect(cuEventRecord(old, gpu.stream()));
+           expect(cuCtxDestroy(other));
+           expect(cuEventDestroy(old), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+         }
+         expect(cuCtxSetCurrent(gpu.context));
+         expect(cuEventRecord(event, gpu.a));
+         expect(cuEventSynchronize(event));
+       }},
       {"interprocess-wait",
        [](Gpu& gpu) {
          const CUevent event = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);

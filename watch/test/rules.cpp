@@ -101,12 +101,112 @@ TEST_CASE("an event that other processes may record is not reported as never rec
   CHECK(process.found.empty());
 }
 
-TEST_CASE("the objects of a destroyed context are forgotten", "[watch][rules]") {
+TEST_CASE("an object of a context that has ended is reported when it is used", "[watch][rules]") {
+  Process process;
+  process.see("cuDevicePrimaryCtxRetain", {0x500, 0});
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventRecord", {event, stream});
+  SECTION("destroyed") {
+    process.see("cuCtxDestroy_v2", {context});
+    process.see("cuEventSynchronize", {event});
+    process.see("cuStreamSynchronize", {stream});
+    CHECK(process.found == Found{"use-after-context", "use-after-context"});
+  }
+  SECTION("reset") {
+    process.see("cuDevicePrimaryCtxRetain", {context, 1});
+    process.see("cuDevicePrimaryCtxReset_v2", {1});
+    process.see("cuEventQuery", {event}, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK(process.found == Found{"use-after-context"});
+  }
+  SECTION("destroyed in vain") {
+    process.see("cuCtxDestroy_v2", {context}); // recorded before the call
+    process.see("cuCtxDestroy_v2", {context}, CUDA_ERROR_INVALID_VALUE);
+    process.see("cuEventSynchronize", {event});
+    CHECK(process.found.empty());
+  }
+  SECTION("another context") {
+    process.see("cuDevicePrimaryCtxReset_v2", {0});
+    process.see("cuCtxDestroy_v2", {0x501});
+    process.see("cuEventSynchronize", {event});
+    CHECK(process.found.empty());
+  }
+  SECTION("a new object has the handle") {
+    process.see("cuCtxDestroy_v2", {context});
+    process.see("cuEventDestroy_v2", {event}, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    process.see("cuEventCreate", {event, 2});
+    process.see("cuEventQuery", {event});
+    CHECK(process.found.empty());
+  }
+}
+
+TEST_CASE("contexts of one device end one by one", "[watch][rules]") {
+  Process process;
+  process.see("cuDevicePrimaryCtxRetain", {context, 0});
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuCtxCreate_v2", {0x500, 0, 0}); // on the same device
+  process.see("cuDevicePrimaryCtxRetain", {0x600, 1});
+  process.see("cuDevicePrimaryCtxRelease_v2", {1});
+  process.see("cuEventQuery", {event});
+  CHECK(process.found.empty());
+}
+
+TEST_CASE("a graph that waits for an event does not record it", "[watch][rules]") {
   Process process;
   process.see("cuEventCreate", {event, 2});
-  process.see("cuCtxDestroy_v2", {context});
-  process.see("cuEventSynchronize", {event});
-  CHECK(process.found.empty());
+  SECTION("a wait node") {
+    process.see("cuGraphAddEventWaitNode", {0x800, 0x600, event});
+    process.see("cuStreamWaitEvent", {stream, event, 0});
+    CHECK(process.found == Found{"wait-never-recorded"});
+  }
+  SECTION("a wait node by the general function") {
+    process.see("cuGraphAddNode", {0x800, 0x600, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT});
+    process.see("cuStreamWaitEvent", {stream, event, 0});
+    CHECK(process.found == Found{"wait-never-recorded"});
+  }
+  SECTION("a record node") {
+    process.see("cuGraphAddNode", {0x800, 0x600, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD});
+    process.see("cuStreamWaitEvent", {stream, event, 0});
+    CHECK(process.found.empty());
+  }
+  SECTION("it still has to outlive the executable graph") {
+    process.see("cuGraphAddEventWaitNode", {0x800, 0x600, event});
+    process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+    process.see("cuEventDestroy_v2", {event});
+    CHECK(process.found == Found{"destroyed-in-graph"});
+  }
+}
+
+TEST_CASE("a late record is found although other calls come before it", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuEventCreate", {0x101, 2});
+  process.see("cuEventRecord", {event, stream});
+  const auto step = [&](auto between) {
+    process.see("cuMemsetD8Async", {stream});
+    process.see("cuStreamWaitEvent", {other_stream, event, 0});
+    between();
+    process.see("cuEventRecord", {event, stream}, CUDA_SUCCESS, 2);
+  };
+  SECTION("a query, a launch elsewhere, and the record by another thread") {
+    for (int i = 0; i < 3; ++i)
+      step([&] {
+        process.see("cuEventQuery", {0x101});
+        process.see("cuMemsetD8Async", {0x999});
+      });
+    CHECK(process.found == Found{"wait-before-record", "wait-before-record"});
+  }
+  SECTION("work of the waiting stream: it wanted the step before") {
+    for (int i = 0; i < 3; ++i)
+      step([&] { process.see("cuMemsetD8Async", {other_stream}); });
+    CHECK(process.found.empty());
+  }
+  SECTION("new work of the event's stream, or the end of its work") {
+    for (int i = 0; i < 3; ++i)
+      step([&] { process.see("cuMemsetD8Async", {stream}); });
+    for (int i = 0; i < 3; ++i)
+      step([&] { process.see("cuStreamSynchronize", {stream}); });
+    CHECK(process.found.empty());
+  }
 }
 
 TEST_CASE("a primary context lives until its last release", "[watch][rules]") {
@@ -122,7 +222,7 @@ TEST_CASE("a primary context lives until its last release", "[watch][rules]") {
   process.see("cuDevicePrimaryCtxRelease_v2", {0});
   process.see("cuEventSynchronize", {0x101});
   process.see("cuEventQuery", {0x102}, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 2);
-  CHECK(process.found.size() == 1); // the capture ended with the context
+  CHECK(process.found == Found{"wait-never-recorded", "use-after-context"}); // and the capture ended
 }
 
 TEST_CASE("a synchronisation of a context harms the captures of that context only", "[watch][rules]") {

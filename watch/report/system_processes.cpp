@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto shortest_pause = 20ms, longest_pause = 5'000ms;
-constexpr int share = 50; // looking takes at most one part in 50 of the time
+constexpr int share = 25; // looking takes at most one part in 25 of the time
 
 std::string file_of(pid_t process, const char* name) {
   return "/proc/" + std::to_string(process) + '/' + name;

@@ -66,6 +66,13 @@ const std::vector<RulePage>& rule_pages() {
       {Rule::use_after_error, "use-after-error", "uses an event whose last record failed",
        "The failed record changed nothing. The call refers to an earlier record, or to no record.",
        "Check the result of the record, and do not use the event after an error."},
+      {Rule::device_fault, "device-fault", "runs device work that fails",
+       "The work of all streams ends. From the first call that tells, nearly every call of the process "
+       "returns "
+       "this error, in all contexts, whatever it is about. So no later failure is reported.",
+       "Find the work that fails: compute-sanitizer names the kernel and the access. With "
+       "CUDA_LAUNCH_BLOCKING=1 the launch itself returns the error. Only a new process can use the device "
+       "again."},
       {Rule::capture_invalidated, "capture-invalidated", "makes a call that invalidates a stream capture",
        "The call fails, and the capture is lost: further calls on its streams and the end of the capture "
        "return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED. A capture in global mode is invalidated by calls of "

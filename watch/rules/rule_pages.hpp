@@ -21,6 +21,7 @@ enum class Rule : std::uint8_t {
   elapsed_never_recorded,
   elapsed_two_contexts,
   use_after_error,
+  device_fault,
   capture_invalidated,
   capture_unjoined,
   legacy_beside_capture,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "rules/rules.hpp"
 
+#include <cuevent/error.hpp>
+
 #include <cstdio>
 
 namespace watch {
@@ -89,7 +91,7 @@ Handle Rules::context_of(const StreamKey& stream) {
 
 void Rules::see(const Call& call) {
   if (call.returned && call.result != CUDA_SUCCESS) take_back_destruction(call);
-  if (is_destroyed(call) || !call.returned) return;
+  if (is_destroyed(call) || !call.returned || is_after_fault(call)) return;
   if (see_capture_error(call)) return;
   if (const Handle context = contexts_.ended_by(call); context != 0) end_context(call, context);
   const auto words = call.words;
@@ -156,6 +158,7 @@ void Rules::see(const Call& call) {
   case Verb::value_write:
   case Verb::graph_launch:
     if (!call.succeeded()) break;
+    last_work_ = call;
     add_work(call, *stream_of(call));
     for (unsigned i = 2; call.verb() == Verb::work && i < call.count; ++i)
       record_event(call, words[i], *stream_of(call), 0);
@@ -223,6 +226,17 @@ bool Rules::is_destroyed(const Call& call) {
                   *exec->second.destroyed);
   }
   return false;
+}
+
+/// A failed call that tells of failed device work is no mistake of its own: the first one stands for all.
+bool Rules::is_after_fault(const Call& call) {
+  if (cuevent::kind_of(static_cast<CUresult>(call.result)) != cuevent::ErrorKind::device_fault) return false;
+  if (std::exchange(has_fault_, true)) return true;
+  std::vector<Earlier> earlier;
+  add(earlier, "the last work before that was submitted here", last_work_);
+  report(Rule::device_fault, call, "device work has failed, and this is the first call that tells",
+         std::move(earlier));
+  return true;
 }
 
 /// The call was recorded before as if it would succeed, but it has failed.

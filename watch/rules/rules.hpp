@@ -34,6 +34,7 @@ private:
   void notice_late_record(const Call& call);
   void end_context(const Call& call, Handle context);
   void take_back_end(Handle context);
+  bool is_after_fault(const Call& call);
 
   // Graphs: graph_rules.cpp
   void see_graph(const Call& call);
@@ -70,6 +71,8 @@ private:
   std::unordered_map<Handle, LateWait> late_waits_; // by event
   std::vector<std::shared_ptr<Capture>> captures_;  // that are not over
   std::optional<Call> capture_error_;               // the last one that harmed no known capture
+  std::optional<Call> last_work_;                   // that was submitted
+  bool has_fault_ = false;                          // device work has failed
   Handle next_number_ = 1;                          // of nodes without a known handle
 };
 

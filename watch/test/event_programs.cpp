@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "programs.hpp"
+#include <kernels.hpp>
 
 namespace {
 
@@ -52,6 +53,17 @@ void wait_for_record_of_green_context([[maybe_unused]] Gpu& gpu) {
   expect(cuGreenCtxRecordEvent(green_context(), event));
   expect(cuStreamWaitEvent(gpu.a, event, 0));
 #endif
+}
+
+void launch(CUstream stream, const char* kernel) {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  expect(cuModuleLoadData(&module, kernels));
+  expect(cuModuleGetFunction(&function, module, kernel));
+  CUdeviceptr told = 0;
+  unsigned long long bound = 0;
+  void* arguments[] = {&told, &bound};
+  expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
 }
 
 } // namespace
@@ -225,6 +237,21 @@ const std::vector<Programs>& event_programs() {
          expect(cuEventRecordWithFlags(event, gpu.a, 64), CUDA_ERROR_INVALID_VALUE);
          expect(cuEventRecord(event, gpu.a));
          expect(cuStreamWaitEvent(gpu.b, event, 0));
+       }},
+      {"device-fault",
+       [](Gpu& gpu) { // each of the events tells of the one fault
+         launch(gpu.a, "write_illegal_address");
+         const CUevent event = gpu.event();
+         cuEventRecord(event, gpu.a);
+         expect(cuStreamSynchronize(gpu.a), CUDA_ERROR_ILLEGAL_ADDRESS);
+         for (int i = 0; i < 20; ++i) {
+           expect(cuEventRecord(event, gpu.b), CUDA_ERROR_ILLEGAL_ADDRESS);
+           expect(cuStreamWaitEvent(gpu.a, event, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
+         }
+       },
+       [](Gpu& gpu) {
+         launch(gpu.a, "step");
+         expect(cuStreamSynchronize(gpu.a));
        }},
   };
   return programs;

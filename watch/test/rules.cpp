@@ -65,7 +65,7 @@ TEST_CASE("an event whose destruction failed lives on", "[watch][rules]") {
   Process process;
   process.see("cuEventCreate", {event, 2});
   process.see("cuEventDestroy_v2", {event}); // recorded before the call
-  process.see("cuEventDestroy_v2", {event}, CUDA_ERROR_ILLEGAL_ADDRESS);
+  process.see("cuEventDestroy_v2", {event}, CUDA_ERROR_DEINITIALIZED);
   process.see("cuEventQuery", {event});
   CHECK(process.found.empty());
 }
@@ -347,6 +347,17 @@ TEST_CASE("a call that never returned is reported if its object was destroyed", 
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].rule == Rule::use_after_destroy);
   CHECK(findings[0].sentence.find("the process ended in this call") != std::string::npos);
+}
+
+TEST_CASE("after a device fault one cause is reported", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  process.see("cuStreamSynchronize", {stream}, CUDA_ERROR_ILLEGAL_ADDRESS);
+  for (int i = 0; i < 3; ++i) {
+    process.see("cuEventRecord", {event, stream}, CUDA_ERROR_ILLEGAL_ADDRESS);
+    process.see("cuEventQuery", {event}, CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
+  CHECK(process.found == Found{"device-fault"});
 }
 
 TEST_CASE("the pages are in the order of the rules", "[watch][rules]") {

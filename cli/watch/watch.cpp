@@ -254,11 +254,12 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 }
 
 /// What the watch has seen: silence alone would not tell a blind watch from a clean program.
-void print_last_line(const Watch& watched, std::size_t findings) {
+void print_last_line(const Watch& watched, std::size_t findings, bool have_hangs) {
   std::string text = "cuevent watch: no process used the driver";
   if (watched.processes() > 0)
     text = "cuevent watch: watched " + counted(watched.processes(), "process", "processes") + ", " +
            counted(watched.calls(), "call", "calls") + ", " + counted(findings, "finding", "findings");
+  if (have_hangs) text += ", and it hangs";
   const auto unwatched = watched.unwatched();
   if (!unwatched.empty() && watched.processes() == 0) text = "cuevent watch: watched no process";
   std::map<std::string, std::size_t> reasons;
@@ -491,7 +492,7 @@ int run_watched(const WatchOptions& options) {
     code = read_until_end(watched, child, hang);
     watched.leave_processes();
     report.print_summary();
-    print_last_line(watched, report.findings());
+    print_last_line(watched, report.findings(), hangs.have_hangs());
     if (json_file) {
       nlohmann::ordered_json json{{"program", options.program},           {"exit_code", code},
                                   {"processes", watched.processes()},     {"calls", watched.calls()},

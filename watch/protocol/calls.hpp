@@ -39,8 +39,11 @@ constexpr EntryList<Signatures...> list_of(const Entry<Signatures>&... entries) 
 }
 
 // Types that the headers of CUDA 12.0 lack.
-using Opaque = void*;  // CUgreenCtx of a stream's creation, CUctxCreateParams*, CUgraphEdgeData*
-struct GreenContext;   // CUgreenCtx is a pointer to it
+using Opaque = void*;   // CUgreenCtx of a stream's creation, CUctxCreateParams*, CUgraphEdgeData*
+struct GreenContext;    // CUgreenCtx is a pointer to it
+struct MemoryLocation { // CUmemLocation
+  int type, id;
+};
 struct NodeParameters; // CUgraphNodeParams; a type of its own, so that it is not taken for an Opaque
 
 using Launch = CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -144,6 +147,64 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(CUdeviceptr*, std::size_t, CUmemoryPool, CUstream)>{
         {Verb::work, "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020, "_ptsz"}},
     Entry<CUresult(CUdeviceptr, CUstream)>{{Verb::work, "cuMemFreeAsync", "cuMemFreeAsync", 11020, "_ptsz"}},
+    Entry<CUresult(CUfunction, int, int, CUstream)>{
+        {Verb::work, "cuLaunchGridAsync", "cuLaunchGridAsync", 2000, nullptr}},
+    Entry<CUresult(CUstream, CUhostFn, void*, unsigned)>{
+        {Verb::work, "cuLaunchHostFunc_v2", "cuLaunchHostFunc", 13010, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr*, CUdeviceptr*, std::size_t*, std::size_t, Opaque, std::size_t*, std::size_t,
+                   std::size_t*, CUstream)>{
+        {Verb::work, "cuMemcpyBatchAsync", "cuMemcpyBatchAsync", 12080, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr*, CUdeviceptr*, std::size_t*, std::size_t, Opaque, std::size_t*, std::size_t,
+                   CUstream)>{{Verb::work, "cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync", 13000, "_ptsz"}},
+    Entry<CUresult(std::size_t, Opaque, std::size_t*, unsigned long long, CUstream)>{
+        {Verb::work, "cuMemcpy3DBatchAsync", "cuMemcpy3DBatchAsync", 12080, "_ptsz"}},
+    Entry<CUresult(std::size_t, Opaque, unsigned long long, CUstream)>{
+        {Verb::work, "cuMemcpy3DBatchAsync_v2", "cuMemcpy3DBatchAsync", 13000, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t, Opaque, CUstream)>{
+        {Verb::work, "cuMemcpyWithAttributesAsync", "cuMemcpyWithAttributesAsync", 13020, "_ptsz"}},
+    Entry<CUresult(Opaque, unsigned long long, CUstream)>{
+        {Verb::work, "cuMemcpy3DWithAttributesAsync", "cuMemcpy3DWithAttributesAsync", 13020, "_ptsz"}},
+    Entry<CUresult(std::size_t, Opaque, unsigned long long, CUstream)>{
+        {Verb::work, "cuFabricCpyBatchAsync", "cuFabricCpyBatchAsync", 13050, "_ptsz"}},
+    Entry<CUresult(const CUDA_MEMCPY3D_PEER*, CUstream)>{
+        {Verb::work, "cuMemcpy3DPeerAsync", "cuMemcpy3DPeerAsync", 4000, "_ptsz"}},
+    Entry<CUresult(void*, CUarray, std::size_t, std::size_t, CUstream)>{
+        {Verb::work, "cuMemcpyAtoHAsync_v2", "cuMemcpyAtoHAsync", 3020, "_ptsz"}},
+    Entry<CUresult(CUarray, std::size_t, const void*, std::size_t, CUstream)>{
+        {Verb::work, "cuMemcpyHtoAAsync_v2", "cuMemcpyHtoAAsync", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, std::size_t, unsigned short, std::size_t, std::size_t, CUstream)>{
+        {Verb::work, "cuMemsetD2D16Async", "cuMemsetD2D16Async", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, std::size_t, unsigned, std::size_t, std::size_t, CUstream)>{
+        {Verb::work, "cuMemsetD2D32Async", "cuMemsetD2D32Async", 3020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, std::size_t, CUdevice, CUstream)>{
+        {Verb::work, "cuMemPrefetchAsync", "cuMemPrefetchAsync", 8000, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr, std::size_t, MemoryLocation, unsigned, CUstream)>{
+        {Verb::work, "cuMemPrefetchAsync_v2", "cuMemPrefetchAsync", 12020, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr*, std::size_t*, std::size_t, Opaque, std::size_t*, std::size_t,
+                   unsigned long long, CUstream)>{
+        {Verb::work, "cuMemPrefetchBatchAsync", "cuMemPrefetchBatchAsync", 13000, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr*, std::size_t*, std::size_t, Opaque, std::size_t*, std::size_t,
+                   unsigned long long, CUstream)>{{Verb::work, "cuMemDiscardAndPrefetchBatchAsync",
+                                                   "cuMemDiscardAndPrefetchBatchAsync", 13000, "_ptsz"}},
+    Entry<CUresult(CUdeviceptr*, std::size_t*, std::size_t, unsigned long long, CUstream)>{
+        {Verb::work, "cuMemDiscardBatchAsync", "cuMemDiscardBatchAsync", 13000, "_ptsz"}},
+    Entry<CUresult(Opaque, std::size_t, unsigned, std::size_t*, CUstream)>{
+        {Verb::work, "cuMemBatchDecompressAsync", "cuMemBatchDecompressAsync", 12060, "_ptsz"}},
+    Entry<CUresult(CUarrayMapInfo*, unsigned, CUstream)>{
+        {Verb::work, "cuMemMapArrayAsync", "cuMemMapArrayAsync", 11010, "_ptsz"}},
+    Entry<CUresult(CUstream, CUdeviceptr, std::size_t, unsigned)>{
+        {Verb::work, "cuStreamAttachMemAsync", "cuStreamAttachMemAsync", 6000, "_ptsz"}},
+    Entry<CUresult(const CUexternalSemaphore*, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS*, unsigned,
+                   CUstream)>{
+        {Verb::work, "cuSignalExternalSemaphoresAsync", "cuSignalExternalSemaphoresAsync", 10000, "_ptsz"}},
+    Entry<CUresult(const CUexternalSemaphore*, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS*, unsigned,
+                   CUstream)>{
+        {Verb::work, "cuWaitExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync", 10000, "_ptsz"}},
+    Entry<CUresult(CUgraphExec, CUstream)>{{Verb::work, "cuGraphUpload", "cuGraphUpload", 11010, "_ptsz"}},
+    Entry<CUresult(unsigned, CUgraphicsResource*, CUstream)>{
+        {Verb::work, "cuGraphicsMapResources", "cuGraphicsMapResources", 3000, "_ptsz"}},
+    Entry<CUresult(unsigned, CUgraphicsResource*, CUstream)>{
+        {Verb::work, "cuGraphicsUnmapResources", "cuGraphicsUnmapResources", 3000, "_ptsz"}},
     Entry<MemoryOperation32>{
         {Verb::value_write, "cuStreamWriteValue32_v2", "cuStreamWriteValue32", 11070, "_ptsz"}},
     Entry<MemoryOperation64>{
@@ -157,6 +218,9 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(CUgraphExec, CUstream)>{
         {Verb::graph_launch, "cuGraphLaunch", "cuGraphLaunch", 10000, "_ptsz"}},
 
+    Entry<CUresult(CUstream, CUstreamCaptureMode, CUgraph, Opaque, void*)>{
+        {Verb::capture_begin, "cuStreamBeginRecaptureToGraph", "cuStreamBeginRecaptureToGraph", 13030,
+         "_ptsz"}},
     Entry<CUresult(CUgraph*, unsigned)>{
         {Verb::graph_create, "cuGraphCreate", "cuGraphCreate", 10000, nullptr}},
     Entry<CUresult(CUgraph)>{{Verb::graph_destroy, "cuGraphDestroy", "cuGraphDestroy", 10000, nullptr}},

@@ -26,7 +26,7 @@ enum class Verb : std::uint8_t {
   stream_destroy,      // stream
   stream_query,        // stream
   stream_synchronize,  // stream
-  capture_begin,       // stream, mode
+  capture_begin,       // stream, mode, ...
   capture_into_graph,  // stream, graph, mode
   capture_end,         // stream, graph
   exchange_mode,       // the new mode of the thread

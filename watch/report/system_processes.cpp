@@ -18,7 +18,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto shortest_pause = 20ms, longest_pause = 5'000ms;
-constexpr int share = 25; // looking takes at most one part in 25 of the time
+constexpr auto longest_pause_of_looks = 500ms; // while no process begins
+constexpr int share = 25;                      // looking takes at most one part in 25 of the time
 
 std::string file_of(pid_t process, const char* name) {
   return "/proc/" + std::to_string(process) + '/' + name;
@@ -128,6 +129,7 @@ void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
 void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
   const auto begin = Clock::now();
   if (root_ == 0 || begin < next_look_) return;
+  const std::size_t known_before = seen_.size();
   for (const pid_t process : all_processes())
     if (const auto state = state_of(process); state) {
       const auto known = seen_.find(process);
@@ -136,7 +138,9 @@ void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
         inspect(process, *state, is_watched);
     }
   const auto end = Clock::now();
-  next_look_ = end + std::max<Clock::duration>(shortest_pause, share * (end - begin));
+  pause_ = seen_.size() != known_before ? shortest_pause
+                                        : std::min<Clock::duration>(2 * pause_, longest_pause_of_looks);
+  next_look_ = end + std::max<Clock::duration>(pause_, share * (end - begin));
 }
 
 std::vector<Unwatched> UnwatchedProcesses::found(const std::function<bool(pid_t)>& is_watched) const {

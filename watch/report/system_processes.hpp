@@ -34,7 +34,7 @@ struct Unwatched {
 };
 
 /// Looks for descendants of a process that have loaded the driver but record no calls. Processes that live
-/// for less than some 20 ms may be missed.
+/// for less than half a second may be missed.
 class UnwatchedProcesses {
 public:
   explicit UnwatchedProcesses(pid_t root) : root_(root) {}
@@ -58,7 +58,8 @@ private:
 
   pid_t root_;
   Clock::time_point next_look_{};
-  std::map<pid_t, Seen> seen_; // descendants
+  Clock::duration pause_ = std::chrono::milliseconds(20); // between looks
+  std::map<pid_t, Seen> seen_;                            // descendants
 };
 
 } // namespace watch

@@ -103,6 +103,22 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
                             row.thread_version != 0 && row.thread_version <= version;
     *function = per_thread ? row.thread_functions[process] : row.functions[process];
   }
+  if (computer_.options.unmodelled == Unmodelled::abort) {
+    int newest_of_kind[2] = {newest, newest};
+    void* functions[2] = {*function, nullptr};
+    for (const UnmodelledRow& row : unmodelled_table()) {
+      if (std::strcmp(row.name, symbol) != 0 || row.version > computer_.options.driver_version) continue;
+      known_name = true;
+      const std::size_t kind = row.per_thread ? 1 : 0;
+      if (row.version > version || row.version <= newest_of_kind[kind]) continue;
+      newest_of_kind[kind] = row.version;
+      functions[kind] = row.function;
+    }
+    newest = newest_of_kind[0];
+    const bool per_thread =
+        (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && functions[1] != nullptr;
+    *function = functions[per_thread ? 1 : 0];
+  }
   if (status != nullptr) {
     *status = newest != 0  ? CU_GET_PROC_ADDRESS_SUCCESS
               : known_name ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT

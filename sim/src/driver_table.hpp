@@ -28,4 +28,15 @@ struct TableRow {
 /// The rows are in the order of driver_functions.inc.
 std::span<TableRow> driver_table();
 
+/// One driver function that is not modelled: calling it aborts.
+struct UnmodelledRow {
+  const char* name;
+  int version;
+  bool per_thread; ///< a variant for per-thread default streams
+  void* function;
+};
+
+/// The rows are in the order of unmodelled.inc.
+std::span<UnmodelledRow> unmodelled_table();
+
 } // namespace cuevent::sim

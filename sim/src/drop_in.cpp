@@ -25,6 +25,9 @@ const bool configured = [] {
   options.driver_version = number_from("CUEVENT_SIM_DRIVER_VERSION", options.driver_version);
   options.patience = std::chrono::milliseconds(
       number_from("CUEVENT_SIM_PATIENCE_MS", static_cast<int>(options.patience.count())));
+  if (const char* text = std::getenv("CUEVENT_SIM_UNMODELLED");
+      text != nullptr && text == std::string_view("missing"))
+    options.unmodelled = Unmodelled::missing;
   Computer::set_default_options(options);
   if (const char* name = std::getenv("CUEVENT_SIM_FAULTY_KERNEL"); name != nullptr && *name != '\0')
     set_kernel(name, {.fault = CUDA_ERROR_ILLEGAL_ADDRESS});
@@ -52,6 +55,8 @@ const bool configured = [] {
 
 namespace cuevent::sim {
 
+extern void* const unmodelled_exports[]; // in drop_in_unmodelled.cpp
+
 namespace {
 
 /// cuGetProcAddress returns the addresses that the loader finds, as a driver does.
@@ -71,6 +76,9 @@ const bool exported = [] {
     row.thread_functions[0] = exports[i][1];
     ++i;
   }
+  i = 0;
+  for (UnmodelledRow& row : unmodelled_table())
+    row.function = unmodelled_exports[i++];
   return true;
 }();
 

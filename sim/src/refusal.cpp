@@ -5,6 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#include <unistd.h>
+#endif
+
 namespace cuevent::sim {
 
 namespace {
@@ -18,6 +23,16 @@ void print(const char* verdict, const std::string& report) {
     std::fprintf(stderr, "cuevent sim: %s\n  %s\n", verdict, report.c_str());
   }
   std::fflush(stderr);
+}
+
+void print_stack() {
+#if __has_include(<execinfo.h>)
+  void* frames[32];
+  const int count = backtrace(frames, 32);
+  std::fputs("  called from:\n", stderr);
+  std::fflush(stderr);
+  backtrace_symbols_fd(frames, count, STDERR_FILENO);
+#endif
 }
 
 } // namespace
@@ -36,6 +51,17 @@ void crash(const std::string& report) {
 
 void not_modelled(const std::string& what) {
   print("not modelled", what);
+  std::abort();
+}
+
+void unmodelled_function(const char* name) {
+  std::fprintf(
+      stderr,
+      "cuevent sim: %s: not modelled\n  The list of modelled functions is in sim/MODELLED.md and, next to "
+      "an installed libcuda.so.1, in modelled.txt\n",
+      name);
+  std::fflush(stderr);
+  print_stack();
   std::abort();
 }
 

@@ -27,6 +27,9 @@ inline void refuse_if(bool refused, CUresult result) {
 /// For features that the simulator does not model. Aborts with the name of the call.
 [[noreturn]] void not_modelled(const std::string& what);
 
+/// For functions that the simulator does not model. Prints the name and the caller's stack, and aborts.
+[[noreturn]] void unmodelled_function(const char* name);
+
 /// The call that this thread is in, for reports.
 struct CallUnderWay {
   const char* name = nullptr;

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 #include <stdio.h>
+#include <string.h>
 
 #define CHECK(call)                                                                                          \
   do {                                                                                                       \
@@ -37,6 +38,14 @@ int main(void) {
   int version = 0;
   int i;
 
+  /* A program may link a function that is not modelled, as long as it does not call the function. */
+  {
+    CUresult (*linked)(CUdeviceptr*, size_t, unsigned) = cuMemAllocManaged;
+    void* found = NULL;
+    CUdriverProcAddressQueryResult status;
+    CHECK(cuGetProcAddress("cuMemAllocManaged", &found, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &status));
+    if (memcmp(&found, &linked, sizeof found) != 0) return 1;
+  }
   CHECK(cuInit(0));
   CHECK(cuDriverGetVersion(&version));
   CHECK(cuDeviceGet(&device, 0));

@@ -35,6 +35,12 @@ enum class Mode {
   running, ///< a thread advances the work on wall time, as a device does
 };
 
+/// What cuGetProcAddress answers for a function of cuda.h that the simulator does not model.
+enum class Unmodelled {
+  abort,   ///< a function that prints its name and the caller's stack, and aborts
+  missing, ///< CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND: a program with a fallback takes it
+};
+
 /// The newest driver that can be simulated: CUDA 13.0, or the version of the headers if they are older.
 inline constexpr int newest_driver_version = std::min(CUDA_VERSION, 13000);
 
@@ -58,6 +64,7 @@ struct Options {
   /// A launch also takes one place for each timed record node, if the graph has other nodes too.
   std::size_t queue_limit = 1020;
   bool memory_operations_64_bit = true; ///< false simulates a device without 64-bit memory operations
+  Unmodelled unmodelled = Unmodelled::abort;
 };
 
 /// Starts a new session. No handle, context, fault or setting of the old session remains, and handles of

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes src/unmodelled.inc, the functions of cuda.h that the simulator does not model, and the page MODELLED.md.
+
+Usage: sim/list_unmodelled.py [--check] FOLDER_OF_CUDA_H
+
+With --check, compares the committed files with the headers and writes nothing. Exits with 77, which a test counts
+as skipped, if the headers are not the ones from which the files were made. The files are committed because a build
+must not need Python, and because a build with older headers exports the same names.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent / "src"
+TARGET = HERE / "unmodelled.inc"
+PAGE = HERE.parent / "MODELLED.md"
+TOOLKIT = "13000"
+SUFFIXES = re.compile(r"(_v[2-9])?(_ptds|_ptsz)?$")
+
+
+def preprocessed(folder, text):
+    """The prototypes of every variant: this is the definition with which the simulator is compiled."""
+    command = ["c++", "-E", "-P", "-x", "c++", "-D__CUDA_API_VERSION_INTERNAL", "-isystem", folder, "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def modelled():
+    """The symbols, each with the comment in driver_functions.inc under which it stands."""
+    symbols = {}
+    subject = ""
+    for line in (HERE / "driver_functions.inc").read_text().splitlines():
+        row = re.match(r"(STREAM_)?ENTRY\((.*?)\(", line)
+        if line.startswith("// "):
+            subject = line[3:]
+        if not row:
+            continue
+        fields = [field.strip() for field in row.group(2).split(",")]
+        symbol = fields[5] if row.group(1) else fields[3]
+        symbols[symbol] = subject
+        if row.group(1):
+            symbols[symbol + "_" + fields[4]] = subject
+    return symbols
+
+
+def rows(folder):
+    symbols = set(re.findall(r"\bCUresult\s+(cu\w+)\s*\(", preprocessed(folder, "#include <cuda.h>\n")))
+    versions = {}  # by name and kind: the versions that introduced a variant, oldest first
+    typedefs = (pathlib.Path(folder) / "cudaTypedefs.h").read_text()
+    for name, version, kind in set(re.findall(r"PFN_(cu\w+?)_v(\d{4,5})(_ptds|_ptsz)?\)", typedefs)):
+        versions.setdefault((name, kind), set()).add(int(version))
+    variants = {}
+    for symbol in symbols:
+        variant, kind = SUFFIXES.search(symbol).groups()
+        name = SUFFIXES.sub("", symbol)
+        variants.setdefault((name, kind or ""), []).append((variant or "", symbol))
+    known = modelled()
+    for (name, kind), found in sorted(variants.items()):
+        since = sorted(versions.get((name, kind), []))
+        found.sort()
+        if len(found) != len(since):
+            sys.exit(f"cudaTypedefs.h has {len(since)} variants of {name}{kind}, and cuda.h {len(found)}")
+        # The variants and their versions have the same order.
+        for (_, symbol), version in zip(found, since):
+            if symbol not in known:
+                yield symbol, name, version, "true" if kind else "false"
+
+
+def page(unmodelled):
+    symbols = modelled()
+    subjects = {}
+    for symbol, subject in symbols.items():
+        subjects.setdefault(subject, []).append(symbol)
+    attributes = re.findall(r"case CU_DEVICE_ATTRIBUTE_(\w+):", (HERE / "api_init.cpp").read_text())
+    lines = [
+        "# What the simulator models",
+        "",
+        "`sim/list_unmodelled.py` writes this page. An installed `libcuda.so.1` has it next to it, as `modelled.txt`.",
+        f"The simulator models {len(symbols)} of the {len(symbols) + len(unmodelled)} functions of cuda.h {TOOLKIT},",
+        "counting every variant. [The simulator's page](README.md#what-it-models) lists the known differences from a",
+        "device.",
+        "",
+        "| subject | functions |",
+        "| --- | --- |",
+    ]
+    for subject, names in subjects.items():
+        lines.append(f"| {subject} | {', '.join(f'`{name}`' for name in names)} |")
+    lines += [
+        "",
+        "## Device attributes",
+        "",
+        "Any other attribute aborts with its number. The names are without `CU_DEVICE_ATTRIBUTE_`.",
+        "",
+        ", ".join(f"`{name}`" for name in sorted(attributes)),
+        "",
+        "## Functions that abort",
+        "",
+        "A call prints the name of the function and the caller's stack, and aborts. With `CUEVENT_SIM_UNMODELLED=missing`,",
+        "`cuGetProcAddress` does not find these functions.",
+        "",
+        ", ".join(f"`{row[0]}`" for row in unmodelled),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if a != "--check"]
+    if len(arguments) != 1:
+        sys.exit(__doc__)
+    header = (pathlib.Path(arguments[0]) / "cuda.h").read_text()
+    if not re.search(rf"#define CUDA_VERSION {TOOLKIT}\b", header):
+        print(f"the list was made from version {TOOLKIT} of cuda.h, and these headers have another version")
+        sys.exit(77)
+    lines = [
+        "// SPDX-License-Identifier: MIT",
+        f"// The functions of cuda.h {TOOLKIT} that the simulator does not model, by sim/list_unmodelled.py. Do not",
+        "// edit: add a row to driver_functions.inc and run the script.",
+        "//",
+        "// UNMODELLED(symbol, name, version, per_thread)",
+        "//   version      the CUDA version that introduced this variant",
+        "//   per_thread   a variant for per-thread default streams",
+        "",
+        "// clang-format off",
+    ]
+    unmodelled = sorted(rows(arguments[0]))
+    for symbol, name, version, per_thread in unmodelled:
+        lines.append(f"UNMODELLED({symbol}, {name}, {version}, {per_thread})")
+    for path, text in (TARGET, "\n".join(lines) + "\n"), (PAGE, page(unmodelled)):
+        if "--check" not in sys.argv:
+            path.write_text(text)
+        elif text != path.read_text():
+            sys.exit(f"{path.name} is not up to date: run sim/list_unmodelled.py")
+
+
+main()

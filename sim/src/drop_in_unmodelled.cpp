@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Exports the functions that the simulator does not model, so that a program that loads every name starts. This
+// file includes no header of the driver, because there the functions have parameters.
+
+namespace cuevent::sim {
+
+[[noreturn]] void unmodelled_function(const char* name);
+
+} // namespace cuevent::sim
+
+#define UNMODELLED(symbol, name, version, per_thread)                                                        \
+  extern "C" [[noreturn]] __attribute__((visibility("default"))) void symbol() {                             \
+    cuevent::sim::unmodelled_function(#symbol);                                                              \
+  }
+#include "unmodelled.inc"
+#undef UNMODELLED
+
+namespace cuevent::sim {
+
+/// In the order of unmodelled.inc.
+extern void* const unmodelled_exports[];
+void* const unmodelled_exports[] = {
+#define UNMODELLED(symbol, name, version, per_thread) reinterpret_cast<void*>(&::symbol),
+#include "unmodelled.inc"
+#undef UNMODELLED
+};
+
+} // namespace cuevent::sim

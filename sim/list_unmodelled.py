@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes src/unmodelled.inc, the functions of cuda.h that the simulator does not model, and the page MODELLED.md.
+"""Writes src/unmodelled.inc, the functions of cuda.h that the simulator does not model, and MODELLED.md.
 
 Usage: sim/list_unmodelled.py [--check] FOLDER_OF_CUDA_H
 
-With --check, compares the committed files with the headers and writes nothing. Exits with 77, which a test counts
-as skipped, if the headers are not the ones from which the files were made. The files are committed because a build
-must not need Python, and because a build with older headers exports the same names.
+With --check, compares the committed files with the headers and writes nothing. Exits with 77, which a test
+counts as skipped, if the headers are not the ones from which the files were made. The files are committed
+because a build must not need Python, and because a build with older headers exports the same names.
 """
 import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent / "src"
 TARGET = HERE / "unmodelled.inc"
 PAGE = HERE.parent / "MODELLED.md"
 TOOLKIT = "13000"
 SUFFIXES = re.compile(r"(_v[2-9])?(_ptds|_ptsz)?$")
+PER_THREAD = ("_ptds", "_ptsz")
 
 
 def preprocessed(folder, text):
@@ -67,19 +69,26 @@ def rows(folder):
                 yield symbol, name, version, "true" if kind else "false"
 
 
+def wrapped(text):
+    return textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False)
+
+
 def page(unmodelled):
     symbols = modelled()
     subjects = {}
     for symbol, subject in symbols.items():
-        subjects.setdefault(subject, []).append(symbol)
+        if not symbol.endswith(PER_THREAD):
+            subjects.setdefault(subject, []).append(symbol)
     attributes = re.findall(r"case CU_DEVICE_ATTRIBUTE_(\w+):", (HERE / "api_init.cpp").read_text())
     lines = [
         "# What the simulator models",
         "",
-        "`sim/list_unmodelled.py` writes this page. An installed `libcuda.so.1` has it next to it, as `modelled.txt`.",
-        f"The simulator models {len(symbols)} of the {len(symbols) + len(unmodelled)} functions of cuda.h {TOOLKIT},",
-        "counting every variant. [The simulator's page](README.md#what-it-models) lists the known differences from a",
-        "device.",
+        wrapped(
+            "`sim/list_unmodelled.py` writes this page. An installed `libcuda.so.1` has it next to it, as "
+            f"`modelled.txt`. The simulator models {len(symbols)} of the {len(symbols) + len(unmodelled)} "
+            f"functions of cuda.h {TOOLKIT[:2]}.0, counting every variant. The "
+            "variants for per-thread default streams are not listed. [The simulator's "
+            "page](README.md#what-it-models) lists the known differences from a device."),
         "",
         "| subject | functions |",
         "| --- | --- |",
@@ -92,14 +101,15 @@ def page(unmodelled):
         "",
         "Any other attribute aborts with its number. The names are without `CU_DEVICE_ATTRIBUTE_`.",
         "",
-        ", ".join(f"`{name}`" for name in sorted(attributes)),
+        wrapped(", ".join(f"`{name}`" for name in sorted(attributes))),
         "",
         "## Functions that abort",
         "",
-        "A call prints the name of the function and the caller's stack, and aborts. With `CUEVENT_SIM_UNMODELLED=missing`,",
-        "`cuGetProcAddress` does not find these functions.",
+        wrapped(
+            "A call prints the name of the function and the caller's stack, and aborts. With "
+            "`CUEVENT_SIM_UNMODELLED=missing`, `cuGetProcAddress` does not find these functions."),
         "",
-        ", ".join(f"`{row[0]}`" for row in unmodelled),
+        wrapped(", ".join(f"`{row[0]}`" for row in unmodelled if not row[0].endswith(PER_THREAD))),
     ]
     return "\n".join(lines) + "\n"
 
@@ -114,8 +124,8 @@ def main():
         sys.exit(77)
     lines = [
         "// SPDX-License-Identifier: MIT",
-        f"// The functions of cuda.h {TOOLKIT} that the simulator does not model, by sim/list_unmodelled.py. Do not",
-        "// edit: add a row to driver_functions.inc and run the script.",
+        f"// The functions of cuda.h {TOOLKIT} that the simulator does not model.",
+        "// Do not edit: add a row to driver_functions.inc and run sim/list_unmodelled.py.",
         "//",
         "// UNMODELLED(symbol, name, version, per_thread)",
         "//   version      the CUDA version that introduced this variant",

@@ -32,6 +32,7 @@ Computer& Computer::instance() {
 }
 
 Computer::Computer() {
+  scheduler.reset(default_options().random_order);
   begin_session(default_options());
   pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },
                  [] {

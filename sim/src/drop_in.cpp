@@ -4,35 +4,102 @@
 
 #include "functions.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
 #include <cstdlib>
+#include <limits>
+#include <map>
+#include <string>
 #include <string_view>
 
 namespace cuevent::sim {
 
 namespace {
 
-int number_from(const char* variable, int otherwise) {
+/// A wrong setting would otherwise make a test pass that tests something else.
+[[noreturn]] void refuse_setting(const char* variable, std::string_view value, const std::string& needed) {
+  std::fprintf(stderr, "cuevent sim: %s=%.*s: the value must be %s\n", variable,
+               static_cast<int>(value.size()), value.data(), needed.c_str());
+  std::fflush(stderr);
+  std::_Exit(2);
+}
+
+/// Empty if the variable is not set.
+std::string_view text_from(const char* variable) {
   const char* text = std::getenv(variable);
-  return text == nullptr || *text == '\0' ? otherwise : std::atoi(text);
+  return text == nullptr ? std::string_view{} : text;
+}
+
+template <class Number>
+Number number_in(std::string_view text, const char* variable, std::string_view value, Number least,
+                 Number most, const std::string& needed) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
+    refuse_setting(variable, value, needed);
+  return number;
+}
+
+template <class Number>
+Number number_from(const char* variable, Number otherwise, Number least, Number most) {
+  const std::string_view text = text_from(variable);
+  if (text.empty()) return otherwise;
+  return number_in(text, variable, text, least, most,
+                   "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+/// True if the variable chooses `other`; otherwise it has to be empty or `usual`.
+bool chooses(const char* variable, std::string_view other, std::string_view usual) {
+  const std::string_view text = text_from(variable);
+  if (!text.empty() && text != other && text != usual)
+    refuse_setting(variable, text, std::string(usual) + " or " + std::string(other));
+  return text == other;
+}
+
+/// Reads `name=microseconds,...`. The name `*` stands for all other kernels.
+void read_durations(std::map<std::string, Kernel>& kernels) {
+  constexpr const char* variable = "CUEVENT_SIM_KERNEL_US";
+  constexpr const char* needed =
+      "a list like work=500,*=20: the names of kernels and whole microseconds, at most "
+      "1000000000";
+  const std::string_view value = text_from(variable);
+  for (std::string_view rest = value; !rest.empty();) {
+    const std::string_view entry = rest.substr(0, rest.find(','));
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || equals == 0) refuse_setting(variable, value, needed);
+    const auto duration =
+        number_in<long long>(entry.substr(equals + 1), variable, value, 0, 1'000'000'000, needed);
+    const std::string name(entry.substr(0, equals));
+    kernels[name == "*" ? "" : name].duration = std::chrono::microseconds(duration);
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+  }
 }
 
 /// Runs before any other static object of the program can call the driver.
 const bool configured = [] {
   Options options;
-  const char* mode = std::getenv("CUEVENT_SIM_MODE");
-  options.mode = mode != nullptr && std::string_view(mode) == "stepped" ? Mode::stepped : Mode::running;
-  options.devices = number_from("CUEVENT_SIM_DEVICES", options.devices);
-  options.driver_version = number_from("CUEVENT_SIM_DRIVER_VERSION", options.driver_version);
-  options.patience = std::chrono::milliseconds(
-      number_from("CUEVENT_SIM_PATIENCE_MS", static_cast<int>(options.patience.count())));
-  if (const char* text = std::getenv("CUEVENT_SIM_UNMODELLED");
-      text != nullptr && text == std::string_view("missing"))
-    options.unmodelled = Unmodelled::missing;
+  options.mode = chooses("CUEVENT_SIM_MODE", "stepped", "running") ? Mode::stepped : Mode::running;
+  options.devices = number_from("CUEVENT_SIM_DEVICES", options.devices, 1, 2);
+  options.driver_version =
+      number_from("CUEVENT_SIM_DRIVER_VERSION", options.driver_version, 12000, newest_driver_version);
+  options.patience = std::chrono::milliseconds(number_from("CUEVENT_SIM_PATIENCE_MS",
+                                                           static_cast<int>(options.patience.count()), 0,
+                                                           std::numeric_limits<int>::max()));
+  if (!text_from("CUEVENT_SIM_RANDOM_ORDER").empty()) {
+    options.random_order = number_from<std::uint64_t>("CUEVENT_SIM_RANDOM_ORDER", 0, 0,
+                                                      std::numeric_limits<std::uint64_t>::max());
+  }
+  if (chooses("CUEVENT_SIM_UNMODELLED", "missing", "abort")) options.unmodelled = Unmodelled::missing;
   Computer::set_default_options(options);
-  if (const char* name = std::getenv("CUEVENT_SIM_FAULTY_KERNEL"); name != nullptr && *name != '\0')
-    set_kernel(name, {.fault = CUDA_ERROR_ILLEGAL_ADDRESS});
-  if (const char* name = std::getenv("CUEVENT_SIM_ENDLESS_KERNEL"); name != nullptr && *name != '\0')
-    set_kernel(name, {.duration = endless});
+  std::map<std::string, Kernel> kernels;
+  read_durations(kernels);
+  if (const std::string_view name = text_from("CUEVENT_SIM_FAULTY_KERNEL"); !name.empty())
+    kernels[std::string(name)].fault = CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (const std::string_view name = text_from("CUEVENT_SIM_ENDLESS_KERNEL"); !name.empty())
+    kernels[std::string(name)].duration = endless;
+  for (const auto& [name, kernel] : kernels)
+    set_kernel(name, kernel);
   return true;
 }();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Exports the functions that the simulator does not model, so that a program that loads every name starts. This
-// file includes no header of the driver, because there the functions have parameters.
+// Exports the functions that the simulator does not model, so that a program that loads every name
+// starts. This file includes no header of the driver, because there the functions have parameters.
 
 namespace cuevent::sim {
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -19,6 +20,13 @@ constexpr const char* about_drivers = R"(
 The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
 Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device.)";
 
+/// The folder of the installation, which may have been moved.
+std::string installed_prefix() {
+  namespace fs = std::filesystem;
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  return fs::weakly_canonical(here / fs::path(CUEVENT_PREFIX).lexically_relative(CUEVENT_BIN_FOLDER));
+}
+
 } // namespace
 
 std::variant<Request, ExitCode> read_command_line(int argc, const char* const* argv, std::ostream& out,
@@ -28,6 +36,9 @@ std::variant<Request, ExitCode> read_command_line(int argc, const char* const* a
   app.set_version_flag("--version", "cuevent " + std::to_string(CUEVENT_VERSION_MAJOR) + "." +
                                         std::to_string(CUEVENT_VERSION_MINOR) + "." +
                                         std::to_string(CUEVENT_VERSION_PATCH));
+  app.add_flag_callback(
+      "--prefix", [] { throw CLI::CallForVersion(installed_prefix(), 0); },
+      "Print the folder of the installation, for CMAKE_PREFIX_PATH, and exit");
   app.footer(about_drivers);
 
   bool json = false;

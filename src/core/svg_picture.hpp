@@ -37,10 +37,10 @@ public:
   /// A straight line between two points, or a curve from the first to the last of four points.
   void line(std::string_view kind, std::initializer_list<double> points) {
     begin("path", kind);
-    std::string separator = " d=\"M";
+    const char* separator = " d=\"M";
     std::size_t written = 0;
     for (const double coordinate : points) {
-      body_ += separator + number(coordinate);
+      body_.append(separator).append(number(coordinate));
       separator = ++written == 2 ? points.size() == 4 ? "L" : "C" : " ";
     }
     body_ += "\"/>\n";

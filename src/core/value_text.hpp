@@ -20,8 +20,9 @@ inline std::string hexadecimal(std::uint64_t number) {
 template <class Enum>
 std::string enumerator(Enum value, const char* type, std::initializer_list<const char*> names) {
   const auto number = static_cast<std::uint64_t>(value);
-  return number < names.size() ? names.begin()[number]
-                               : type + ("(" + std::to_string(static_cast<long long>(value)) + ")");
+  if (number < names.size()) return names.begin()[number];
+  // Appended: g++ 12 warns of an overlap in `const char* + std::string&&` at -O3.
+  return std::string(type).append("(").append(std::to_string(static_cast<long long>(value))).append(")");
 }
 
 } // namespace cuevent

@@ -44,7 +44,8 @@ const char* state_name(FlightState state) {
 class List {
 public:
   List& operator()(std::string_view name, const std::string& value) {
-    text_ += (text_.empty() ? "" : ",") + json_string(name) + ":" + value;
+    if (!text_.empty()) text_ += ',';
+    text_.append(json_string(name)).append(":").append(value);
     return *this;
   }
   List& operator()(const std::string& value) {

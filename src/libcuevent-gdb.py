@@ -58,8 +58,8 @@ class DriverEvent:
         return event_text(handle, self.value) + owned
 
 
-class EventRef:
-    """Also a lease: whether its event was recorded by this lease, and the number of holders."""
+class EventAccess:
+    """An EventRef or a lease: whether its event was recorded by this lease, and the number of holders."""
 
     def __init__(self, value):
         self.value = value
@@ -146,7 +146,7 @@ def is_error(kind):
 
 
 PRINTERS = {"cuevent::" + printer.__name__: printer
-            for printer in (Driver, Context, DriverEvent, EventRef, Graph, GraphExec, EntryPoint, Status)}
+            for printer in (Driver, Context, DriverEvent, EventAccess, Graph, GraphExec, EntryPoint, Status)}
 
 
 def printer_of(value):

@@ -73,13 +73,21 @@ def wrapped(text):
     return textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False)
 
 
-def page(unmodelled):
+def hidden_attributes(header):
+    """The attributes that announce on a device what the simulator does not model."""
+    text = (HERE / "device_attributes.hpp").read_text()
+    values = re.findall(r"none|-?\d+", re.sub(r"//[^\n]*", "", text[text.index("device_attributes{"):]))
+    names = dict((int(number), name) for name, number in
+                 re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+) *= *(\d+)", header))
+    return [names[number] for number, value in enumerate(values, 1) if value == "none"]
+
+
+def page(unmodelled, header):
     symbols = modelled()
     subjects = {}
     for symbol, subject in symbols.items():
         if not symbol.endswith(PER_THREAD):
             subjects.setdefault(subject, []).append(symbol)
-    attributes = re.findall(r"case CU_DEVICE_ATTRIBUTE_(\w+):", (HERE / "api_init.cpp").read_text())
     lines = [
         "# What the simulator models",
         "",
@@ -99,9 +107,12 @@ def page(unmodelled):
         "",
         "## Device attributes",
         "",
-        "Any other attribute aborts with its number. The names are without `CU_DEVICE_ATTRIBUTE_`.",
+        wrapped(
+            "All attributes of CUDA 13.0 have the values of an H100, except for its place on the PCI bus. "
+            "These are 0 instead, because they announce what the simulator does not model. The names are "
+            "without `CU_DEVICE_ATTRIBUTE_`."),
         "",
-        wrapped(", ".join(f"`{name}`" for name in sorted(attributes))),
+        wrapped(", ".join(f"`{name}`" for name in hidden_attributes(header))),
         "",
         "## Functions that abort",
         "",
@@ -136,7 +147,7 @@ def main():
     unmodelled = sorted(rows(arguments[0]))
     for symbol, name, version, per_thread in unmodelled:
         lines.append(f"UNMODELLED({symbol}, {name}, {version}, {per_thread})")
-    for path, text in (TARGET, "\n".join(lines) + "\n"), (PAGE, page(unmodelled)):
+    for path, text in (TARGET, "\n".join(lines) + "\n"), (PAGE, page(unmodelled, header)):
         if "--check" not in sys.argv:
             path.write_text(text)
         elif text != path.read_text():

@@ -243,6 +243,7 @@ CUresult Api::capture_info(CUstream handle, CUstreamCaptureStatus* status, cuuin
 }
 
 CUresult Api::cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  refuse_if(status == nullptr, CUDA_ERROR_INVALID_VALUE); // before it looks for a context
   return capture_info(handle, status, nullptr, nullptr, nullptr, nullptr);
 }
 

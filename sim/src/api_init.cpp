@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "device_attributes.hpp"
 #include "driver_table.hpp"
 
 #include <cstdio>
@@ -105,18 +106,19 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
   }
   if (computer_.options.unmodelled == Unmodelled::abort) {
     int newest_of_kind[2] = {newest, newest};
-    void* functions[2] = {*function, nullptr};
+    void* functions[2] = {*function, *function};
+    bool has_variant = false; // for per-thread default streams, which is then never replaced by the other
     for (const UnmodelledRow& row : unmodelled_table()) {
       if (std::strcmp(row.name, symbol) != 0 || row.version > computer_.options.driver_version) continue;
       known_name = true;
       const std::size_t kind = row.per_thread ? 1 : 0;
+      has_variant = has_variant || row.per_thread;
       if (row.version > version || row.version <= newest_of_kind[kind]) continue;
       newest_of_kind[kind] = row.version;
       functions[kind] = row.function;
     }
-    newest = newest_of_kind[0];
-    const bool per_thread =
-        (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && functions[1] != nullptr;
+    const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && has_variant;
+    newest = newest_of_kind[per_thread ? 1 : 0];
     *function = functions[per_thread ? 1 : 0];
   }
   if (status != nullptr) {
@@ -171,53 +173,19 @@ CUresult Api::cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUd
             CUDA_ERROR_INVALID_VALUE);
   const int ordinal = device(which);
   switch (attribute) {
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-    *value = 9;
-    break;
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-    *value = 0;
-    break;
-  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-    *value = 132;
-    break;
-  case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-    *value = 32;
-    break;
-  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    *value = 1024;
-    break;
-  case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-    *value = 1'980'000;
-    break;
   case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
     *value = ordinal + 1;
     break;
   case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
-  case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
-  case CU_DEVICE_ATTRIBUTE_INTEGRATED:
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
     *value = 0;
-    break;
-  case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
-    *value = 3;
     break;
   case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
     *value = computer_.options.memory_operations_64_bit;
     break;
-  case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1:
-    *value = 0;
-    break;
-  case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
-  case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
-  case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-  case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-  case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
-  case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
-  case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
-    *value = 1;
-    break;
   default:
-    not_modelled("device attribute " + std::to_string(static_cast<int>(attribute)));
+    if (attribute > static_cast<int>(device_attributes.size()))
+      not_modelled("device attribute " + std::to_string(static_cast<int>(attribute)));
+    *value = device_attributes[static_cast<std::size_t>(attribute) - 1];
   }
   return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include "emulator.hpp"
 #include "fixture.hpp"
 
+#include <algorithm>
 #include <thread>
 
 using namespace std::chrono_literals;
@@ -175,11 +176,23 @@ TEST_CASE("calling the driver in a host function ends the program") {
 TEST_CASE("calling a function that is not modelled ends the program and names it") {
   const Death death = death_of([] {
     Fixture f;
-    int value = 0;
-    f.cu.device_get_attribute(&value, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 0);
+    void* found = nullptr;
+    sim::get_proc_address("cuMemPoolCreate", &found, 11020, 0, nullptr);
+    reinterpret_cast<void (*)()>(found)();
   });
   CHECK(death.aborted);
-  CHECK(death.says("cuDeviceGetAttribute: not modelled"));
+  CHECK(death.says("cuMemPoolCreate: not modelled"));
+}
+
+TEST_CASE("a device has all attributes, and announces nothing that is not modelled") {
+  Fixture f;
+  int value = -1;
+  for (int number = 1; number < std::min(int{CU_DEVICE_ATTRIBUTE_MAX}, 148); ++number)
+    CHECK(f.cu.device_get_attribute(&value, static_cast<CUdevice_attribute>(number), 0) == CUDA_SUCCESS);
+  f.cu.device_get_attribute(&value, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 0);
+  CHECK(value == 512);
+  f.cu.device_get_attribute(&value, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0);
+  CHECK(value == 0);
 }
 
 TEST_CASE("a wait that nothing can end prints what waits for what") {

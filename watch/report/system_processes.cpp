@@ -8,8 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace watch {
 
@@ -119,9 +121,10 @@ void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
   const auto now = Clock::now();
   Seen& seen = seen_.try_emplace(process, Seen{state.begun, now, 0ms, {}}).first->second;
   if (seen.begun != state.begun) seen = {state.begun, now, 0ms, {}};
-  if (!seen.reason.empty() || state.state == 'Z' || now < seen.next || is_watched(process)) return;
+  if (state.state == 'Z' || now < seen.next || is_watched(process)) return;
   const bool is_copy = is_watched(state.parent) && link_of(process, "exe") == link_of(state.parent, "exe");
-  seen.reason = reason_for(process, is_copy);
+  // Asked again, because a process can change its user or root folder after it has loaded the driver.
+  if (std::string reason = reason_for(process, is_copy); !reason.empty()) seen.reason = std::move(reason);
   seen.pause = std::clamp<Clock::duration>(2 * seen.pause, shortest_pause, longest_pause);
   seen.next = now + seen.pause;
 }

@@ -7,6 +7,7 @@
 #include "core/on_stream.hpp"
 #include "core/push_context.hpp"
 #include "core/relaxed_mode.hpp"
+#include "core/require_context.hpp"
 #include "core/retired_events.hpp"
 #include "core/stream_context.hpp"
 
@@ -84,18 +85,17 @@ DriverEvent DriverEvent::borrow(const Context& context, CUevent event, EventFlag
 
 CUresult DriverEvent::record_in_context(StreamRef stream, RecordFlags flags) noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Context& context = stream.context_or(context_);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context != context_) return CUDA_ERROR_INVALID_HANDLE;
-  return on_stream(context, stream.native_handle(),
+  const CUresult result = check_context(context_, stream.context_or(context_));
+  if (result != CUDA_SUCCESS) return result;
+  return on_stream(context_, stream.native_handle(),
                    [&] { return call_record(stream.native_handle(), flags); });
 }
 
 CUresult DriverEvent::wait_in_context(StreamRef stream, WaitFlags flags) const noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const Context& context = stream.context_or(context_);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult result = check_driver(context_, context);
+  if (result != CUDA_SUCCESS) return result;
   return on_stream(context, stream.native_handle(), [&] { return call_wait(stream.native_handle(), flags); });
 }
 
@@ -146,8 +146,8 @@ void DriverEvent::record_context(CUgreenCtx context) {
 
 CUresult DriverEvent::try_record_context(const Context& context) noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult result = check_driver(context_, context);
+  if (result != CUDA_SUCCESS) return result;
   return table().cuCtxRecordEvent_v12050(context.native_handle(), event_);
 }
 
@@ -174,11 +174,10 @@ void DriverEvent::wait_context(CUgreenCtx context) const {
 
 CUresult DriverEvent::try_wait_context(const Context& context) const noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context.driver() != context_.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = check_driver(context_, context);
+  if (result != CUDA_SUCCESS) return result;
   if (has(flags_, EventFlags::interprocess) && context != context_) {
-    const CUresult result =
-        check_family(context_, [&](DriverEvent& event) { return event.try_record_context(context); });
+    result = check_family(context_, [&](DriverEvent& event) { return event.try_record_context(context); });
     if (result != CUDA_SUCCESS) return result;
   }
   return table().cuCtxWaitEvent_v12050(context.native_handle(), event_);

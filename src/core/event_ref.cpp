@@ -5,6 +5,7 @@
 #include "core/event_errors.hpp"
 #include "core/kept_table.hpp"
 #include "core/on_stream.hpp"
+#include "core/require_context.hpp"
 
 namespace cuevent {
 
@@ -54,9 +55,8 @@ template <class Call>
 CUresult EventAccess::on_plain(StreamRef stream, const Call& call) const noexcept {
   const Context* const context = stream.context();
   if (context == nullptr) return call(); // a default stream is then one of the current context
-  if (!*context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context->driver() != driver()) return CUDA_ERROR_INVALID_HANDLE;
-  return on_stream(*context, stream.native_handle(), call);
+  const CUresult result = check_driver(owner_->context_, *context);
+  return result == CUDA_SUCCESS ? on_stream(*context, stream.native_handle(), call) : result;
 }
 
 CUresult EventAccess::record_otherwise(StreamRef stream, RecordFlags flags) const noexcept {

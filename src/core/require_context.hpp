@@ -16,6 +16,12 @@ inline CUresult check_context(const Context& own, const Context& given) noexcept
   return given == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/// Checks that `given` is a context of the driver of `own`. For calls that also take other contexts.
+inline CUresult check_driver(const Context& own, const Context& given) noexcept {
+  if (!given) return CUDA_ERROR_INVALID_CONTEXT;
+  return given.driver() == own.driver() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 /// For calls that act on streams of `own` only.
 inline CUresult check_context(const Context& own, StreamRef stream) noexcept {
   return stream.context() != nullptr ? check_context(own, *stream.context()) : CUDA_SUCCESS;

@@ -23,9 +23,7 @@ namespace {
 /// Checks that `later` may wait for an event of `own` that `earlier` records.
 CUresult check_streams(const Context& own, StreamRef later, StreamRef earlier) noexcept {
   const CUresult result = check_context(own, earlier);
-  if (result != CUDA_SUCCESS || later.context() == nullptr) return result;
-  if (!*later.context()) return CUDA_ERROR_INVALID_CONTEXT;
-  return later.context()->driver() == own.driver() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return result == CUDA_SUCCESS && later.context() != nullptr ? check_driver(own, *later.context()) : result;
 }
 
 bool are_one(const Context& own, StreamRef later, StreamRef earlier) noexcept {

@@ -43,12 +43,6 @@ bool can_record(const Context& own, EventRef event, CUstream stream) noexcept {
          check_context(own, event.context()) == CUDA_SUCCESS;
 }
 
-/// The handle of a stream of the timer.
-CUstream own_stream(const Context& own, StreamRef stream, const char* call) {
-  if (stream.context() != nullptr) require_own_context(own, *stream.context(), call);
-  return stream.native_handle();
-}
-
 } // namespace
 
 StageTimer::StageTimer() noexcept = default;

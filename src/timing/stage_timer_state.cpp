@@ -5,10 +5,13 @@
 
 namespace cuevent {
 
-void require_own_context(const Context& own, const Context& given, const char* function) {
-  require_context(given, function);
-  if (given != own)
-    throw ContextMismatch(function, "the context is not the timer's: make one timer per context");
+CUstream own_stream(const Context& own, StreamRef stream, const char* function) {
+  if (const Context* const given = stream.context()) {
+    require_context(*given, function);
+    if (*given != own)
+      throw ContextMismatch(function, "the context is not the timer's: make one timer per context");
+  }
+  return stream.native_handle();
 }
 
 void fail(const Context& own, Status status) {

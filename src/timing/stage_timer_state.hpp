@@ -12,8 +12,8 @@ namespace cuevent {
 /// What a call requests for the stages of a stream.
 enum class Request { open, close, next };
 
-/// check_context, but throws.
-void require_own_context(const Context& own, const Context& given, const char* function);
+/// The handle of a stream of the timer. check_context, but throws.
+CUstream own_stream(const Context& own, StreamRef stream, const char* function);
 
 /// Throws what a failed Status of a timer stands for.
 [[noreturn]] void fail(const Context& own, Status status);

@@ -135,8 +135,7 @@ TimedGraph::State& TimedGraph::state(const char* call) const {
 void TimedGraph::launch(StreamRef given) {
   const char* const call = "TimedGraph::launch";
   State& timed = state(call);
-  if (given.context() != nullptr) require_own_context(timed.rings->context(), *given.context(), call);
-  CUstream const stream = given.native_handle();
+  CUstream const stream = own_stream(timed.rings->context(), given, call);
   const long long now = timed.rings->clock().host_now();
   if (const Status status = timed.rings->poll_if_due(now); !status) fail(timed.rings->context(), status);
   if (timed.make_room())

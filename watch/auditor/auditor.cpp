@@ -77,8 +77,9 @@ __attribute__((visibility("default"))) uintptr_t la_symbind64(Elf64_Sym* symbol,
   const unsigned library = watch::library_index(reinterpret_cast<const link_map*>(*defined_in));
   if (library == watch::library_limit) return symbol->st_value;
   auto* const function = reinterpret_cast<void*>(symbol->st_value);
-  const auto& user = *reinterpret_cast<const link_map*>(*used_in);
-  const bool by_driver = is_of_the_driver(file_name(user.l_name)) || is_driver(user);
+  const auto* const user = reinterpret_cast<const link_map*>(*used_in);
+  const bool by_driver =
+      is_of_the_driver(file_name(user->l_name)) || watch::library_index(user) != watch::library_limit;
   void* const other =
       by_driver ? watch::function_behind(library, function) : watch::hook_for_symbol(library, name, function);
   return other == nullptr ? symbol->st_value : reinterpret_cast<uintptr_t>(other);

@@ -3,6 +3,8 @@
 
 #include "report/call_owner.hpp"
 
+#include "core/name_text.hpp"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace watch {
 
@@ -19,43 +22,24 @@ namespace {
 
 constexpr std::size_t printed_limit = 50; // findings with their texts, and lines of the table
 
-/// Of the character that begins here. 0 if it is not UTF-8.
-std::size_t utf8_length(const std::string& text, std::size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xC2 ? 0
-                             : first < 0xE0 ? 2
-                             : first < 0xF0 ? 3
-                             : first < 0xF5 ? 4
-                                            : 0;
-  if (at + length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
-  return length;
-}
-
 } // namespace
 
 // The program chooses names of threads, files and functions: none may speak to the terminal.
 std::string printable(const std::string& text) {
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n') || byte == 0x7F) {
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t size = cuevent::character_size(rest);
+    const auto first = static_cast<unsigned char>(rest[0]);
+    if ((first < 0x20 && first != '\n') || first == 0x7F) {
       char code[8];
-      std::snprintf(code, sizeof code, "\\x%02x", unsigned{byte});
+      std::snprintf(code, sizeof code, "\\x%02x", unsigned{first});
       result += code;
+    } else if (size == 0 || (first == 0xC2 && static_cast<unsigned char>(rest[1]) < 0xA0)) {
+      result += '?'; // the controls U+0080 to U+009F are single bytes for a terminal without UTF-8
     } else {
-      result += c;
+      result += rest.substr(0, size);
     }
-  }
-  // The controls U+0080 to U+009F are two bytes. A terminal without UTF-8 takes single bytes for them.
-  for (std::size_t at = 0; at < result.size();) {
-    const std::size_t length = utf8_length(result, at);
-    const bool is_control =
-        length == 2 && result[at] == '\xC2' && static_cast<unsigned char>(result[at + 1]) < 0xA0;
-    if (length == 0 || is_control) result.replace(at, length == 0 ? 1 : length, "?");
-    at += length == 0 || is_control ? 1 : length;
+    rest.remove_prefix(size == 0 ? 1 : size);
   }
   return result;
 }

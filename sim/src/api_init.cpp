@@ -3,6 +3,7 @@
 #include "device_attributes.hpp"
 #include "driver_table.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -105,21 +106,21 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
     *function = per_thread ? row.thread_functions[process] : row.functions[process];
   }
   if (computer_.options.unmodelled == Unmodelled::abort) {
-    int newest_of_kind[2] = {newest, newest};
-    void* functions[2] = {*function, *function};
-    bool has_variant = false; // for per-thread default streams, which is then never replaced by the other
-    for (const UnmodelledRow& row : unmodelled_table()) {
-      if (std::strcmp(row.name, symbol) != 0 || row.version > computer_.options.driver_version) continue;
+    const auto has_name = [&](const UnmodelledRow& row) {
+      return std::strcmp(row.name, symbol) == 0 && row.version <= computer_.options.driver_version;
+    };
+    const auto rows = unmodelled_table();
+    // A variant for per-thread default streams is never replaced by the other one.
+    const bool per_thread =
+        (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 &&
+        std::ranges::any_of(rows, [&](const auto& row) { return row.per_thread && has_name(row); });
+    for (const UnmodelledRow& row : rows) {
+      if (!has_name(row)) continue;
       known_name = true;
-      const std::size_t kind = row.per_thread ? 1 : 0;
-      has_variant = has_variant || row.per_thread;
-      if (row.version > version || row.version <= newest_of_kind[kind]) continue;
-      newest_of_kind[kind] = row.version;
-      functions[kind] = row.function;
+      if (row.per_thread != per_thread || row.version > version || row.version <= newest) continue;
+      newest = row.version;
+      *function = row.function;
     }
-    const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && has_variant;
-    newest = newest_of_kind[per_thread ? 1 : 0];
-    *function = functions[per_thread ? 1 : 0];
   }
   if (status != nullptr) {
     *status = newest != 0  ? CU_GET_PROC_ADDRESS_SUCCESS

@@ -4,6 +4,8 @@
 A value is shown as to_string() shows it, followed by what only a debugger can see. The printers read memory
 and call no function of the program, so they also work on a core file.
 """
+import re
+
 import gdb
 import gdb.printing
 import gdb.types
@@ -18,7 +20,8 @@ def context_text(context):
         return "no context"
     if identity <= 0:
         return f"context {handle:#x} (id {-identity})"
-    shared = gdb.Value(identity).cast(gdb.lookup_type("cuevent::Context::Shared").pointer())
+    kind = gdb.types.get_basic_type(context.type).name
+    shared = gdb.Value(identity).cast(gdb.lookup_type(kind + "::Shared").pointer())
     return f"context {handle:#x} (id {int(shared['id'])}), holders: {int(shared['references'])}"
 
 
@@ -69,7 +72,8 @@ class EventAccess:
         checks = int(owner["checks_"])
         if not handle or not checks & LEASED:
             return event_text(handle, owner)
-        leased = owner.cast(gdb.lookup_type("cuevent::LeasedEvent"))
+        namespace = gdb.types.get_basic_type(owner.type).name.rpartition("::")[0]
+        leased = owner.cast(gdb.lookup_type(namespace + "::LeasedEvent"))
         recorded = "not recorded by this lease" if checks < 0 else "recorded"
         holders = f", holders: {int(leased['holders'])}" if int(leased["holders"]) else ""
         return f"{event_text(handle, owner, 'leased ')}, {recorded}{holders}"
@@ -136,7 +140,7 @@ def is_error(kind):
     """Whether the class, whose members GDB does not know, derives from DriverError."""
     name = kind.name
     while name.startswith("cuevent::"):
-        if name == "cuevent::DriverError":
+        if class_of(name) == "DriverError":
             return True
         try:
             name = base_of_exception(name)
@@ -145,15 +149,20 @@ def is_error(kind):
     return False
 
 
-PRINTERS = {"cuevent::" + printer.__name__: printer
-            for printer in (Driver, Context, DriverEvent, EventAccess, Graph, GraphExec, EntryPoint, Status)}
+def class_of(name):
+    """The class that users know by this name, without the inline namespace and template arguments."""
+    return re.sub(r"^cuevent::\w+::", "", name).split("<")[0]
+
+
+PRINTERS = {printer.__name__: printer for printer in (Driver, Context, DriverEvent, EventAccess, Graph, GraphExec,
+                                                EntryPoint, Status)}
 
 
 def printer_of(value):
     """The printer of the value's class, or of its first base class that has one."""
     kind = gdb.types.get_basic_type(value.type)
     while kind.code == gdb.TYPE_CODE_STRUCT and (kind.name or "").startswith("cuevent::"):
-        printer = PRINTERS.get(kind.name.split("<")[0])
+        printer = PRINTERS.get(class_of(kind.name))
         if printer is not None:
             return printer(value.cast(kind))
         if is_error(kind):

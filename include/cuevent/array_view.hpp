@@ -2,6 +2,8 @@
 // ArrayView: an array that a call reads and does not keep.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cstddef>
 #include <initializer_list>
 #include <type_traits>
@@ -9,6 +11,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// A pointer to constant elements, and their number. Converts from std::span, std::vector,
 /// std::array, a C array, an initializer list, and any other type with data() and size(). Use it
@@ -55,5 +58,6 @@ private:
   std::size_t size_ = 0;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

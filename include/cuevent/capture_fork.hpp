@@ -10,6 +10,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// Adds `nodes` to the frontier of a captured stream, or replaces the frontier with them: the next
 /// captured work of `stream` depends on the frontier. `nodes` belong to the graph of the capture.
@@ -99,5 +100,6 @@ private:
   bool open_ = true;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -7,6 +7,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// The awaitable that CompletionQueue::completion() and CompletionLane::completion() return. The
 /// queue may move at any time.
@@ -48,5 +49,6 @@ inline CompletionAwaitable CompletionLane::completion(CompletionToken* token) co
   return CompletionAwaitable(*this, token);
 }
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -11,6 +11,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 class CompletionAwaitable;
 class CompletionQueue;
@@ -120,5 +121,6 @@ private:
   unsigned long long id_ = 0; // of the stream. If 0, each submission queries it.
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -28,6 +28,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// Runs a callback once the work submitted to a stream so far has completed. Use it for host code
 /// that follows device work. The queue has no thread: callbacks run inside poll(), on the thread
@@ -233,5 +234,6 @@ private:
   State* state_ = nullptr;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -3,6 +3,8 @@
 /// \brief CompletionToken: cancels a callback of a CompletionQueue.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cuda.h>
 
 #include <cstdint>
@@ -10,6 +12,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 class [[gnu::visibility("hidden")]] CallbackStorage;
 
@@ -72,5 +75,6 @@ private:
   std::uint32_t node_ = 0;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

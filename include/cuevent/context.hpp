@@ -8,6 +8,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// Whether the object that holds a handle destroys it. An empty object is borrowed.
 enum class Ownership : unsigned short { borrowed, owned };
@@ -210,5 +211,6 @@ private:
   const void* thread_ = nullptr;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

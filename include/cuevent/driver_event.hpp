@@ -26,6 +26,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 struct IpcHandle;
 
@@ -324,5 +325,6 @@ private:
   short checks_ = 0; // for an EventRef; the bits of a lease stay with the object when the event moves
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

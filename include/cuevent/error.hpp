@@ -2,6 +2,8 @@
 // Errors: every CUresult as a typed exception or as a std::error_code.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cuda.h>
 
 #include <stdexcept>
@@ -9,6 +11,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// What a CUresult means for the caller. Each kind except success, not_ready and other is also a
 /// base class of exceptions.
@@ -166,7 +169,7 @@ struct ErrorBase<ErrorKind::driver_unavailable> {
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
   class Class : public ErrorBase<ErrorKind::kind>::type {                                                    \
   public:                                                                                                    \
-    explicit Class(const char* call, const char* advice_if_known = nullptr);                                 \
+    [[gnu::visibility("hidden")]] explicit Class(const char* call, const char* advice_if_known = nullptr);   \
     ~Class() override;                                                                                       \
   };
 #include <cuevent/errors.inc>
@@ -256,6 +259,7 @@ inline ErrorHook set_error_hook(ErrorHook::Function function, void* user = nullp
 /// Thread-safety: any thread.
 [[gnu::cold]] void report_error(CUresult result, const char* call) noexcept;
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop
 

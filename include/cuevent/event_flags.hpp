@@ -8,8 +8,11 @@
 /// During capture: harmless; no driver call.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// How an event is made and how it ends. These are the driver's CU_EVENT_* bits, with two
 /// differences: timing is opt-in, and `retire` is an addition of cuevent.
@@ -61,5 +64,6 @@ constexpr WaitFlags operator&(WaitFlags a, WaitFlags b) noexcept {
   return WaitFlags(unsigned(a) & unsigned(b));
 }
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

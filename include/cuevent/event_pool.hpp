@@ -19,6 +19,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 class EventPools;
 
@@ -196,5 +197,6 @@ private:
   EventPoolState* state_ = nullptr; // outlives the pool while a lease or a thread's cache needs it
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

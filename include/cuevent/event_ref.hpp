@@ -7,6 +7,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 class EventRef;
 
@@ -213,5 +214,6 @@ inline bool operator==(EventRef a, EventRef b) noexcept {
 }
 inline bool operator!=(EventRef a, EventRef b) noexcept { return !(a == b); }
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

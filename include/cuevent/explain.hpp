@@ -22,6 +22,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// The text for any failed call: the name of the call, the result, what it means and what to do.
 /// No driver call.
@@ -53,5 +54,6 @@ std::string explain_load(CUresult result, const char* library);
 std::string explain_load(CUresult result, GetProcAddress get_proc_address);
 /// @}
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -32,6 +32,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 class GraphExec;
 class [[gnu::visibility("hidden")]] TimerObserver;
@@ -208,5 +209,6 @@ private:
   std::string_view name_;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

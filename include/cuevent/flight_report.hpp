@@ -9,6 +9,8 @@
 /// During capture: harmless; no driver call.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cuda.h>
 
 #include <chrono>
@@ -20,6 +22,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// A mark that was submitted to a stream.
 struct FlightMark {
@@ -113,5 +116,6 @@ std::string to_json(const FlightReport& report);
 /// A picture of the streams and their waits: a complete SVG file, 1,000 px wide. Names are as in to_text().
 std::string to_svg(const FlightReport& report);
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

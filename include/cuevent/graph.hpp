@@ -13,6 +13,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// A graph node that records an event at each launch. The graph owns the node.
 class EventRecordNode {
@@ -342,5 +343,6 @@ private:
   std::vector<Kept> kept_;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -6,6 +6,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// When a launch records its programmatic event.
 enum class EventTrigger {
@@ -30,5 +31,6 @@ CUlaunchAttribute programmatic_event(EventRef event, EventTrigger trigger = Even
 /// CUDA 12.3.
 CUlaunchAttribute launch_completion_event(EventRef event);
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -16,6 +16,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 class [[gnu::visibility("hidden")]] EventPoolState;
 
@@ -70,5 +71,6 @@ protected:
   static void give_back(LeasedEvent& event) noexcept;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -11,6 +11,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// How much one poll may do, for a thread that also has other work. The default has no limit.
 ///
@@ -29,5 +30,6 @@ struct PollLimit {
   Deadline deadline = Deadline(std::chrono::nanoseconds::max());
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -17,6 +17,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// Which process of a job this is.
 ///
@@ -124,5 +125,6 @@ private:
   std::unique_ptr<State> state_;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -25,6 +25,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// The base of what destroy_retired() ends. Graph::retain() and Graph::when_destroyed() derive from
 /// it; programs do not use it.
@@ -85,5 +86,6 @@ std::size_t destroy_retired() noexcept;
 /// During capture: harmless.
 std::size_t retired_events() noexcept;
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -7,6 +7,8 @@
 /// During capture: harmless; no driver call.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cuda.h>
 
 #include <chrono>
@@ -16,6 +18,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// A point in time on the device's clock, counted since the timer was created, or a duration.
 using DeviceTime = std::chrono::duration<double, std::nano>;
@@ -92,5 +95,6 @@ struct StageReport {
   StageClock clock;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -27,6 +27,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// What to do with a stage if its stream has no room. A stream has room if both are true:
 /// - its ring has free events (StageTimerOptions::events_per_stream);
@@ -287,5 +288,6 @@ private:
   CUstream stream_;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

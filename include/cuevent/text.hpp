@@ -19,6 +19,8 @@
 /// During capture: harmless; no driver call.
 #pragma once
 
+#include <cuevent/forward.hpp>
+
 #include <cuda.h>
 
 #include <cstdint>
@@ -31,28 +33,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
-
-// Declared here, so that this header need not include the headers of all kits.
-class Context;
-class Driver;
-class DriverEvent;
-class EventRef;
-class PooledEvent;
-class SharedEvent;
-struct IpcHandle;
-enum class CaptureMode;
-enum class CaptureStatus;
-enum class ErrorKind;
-enum class EventFlags : unsigned;
-enum class EventTrigger;
-enum class RecordFlags : unsigned;
-enum class StageId : std::uint32_t;
-enum class StageRanges;
-enum class StreamId : std::uint32_t;
-enum class TimelineStatus : unsigned char;
-enum class WaitFlags : unsigned;
-enum class WaitOrder : unsigned char;
-enum class WhenFull;
+inline namespace CUEVENT_ABI {
 
 /// \name The bits of the value, such as "timing | retire", or "none"
 /// @{
@@ -110,6 +91,7 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
   return out << to_string(value).c_str();
 }
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 
 #ifdef __cpp_lib_format

@@ -2,12 +2,15 @@
 // TimeLimit and Deadline: the end of a timed wait, from any duration and any clock.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <chrono>
 #include <ratio>
 #include <type_traits>
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 /// How long a wait may last. Converts from every std::chrono::duration.
 ///
@@ -113,5 +116,6 @@ private:
   From from_ = From::epoch;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

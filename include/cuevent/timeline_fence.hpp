@@ -25,6 +25,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 struct FenceSlot;
 
@@ -140,5 +141,6 @@ private:
   bool narrow_ = false; // the counter has 32 bits
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

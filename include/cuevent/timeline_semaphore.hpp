@@ -37,6 +37,7 @@
 
 #pragma GCC visibility push(default)
 namespace cuevent {
+inline namespace CUEVENT_ABI {
 
 struct SemaphoreState;
 class TimelineSemaphore;
@@ -265,5 +266,6 @@ private:
   SemaphoreState* state_ = nullptr;
 };
 
+} // namespace CUEVENT_ABI
 } // namespace cuevent
 #pragma GCC visibility pop

@@ -13,3 +13,11 @@
 ///
 ///     static_assert(CUEVENT_VERSION >= 100, "needs cuevent 0.1.0");
 #define CUEVENT_VERSION (CUEVENT_VERSION_MAJOR * 10000 + CUEVENT_VERSION_MINOR * 100 + CUEVENT_VERSION_PATCH)
+
+/// The inline namespace of everything in `cuevent`: for the linker, `cuevent::DriverEvent` is
+/// `cuevent::v0_1::DriverEvent`, so that one process can hold two versions. It changes when the ABI does.
+/// Whoever compiles a copy of cuevent into a library of their own can define another name, for the copy and for
+/// what uses it.
+#ifndef CUEVENT_ABI
+#define CUEVENT_ABI v0_1
+#endif

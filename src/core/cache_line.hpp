@@ -2,12 +2,14 @@
 // The size of a cache line. Internal to the library.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cstddef>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// Data that different threads write is this many bytes apart.
 /// std::hardware_destructive_interference_size would become part of the ABI.
 inline constexpr std::size_t cache_line = 64;
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -2,13 +2,15 @@
 // All locks of the library, and what a fork does with them. Internal to the library.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <atomic>
 #include <mutex>
 #include <new>
 #include <pthread.h>
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// A mutex that fork() holds, so that no thread of the parent leaves it locked in the child.
 ///
@@ -102,4 +104,4 @@ void make_only(Owner*& only) noexcept {
 /// The priority of constructor functions of the library: before all static objects.
 inline constexpr int first_constructor = 101;
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

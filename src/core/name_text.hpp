@@ -2,11 +2,13 @@
 // Names in texts, for terminals, pictures and JSON. A name can be any bytes. Internal to the library.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// The number of bytes of the first character of a text that is not empty. Zero if it does not begin with
 /// a character in UTF-8.
@@ -95,4 +97,4 @@ inline std::string json_string(std::string_view text) {
   return out += '"';
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

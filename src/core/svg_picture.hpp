@@ -2,12 +2,14 @@
 // A picture as SVG. Internal to the library and to the command.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cstdio>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// A picture for light and dark windows. All lengths are in px, from the upper left corner. `kind` is one or
 /// more classes of the style. `markup` is text that may have entities: xml_text() makes it from a name.
@@ -106,4 +108,4 @@ private:
   std::string body_;
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -7,7 +7,7 @@
 
 #include "core/value_text.hpp"
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -68,4 +68,4 @@ std::string to_string(const EventRef& event) {
 
 std::string to_string(const IpcHandle& handle) { return handle.to_string(); }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -2,13 +2,15 @@
 // Parts of the texts of values. Internal to the library.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <charconv>
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
 #include <string>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// "0x1a0".
 inline std::string hexadecimal(std::uint64_t number) {
@@ -25,4 +27,4 @@ std::string enumerator(Enum value, const char* type, std::initializer_list<const
   return std::string(type).append("(").append(std::to_string(static_cast<long long>(value))).append(")");
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -184,4 +184,4 @@ CUresult StreamCapture::end(CUgraph& graph) noexcept {
   });
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

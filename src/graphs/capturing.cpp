@@ -4,7 +4,7 @@
 #include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 Status capture_of(const Context& context, CUstream stream, Capturing& capture) noexcept {
   const DriverTable& table = context.driver().table();
@@ -19,4 +19,4 @@ Status capture_of(const Context& context, CUstream stream, Capturing& capture) n
   });
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -280,4 +280,4 @@ void Graph::swap(Graph& other) noexcept {
   std::swap(ownership_, other.ownership_);
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -135,4 +135,4 @@ void GraphExec::swap(GraphExec& other) noexcept {
   kept_.swap(other.kept_);
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// A place of a stream, by the stream's index.
 struct StreamPlace {
@@ -144,4 +144,4 @@ private:
   std::optional<std::uint64_t> others_forgotten_; // the highest value of all other objects
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unistd.h>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -111,4 +111,4 @@ void dump_streams(int file, const RecordedStreams& streams, long long now) noexc
   out << "end of the flight recorder\n";
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 FlightObservation FlightReading::observe() {
   const RetireScope retire; // of the events of a graph that ends meanwhile
@@ -181,4 +181,4 @@ void FlightReading::observe_replays() {
   }
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

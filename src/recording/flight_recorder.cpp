@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -207,4 +207,4 @@ FlightRecorder::State& FlightRecorder::state() const {
   return *state_;
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

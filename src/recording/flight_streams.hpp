@@ -13,7 +13,7 @@
 #include <memory>
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// A wait of a stream, before the place `before`.
 struct NotedWait {
@@ -113,4 +113,4 @@ private:
   std::atomic<RecordedStream*> newest_{nullptr};
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

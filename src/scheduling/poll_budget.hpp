@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstddef>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// Reads the clock only if the poll has a deadline.
 class PollBudget {
@@ -31,4 +31,4 @@ private:
   long long end_;
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

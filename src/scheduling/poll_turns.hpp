@@ -2,13 +2,15 @@
 // How the polls of a CompletionQueue share its lists, and who ends the queue. Internal to the library.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// One poll at a time has the lists of pending callbacks, and queries events. While a callback runs,
 /// the lists are free for other polls, and the callback's stream is busy. After end(), the thread
@@ -105,4 +107,4 @@ private:
   std::array<unsigned long long, most_callbacks> streams_{}; // of the running callbacks
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -2,11 +2,13 @@
 // The descriptor that wakes the threads that wait for a CompletionQueue. Internal to the library.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cuda.h>
 
 #include <atomic>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// A timer of the kernel (timerfd). The timer alone does everything: it is set to the time of the next
 /// poll, or to a time that has passed, which makes the descriptor readable at once. Each setting
@@ -33,4 +35,4 @@ private:
   std::atomic<int> descriptor_{-1};
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <unistd.h>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -58,4 +58,4 @@ std::optional<RankIdentity> RankIdentity::from_environment() {
   return std::nullopt;
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -2,11 +2,13 @@
 // Whether the spans of one stream nest.
 #pragma once
 
+#include <cuevent/version.hpp>
+
 #include <cstddef>
 #include <limits>
 #include <vector>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// A span in nanoseconds.
 struct WholeSpan {
@@ -42,4 +44,4 @@ private:
   long long end_ = always;
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

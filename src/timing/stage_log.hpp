@@ -8,7 +8,7 @@
 
 #include <deque>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// The last of many elements, in a ring of fixed size.
 template <class Element>
@@ -65,4 +65,4 @@ private:
   KeptLast<StageWait> waits_;
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

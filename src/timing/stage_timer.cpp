@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 namespace {
 
@@ -254,4 +254,4 @@ StageTimer::State& StageTimer::state() const {
   return *state_;
 }
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace cuevent {
+namespace cuevent::inline CUEVENT_ABI {
 
 /// A point in the work of a stream: after one boundary and before the next one.
 struct StreamPoint {
@@ -115,4 +115,4 @@ private:
   std::uint64_t untraced_ = 0;
 };
 
-} // namespace cuevent
+} // namespace cuevent::inline CUEVENT_ABI

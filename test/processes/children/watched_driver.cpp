@@ -88,7 +88,7 @@ std::string driver_library() {
 
 cuevent::Driver watched_driver() {
   void* const library = dlopen(driver_library().c_str(), RTLD_NOW | RTLD_NODELETE);
-  if (library == nullptr) throw cuevent::SharedObjectInitFailed("dlopen", dlerror());
+  if (library == nullptr) cuevent::throw_error(CUDA_ERROR_SHARED_OBJECT_INIT_FAILED, "dlopen", dlerror());
   get_proc_address = reinterpret_cast<cuevent::GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   return cuevent::Driver(get_watched);
 }

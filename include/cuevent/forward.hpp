@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+/// \file
+/// \brief Declarations of the classes and enumerations, for headers that only name them.
+///
+/// Everything is in an inline namespace, so a declaration of your own, `namespace cuevent { class DriverEvent; }`,
+/// would be another class. Include this header instead; it includes neither cuda.h nor a container.
+#pragma once
+
+#include <cuevent/version.hpp>
+
+#include <cstdint>
+
+#pragma GCC visibility push(default)
+namespace cuevent {
+inline namespace CUEVENT_ABI {
+
+class CaptureFork;
+class CaptureInfo;
+class CaptureModeGuard;
+class CompletionLane;
+class CompletionQueue;
+class CompletionToken;
+class Context;
+class ContextGuard;
+class Driver;
+class DriverError;
+class DriverEvent;
+class EventAccess;
+class EventPool;
+class EventPools;
+class EventRef;
+class FlightRecorder;
+class Graph;
+class GraphExec;
+class Lease;
+class PooledEvent;
+class RankReport;
+class SharedEvent;
+class StageTimer;
+class StreamCapture;
+class StreamRef;
+class TimeLimit;
+class TimedGraph;
+class TimelineFence;
+class TimelineSemaphore;
+struct FlightReport;
+struct IpcHandle;
+struct PollLimit;
+struct StageReport;
+
+enum class CaptureMode;
+enum class CaptureStatus;
+enum class ErrorKind;
+enum class EventFlags : unsigned;
+enum class EventTrigger;
+enum class FlightGraph : std::uint64_t;
+enum class GraphMarks;
+enum class RecordFlags : unsigned;
+enum class StageId : std::uint32_t;
+enum class StageRanges;
+enum class StreamId : std::uint32_t;
+enum class TimelineStatus : unsigned char;
+enum class WaitFlags : unsigned;
+enum class WaitOrder : unsigned char;
+enum class WhenFull;
+
+} // namespace CUEVENT_ABI
+} // namespace cuevent
+#pragma GCC visibility pop

@@ -154,8 +154,8 @@ def class_of(name):
     return re.sub(r"^cuevent::\w+::", "", name).split("<")[0]
 
 
-PRINTERS = {printer.__name__: printer for printer in (Driver, Context, DriverEvent, EventAccess, Graph, GraphExec,
-                                                EntryPoint, Status)}
+PRINTERS = {printer.__name__: printer
+            for printer in (Driver, Context, DriverEvent, EventAccess, Graph, GraphExec, EntryPoint, Status)}
 
 
 def printer_of(value):

@@ -2,8 +2,8 @@
 /// \file
 /// \brief Declarations of the classes and enumerations, for headers that only name them.
 ///
-/// Everything is in an inline namespace, so a declaration of your own, `namespace cuevent { class DriverEvent; }`,
-/// would be another class. Include this header instead; it includes neither cuda.h nor a container.
+/// Everything is in an inline namespace, so `namespace cuevent { class DriverEvent; }` would declare another
+/// class. Include this header instead; it includes neither cuda.h nor a container.
 #pragma once
 
 #include <cuevent/version.hpp>

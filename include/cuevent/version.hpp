@@ -16,8 +16,8 @@
 
 /// The inline namespace of everything in `cuevent`: for the linker, `cuevent::DriverEvent` is
 /// `cuevent::v0_1::DriverEvent`, so that one process can hold two versions. It changes when the ABI does.
-/// Whoever compiles a copy of cuevent into a library of their own can define another name, for the copy and for
-/// what uses it.
+/// Whoever compiles a copy of cuevent into a library of their own can define another name, for the copy and
+/// for what uses it.
 #ifndef CUEVENT_ABI
 #define CUEVENT_ABI v0_1
 #endif

@@ -6,8 +6,9 @@
 
 struct Extension {
   const char* (*type)(); // the name of its DriverEvent's type
-  bool (*leases)(CUcontext context, CUstream stream); // whether it recorded a pool's event, and saw it reached
-  void (*fails)(); // throws its exception for CUDA_ERROR_INVALID_VALUE
+  bool (*leases)(CUcontext context,
+                 CUstream stream); // whether it recorded a pool's event, and saw it reached
+  void (*fails)();                 // throws its exception for CUDA_ERROR_INVALID_VALUE
 };
 
 using Extend = Extension();

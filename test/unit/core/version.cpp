@@ -16,3 +16,10 @@ TEST_CASE("the version macros are the version of the project", "[version]") {
             std::to_string(CUEVENT_VERSION_PATCH) ==
         PROJECT_VERSION);
 }
+
+TEST_CASE("the inline namespace has the name of the soname's version", "[version]") {
+#define NAME_OF(macro) #macro
+#define NAME(macro) NAME_OF(macro)
+  CHECK(NAME(CUEVENT_ABI) == "v" + (CUEVENT_VERSION_MAJOR == 0 ? "0_" + std::to_string(CUEVENT_VERSION_MINOR)
+                                                               : std::to_string(CUEVENT_VERSION_MAJOR)));
+}

@@ -103,7 +103,8 @@ std::vector<EventRecordNode> nodes_of(const cuevent::Graph& graph, const Timing&
   for (const DriverEvent& event : timing.events()) {
     const auto records_it = [&](EventRecordNode node) { return graph.event(node) == event.native_handle(); };
     const auto node = std::find_if(all.begin(), all.end(), records_it);
-    if (node == all.end()) throw cuevent::NotFound("nodes_of", "no node of the graph records the event");
+    if (node == all.end())
+      cuevent::throw_error(CUDA_ERROR_NOT_FOUND, "nodes_of", "no node of the graph records the event");
     nodes.push_back(*node);
   }
   return nodes;

@@ -70,9 +70,12 @@ std::string to_string(const Context& context);
 /// The CUDA version: "driver of CUDA 13.0", or "no driver".
 std::string to_string(const Driver& driver);
 
-/// The handle, the flags and the context of a DriverEvent, an EventRef or a lease: "leased event
-/// 0x7f52dc0012a0 (timing), context 0x5581c52b9d10 (id 3)", or "no event".
-std::string to_string(const EventRef& event);
+/// \name The handle, the flags and the context of an event, an EventRef or a lease
+/// "leased event 0x7f52dc0012a0 (timing), context 0x5581c52b9d10 (id 3)", or "no event"
+/// @{
+std::string to_string(const DriverEvent& event);
+std::string to_string(const EventAccess& event);
+/// @}
 
 /// As IpcHandle::to_string().
 std::string to_string(const IpcHandle& handle);

@@ -58,7 +58,9 @@ std::string to_string(const Context& context) {
   return "context " + address(context.native_handle()) + " (id " + std::to_string(context.id()) + ")";
 }
 
-std::string to_string(const EventRef& event) {
+std::string to_string(const DriverEvent& event) { return to_string(EventRef(event)); }
+
+std::string to_string(const EventAccess& event) {
   if (!event) return "no event";
   std::string text = (event.leased() ? "leased event " : "event ") + address(event.native_handle());
   if (event.flags() != EventFlags::none) text += " (" + to_string(event.flags()) + ")";

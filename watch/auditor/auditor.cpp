@@ -46,7 +46,10 @@ extern "C" {
 
 __attribute__((visibility("default"))) unsigned la_version(unsigned version) {
   if (!watch::read_environment()) return 0; // the loader forgets this library
-  return version < LAV_CURRENT ? version : LAV_CURRENT;
+  // Not LAV_CURRENT, which is of the glibc of the build: the functions here are the same in versions 1 and 2,
+  // and since glibc 2.35 the loader for arm64 takes 2 only.
+  constexpr unsigned newest_known = 2;
+  return version < newest_known ? version : newest_known;
 }
 
 __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t space, uintptr_t*) {

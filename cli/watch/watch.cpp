@@ -122,6 +122,8 @@ public:
   bool read() {
     for (auto& file : folder_.new_files()) {
       watched_.insert(static_cast<pid_t>(file->process()));
+      if (others_) // in another namespace its number here is not known any more if it has ended
+        watched_.insert(others_->seen_as(file->region().process, file->region().name_space));
       const bool has_probes = (file->region().features & watch::probes) != 0;
       for (Process& old : processes_)
         if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program

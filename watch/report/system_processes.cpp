@@ -119,9 +119,15 @@ pid_t number_here(unsigned number, std::uint64_t name_space) {
 void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
                                  const std::function<bool(pid_t)>& is_watched) {
   const auto now = Clock::now();
-  Seen& seen = seen_.try_emplace(process, Seen{state.begun, now, 0ms, {}}).first->second;
-  if (seen.begun != state.begun) seen = {state.begun, now, 0ms, {}};
+  Seen& seen = seen_.try_emplace(process, Seen{state.begun, now, 0ms, {}, {}}).first->second;
+  if (seen.begun != state.begun) seen = {state.begun, now, 0ms, {}, {}};
   if (state.state == 'Z' || now < seen.next || is_watched(process)) return;
+  struct stat name_space {};
+  const auto numbers = status_of(process, "NSpid");
+  if (!numbers.empty() && stat(file_of(process, "ns/pid").c_str(), &name_space) == 0) {
+    seen.number = numbers.back();
+    seen.name_space = name_space.st_ino;
+  }
   const bool is_copy = is_watched(state.parent) && link_of(process, "exe") == link_of(state.parent, "exe");
   // Asked again, because a process can change its user or root folder after it has loaded the driver.
   if (std::string reason = reason_for(process, is_copy); !reason.empty()) seen.reason = std::move(reason);
@@ -144,6 +150,12 @@ void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
   pause_ = seen_.size() != known_before ? shortest_pause
                                         : std::min<Clock::duration>(2 * pause_, longest_pause_of_looks);
   next_look_ = end + std::max<Clock::duration>(pause_, share * (end - begin));
+}
+
+pid_t UnwatchedProcesses::seen_as(unsigned number, std::uint64_t name_space) const {
+  for (const auto& [process, seen] : seen_)
+    if (seen.name_space == name_space && seen.number == std::to_string(number)) return process;
+  return 0;
 }
 
 std::vector<Unwatched> UnwatchedProcesses::found(const std::function<bool(pid_t)>& is_watched) const {

@@ -42,6 +42,9 @@ public:
   /// Looks if it is time to. `is_watched` says whether a process records its calls.
   void look(const std::function<bool(pid_t)>& is_watched);
 
+  /// The process that was seen with `number` in a namespace for process numbers, even if it has ended, or 0.
+  pid_t seen_as(unsigned number, std::uint64_t name_space) const;
+
   /// Those that are still not watched.
   std::vector<Unwatched> found(const std::function<bool(pid_t)>& is_watched) const;
 
@@ -51,7 +54,9 @@ private:
     std::uint64_t begun;
     Clock::time_point next; // is not inspected before
     Clock::duration pause{};
-    std::string reason; // empty: it has not loaded the driver
+    std::string reason;           // empty: it has not loaded the driver
+    std::string number;           // in its own namespace for process numbers
+    std::uint64_t name_space = 0; // its inode
   };
 
   void inspect(pid_t process, const SystemState& state, const std::function<bool(pid_t)>& is_watched);

@@ -14,9 +14,7 @@
 #include <cstring>
 #include <iostream>
 
-namespace cli {
-
-namespace {
+namespace cli { namespace {
 
 ExitCode run(const InfoOptions& options) { return info(options.json); }
 ExitCode run(const CheckOptions& options) { return check(options); }
@@ -44,9 +42,7 @@ int main(int argc, char** argv) {
   return run_or_explain(std::get<Request>(asked));
 }
 
-} // namespace
-
-} // namespace cli
+}} // namespace cli
 
 int main(int argc, char** argv) {
   // `check` starts this program again for each scenario, and for random programs.

@@ -10,8 +10,7 @@
 #include <utility>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A pointer to constant elements, and their number. Converts from std::span, std::vector,
 /// std::array, a C array, an initializer list, and any other type with data() and size(). Use it
@@ -58,6 +57,5 @@ private:
   std::size_t size_ = 0;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -7,8 +7,7 @@
 #include <vector>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Which unsafe calls, such as cuEventQuery, invalidate a capture. The driver's
 /// CU_STREAM_CAPTURE_MODE_*.
@@ -159,6 +158,5 @@ private:
   std::vector<DriverEvent> kept_; // kept here until there is a graph to keep them
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -9,8 +9,7 @@
 #include <vector>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Adds `nodes` to the frontier of a captured stream, or replaces the frontier with them: the next
 /// captured work of `stream` depends on the frontier. `nodes` belong to the graph of the capture.
@@ -100,6 +99,5 @@ private:
   bool open_ = true;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

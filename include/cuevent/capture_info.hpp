@@ -8,8 +8,7 @@
 #include <vector>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The capture of a stream at the time of capture_info(). Use it to add nodes of your own to
 /// somebody else's capture, and to hand over what the nodes refer to.
@@ -71,6 +70,5 @@ CaptureInfo capture_info(const Context& context, CUstream stream);
 /// The non-throwing overload. `out` is assigned on success only.
 [[nodiscard]] CUresult try_capture_info(CaptureInfo& out, const Context& context, CUstream stream) noexcept;
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

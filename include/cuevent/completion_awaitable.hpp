@@ -6,8 +6,7 @@
 #include <cuevent/completion_lane.hpp>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The awaitable that CompletionQueue::completion() and CompletionLane::completion() return. The
 /// queue may move at any time.
@@ -49,6 +48,5 @@ inline CompletionAwaitable CompletionLane::completion(CompletionToken* token) co
   return CompletionAwaitable(*this, token);
 }
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

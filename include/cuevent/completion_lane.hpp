@@ -10,8 +10,7 @@
 #include <type_traits>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class CompletionAwaitable;
 class CompletionQueue;
@@ -121,6 +120,5 @@ private:
   unsigned long long id_ = 0; // of the stream. If 0, each submission queries it.
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -27,8 +27,7 @@
 #include <utility>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Runs a callback once the work submitted to a stream so far has completed. Use it for host code
 /// that follows device work. The queue has no thread: callbacks run inside poll(), on the thread
@@ -234,6 +233,5 @@ private:
   State* state_ = nullptr;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -11,8 +11,7 @@
 #include <utility>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class [[gnu::visibility("hidden")]] CallbackStorage;
 
@@ -75,6 +74,5 @@ private:
   std::uint32_t node_ = 0;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -7,8 +7,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Whether the object that holds a handle destroys it. An empty object is borrowed.
 enum class Ownership : unsigned short { borrowed, owned };
@@ -211,6 +210,5 @@ private:
   const void* thread_ = nullptr;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -48,8 +48,7 @@ using PFN_cuEventElapsedTime_v12080 = PFN_cuEventElapsedTime_v2000;
 #endif
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The signature of cuGetProcAddress_v2: a source of driver entry points.
 using GetProcAddress = PFN_cuGetProcAddress_v12000;
@@ -188,6 +187,5 @@ private:
   const DriverTable* table_;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -25,8 +25,7 @@
 #include <chrono>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct IpcHandle;
 
@@ -325,6 +324,5 @@ private:
   short checks_ = 0; // for an EventRef; the bits of a lease stay with the object when the event moves
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

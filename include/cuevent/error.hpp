@@ -10,8 +10,7 @@
 #include <system_error>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// What a CUresult means for the caller. Each kind except success, not_ready and other is also a
 /// base class of exceptions.
@@ -259,8 +258,7 @@ inline ErrorHook set_error_hook(ErrorHook::Function function, void* user = nullp
 /// Thread-safety: any thread.
 [[gnu::cold]] void report_error(CUresult result, const char* call) noexcept;
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop
 
 template <>

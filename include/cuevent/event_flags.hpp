@@ -11,8 +11,7 @@
 #include <cuevent/version.hpp>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// How an event is made and how it ends. These are the driver's CU_EVENT_* bits, with two
 /// differences: timing is opt-in, and `retire` is an addition of cuevent.
@@ -64,6 +63,5 @@ constexpr WaitFlags operator&(WaitFlags a, WaitFlags b) noexcept {
   return WaitFlags(unsigned(a) & unsigned(b));
 }
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -18,8 +18,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class EventPools;
 
@@ -197,6 +196,5 @@ private:
   EventPoolState* state_ = nullptr; // outlives the pool while a lease or a thread's cache needs it
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -8,8 +8,7 @@
 #include <cstddef>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Pools of events for a program with several contexts or devices. The stream selects the pool, so an event
 /// always belongs to the context of its stream. A pool is made when a context is first used, and ends with
@@ -122,6 +121,5 @@ private:
   State* state_ = nullptr;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

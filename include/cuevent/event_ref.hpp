@@ -6,8 +6,7 @@
 #include <cuevent/driver_event.hpp>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class EventRef;
 
@@ -214,6 +213,5 @@ inline bool operator==(EventRef a, EventRef b) noexcept {
 }
 inline bool operator!=(EventRef a, EventRef b) noexcept { return !(a == b); }
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -21,8 +21,7 @@
 #include <string>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The text for any failed call: the name of the call, the result, what it means and what to do.
 /// No driver call.
@@ -54,6 +53,5 @@ std::string explain_load(CUresult result, const char* library);
 std::string explain_load(CUresult result, GetProcAddress get_proc_address);
 /// @}
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -31,8 +31,7 @@
 #include <string_view>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class GraphExec;
 class [[gnu::visibility("hidden")]] TimerObserver;
@@ -209,6 +208,5 @@ private:
   std::string_view name_;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -21,8 +21,7 @@
 #include <vector>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A mark that was submitted to a stream.
 struct FlightMark {
@@ -116,6 +115,5 @@ std::string to_json(const FlightReport& report);
 /// A picture of the streams and their waits: a complete SVG file, 1,000 px wide. Names are as in to_text().
 std::string to_svg(const FlightReport& report);
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

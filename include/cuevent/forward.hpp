@@ -11,8 +11,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class CaptureFork;
 class CaptureInfo;
@@ -64,6 +63,5 @@ enum class WaitFlags : unsigned;
 enum class WaitOrder : unsigned char;
 enum class WhenFull;
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

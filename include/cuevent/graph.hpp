@@ -12,8 +12,7 @@
 #include <vector>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A graph node that records an event at each launch. The graph owns the node.
 class EventRecordNode {
@@ -343,6 +342,5 @@ private:
   std::vector<Kept> kept_;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -11,8 +11,7 @@
 #include <type_traits>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The handle of an interprocess event: 64 bytes to copy, compare, print or send to another
 /// process on the same machine. It owns nothing. The exporting process keeps the event alive.
@@ -46,6 +45,5 @@ struct IpcHandle {
 };
 static_assert(sizeof(IpcHandle) == 64 && std::is_trivially_copyable_v<IpcHandle>);
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

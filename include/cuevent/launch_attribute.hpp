@@ -5,8 +5,7 @@
 #include <cuevent/event_ref.hpp>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// When a launch records its programmatic event.
 enum class EventTrigger {
@@ -31,6 +30,5 @@ CUlaunchAttribute programmatic_event(EventRef event, EventTrigger trigger = Even
 /// CUDA 12.3.
 CUlaunchAttribute launch_completion_event(EventRef event);
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

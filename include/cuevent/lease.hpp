@@ -15,8 +15,7 @@
 #include <cuevent/event_ref.hpp>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class [[gnu::visibility("hidden")]] EventPoolState;
 
@@ -71,6 +70,5 @@ protected:
   static void give_back(LeasedEvent& event) noexcept;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

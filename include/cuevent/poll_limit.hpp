@@ -10,8 +10,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// How much one poll may do, for a thread that also has other work. The default has no limit.
 ///
@@ -30,6 +29,5 @@ struct PollLimit {
   Deadline deadline = Deadline(std::chrono::nanoseconds::max());
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -16,8 +16,7 @@
 #include <string_view>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Which process of a job this is.
 ///
@@ -125,6 +124,5 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

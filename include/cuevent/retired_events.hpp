@@ -24,8 +24,7 @@
 #include <cstddef>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The base of what destroy_retired() ends. Graph::retain() and Graph::when_destroyed() derive from
 /// it; programs do not use it.
@@ -86,6 +85,5 @@ std::size_t destroy_retired() noexcept;
 /// During capture: harmless.
 std::size_t retired_events() noexcept;
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

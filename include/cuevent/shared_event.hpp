@@ -5,8 +5,7 @@
 #include <cuevent/lease.hpp>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A lease that can be copied. The destructor of the last copy returns the event to the pool, on
 /// any thread, as ~PooledEvent does. Use it if several threads or objects wait for one event. It
@@ -54,6 +53,5 @@ private:
   bool drop() const noexcept { return __atomic_fetch_sub(&leased_event().holders, 1, __ATOMIC_ACQ_REL) == 1; }
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

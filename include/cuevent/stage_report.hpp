@@ -17,8 +17,7 @@
 #include <vector>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A point in time on the device's clock, counted since the timer was created, or a duration.
 using DeviceTime = std::chrono::duration<double, std::nano>;
@@ -95,6 +94,5 @@ struct StageReport {
   StageClock clock;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -26,8 +26,7 @@
 #include <string_view>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// What to do with a stage if its stream has no room. A stream has room if both are true:
 /// - its ring has free events (StageTimerOptions::events_per_stream);
@@ -288,6 +287,5 @@ private:
   CUstream stream_;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

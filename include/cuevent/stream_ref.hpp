@@ -8,8 +8,7 @@
 #include <type_traits>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The stream that a call is about, as a parameter. Callers pass a CUstream, an object that converts to
 /// CUstream, or a default stream: 0, nullptr, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD. Each context has
@@ -56,6 +55,5 @@ private:
   const Context* context_ = nullptr;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -32,8 +32,7 @@
 #endif
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// \name The bits of the value, such as "timing | retire", or "none"
 /// @{
@@ -94,8 +93,7 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& o
   return out << to_string(value).c_str();
 }
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 
 #ifdef __cpp_lib_format
 template <class Value>

@@ -9,8 +9,7 @@
 #include <type_traits>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// How long a wait may last. Converts from every std::chrono::duration.
 ///
@@ -116,6 +115,5 @@ private:
   From from_ = From::epoch;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -24,8 +24,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct FenceSlot;
 
@@ -141,6 +140,5 @@ private:
   bool narrow_ = false; // the counter has 32 bits
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

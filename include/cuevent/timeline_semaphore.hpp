@@ -36,8 +36,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(default)
-namespace cuevent {
-inline namespace CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct SemaphoreState;
 class TimelineSemaphore;
@@ -266,6 +265,5 @@ private:
   SemaphoreState* state_ = nullptr;
 };
 
-} // namespace CUEVENT_ABI
-} // namespace cuevent
+}} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -13,9 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace cuevent::sim {
-
-namespace {
+namespace cuevent::sim { namespace {
 
 /// A wrong setting would otherwise make a test pass that tests something else.
 [[noreturn]] void refuse_setting(const char* variable, std::string_view value, const std::string& needed) {
@@ -103,9 +101,7 @@ const bool configured = [] {
   return true;
 }();
 
-} // namespace
-
-} // namespace cuevent::sim
+}} // namespace cuevent::sim
 
 #define ENTRY(gate, name, version, symbol, parameters, arguments)                                            \
   extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI symbol parameters {                     \

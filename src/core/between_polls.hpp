@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <sched.h>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Backs off between two polls. All times are in ns.
 /// - Below 50 us the wait spins, because most waits are short. Spinning sees the end of a kernel
@@ -28,4 +28,4 @@ inline void between_polls(const DriverTable& table, long long waited, long long 
   if (const long long sleep = back_off(waited); sleep > 0) table.pause(std::min(sleep, left));
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

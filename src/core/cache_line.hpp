@@ -6,10 +6,10 @@
 
 #include <cstddef>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Data that different threads write is this many bytes apart.
 /// std::hardware_destructive_interference_size would become part of the ABI.
 inline constexpr std::size_t cache_line = 64;
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

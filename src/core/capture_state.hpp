@@ -4,7 +4,7 @@
 
 #include <cuevent/driver.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The capture state of a stream. Reading the state is harmless in every capture mode. A default
 /// stream belongs to the current context.
@@ -23,4 +23,4 @@ inline CaptureState capture_state(const DriverTable& table, CUstream stream) noe
   return {result, result == CUDA_SUCCESS ? status : CU_STREAM_CAPTURE_STATUS_NONE};
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

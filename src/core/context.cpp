@@ -8,7 +8,7 @@
 #include <memory>
 #include <new>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct Context::Owner : Shared {
   Owner(Kind its_kind, CUdevice its_device) noexcept : kind(its_kind), device(its_device) {}
@@ -149,4 +149,4 @@ void ContextGuard::pop() noexcept {
   report_error(CUDA_ERROR_INVALID_CONTEXT, "cuCtxPopCurrent");
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

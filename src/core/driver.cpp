@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -331,4 +331,4 @@ bool has_virtual_clock(const DriverTable& table) noexcept {
   return now != steady_now;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

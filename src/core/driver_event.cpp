@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -270,4 +270,4 @@ void DriverEvent::swap(DriverEvent& other) noexcept {
   other.checks_ = static_cast<short>(other.checks_ ^ moved);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

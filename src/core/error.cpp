@@ -13,7 +13,7 @@
 #include <new>
 #include <string>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -231,4 +231,4 @@ void report_error(CUresult result, const char* call) noexcept {
   installed.function(result, call, installed.user);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -5,7 +5,7 @@
 #include "core/stream_context.hpp"
 #include "core/value_text.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -189,4 +189,4 @@ void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
   context_.driver().fail(result, call);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

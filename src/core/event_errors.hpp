@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 inline bool has(EventFlags flags, EventFlags flag) noexcept { return (flags & flag) == flag; }
 
@@ -22,4 +22,4 @@ std::string name_of(const Context& context);
 
 void require_same_driver(const Context& given, const Context& own, const char* call);
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

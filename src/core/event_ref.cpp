@@ -7,7 +7,7 @@
 #include "core/on_stream.hpp"
 #include "core/require_context.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -130,4 +130,4 @@ void EventAccess::fail_elapsed(CUresult result, const EventAccess& end) const {
   borrowed().fail_elapsed(result, end.borrowed());
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -3,7 +3,7 @@
 
 #include "core/text_of.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// What has access to the members that fail.
 struct Explanation {
@@ -58,4 +58,4 @@ std::string explain_load(CUresult result, GetProcAddress get_proc_address) {
   return text_of(result, "cuGetProcAddress", [&] { Driver{get_proc_address}; });
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A mutex that fork() holds, so that no thread of the parent leaves it locked in the child.
 ///
@@ -104,4 +104,4 @@ void make_only(Owner*& only) noexcept {
 /// The priority of constructor functions of the library: before all static objects.
 inline constexpr int first_constructor = 101;
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -5,7 +5,7 @@
 
 #include <bit>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -114,4 +114,4 @@ CUresult DriverEvent::try_from_ipc_handle(DriverEvent& out, const Context& conte
   return result;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -4,7 +4,7 @@
 
 #include <cuevent/event_ref.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Every Driver refers to one, except a Driver without a driver.
 struct KeptTable : DriverTable {
@@ -17,4 +17,4 @@ struct KeptTable : DriverTable {
 /// Whether the table's clock is std::chrono::steady_clock, so that a thread may sleep without the table.
 bool has_real_clock(const DriverTable& table) noexcept;
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

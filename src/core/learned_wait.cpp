@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -70,4 +70,4 @@ void LearnedWait::ended(long long now) noexcept {
     history_.ended(start_, pending_); // `now` may be late by a sleep of the backoff
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -5,7 +5,7 @@
 
 #include <cuevent/driver.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class WaitHistory;
 
@@ -50,4 +50,4 @@ private:
   bool overslept_ = false;     // the last pass slept past the expected end
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

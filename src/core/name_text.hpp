@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The number of bytes of the first character of a text that is not empty. Zero if it does not begin with
 /// a character in UTF-8.
@@ -97,4 +97,4 @@ inline std::string json_string(std::string_view text) {
   return out += '"';
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

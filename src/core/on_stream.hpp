@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Runs `call` for `stream`. `call` returns a CUresult or a Status. Makes `context` current for a
 /// default stream, because only the current context identifies that stream.
@@ -29,4 +29,4 @@ inline StreamRef default_of(const Context& context, CUstream stream) noexcept {
   return is_default_stream(stream) ? StreamRef(context, stream) : StreamRef(stream);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <limits>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The number of a boundary in its stream, or in its capture, from 0.
 using Position = std::uint64_t;
 inline constexpr Position no_position = std::numeric_limits<Position>::max();
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

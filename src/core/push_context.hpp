@@ -4,7 +4,7 @@
 
 #include <cuevent/context.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// For a context that is not current. `asked` is what Context::is_current reported.
 inline CUresult push_context(const Context& context, CUresult asked) noexcept {
@@ -16,4 +16,4 @@ inline CUresult push_context(const Context& context, CUresult asked) noexcept {
   return context.driver().table().cuCtxPushCurrent_v4000(context.native_handle());
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

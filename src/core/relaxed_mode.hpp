@@ -4,7 +4,7 @@
 
 #include <cuevent/driver.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Sets the calling thread's capture mode to relaxed from enter() until leave() or destruction.
 /// The thread keeps its own mode before enter(). In relaxed mode, a query or an allocation does
@@ -38,4 +38,4 @@ private:
   bool entered_ = false;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

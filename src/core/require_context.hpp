@@ -4,7 +4,7 @@
 
 #include <cuevent/stream_ref.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 inline void require_context(const Context& context, const char* call) {
   if (!context) throw InvalidContext(call, "the Context is empty: take one from Context::primary()");
@@ -27,4 +27,4 @@ inline CUresult check_context(const Context& own, StreamRef stream) noexcept {
   return stream.context() != nullptr ? check_context(own, *stream.context()) : CUDA_SUCCESS;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -6,7 +6,7 @@
 
 #include <exception>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// For non-throwing overloads that call throwing code. Returns the result of `work`, or the result
 /// of the DriverError that `work` throws. Any other exception counts as a failed allocation,
@@ -31,4 +31,4 @@ CUresult thrown_by(const Work& work) noexcept {
   });
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 constinit RetiredList released_by_graphs;
 constinit RetiredList objects_of_graphs;
@@ -88,4 +88,4 @@ std::size_t destroy_retired() noexcept {
          objects_of_graphs.destroy_all();
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

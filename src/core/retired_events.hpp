@@ -7,7 +7,7 @@
 #include <atomic>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// An event that waits to be destroyed, or that a graph will release later.
 struct RetiredEvent : RetiredObject {
@@ -49,4 +49,4 @@ extern RetiredList objects_of_graphs;
 /// The number of RetireScopes that the thread is in.
 extern thread_local constinit int retire_scopes [[gnu::tls_model("initial-exec")]];
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

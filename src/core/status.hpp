@@ -6,7 +6,7 @@
 
 #include <cuda.h>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Why a call failed, if the library knows more than the driver's result says.
 enum class Reason { unknown, no_open_stage, no_such_stage, other_context, not_capturing, no_such_graph };
@@ -31,4 +31,4 @@ inline void report_end(CUresult result, const char* call) noexcept {
     report_error(result, call);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -4,7 +4,7 @@
 
 #include <cuevent/driver.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Call this only for a stream that the driver has just looked at without crashing. Null if the
 /// driver does not say. Driver function: cuStreamGetCtx.
@@ -13,4 +13,4 @@ inline CUcontext context_of(const DriverTable& table, CUstream stream) noexcept 
   return table.cuStreamGetCtx_v9020(stream, &context) == CUDA_SUCCESS ? context : nullptr;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

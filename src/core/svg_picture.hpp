@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A picture for light and dark windows. All lengths are in px, from the upper left corner. `kind` is one or
 /// more classes of the style. `markup` is text that may have entities: xml_text() makes it from a name.
@@ -108,4 +108,4 @@ private:
   std::string body_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -7,7 +7,7 @@
 
 #include "core/value_text.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -70,4 +70,4 @@ std::string to_string(const EventAccess& event) {
 
 std::string to_string(const IpcHandle& handle) { return handle.to_string(); }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The text of the exception that `fail` throws. If that is not the exception for `result`, because what
 /// caused the failure has changed since then, the text says only what `result` says.
@@ -22,4 +22,4 @@ std::string text_of(CUresult result, const char* call, const Fail& fail) {
   return DriverError(result, call).what();
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

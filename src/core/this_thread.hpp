@@ -7,10 +7,10 @@
 #include <bit>
 #include <pthread.h>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Identifies a thread, the same in each copy of cuevent in the process: a scope can begin in the code of one
 /// copy and end in that of another, because the linker keeps one definition of each inline function.
 inline const void* this_thread() noexcept { return std::bit_cast<const void*>(pthread_self()); }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

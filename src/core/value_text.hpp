@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// "0x1a0".
 inline std::string hexadecimal(std::uint64_t number) {
@@ -27,4 +27,4 @@ std::string enumerator(Enum value, const char* type, std::initializer_list<const
   return std::string(type).append("(").append(std::to_string(static_cast<long long>(value))).append(")");
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -4,10 +4,10 @@
 
 #include <cuevent/driver.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// True for a simulated driver in stepped mode. False if the clock is std::chrono::steady_clock. No driver
 /// call.
 bool has_virtual_clock(const DriverTable& table) noexcept;
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A number that threads may write at the same time. The numbers of a history are guesses: if
 /// threads mix them up, predictions are worse, and nothing else happens.
@@ -143,4 +143,4 @@ private:
   std::array<Set, 64> sets_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 Status CaptureEvents::attach(std::shared_ptr<CaptureEvents>& out, const DriverTable& table, CUgraph graph) {
   auto events = std::make_shared<CaptureEvents>();
@@ -81,4 +81,4 @@ void CaptureEvents::end(void* owner) {
   events.events_.clear();
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The events that the graph of one capture refers to. A user object of the graph owns the events.
 /// The events end after the graph and all its instantiations. It does not matter how the capture
@@ -51,4 +51,4 @@ private:
   std::atomic<bool> ended_{false};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

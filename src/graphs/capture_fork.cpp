@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -181,4 +181,4 @@ void CaptureFork::fail(CUresult result, const char* call) const {
   context_.driver().fail(result, call, advice);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

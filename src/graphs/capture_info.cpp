@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 Graph CaptureInfo::graph() const {
   if (graph_ == nullptr)
@@ -43,4 +43,4 @@ CUresult try_capture_info(CaptureInfo& out, const Context& context, CUstream str
   });
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The arrays are the driver's. They are valid until the next call on the stream.
 struct CaptureReading {
@@ -46,4 +46,4 @@ inline CUresult read_capture(CaptureReading& out, const Context& context, CUstre
   return result;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -4,7 +4,7 @@
 #include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 Status capture_of(const Context& context, CUstream stream, Capturing& capture) noexcept {
   const DriverTable& table = context.driver().table();
@@ -19,4 +19,4 @@ Status capture_of(const Context& context, CUstream stream, Capturing& capture) n
   });
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -6,7 +6,7 @@
 
 #include <cuevent/context.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The capture that a stream is in.
 struct Capturing {
@@ -18,4 +18,4 @@ struct Capturing {
 /// Driver functions: cuStreamIsCapturing, in a capture also cuStreamGetCaptureInfo.
 Status capture_of(const Context& context, CUstream stream, Capturing& capture) noexcept;
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -280,4 +280,4 @@ void Graph::swap(Graph& other) noexcept {
   std::swap(ownership_, other.ownership_);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

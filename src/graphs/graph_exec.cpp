@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -135,4 +135,4 @@ void GraphExec::swap(GraphExec& other) noexcept {
   kept_.swap(other.kept_);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

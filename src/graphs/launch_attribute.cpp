@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/launch_attribute.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -44,4 +44,4 @@ CUlaunchAttribute launch_completion_event(EventRef event) {
   return attribute;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

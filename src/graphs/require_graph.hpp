@@ -4,7 +4,7 @@
 
 #include <cuevent/graph.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 inline void require_success(const Context& context, CUresult result, const char* call,
                             const char* advice = nullptr) {
@@ -37,4 +37,4 @@ void require_handle(Handle handle, const char* call) {
   if (handle == nullptr) throw InvalidHandle(call, "the handle is null: pass a live handle");
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -6,7 +6,7 @@
 
 #include "core/value_text.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 std::string to_string(CaptureMode mode) {
   return enumerator(mode, "CaptureMode", {"global", "per_thread", "relaxed"});
@@ -20,4 +20,4 @@ std::string to_string(EventTrigger trigger) {
   return enumerator(trigger, "EventTrigger", {"program", "block_start"});
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

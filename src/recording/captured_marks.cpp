@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -193,4 +193,4 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, FlightObservation
   return tracks;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

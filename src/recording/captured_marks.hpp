@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct Capturing;
 struct FlightObservation;
@@ -120,4 +120,4 @@ struct ReplayedTrack {
 /// be held. Driver function: cuEventQuery.
 std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, FlightObservation& observation);
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

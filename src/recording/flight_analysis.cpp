@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -261,4 +261,4 @@ std::string place_text(const FlightStream& stream) {
   return stream.reached ? "the work after " + quoted(stream.reached->name) : "its work";
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -4,7 +4,7 @@
 
 #include "recording/flight_observation.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Draws the conclusions. No driver call.
 FlightReport analyse(const FlightObservation& observed);
@@ -21,4 +21,4 @@ std::string submitted_text(const FlightMark& mark);
 /// "'step 18'", or "the end of its work" if there is no next mark: where a stream stands.
 std::string place_text(const FlightStream& stream);
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A place of a stream, by the stream's index.
 struct StreamPlace {
@@ -144,4 +144,4 @@ private:
   std::optional<std::uint64_t> others_forgotten_; // the highest value of all other objects
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unistd.h>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -111,4 +111,4 @@ void dump_streams(int file, const RecordedStreams& streams, long long now) noexc
   out << "end of the flight recorder\n";
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

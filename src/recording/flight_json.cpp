@@ -4,7 +4,7 @@
 
 #include "core/name_text.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -106,4 +106,4 @@ std::string to_json(const FlightReport& report) {
       .object();
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -9,7 +9,7 @@
 #include <cuevent/error.hpp>
 #include <cuevent/flight_report.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A place in the work of a stream. Places are numbered from 0 in the order of submission, and are
 /// reached in that order.
@@ -58,4 +58,4 @@ struct FlightObservation {
   std::chrono::nanoseconds blocked_after{}; // a call that takes longer is blocked
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

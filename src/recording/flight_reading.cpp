@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 FlightObservation FlightReading::observe() {
   const RetireScope retire; // of the events of a graph that ends meanwhile
@@ -181,4 +181,4 @@ void FlightReading::observe_replays() {
   }
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -7,7 +7,7 @@
 #include "recording/flight_observation.hpp"
 #include "recording/flight_streams.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Finds out what has become of the marks of a FlightRecorder, for one report.
 class FlightReading {
@@ -45,4 +45,4 @@ private:
   FlightObservation observation_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -207,4 +207,4 @@ FlightRecorder::State& FlightRecorder::state() const {
   return *state_;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <ctime>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -263,4 +263,4 @@ void FlightRecorder::State::dump(int file) const noexcept {
   errno = error;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

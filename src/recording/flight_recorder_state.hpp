@@ -9,7 +9,7 @@
 
 #include <cuevent/flight_recorder.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct FlightRecorder::State {
   State(const Context& its_context, const FlightRecorderOptions& its_options);
@@ -66,4 +66,4 @@ private:
   const bool virtual_time_; // of a simulated driver
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

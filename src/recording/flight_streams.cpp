@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "recording/flight_streams.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 bool WaitRing::add(const NotedWait& wait, Position reached) noexcept {
   Slot& slot = slots_[next_ % size_];
@@ -35,4 +35,4 @@ RecordedStream* RecordedStreams::add(std::unique_ptr<RecordedStream> stream) noe
   return &added;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

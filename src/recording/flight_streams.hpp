@@ -13,7 +13,7 @@
 #include <memory>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A wait of a stream, before the place `before`.
 struct NotedWait {
@@ -113,4 +113,4 @@ private:
   std::atomic<RecordedStream*> newest_{nullptr};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

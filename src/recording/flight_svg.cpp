@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -80,4 +80,4 @@ std::string to_svg(const FlightReport& report) {
   return picture.svg(width, top_of(report.streams.size()) + margin, heading, style, dark_style);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

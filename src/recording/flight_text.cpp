@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -82,4 +82,4 @@ std::string to_text(const FlightReport& report) {
   return text;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 Status MarkRing::create(const Context& context, std::size_t least) {
   const std::size_t size = std::bit_ceil(least);
@@ -99,4 +99,4 @@ CUresult MarkRing::make_room() noexcept {
   return result;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A place in the work of a stream, and what the program said about it.
 struct MarkedPlace {
@@ -97,4 +97,4 @@ private:
   std::atomic<long long> entered_{0};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -4,7 +4,7 @@
 #include "core/relaxed_mode.hpp"
 #include "core/result_of.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 Status MarkWords::create(const Context& context) noexcept {
   const DriverTable& table = context.driver().table();
@@ -36,4 +36,4 @@ void MarkWords::give_back(std::uint32_t* word) noexcept {
   if (const auto lock = lock_.hold()) free_.push_back(word);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

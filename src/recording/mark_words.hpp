@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A page of pinned memory. The page is freed with its context, because cuMemFreeHost waits until all streams
 /// of the context are idle, and because a graph may write to it for as long as the graph exists.
@@ -36,4 +36,4 @@ private:
   std::vector<std::uint32_t*> free_; // has room for all words
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

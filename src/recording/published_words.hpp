@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Words under a number. Neither side waits for the other, so a signal handler can read too. A reader
 /// that comes while the words are being replaced gets nothing.
@@ -48,4 +48,4 @@ private:
   std::array<std::atomic<std::uint64_t>, Count> words_{};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Names are cut to 40 bytes, between two characters. The rest of a shorter name is zero.
 struct ShortName {
@@ -51,4 +51,4 @@ private:
   }
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

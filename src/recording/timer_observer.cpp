@@ -2,7 +2,7 @@
 #include "recording/flight_recorder_state.hpp"
 #include "timing/stage_observer.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Tells a FlightRecorder what a StageTimer records and waits for. Asks for the state each time, because the
 /// recorder may be assigned or moved from.
@@ -40,4 +40,4 @@ std::unique_ptr<StageObserver> observer_for(FlightRecorder& recorder) {
   return std::make_unique<TimerObserver>(recorder);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

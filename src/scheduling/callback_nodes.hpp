@@ -14,7 +14,7 @@
 #include <mutex>
 #include <new>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A callback that waits for its event. A node keeps its event when it is free.
 struct alignas(cache_line) CallbackNode {
@@ -213,4 +213,4 @@ private:
   std::mutex growing_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

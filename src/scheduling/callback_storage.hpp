@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The nodes of a queue, and a stack of those that were cancelled. The queue and each token hold a
 /// reference, so a token can cancel at any time.
@@ -67,4 +67,4 @@ private:
   std::atomic<std::uint32_t> references_{1};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

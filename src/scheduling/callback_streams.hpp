@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Belongs to the thread that polls. A bucket holds the streams with equal hashes: the oldest node
 /// of a stream links to the oldest node of another stream.
@@ -79,4 +79,4 @@ private:
   std::array<CallbackNode*, buckets> buckets_{};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 CompletionQueue::CompletionQueue(const Context& context) {
   const CUresult result = try_create(*this, context);
@@ -169,4 +169,4 @@ void CompletionLane::fail(CUresult result, const char* call) const {
   driver.fail(result, call);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A poll of this thread, in a list with the polls that it runs inside of.
 struct CompletionQueueState::Poll {
@@ -298,4 +298,4 @@ void CompletionQueueState::recover() noexcept {
   returned_.store(count_of(inbox) - not_returned, std::memory_order_release);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <optional>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 std::size_t CompletionQueueState::wait_for(TimeLimit timeout) noexcept {
   constexpr long long longest_sleep = 1'000'000; // documented in CompletionQueue::wait_for()
@@ -62,4 +62,4 @@ bool CompletionQueueState::sleep_begins(long long most_late) noexcept {
   return false;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

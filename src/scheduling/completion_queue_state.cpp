@@ -6,7 +6,7 @@
 
 #include <cuevent/driver_event.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 CUresult CompletionQueueState::reserve(std::size_t callbacks) noexcept {
   if (forked()) return CUDA_ERROR_NOT_INITIALIZED; // a thread of the parent may hold the lock
@@ -120,4 +120,4 @@ void CompletionQueueState::destroy_events() noexcept {
   });
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Submitters push nodes onto the inbox, which is a stack. The poll that has the lists takes the
 /// inbox over, sorts the nodes by stream and queries the first node of each stream. It gives the
@@ -128,4 +128,4 @@ private:
   std::uint32_t recovered_ = process_; // the process that last put the lists in order
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -144,4 +144,4 @@ Context EventPool::context() const noexcept { return state_ != nullptr ? state_-
 EventFlags EventPool::flags() const noexcept { return state_ != nullptr ? state_->flags : EventFlags::none; }
 std::size_t EventPool::max_idle() const noexcept { return state_ != nullptr ? state_->max_idle : 0; }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -387,4 +387,4 @@ EventPool::Counters EventPoolState::counters() noexcept {
   return counters;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

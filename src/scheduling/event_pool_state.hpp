@@ -15,7 +15,7 @@
 #include <mutex>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The idle events of one pool that one thread keeps. The owning thread uses the cache between
 /// begin() and end(), or while it holds the pool's mutex. Another thread may use the cache
@@ -244,4 +244,4 @@ inline EventCache* ThreadEventCaches::find(const EventPoolState& state) const no
   return cache != nullptr && cache->id == state.id ? cache : nullptr;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 EventPools::State::~State() {
   for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr;) {
@@ -202,4 +202,4 @@ EventPool::Counters EventPools::counters() const noexcept {
 
 std::size_t EventPools::size() const noexcept { return state_ != nullptr ? state_->size() : 0; }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

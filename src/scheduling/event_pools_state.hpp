@@ -10,7 +10,7 @@
 #include <atomic>
 #include <memory>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A list that only grows, so that a reader needs no lock. A place in the list is free if its id
 /// is 0, and is used again for another context. The driver never reuses an id.
@@ -86,4 +86,4 @@ private:
   std::atomic<Place*> first_{nullptr};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -172,4 +172,4 @@ CUresult take_slot(const Context& context, FenceSlot*& out) noexcept {
   return result;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

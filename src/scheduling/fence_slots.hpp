@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// What the host knows about one counter. A counter never decreases, even when another fence takes
 /// the counter over. Otherwise a stream of another context that has not reached its wait yet would
@@ -41,4 +41,4 @@ struct alignas(cache_line) FenceSlot {
 /// back by setting in_use to false.
 CUresult take_slot(const Context& context, FenceSlot*& out) noexcept;
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -4,7 +4,7 @@
 
 #include "core/capture_state.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Memory operations in a capture would become nodes, and store the same value at each launch.
 inline CUresult refuse_capture(const DriverTable& table, CUstream stream) noexcept {
@@ -25,4 +25,4 @@ inline CUresult can_write_64_bits(const DriverTable& table, bool& can) noexcept 
   return result;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstddef>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Reads the clock only if the poll has a deadline.
 class PollBudget {
@@ -31,4 +31,4 @@ private:
   long long end_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A wait begins with a submission, or after a callback has run. All times are in ns.
 /// - If earlier waits suggest when this wait ends, the next poll comes shortly before that end, and
@@ -47,4 +47,4 @@ private:
   std::uint32_t submissions_ = 0; // when the wait began
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

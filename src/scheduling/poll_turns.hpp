@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// One poll at a time has the lists of pending callbacks, and queries events. While a callback runs,
 /// the lists are free for other polls, and the callback's stream is busy. After end(), the thread
@@ -107,4 +107,4 @@ private:
   std::array<unsigned long long, most_callbacks> streams_{}; // of the running callbacks
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

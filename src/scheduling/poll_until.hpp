@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Polls until `check` returns something other than CUDA_ERROR_NOT_READY, and returns that. Asks
 /// `fault` every 1 ms and before it gives up; its error ends the wait. `doze` sleeps for a number
@@ -45,4 +45,4 @@ CUresult poll_until(const DriverTable& table, const void* key, TimeLimit timeout
   }
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

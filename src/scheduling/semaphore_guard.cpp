@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -213,4 +213,4 @@ bool Semaphores::participant_died(const SemaphoreState& state) noexcept {
   return cuevent_timeline_participant_died(&state.timeline) != 0;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

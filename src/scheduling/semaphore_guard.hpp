@@ -8,7 +8,7 @@
 
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// All semaphores of this process, with the destroyed ones whose context lives. The thread runs
 /// while there is a semaphore to guard. It makes no driver call, so it also works while all other
@@ -60,4 +60,4 @@ private:
   bool running_ = false;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <new>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 static_assert(sizeof(cuevent_timeline_page) == cuevent_timeline_bytes);
 
@@ -162,4 +162,4 @@ PageResult import_semaphore(const Context& context, int descriptor, SemaphoreSta
   });
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -12,7 +12,7 @@
 #include <iterator>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The signals that this process has submitted to streams and that may still be pending, the newest
 /// last.
@@ -98,4 +98,4 @@ CUresult close_semaphore(const Context& context, SemaphoreState& state) noexcept
 /// The result for an errno of the page's functions.
 CUresult result_of_page(int error) noexcept;
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

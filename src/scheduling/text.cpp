@@ -5,7 +5,7 @@
 
 #include "core/value_text.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 std::string to_string(TimelineStatus status) {
   return enumerator(status, "TimelineStatus", {"active", "participant_died", "abandoned"});
@@ -15,4 +15,4 @@ std::string to_string(WaitOrder order) {
   return enumerator(order, "WaitOrder", {"after_signal", "before_signal"});
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -10,7 +10,7 @@
 
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -203,4 +203,4 @@ void TimelineFence::fail_wait(CUresult result, std::uint64_t ticket) const {
   context_.driver().fail(result, call, advice);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

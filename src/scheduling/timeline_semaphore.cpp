@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 static_assert(TimelineSemaphore::max_value == UINT64_MAX / 2 &&
               TimelineSemaphore::released_value == UINT64_MAX / 2 + 1);
@@ -290,4 +290,4 @@ void TimelineSemaphore::fail_wait(CUresult result, std::uint64_t value) const {
   fail(result, "cuStreamWaitValue64", advice);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

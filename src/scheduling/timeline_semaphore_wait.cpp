@@ -9,7 +9,7 @@
 #include "scheduling/semaphore_guard.hpp"
 #include "scheduling/semaphore_state.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -150,4 +150,4 @@ void TimelineSemaphore::fail_points(ArrayView<TimelinePoint> points, CUresult re
   points.data()->semaphore->fail(result, call);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -5,7 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 WakeTimer::~WakeTimer() {
   if (is_open()) close(descriptor_.load(std::memory_order_acquire));
@@ -42,4 +42,4 @@ void WakeTimer::ring() noexcept {
   timerfd_settime(descriptor_.load(std::memory_order_acquire), TFD_TIMER_ABSTIME, &past, nullptr);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 
 #include <atomic>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A timer of the kernel (timerfd). The timer alone does everything: it is set to the time of the next
 /// poll, or to a time that has passed, which makes the descriptor readable at once. Each setting
@@ -35,4 +35,4 @@ private:
   std::atomic<int> descriptor_{-1};
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

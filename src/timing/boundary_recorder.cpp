@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -66,4 +66,4 @@ Status BoundaryRecorder::capture(DriverEvent& event, CUgraph graph, CUgraphNode&
   return {result, "cuGraphAddEventRecordNode"};
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

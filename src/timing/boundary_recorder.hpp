@@ -7,7 +7,7 @@
 
 #include <cuevent/driver_event.hpp>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Records timed events in a stream, or in a side stream that waits for it.
 ///
@@ -44,4 +44,4 @@ private:
   DriverEvent reached_; // what the side stream waits for
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

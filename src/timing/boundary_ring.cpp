@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "timing/boundary_ring.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 Status BoundaryRing::create(const Context& context, std::size_t events, std::size_t most_submitted) {
   most_submitted_ = most_submitted;
@@ -37,4 +37,4 @@ const DriverEvent& BoundaryRing::newest_event() noexcept {
   return at(last).event;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

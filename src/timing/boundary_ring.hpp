@@ -9,7 +9,7 @@
 
 #include <optional>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// What happens at a boundary: a stage ends, a stage begins, or one ends and the next begins.
 struct Change {
@@ -88,4 +88,4 @@ private:
   std::size_t most_submitted_ = 0;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 CapturedStages::OnStream& CapturedStages::on(std::uint32_t stream) {
   const auto found = std::find_if(streams.begin(), streams.end(),
@@ -110,4 +110,4 @@ void Captures::forget_ended() noexcept {
   std::erase_if(captures_, [](const CapturedStages& each) { return each.events->ended(); });
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

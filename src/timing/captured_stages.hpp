@@ -10,7 +10,7 @@
 
 #include <span>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The stages and waits of one capture, in the order of the calls.
 struct CapturedStages {
@@ -68,4 +68,4 @@ private:
   std::vector<CapturedStages> captures_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

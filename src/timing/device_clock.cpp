@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 Status DeviceClock::create(const Context& context) noexcept {
   context_ = context;
@@ -175,4 +175,4 @@ Status DeviceClock::probe(long long& resolution) noexcept {
   return {};
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -9,7 +9,7 @@
 
 #include <array>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The times of events, in nanoseconds since the clock was made.
 ///
@@ -77,4 +77,4 @@ private:
   StageClock reading_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

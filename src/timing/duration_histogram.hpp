@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Counts durations in the buckets of HdrHistogram (Gil Tene, hdrhistogram.org): one bucket for
 /// each nanosecond below 256, and 128 buckets of equal width for every power of two above. A bucket
@@ -72,4 +72,4 @@ private:
   double total_ = 0, min_ = 0, max_ = 0;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

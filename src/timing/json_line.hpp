@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Appends an object to the text: `JsonLine(text).add("span", 1).add("end", 20)`. After each add() the line
 /// has its end.
@@ -45,4 +45,4 @@ private:
   bool first_ = true;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -5,7 +5,7 @@
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -38,14 +38,14 @@ std::uint64_t NvtxRanges::begin_range(StageId stage) const noexcept {
 
 void NvtxRanges::end_range(std::uint64_t range) noexcept { nvtxDomainRangeEnd(domain(), range); }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI
 #else
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 bool NvtxRanges::supported() noexcept { return false; }
 void NvtxRanges::add(StageId, std::string_view) {}
 std::uint64_t NvtxRanges::begin_range(StageId) const noexcept { return 0; }
 void NvtxRanges::end_range(std::uint64_t) noexcept {}
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI
 #endif

@@ -6,7 +6,7 @@
 
 struct nvtxStringRegistration_st;
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Begins and ends ranges that have the names of stages, or does nothing if `wanted` is none. The
 /// ranges are NVTX's process ranges, because stages of different streams overlap on one thread.
@@ -33,4 +33,4 @@ private:
   std::vector<nvtxStringRegistration_st*> names_; // by StageId
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

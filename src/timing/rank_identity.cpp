@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <unistd.h>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -58,4 +58,4 @@ std::optional<RankIdentity> RankIdentity::from_environment() {
   return std::nullopt;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

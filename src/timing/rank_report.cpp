@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -298,4 +298,4 @@ void RankReport::end(std::string_view why) {
 
 std::string RankReport::take() { return std::exchange(state("RankReport::take").text, {}); }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

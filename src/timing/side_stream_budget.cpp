@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "timing/side_stream_budget.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -39,4 +39,4 @@ SideStreamPermit permit_side_stream(const Context& context, std::size_t most) {
   return SideStreamPermit(&streams);
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The number of side streams in use in one context. Each context that ever had a side stream has
 /// one such object. The objects are never destroyed, so they need no lock, which a fork could leave
@@ -33,4 +33,4 @@ using SideStreamPermit = std::unique_ptr<SideStreams, SideStreams::GiveBack>;
 /// thread. Throws std::bad_alloc.
 SideStreamPermit permit_side_stream(const Context& context, std::size_t most);
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

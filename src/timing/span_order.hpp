@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A span in nanoseconds.
 struct WholeSpan {
@@ -44,4 +44,4 @@ private:
   long long end_ = always;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

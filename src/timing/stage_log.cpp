@@ -3,7 +3,7 @@
 
 #include <unordered_set>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 StageId StageLog::stage(std::string_view name) {
   const auto found = std::find_if(statistics_.begin(), statistics_.end(),
@@ -53,4 +53,4 @@ void StageLog::clear() noexcept {
   waits_.clear();
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

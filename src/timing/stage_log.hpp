@@ -8,7 +8,7 @@
 
 #include <deque>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// The last of many elements, in a ring of fixed size.
 template <class Element>
@@ -65,4 +65,4 @@ private:
   KeptLast<StageWait> waits_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

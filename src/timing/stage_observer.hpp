@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 class FlightRecorder;
 
@@ -29,4 +29,4 @@ public:
 /// An observer that tells the recorder. Defined by the kit of the recorder, which knows both.
 std::unique_ptr<StageObserver> observer_for(FlightRecorder& recorder);
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

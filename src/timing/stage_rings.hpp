@@ -9,7 +9,7 @@
 #include "timing/stage_log.hpp"
 #include "timing/wait_trace.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A stream with its ring of boundaries. Its stages are on stacks: one follows the calls, the others follow
 /// the boundaries that are read.
@@ -137,4 +137,4 @@ private:
   std::uint32_t size_;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

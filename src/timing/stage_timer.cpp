@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -254,4 +254,4 @@ StageTimer::State& StageTimer::state() const {
   return *state_;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -3,7 +3,7 @@
 
 #include "core/require_context.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 CUstream own_stream(const Context& own, StreamRef stream, const char* function) {
   if (const Context* const given = stream.context()) {
@@ -154,4 +154,4 @@ void StageTimer::State::note_wait(EventRef event, StreamPoint before_wait, WaitF
   if (captured == nullptr || !captured->on(wait->to_stream).waits.add(*wait)) trace.miss();
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -7,7 +7,7 @@
 #include "timing/stage_observer.hpp"
 #include "timing/stage_rings.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// What a call requests for the stages of a stream.
 enum class Request { open, close, next };
@@ -46,4 +46,4 @@ private:
   Status change_captured(std::uint32_t stream, Capturing capture, Request request, StageId stage);
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -5,7 +5,7 @@
 
 #include "core/value_text.hpp"
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 std::string to_string(StageId stage) { return "stage " + std::to_string(std::uint32_t(stage)); }
 
@@ -15,4 +15,4 @@ std::string to_string(StageRanges ranges) { return enumerator(ranges, "StageRang
 
 std::string to_string(WhenFull what) { return enumerator(what, "WhenFull", {"drop", "wait"}); }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

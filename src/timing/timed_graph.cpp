@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct TimedGraph::State {
   /// What a launch takes from the ring of a stream.
@@ -151,4 +151,4 @@ CUresult TimedGraph::try_launch(StreamRef stream) noexcept {
 const Graph& TimedGraph::graph() const { return state("TimedGraph::graph").graph; }
 GraphExec& TimedGraph::exec() { return state("TimedGraph::exec").exec; }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

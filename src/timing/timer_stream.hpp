@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A stream that does not synchronize with the legacy default stream. The destructor destroys it,
 /// unless the context is gone and has taken the stream with it.
@@ -40,4 +40,4 @@ private:
   CUstream handle_ = nullptr;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

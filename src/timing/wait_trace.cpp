@@ -3,7 +3,7 @@
 
 #include <iterator>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
@@ -66,4 +66,4 @@ std::vector<TracedWait> WaitTrace::waits_of(std::uint32_t stream) const {
   return found;
 }
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace cuevent::inline CUEVENT_ABI {
+namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A point in the work of a stream: after one boundary and before the next one.
 struct StreamPoint {
@@ -115,4 +115,4 @@ private:
   std::uint64_t untraced_ = 0;
 };
 
-} // namespace cuevent::inline CUEVENT_ABI
+}} // namespace cuevent::CUEVENT_ABI

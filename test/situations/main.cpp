@@ -52,9 +52,7 @@ bool disappointed() { return in_vain; }
 
 } // namespace process
 
-namespace situations {
-
-namespace {
+namespace situations { namespace {
 
 using process::cell;
 using process::say_where;
@@ -179,9 +177,7 @@ bool is_up_to_date(const std::string& program, const std::string& file) {
   return false;
 }
 
-} // namespace
-
-} // namespace situations
+}} // namespace situations
 
 int main(int argc, char** argv) {
   using namespace situations;

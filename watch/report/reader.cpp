@@ -70,9 +70,8 @@ CallFile::CallFile(const std::string& path, Mode mode) : takes_out_(mode == Mode
 
 void CallFile::find_process() {
   process_ = region_->process;
-  struct stat here {};
-  if (stat("/proc/self/ns/pid", &here) == 0 && region_->name_space != 0 &&
-      region_->name_space != here.st_ino) {
+  const std::uint64_t here = name_space_of(getpid());
+  if (here != 0 && region_->name_space != 0 && region_->name_space != here) {
     const pid_t number = number_here(process_, region_->name_space);
     is_visible_ = number != 0;
     if (is_visible_) process_ = static_cast<unsigned>(number);

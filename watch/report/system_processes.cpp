@@ -58,6 +58,12 @@ bool is_another_user(pid_t process) {
   return users.size() > 1 && users[1] != std::to_string(geteuid());
 }
 
+/// Its number in that namespace.
+std::string own_number_of(pid_t process) {
+  const auto numbers = status_of(process, "NSpid");
+  return numbers.empty() ? std::string() : numbers.back();
+}
+
 struct Mapped {
   bool is_readable = false, driver = false, auditor = false;
 };
@@ -90,6 +96,11 @@ std::string reason_for(pid_t process, bool is_copy) {
 
 } // namespace
 
+std::uint64_t name_space_of(pid_t process) {
+  struct stat status {};
+  return stat(file_of(process, "ns/pid").c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
 std::optional<SystemState> state_of(pid_t process) {
   std::ifstream file(file_of(process, "stat"));
   std::string text;
@@ -107,27 +118,20 @@ std::optional<SystemState> state_of(pid_t process) {
 }
 
 pid_t number_here(unsigned number, std::uint64_t name_space) {
-  for (const pid_t process : all_processes()) {
-    struct stat status {};
-    if (stat(file_of(process, "ns/pid").c_str(), &status) != 0 || status.st_ino != name_space) continue;
-    const auto numbers = status_of(process, "NSpid");
-    if (!numbers.empty() && numbers.back() == std::to_string(number)) return process;
-  }
+  for (const pid_t process : all_processes())
+    if (name_space_of(process) == name_space && own_number_of(process) == std::to_string(number))
+      return process;
   return 0;
 }
 
 void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
                                  const std::function<bool(pid_t)>& is_watched) {
   const auto now = Clock::now();
-  Seen& seen = seen_.try_emplace(process, Seen{state.begun, now, 0ms, {}, {}}).first->second;
-  if (seen.begun != state.begun) seen = {state.begun, now, 0ms, {}, {}};
+  const auto [known, is_new] = seen_.try_emplace(process);
+  Seen& seen = known->second;
+  if (is_new || seen.begun != state.begun)
+    seen = {state.begun, now, 0ms, {}, own_number_of(process), name_space_of(process)};
   if (state.state == 'Z' || now < seen.next || is_watched(process)) return;
-  struct stat name_space {};
-  const auto numbers = status_of(process, "NSpid");
-  if (!numbers.empty() && stat(file_of(process, "ns/pid").c_str(), &name_space) == 0) {
-    seen.number = numbers.back();
-    seen.name_space = name_space.st_ino;
-  }
   const bool is_copy = is_watched(state.parent) && link_of(process, "exe") == link_of(state.parent, "exe");
   // Asked again, because a process can change its user or root folder after it has loaded the driver.
   if (std::string reason = reason_for(process, is_copy); !reason.empty()) seen.reason = std::move(reason);

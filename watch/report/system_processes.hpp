@@ -23,8 +23,11 @@ struct SystemState {
 /// Nothing if there is no such process.
 std::optional<SystemState> state_of(pid_t process);
 
-/// The number here of a process that has `number` in a namespace for process numbers. `name_space` is the
-/// number of /proc/PID/ns/pid. 0 if it has ended, or may not be inspected.
+/// The inode of a process's namespace for process numbers. 0 if it has ended, or may not be inspected.
+std::uint64_t name_space_of(pid_t process);
+
+/// The number here of a process that has `number` in that namespace. 0 if it has ended, or may not be
+/// inspected.
 pid_t number_here(unsigned number, std::uint64_t name_space);
 
 /// A process that could not be watched, or only in part.
@@ -51,8 +54,8 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
   struct Seen {
-    std::uint64_t begun;
-    Clock::time_point next; // is not inspected before
+    std::uint64_t begun = 0;
+    Clock::time_point next{}; // is not inspected before
     Clock::duration pause{};
     std::string reason;           // empty: it has not loaded the driver
     std::string number;           // in its own namespace for process numbers

@@ -7,6 +7,7 @@
 #include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,6 +4,7 @@
 #include "../support/gpu.hpp"
 
 #include <cuevent/capture.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <chrono>
 #include <cstdio>

@@ -6,6 +6,7 @@
 
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <nccl.h>
 

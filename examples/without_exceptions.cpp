@@ -6,6 +6,7 @@
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pool.hpp>
 #include <cuevent/explain.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <array>
 #include <cstddef>

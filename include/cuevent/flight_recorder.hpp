@@ -22,6 +22,7 @@
 
 #include <cuevent/event_ref.hpp>
 #include <cuevent/flight_report.hpp>
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/stream_ref.hpp>
 
 #include <chrono>

@@ -3,6 +3,7 @@
 
 #include "core/fork_lock.hpp"
 
+#include <cuevent/error_hook.hpp>
 #include <cuevent/text.hpp>
 
 #include <algorithm>

@@ -4,6 +4,8 @@
 #include "core/status.hpp"
 #include "core/this_thread.hpp"
 
+#include <cuevent/error_hook.hpp>
+
 #include <memory>
 #include <new>
 #include <utility>

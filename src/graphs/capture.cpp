@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/capture.hpp>
+#include <cuevent/error_hook.hpp>
 
 #include "core/capture_state.hpp"
 #include "core/on_stream.hpp"

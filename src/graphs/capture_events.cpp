@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "graphs/capture_events.hpp"
 
+#include <cuevent/graph_exec.hpp>
+
 #include <exception>
 #include <optional>
 #include <utility>

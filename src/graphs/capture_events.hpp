@@ -6,6 +6,7 @@
 #include "core/status.hpp"
 
 #include <cuevent/graph.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <atomic>
 #include <memory>

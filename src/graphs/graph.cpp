@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <cuevent/error_hook.hpp>
 #include <cuevent/graph.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include "core/result_of.hpp"
 #include "core/retired_events.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuevent/graph.hpp>
+#include <cuevent/graph_exec.hpp>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 

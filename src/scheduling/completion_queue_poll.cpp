@@ -4,6 +4,8 @@
 #include "scheduling/completion_queue_state.hpp"
 #include "scheduling/poll_budget.hpp"
 
+#include <cuevent/error_hook.hpp>
+
 #include <algorithm>
 #include <pthread.h>
 #include <vector>

@@ -2,6 +2,8 @@
 #include "core/result_of.hpp"
 #include "timing/stage_timer_state.hpp"
 
+#include <cuevent/graph_exec.hpp>
+
 #include <algorithm>
 #include <span>
 #include <utility>

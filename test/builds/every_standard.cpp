@@ -3,6 +3,8 @@
 // is cpp17, cpp20 or cpp23.
 #include "every_standard.hpp"
 
+#include <cuevent/graph_exec.hpp>
+
 #include <sstream>
 
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every try_ call in a program that is built without exceptions and RTTI. The library is built with both.
 #include "every_header.hpp"
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/sim.hpp>
 
 #include <cstdio>

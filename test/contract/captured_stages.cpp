@@ -6,6 +6,7 @@
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/rank_report.hpp>
 #include <cuevent/retired_events.hpp>
 

@@ -4,6 +4,7 @@
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>

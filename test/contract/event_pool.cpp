@@ -9,6 +9,7 @@
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
 #include <catch2/catch_test_macros.hpp>

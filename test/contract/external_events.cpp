@@ -6,6 +6,7 @@
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

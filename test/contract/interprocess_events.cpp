@@ -7,6 +7,7 @@
 
 #include <cuevent/capture.hpp>
 #include <cuevent/event_pool.hpp>
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/ipc.hpp>
 #include <cuevent/sim.hpp>
 

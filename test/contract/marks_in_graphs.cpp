@@ -7,6 +7,7 @@
 
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
 #include <catch2/catch_test_macros.hpp>

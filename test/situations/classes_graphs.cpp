@@ -4,6 +4,7 @@
 
 #include <cuevent/capture_fork.hpp>
 #include <cuevent/graph.hpp>
+#include <cuevent/graph_exec.hpp>
 
 namespace situations {
 

@@ -5,6 +5,7 @@
 #include "driver_under_test.hpp"
 
 #include <cuevent/context.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuevent/error.hpp>
+#include <cuevent/error_hook.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -4,6 +4,7 @@
 
 #include <cuevent/flight_recorder.hpp>
 #include <cuevent/graph.hpp>
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
 namespace process {

@@ -4,6 +4,8 @@
 #include "scenario.hpp"
 #include "watched_driver.hpp"
 
+#include <cuevent/error_hook.hpp>
+
 #include <string_view>
 
 namespace process {

@@ -5,6 +5,7 @@
 #include "watched_driver.hpp"
 
 #include <cuevent/completion_queue.hpp>
+#include <cuevent/graph_exec.hpp>
 #include <cuevent/timeline_semaphore.hpp>
 #include <gpu.hpp>
 

@@ -3,6 +3,7 @@
 #include "scenario.hpp"
 #include "watched_driver.hpp"
 
+#include <cuevent/error_hook.hpp>
 #include <cuevent/event_pool.hpp>
 #include <cuevent/retired_events.hpp>
 #include <cuevent/stage_timer.hpp>

@@ -70,6 +70,7 @@ TEST_CASE("the driver is asked once for each row, in the row's own version", "[d
 #define CUEVENT_REQUIRED(name, version) #name " " #version,
 #define CUEVENT_OPTIONAL(name, version) #name " " #version,
 #include <cuevent/driver_symbols.inc>
+#include <cuevent/error_hook.hpp>
 #undef CUEVENT_REQUIRED
 #undef CUEVENT_OPTIONAL
        }) {

@@ -2,6 +2,7 @@
 #include <cuevent/retired_events.hpp>
 
 #include <cuevent/capture.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include "allocations.hpp"
 #include "on_threads.hpp"

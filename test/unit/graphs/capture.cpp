@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/capture.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include "recording_fixture.hpp"
 

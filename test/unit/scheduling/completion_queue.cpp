@@ -4,6 +4,8 @@
 #include "overloads.hpp"
 #include "queue_fixture.hpp"
 
+#include <cuevent/error_hook.hpp>
+
 #include <catch2/generators/catch_generators.hpp>
 
 #include <array>

@@ -2,6 +2,7 @@
 // Values for a debugger, which stops in show().
 #include <cuevent/event_pool.hpp>
 #include <cuevent/graph.hpp>
+#include <cuevent/graph_exec.hpp>
 
 #include <cstdio>
 #include <utility>

@@ -231,7 +231,7 @@ private:
     if (process.hang) process.hang->see(call);
     if (call.verb() == watch::Verb::probe) return;
     process.rules->see(call);
-    ++calls_;
+    if (call.is_of_the_program()) ++calls_;
   }
 
   const WatchOptions& options_;

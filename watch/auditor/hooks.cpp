@@ -4,6 +4,7 @@
 
 #include "auditor/captures.hpp"
 #include "auditor/first_launches.hpp"
+#include "auditor/graph_events.hpp"
 #include "auditor/interprocess_events.hpp"
 #include "auditor/kernel_names.hpp"
 #include "auditor/launch_numbers.hpp"
@@ -235,6 +236,9 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     add_words(made, arguments...);
     begin<verb>(*thread, Copy, made, address, above);
     if constexpr (is_recorded_before(verb)) record(made);
+    // Before the call, which does not return if an event of the graph was destroyed.
+    if constexpr (verb == Verb::graph_instantiate || verb == Verb::exec_update)
+      record_graph_events(library, made);
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
       if (must_refuse(library, made, verb)) {
         made.marks |= Mark::refused;

@@ -56,6 +56,14 @@ void add_library(const link_map& map) {
   find(added.trial.record_green_context, map, "cuGreenCtxRecordEvent");
   find(added.probing.query, map, "cuEventQuery");
   find(added.probing.exchange_mode, map, "cuThreadExchangeStreamCaptureMode");
+  find(added.graphs.nodes, map, "cuGraphGetNodes");
+  find(added.graphs.type, map, "cuGraphNodeGetType");
+  find(added.graphs.recorded, map, "cuGraphEventRecordNodeGetEvent");
+  find(added.graphs.awaited, map, "cuGraphEventWaitNodeGetEvent");
+  find(added.graphs.child, map, "cuGraphChildGraphNodeGetGraph");
+  if (added.graphs.type == nullptr || added.graphs.recorded == nullptr || added.graphs.awaited == nullptr ||
+      added.graphs.child == nullptr)
+    added.graphs.nodes = nullptr;
   find(added.find, map, "cuGetProcAddress_v2");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;

@@ -34,6 +34,14 @@ struct Library {
     CUresult (*query)(CUevent) = nullptr;
     CUresult (*exchange_mode)(CUstreamCaptureMode*) = nullptr;
   } probing;
+  /// What tells the events of a graph. `nodes` is null if one of them is missing.
+  struct {
+    CUresult (*nodes)(CUgraph, CUgraphNode*, std::size_t*) = nullptr;
+    CUresult (*type)(CUgraphNode, CUgraphNodeType*) = nullptr;
+    CUresult (*recorded)(CUgraphNode, CUevent*) = nullptr;
+    CUresult (*awaited)(CUgraphNode, CUevent*) = nullptr;
+    CUresult (*child)(CUgraphNode, CUgraph*) = nullptr;
+  } graphs;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };
 

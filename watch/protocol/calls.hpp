@@ -265,10 +265,6 @@ inline constexpr auto entries = list_of(
         {Verb::node_set_event, "cuGraphNodeSetParams", "cuGraphNodeSetParams", 12020, nullptr}},
     Entry<CUresult(CUgraphExec, CUgraphNode, NodeParameters*)>{
         {Verb::exec_set_event, "cuGraphExecNodeSetParams", "cuGraphExecNodeSetParams", 12020, nullptr}},
-    Entry<CUresult(CUgraphNode)>{
-        {Verb::node_destroy, "cuGraphDestroyNode", "cuGraphDestroyNode", 10000, nullptr}},
-    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraph)>{
-        {Verb::node_add_child, "cuGraphAddChildGraphNode", "cuGraphAddChildGraphNode", 10000, nullptr}},
 
     Entry<CUresult(CUcontext*, CUdevice)>{
         {Verb::primary_retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000, nullptr}},

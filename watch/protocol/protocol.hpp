@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 5; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 6; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -30,6 +30,8 @@ inline constexpr std::uint32_t longest_name = 500;    // bytes of one name, with
 
 /// The number that a probe has in place of an index into entry_data.
 inline constexpr std::uint16_t probe_entry = 0xFFFF;
+/// The number that tells of an event of a graph, before the graph is instantiated.
+inline constexpr std::uint16_t graph_event_entry = 0xFFFE;
 
 /// Which calls get a stack.
 enum class Stacks : std::uint32_t { none, usual, all };

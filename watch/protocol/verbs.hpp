@@ -42,9 +42,7 @@ enum class Verb : std::uint8_t {
   exec_update,         // exec, graph
   node_add_event,      // node, graph, event, and of functions for any node its CUgraphNodeType
   node_set_event,      // node, event, or 0 for a node of another kind, type as above
-  node_destroy,        // node
   exec_set_event,      // exec, node, event, or 0 for a node of another kind, type as above
-  node_add_child,      // node, graph, child
   primary_retain,      // context, device
   context_create,      // context, ..., device
   context_destroy,     // context
@@ -56,6 +54,7 @@ enum class Verb : std::uint8_t {
   copy,                // nothing: a copy or a memset without a stream, which may wait for the device
   other,               // nothing; recorded only if the call failed
   probe,               // stream, number, place in Region::streams: no call of the program
+  graph_event,         // graph, node, event, CUgraphNodeType: no call of the program
 };
 
 /// Calls that can wait for the device. The last of their four words is the time that they took.

@@ -58,8 +58,7 @@ void Rules::end_capture(const Call& call) {
   capture->over = true;
   std::erase(captures_, capture);
   if (call.succeeded()) {
-    for (const auto& [event, recorded] : capture->events)
-      add_event_to_graph(recorded, call.words[1], 0, event);
+    see_graph(call);
   } else if (call.result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED && !capture->invalidated) {
     std::vector<Earlier> earlier{{"the capture began here", capture->begun}};
     if (capture_error_) earlier.push_back({"this call failed before, and may be the cause", *capture_error_});

@@ -13,7 +13,7 @@ constexpr unsigned external = 1;                         // CU_EVENT_RECORD_EXTE
 
 void Rules::create_event(const Call& call) {
   if (!call.succeeded()) return;
-  if (const auto old = events_.find(call.words[0]); old != events_.end() && old->second.in_graph)
+  if (const auto old = events_.find(call.words[0]); old != events_.end() && old->second.put_in_graph)
     forget_in_graphs(call.words[0]);
   EventState& made = events_[call.words[0]] = {};
   made.created = call;
@@ -61,14 +61,16 @@ void Rules::record_event(const Call& call, Handle handle, const StreamKey& strea
   }
   event.failed_record.reset();
   if ((flags & external) != 0 && on.is_capturing()) {
-    event.in_graph = event.recorded_by_graph = true;
-    on.capture->events.emplace(handle, call);
+    event.put_in_graph = call;
+    event.recorded_by_graph = true;
     add_work(call, stream);
     return;
   }
   event.record = call;
   event.stream = stream;
   event.work_before = on.work;
+  event.marks_work = on.work > on.marked_work;
+  on.marked_work = on.work;
   event.capture = on.is_capturing() ? on.capture : nullptr;
   event.clock = event.capture ? event.capture->clocks[stream] : Clock();
 }
@@ -85,8 +87,10 @@ void Rules::notice_late_record(const Call& call) {
   if (event.stream != key(call, call.words[1]) || streams_[event.stream].is_capturing() ||
       streams_[event.stream].work != late.work_before || streams_[waiting].work != late.work_of_waiting)
     return;
-  // Once may be chance: a program may wait for the work before the last, and then mark the last.
-  if (++event.late_records < 2) return;
+  // A pipeline may wait for the work before the last on purpose, and then mark the last. Its first such wait
+  // is for a record that marks work. A program that forgot the order waits for a record that marks none.
+  if (event.late_records == 0 && event.marks_work) return;
+  if (++event.late_records < 2) return; // once may be chance
   std::vector<Earlier> earlier;
   add(earlier, "the wait refers to this record, which is older than the work", event.record);
   earlier.push_back({"the event is recorded for that work only here, after the wait", call});
@@ -141,7 +145,7 @@ void Rules::wait(const Call& call) {
   if (found == events_.end()) return;
   EventState& event = found->second;
   if (on != nullptr && call.succeeded() && (flags & external) != 0) {
-    if (on->is_capturing()) on->capture->events.emplace(handle, call);
+    if (on->is_capturing()) event.put_in_graph = call;
     add_work(call, stream);
     return;
   }

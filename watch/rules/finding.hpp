@@ -18,7 +18,11 @@ struct Call : CallData {
   std::chrono::nanoseconds time{};     // when it returned, on CLOCK_MONOTONIC, to about a millisecond
   std::chrono::nanoseconds duration{}; // of calls that can block
 
-  Verb verb() const { return entry == probe_entry ? Verb::probe : entry_data[entry].verb; }
+  Verb verb() const {
+    if (is_of_the_program()) return entry_data[entry].verb;
+    return entry == probe_entry ? Verb::probe : Verb::graph_event;
+  }
+  bool is_of_the_program() const { return entry < entry_count; }
   bool succeeded() const { return returned && result == CUDA_SUCCESS; }
   /// "cuEventRecord_ptsz".
   std::string name() const {

@@ -22,17 +22,10 @@ bool is_record(const Call& call) {
 
 } // namespace
 
-void Rules::add_event_to_graph(const Call& call, Handle graph, Handle node, Handle event) {
-  if (event == 0) return; // a node of another kind
-  if (node == 0) node = next_number_++;
-  graphs_[graph][node] = {event, call};
-  graph_of_node_[node] = graph;
-  note_event_in_graph(call, event);
-}
-
 void Rules::note_event_in_graph(const Call& call, Handle event) {
+  if (event == 0) return; // a node of another kind
   EventState& state = events_[event];
-  state.in_graph = true;
+  state.put_in_graph = call;
   state.recorded_by_graph = state.recorded_by_graph || is_record(call);
 }
 
@@ -40,57 +33,49 @@ void Rules::see_graph(const Call& call) {
   const auto words = call.words;
   if (!call.succeeded()) return;
   switch (call.verb()) {
-  case Verb::graph_destroy:
-    graphs_.erase(words[0]);
+  case Verb::graph_create:
+  case Verb::graph_clone:
+    graphs_[words[0]] = {call, std::nullopt, {}};
     break;
-  case Verb::graph_clone: {
-    const EventsOfGraph events = graphs_[words[1]];
-    graphs_[words[0]] = events;
+  case Verb::capture_end:
+    graphs_[words[1]] = {call, std::nullopt, {}};
+    break;
+  case Verb::graph_destroy:
+    graphs_[words[0]].destroyed = call;
+    break;
+  case Verb::graph_event: {
+    EventState& event = events_[words[2]];
+    if (words[3] == CU_GRAPH_NODE_TYPE_EVENT_RECORD) event.recorded_by_graph = true;
+    graphs_[words[0]].events.push_back({words[1], words[2], event.put_in_graph});
     break;
   }
   case Verb::graph_instantiate: {
-    const EventsOfGraph& events = graphs_[words[1]];
-    execs_[words[0]] = {call, std::nullopt, events};
-    for (const auto& [node, event] : events)
-      if (const EventState& state = events_[event.first]; state.destroyed)
-        report(Rule::destroyed_in_graph, call,
-               event_text(event.first) + " was destroyed before this instantiation",
-               {{"the graph refers to the event since here", event.second},
-                {"the event was destroyed here", *state.destroyed}});
+    std::vector<EventNode> events = std::exchange(graphs_[words[1]].events, {});
+    check_events_of(call, events);
+    execs_[words[0]] = {call, std::nullopt, std::move(events)};
     break;
   }
   case Verb::exec_destroy:
     execs_[words[0]].destroyed = call;
     break;
-  case Verb::exec_update:
-    execs_[words[0]].events = graphs_[words[1]];
-    break;
-  case Verb::node_add_event:
-    add_event_to_graph(call, words[1], words[0], words[2]);
-    break;
-  case Verb::node_set_event:
-    if (const auto graph = graph_of_node_.find(words[0]); graph != graph_of_node_.end())
-      add_event_to_graph(call, graph->second, words[0], words[1]);
-    break;
-  case Verb::node_destroy:
-    if (const auto graph = graph_of_node_.find(words[0]); graph != graph_of_node_.end()) {
-      graphs_[graph->second].erase(words[0]);
-      graph_of_node_.erase(graph);
-    }
-    break;
-  case Verb::exec_set_event: {
-    if (words[2] == 0) break;
-    EventsOfGraph& events = execs_[words[0]].events;
-    // Of a node from a capture the handle is not known, so neither is the event that is replaced.
-    if (events.find(words[1]) == events.end()) events.clear();
-    events[words[1]] = {words[2], call};
-    note_event_in_graph(call, words[2]);
+  case Verb::exec_update: { // the nodes of its first graph keep their places
+    std::vector<EventNode>& events = execs_[words[0]].events;
+    const std::vector<EventNode> now = std::exchange(graphs_[words[1]].events, {});
+    if (events.size() != now.size()) events = now;
+    for (std::size_t i = 0; i < now.size(); ++i)
+      events[i] = {events[i].node, now[i].event, now[i].put_there};
     break;
   }
-  case Verb::node_add_child: {
-    const EventsOfGraph child = graphs_[words[2]];
-    for (const auto& [node, event] : child)
-      graphs_[words[1]][next_number_++] = event;
+  case Verb::node_add_event:
+    note_event_in_graph(call, words[2]);
+    break;
+  case Verb::node_set_event:
+    note_event_in_graph(call, words[1]);
+    break;
+  case Verb::exec_set_event: {
+    note_event_in_graph(call, words[2]);
+    for (EventNode& node : execs_[words[0]].events)
+      if (node.node == words[1] && words[2] != 0) node = {words[1], words[2], call};
     break;
   }
   default:
@@ -98,24 +83,39 @@ void Rules::see_graph(const Call& call) {
   }
 }
 
+/// The driver may crash in the instantiation of a graph that refers to a destroyed event.
+void Rules::check_events_of(const Call& call, const std::vector<EventNode>& events) {
+  for (const EventNode& node : events) {
+    const EventState& event = events_[node.event];
+    if (!event.destroyed) continue;
+    std::vector<Earlier> earlier;
+    add(earlier, "the graph refers to the event since here", node.put_there);
+    earlier.push_back({"the event was destroyed here", *event.destroyed});
+    report(Rule::destroyed_in_graph, call,
+           event_text(node.event) + " was destroyed before this instantiation" +
+               (call.returned ? "" : ", and the process ended in this call"),
+           std::move(earlier));
+  }
+}
+
 /// The graphs refer to an event that is gone, and not to another one of the same handle.
 void Rules::forget_in_graphs(Handle event) {
-  const auto is_of_event = [&](const auto& node) { return node.second.first == event; };
-  for (auto& [graph, events] : graphs_)
-    std::erase_if(events, is_of_event);
   for (auto& [exec, state] : execs_)
-    std::erase_if(state.events, is_of_event);
+    std::erase_if(state.events, [&](const EventNode& node) { return node.event == event; });
 }
 
 void Rules::check_graphs_with(const Call& call, Handle handle) {
   for (const auto& [exec, state] : execs_) {
     if (state.destroyed) continue;
-    for (const auto& [node, event] : state.events)
-      if (event.first == handle)
+    for (const EventNode& node : state.events)
+      if (node.event == handle) {
+        std::vector<Earlier> earlier;
+        add(earlier, "the graph refers to the event since here", node.put_there);
+        earlier.push_back({"the graph was instantiated here", state.created});
         return report(Rule::destroyed_in_graph, call,
                       event_text(handle) + " is destroyed, but an executable graph refers to it",
-                      {{"the graph refers to the event since here", event.second},
-                       {"the graph was instantiated here", state.created}});
+                      std::move(earlier));
+      }
   }
 }
 

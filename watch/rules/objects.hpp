@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <utility>
+#include <vector>
 
 namespace watch {
 
@@ -39,20 +39,20 @@ struct Capture {
   bool over = false, invalidated = false;
   std::map<StreamKey, Clock> clocks;   // of each stream in the capture
   std::map<StreamKey, Call> last_work; // the last node of each stream
-  std::map<Handle, Call> events;       // of external records and waits: the graph will refer to them
 };
 
 struct EventState {
   std::optional<Call> created; // unknown if it was created in another process, or before the records begin
   std::optional<Call> destroyed, record, failed_record;
-  std::optional<Call> context_end; // the call that ended its context
+  std::optional<Call> context_end;  // the call that ended its context
+  std::optional<Call> put_in_graph; // the call that made a graph record it, or wait for it
   unsigned flags = 0;
   Handle context = 0;
   bool shared = false;              // with other processes, which may record it
-  bool in_graph = false;            // a graph records it, or waits for it
   bool recorded_by_graph = false;   // by a launch, at a time that is not known here
   StreamKey stream;                 // of the last record
   std::uint64_t work_before = 0;    // the stream's work at the last record
+  bool marks_work = false;          // the stream got work between its record before and the last one
   std::shared_ptr<Capture> capture; // of the last record
   Clock clock;                      // of the last record, in that capture
   unsigned late_records = 0;        // how often it was recorded only after the wait that should follow
@@ -71,19 +71,27 @@ struct StreamState {
   std::optional<Call> context_end; // the call that ended its context
   unsigned flags = 0;
   Handle context = 0;
-  std::uint64_t work = 0; // calls that have submitted work
+  std::uint64_t work = 0, marked_work = 0; // calls that have submitted work, in all and at the last record
   std::shared_ptr<Capture> capture;
 
   bool is_capturing() const { return capture && !capture->over; }
 };
 
-/// The events that a graph refers to, by node. A node without a known handle has a number of its own.
-using EventsOfGraph = std::map<Handle, std::pair<Handle, Call>>;
+/// A node of a graph that records an event, or waits for it.
+struct EventNode {
+  Handle node = 0, event = 0;
+  std::optional<Call> put_there; // the call that made it
+};
+
+struct GraphState {
+  std::optional<Call> created, destroyed;
+  std::vector<EventNode> events; // as the auditor lists them before it is instantiated
+};
 
 struct ExecState {
   Call created;
   std::optional<Call> destroyed;
-  EventsOfGraph events;
+  std::vector<EventNode> events;
 };
 
 } // namespace watch

@@ -48,9 +48,11 @@ const std::vector<RulePage>& rule_pages() {
        "on that stream, and wait for the ordinary event in the other context."},
       {Rule::destroyed_in_graph, "destroyed-in-graph", "destroys an event that an executable graph refers to",
        "cuEventDestroy returns CUDA_SUCCESS, and so does the next launch of the graph. What follows is "
-       "undefined: on a device, the stream of the launch hung in four of five tries.",
-       "Destroy the event after all executable graphs that refer to it, or give the graph a user object "
-       "that owns the event (cuGraphRetainUserObject)."},
+       "undefined: on a device, the stream of the launch hung in four of five tries. The instantiation of a "
+       "graph whose event is gone ended the process.",
+       "Destroy the event after all executable graphs that refer to it. A user object of the graph can tell "
+       "when that is, but its destructor must not call the driver: let it note the event, and destroy the "
+       "event later from a thread of the program."},
       {Rule::elapsed_without_timing, "elapsed-without-timing",
        "asks for the time between two events, and one does not measure time",
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE if one of the events was created with "

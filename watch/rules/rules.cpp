@@ -32,6 +32,22 @@ int event_word(Verb verb) {
   }
 }
 
+/// The word that holds a graph that the call uses, or -1.
+int graph_word(Verb verb) {
+  switch (verb) {
+  case Verb::graph_destroy:
+    return 0;
+  case Verb::graph_clone:
+  case Verb::graph_instantiate:
+  case Verb::exec_update:
+  case Verb::node_add_event:
+  case Verb::capture_into_graph:
+    return 1;
+  default:
+    return -1;
+  }
+}
+
 int stream_word(Verb verb) {
   switch (verb) {
   case Verb::stream_wait:
@@ -90,8 +106,13 @@ Handle Rules::context_of(const StreamKey& stream) {
 }
 
 void Rules::see(const Call& call) {
-  if (call.returned && call.result != CUDA_SUCCESS) take_back_destruction(call);
-  if (is_destroyed(call) || !call.returned || is_after_fault(call)) return;
+  if (call.returned && call.result != CUDA_SUCCESS) take_back(call);
+  if (is_destroyed(call)) return;
+  if (!call.returned) {
+    if (call.verb() == Verb::graph_instantiate) check_events_of(call, graphs_[call.words[1]].events);
+    return;
+  }
+  if (is_after_fault(call)) return;
   if (see_capture_error(call)) return;
   if (const Handle context = contexts_.ended_by(call); context != 0) end_context(call, context);
   const auto words = call.words;
@@ -201,9 +222,16 @@ bool Rules::is_destroyed(const Call& call) {
   // A destruction that failed, or did not return, was recorded before as if it would succeed.
   const bool failed_destruction =
       (call.verb() == Verb::event_destroy || call.verb() == Verb::stream_destroy ||
-       call.verb() == Verb::exec_destroy) &&
+       call.verb() == Verb::exec_destroy || call.verb() == Verb::graph_destroy) &&
       (call.result != CUDA_SUCCESS || !call.returned);
   if (failed_destruction) return false;
+  if (const int word = graph_word(call.verb()); word >= 0) {
+    const auto graph = graphs_.find(call.words[word]);
+    // A child graph, whose handle comes from no watched call, may have the handle and be used rightly.
+    if (graph != graphs_.end() && graph->second.destroyed &&
+        (call.verb() == Verb::graph_destroy || !call.succeeded()))
+      return tell("graph " + hexadecimal(graph->first), graph->second.created, *graph->second.destroyed);
+  }
   if (const int word = event_word(call.verb()); word >= 0) {
     for (int i = word; i <= (call.verb() == Verb::event_elapsed ? 1 : word); ++i)
       if (const auto event = events_.find(call.words[i]); event != events_.end() && event->second.destroyed)
@@ -239,8 +267,8 @@ bool Rules::is_after_fault(const Call& call) {
   return true;
 }
 
-/// The call was recorded before as if it would succeed, but it has failed.
-void Rules::take_back_destruction(const Call& call) {
+/// The call, or what it would use, was recorded before as if it would succeed, but it has failed.
+void Rules::take_back(const Call& call) {
   if (call.verb() == Verb::event_destroy) {
     if (const auto event = events_.find(call.words[0]); event != events_.end())
       event->second.destroyed.reset();
@@ -249,6 +277,11 @@ void Rules::take_back_destruction(const Call& call) {
       stream->second.destroyed.reset();
   } else if (call.verb() == Verb::exec_destroy) {
     if (const auto exec = execs_.find(call.words[0]); exec != execs_.end()) exec->second.destroyed.reset();
+  } else if (call.verb() == Verb::graph_destroy) {
+    if (const auto graph = graphs_.find(call.words[0]); graph != graphs_.end())
+      graph->second.destroyed.reset();
+  } else if (call.verb() == Verb::graph_instantiate || call.verb() == Verb::exec_update) {
+    graphs_[call.words[1]].events.clear();
   }
 }
 
@@ -266,7 +299,7 @@ void Rules::destroy_stream(const Call& call) {
 void Rules::end_context(const Call& call, Handle context) {
   for (auto& [handle, event] : events_) {
     if (event.context != context || event.destroyed || event.context_end) continue;
-    if (event.in_graph) forget_in_graphs(handle);
+    if (event.put_in_graph) forget_in_graphs(handle);
     event.context_end = call;
   }
   for (auto& [key, stream] : streams_) {

@@ -29,7 +29,7 @@ private:
   void wait(const Call& call);
   void elapsed(const Call& call);
   bool is_destroyed(const Call& call);
-  void take_back_destruction(const Call& call);
+  void take_back(const Call& call);
   void destroy_stream(const Call& call);
   void notice_late_record(const Call& call);
   void end_context(const Call& call, Handle context);
@@ -38,8 +38,8 @@ private:
 
   // Graphs: graph_rules.cpp
   void see_graph(const Call& call);
-  void add_event_to_graph(const Call& call, Handle graph, Handle node, Handle event);
   void note_event_in_graph(const Call& call, Handle event);
+  void check_events_of(const Call& call, const std::vector<EventNode>& events);
   void forget_in_graphs(Handle event);
   void check_graphs_with(const Call& call, Handle event);
 
@@ -62,9 +62,8 @@ private:
   std::function<void(Finding)> report_;
   std::unordered_map<Handle, EventState> events_;
   std::map<StreamKey, StreamState> streams_;
-  std::unordered_map<Handle, EventsOfGraph> graphs_;
+  std::unordered_map<Handle, GraphState> graphs_;
   std::unordered_map<Handle, ExecState> execs_;
-  std::unordered_map<Handle, Handle> graph_of_node_;
   std::unordered_map<Handle, std::uint64_t> device_of_context_;
   Contexts contexts_;
   std::unordered_map<std::uint32_t, std::uint64_t> mode_of_thread_;
@@ -73,7 +72,6 @@ private:
   std::optional<Call> capture_error_;               // the last one that harmed no known capture
   std::optional<Call> last_work_;                   // that was submitted
   bool has_fault_ = false;                          // device work has failed
-  Handle next_number_ = 1;                          // of nodes without a known handle
 };
 
 /// Adds the call, if it is known.

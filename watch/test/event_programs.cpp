@@ -27,6 +27,26 @@ CUevent captured_event(Gpu& gpu) {
   return event;
 }
 
+/// The executable graph of a captured graph's clone records another event than the graph.
+void replace_captured_event(Gpu& gpu) {
+  const CUevent first = gpu.event(), second = gpu.event();
+  CUgraph graph = nullptr, clone = nullptr;
+  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  expect(cuEventRecordWithFlags(first, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  expect(cuStreamEndCapture(gpu.a, &graph));
+  expect(cuGraphClone(&clone, graph));
+  CUgraphNode node = nullptr;
+  std::size_t count = 1;
+  expect(cuGraphGetNodes(clone, &node, &count));
+  CUgraphExec exec = nullptr;
+  expect(cuGraphInstantiateWithFlags(&exec, clone, 0));
+  expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
+  expect(cuGraphDestroy(graph));
+  expect(cuGraphDestroy(clone));
+  expect(cuEventDestroy(first));
+  expect(cuGraphLaunch(exec, gpu.a));
+}
+
 #if CUDA_VERSION >= 12040
 CUgreenCtx green_context() {
   CUdevResource processors{};
@@ -89,6 +109,13 @@ const std::vector<Programs>& event_programs() {
          }
        },
        [](Gpu& gpu) { // the wait is for the work of the step before
+         const CUevent lagging = gpu.event();
+         for (int i = 0; i < 5; ++i) {
+           gpu.work(gpu.a);
+           if (i > 0) expect(cuStreamWaitEvent(gpu.b, lagging, 0));
+           expect(cuEventRecord(lagging, gpu.a));
+           gpu.work(gpu.b);
+         }
          const CUevent event = gpu.event();
          expect(cuEventRecord(event, gpu.a));
          for (int i = 0; i < 3; ++i) {
@@ -174,6 +201,7 @@ const std::vector<Programs>& event_programs() {
          const CUevent event = gpu.event();
          expect(cuGraphExecDestroy(graph_that_records(event)));
          expect(cuEventDestroy(event));
+         replace_captured_event(gpu);
        }},
       {"elapsed-without-timing",
        [](Gpu& gpu) {

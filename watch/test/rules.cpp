@@ -32,6 +32,15 @@ public:
     rules_.see(call);
   }
 
+  /// The auditor lists an event of a graph that is about to be instantiated.
+  void see_graph_event(Handle graph, Handle node, Handle of, CUgraphNodeType type) {
+    Call call{};
+    call.entry = graph_event_entry;
+    call.count = 4;
+    call.words[0] = graph, call.words[1] = node, call.words[2] = of, call.words[3] = type;
+    rules_.see(call);
+  }
+
   std::vector<std::string> found;
 
 private:
@@ -170,6 +179,7 @@ TEST_CASE("a graph that waits for an event does not record it", "[watch][rules]"
   }
   SECTION("it still has to outlive the executable graph") {
     process.see("cuGraphAddEventWaitNode", {0x800, 0x600, event});
+    process.see_graph_event(0x600, 0x800, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
     process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
     process.see("cuEventDestroy_v2", {event});
     CHECK(process.found == Found{"destroyed-in-graph"});
@@ -194,6 +204,13 @@ TEST_CASE("a late record is found although other calls come before it", "[watch]
         process.see("cuMemsetD8Async", {0x999});
       });
     CHECK(process.found == Found{"wait-before-record", "wait-before-record"});
+  }
+  SECTION("a pipeline that lags by one: its first wait is for work") {
+    process.see("cuMemsetD8Async", {stream});
+    process.see("cuEventRecord", {event, stream});
+    for (int i = 0; i < 5; ++i)
+      step([&] {});
+    CHECK(process.found.empty());
   }
   SECTION("work of the waiting stream: it wanted the step before") {
     for (int i = 0; i < 3; ++i)
@@ -282,6 +299,7 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
   process.see("cuStreamBeginCapture_v2", {stream, 0});
   process.see("cuEventRecordWithFlags", {event, stream, CU_EVENT_RECORD_EXTERNAL});
   process.see("cuStreamEndCapture", {stream, 0x600});
+  process.see_graph_event(0x600, 0x800, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
   process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
   process.see("cuGraphDestroy", {0x600});
   SECTION("destroyed before the exec") {
@@ -307,16 +325,67 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
   }
 }
 
-TEST_CASE("a graph no longer refers to the event of a destroyed or changed node", "[watch][rules]") {
+TEST_CASE("an executable graph refers to the events of its last update, at the places of its own nodes",
+          "[watch][rules]") {
+  Process process;
+  for (const Handle one : {0x100, 0x101, 0x102})
+    process.see("cuEventCreate", {one, 2});
+  process.see_graph_event(0x600, 0x800, 0x100, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+  process.see_graph_event(0x601, 0x801, 0x101, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+  SECTION("the update succeeds") {
+    process.see("cuGraphExecUpdate_v2", {0x700, 0x601});
+    process.see("cuEventDestroy_v2", {0x100});
+    CHECK(process.found.empty());
+    process.see("cuGraphExecEventRecordNodeSetEvent", {0x700, 0x800, 0x102});
+    process.see("cuEventDestroy_v2", {0x101});
+    CHECK(process.found.empty());
+    process.see("cuEventDestroy_v2", {0x102});
+    CHECK(process.found == Found{"destroyed-in-graph"});
+  }
+  SECTION("the update fails") {
+    process.see("cuGraphExecUpdate_v2", {0x700, 0x601}, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    process.see("cuEventDestroy_v2", {0x101});
+    CHECK(process.found.empty());
+    process.see("cuEventDestroy_v2", {0x100});
+    CHECK(process.found == Found{"destroyed-in-graph"});
+  }
+}
+
+TEST_CASE("the instantiation of a graph whose event was destroyed need not return", "[watch][rules]") {
   Process process;
   process.see("cuEventCreate", {event, 2});
-  process.see("cuEventCreate", {0x101, 2});
   process.see("cuGraphAddEventRecordNode", {0x800, 0x600, event});
-  SECTION("destroyed") { process.see("cuGraphDestroyNode", {0x800}); }
-  SECTION("changed") { process.see("cuGraphNodeSetParams", {0x800, 0x101}); }
-  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
   process.see("cuEventDestroy_v2", {event});
-  CHECK(process.found.empty());
+  process.see_graph_event(0x600, 0x800, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+  SECTION("it does") { process.see("cuGraphInstantiateWithFlags", {0x700, 0x600}); }
+  SECTION("it ends the process") { process.see_unfinished("cuGraphInstantiateWithFlags", {0, 0x600}); }
+  CHECK(process.found == Found{"destroyed-in-graph"});
+}
+
+TEST_CASE("a graph that was destroyed is reported when a call refuses it", "[watch][rules]") {
+  Process process;
+  process.see("cuGraphCreate", {0x600, 0});
+  process.see("cuGraphDestroy", {0x600});
+  SECTION("instantiated") {
+    process.see("cuGraphInstantiateWithFlags", {0, 0x600}, CUDA_ERROR_INVALID_VALUE);
+    CHECK(process.found == Found{"use-after-destroy"});
+  }
+  SECTION("destroyed again") {
+    process.see("cuGraphDestroy", {0x600}); // recorded before the call
+    process.see("cuGraphDestroy", {0x600}, CUDA_ERROR_INVALID_VALUE);
+    CHECK(process.found == Found{"use-after-destroy"});
+  }
+  SECTION("a child graph has the handle now") {
+    process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+    CHECK(process.found.empty());
+  }
+  SECTION("another graph has the handle now") {
+    process.see("cuStreamBeginCapture_v2", {stream, 0});
+    process.see("cuStreamEndCapture", {stream, 0x600});
+    process.see("cuGraphInstantiateWithFlags", {0, 0x600}, CUDA_ERROR_INVALID_VALUE);
+    CHECK(process.found.empty());
+  }
 }
 
 TEST_CASE("an unjoined capture is reported although its branch was not watched", "[watch][rules]") {

@@ -216,6 +216,79 @@ void create_and_begin(Lab& lab) {
   lab.is("destroy_per_thread", cu.StreamDestroy(CU_STREAM_PER_THREAD));
 }
 
+// Calls with a null handle, or a default stream, next to a capture.
+void graphs(Lab& lab) {
+  const Api& cu = lab.cu;
+  Event event(lab);
+  const auto next_to = [&](const char* name, CUstreamCaptureMode mode, unsigned flags,
+                           const std::function<CUresult(CUstream)>& call) {
+    Stream origin(lab, flags);
+    lab.must(cu.StreamBeginCapture(origin, mode), "begin");
+    lab.is(name, call(origin));
+    lab.shows(std::string(name) + ".then_capture", capture_state(lab, origin));
+    end_capture(lab, origin);
+  };
+  const auto instantiate = [&](CUstream) {
+    CUgraphExec exec = nullptr;
+    return cu.GraphInstantiateWithFlags(&exec, nullptr, 0);
+  };
+  unsigned long long id = 0;
+  constexpr auto global = CU_STREAM_CAPTURE_MODE_GLOBAL, relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+  next_to("instantiate_null.global", global, CU_STREAM_NON_BLOCKING, instantiate);
+  next_to("instantiate_null.relaxed", relaxed, CU_STREAM_NON_BLOCKING, instantiate);
+  next_to("launch_null.into_capture", relaxed, CU_STREAM_NON_BLOCKING,
+          [&](CUstream origin) { return cu.GraphLaunch(nullptr, origin); });
+  for (const unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
+    const bool blocking = flags == CU_STREAM_DEFAULT;
+    next_to(blocking ? "launch_null.next_to_blocking" : "launch_null.next_to", relaxed, flags,
+            [&](CUstream) { return cu.GraphLaunch(nullptr, nullptr); });
+    next_to(blocking ? "stream_id.next_to_blocking" : "stream_id.next_to", relaxed, flags,
+            [&](CUstream) { return cu.StreamGetId(CU_STREAM_LEGACY, &id); });
+    next_to(blocking ? "stream_id_nowhere.next_to_blocking" : "stream_id_nowhere.next_to", relaxed, flags,
+            [&](CUstream) { return cu.StreamGetId(CU_STREAM_LEGACY, nullptr); });
+  }
+  const Current none(lab, nullptr);
+  lab.is("no_context.instantiate_null", instantiate(nullptr));
+  lab.is("no_context.launch_null", cu.GraphLaunch(nullptr, nullptr));
+  lab.is("no_context.stream_id", cu.StreamGetId(nullptr, &id));
+  lab.is("no_context.stream_id_nowhere", cu.StreamGetId(nullptr, nullptr));
+  lab.is("no_context.capture_state_nowhere", cu.StreamIsCapturing(nullptr, nullptr));
+}
+
+void modules(Lab& lab) {
+  const auto load = [&](const char* image) {
+    CUmodule module = nullptr;
+    return lab.cu.ModuleLoadData(&module, image);
+  };
+  lab.is("null", load(nullptr));
+  lab.is("garbage", load("garbage"));
+  lab.is("empty", load(""));
+  lab.is("new_version", load(".version 99.9\n.target sm_52\n.address_size 64\n"));
+  lab.is("no_functions", load(".version 7.0\n.target sm_52\n.address_size 64\n"));
+  const Current none(lab, nullptr);
+  lab.is("no_context.garbage", load("garbage"));
+  lab.is("no_context.null", load(nullptr));
+}
+
+// cuMemcpy takes memory of any kind.
+void copies(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUdeviceptr word = Lab::address(lab.word());
+  std::uint32_t first = 7, second = 0;
+  const auto place = [](std::uint32_t& variable) { return reinterpret_cast<CUdeviceptr>(&variable); };
+  Stream stream(lab);
+  lab.is("from_pageable", cu.Memcpy(word, place(first), 4));
+  lab.is("to_pageable", cu.Memcpy(place(second), word, 4));
+  lab.shows("to_pageable.value", static_cast<int>(second));
+  first = 8;
+  lab.is("pageable", cu.Memcpy(place(second), place(first), 4));
+  lab.shows("pageable.value", static_cast<int>(second));
+  first = 9;
+  lab.is("async.from_pageable", cu.MemcpyAsync(word, place(first), 4, stream));
+  lab.is("async.to_pageable", cu.MemcpyAsync(place(second), word, 4, stream));
+  lab.shows("async.to_pageable.value", static_cast<int>(second));
+}
+
 #if CUDA_VERSION >= 12050
 void whole_context(Lab& lab) {
   const Api& cu = lab.cu;
@@ -270,7 +343,8 @@ std::vector<Scenario> order_of_checks_scenarios() {
   return {
     {"order.record", record, own}, {"order.wait", wait, own}, {"order.elapsed", elapsed, own},
         {"order.end_of_capture", end_of_capture, own}, {"order.memory_operations", memory_operations, own},
-        {"order.create_and_begin", create_and_begin, own},
+        {"order.create_and_begin", create_and_begin, own}, {"order.graphs", graphs, own},
+        {"order.modules", modules, own}, {"order.copies", copies, own},
 #if CUDA_VERSION >= 12050
         {"order.whole_context", whole_context, own},
 #endif

@@ -153,8 +153,11 @@ private:
   std::shared_ptr<Function> launchable(CUfunction, std::initializer_list<unsigned> grid,
                                        std::initializer_list<unsigned> block);
   void launch(const Function&, const std::shared_ptr<Stream>&);
-  CUresult host_to_device(CUdeviceptr, const void*, std::size_t, const std::shared_ptr<Stream>&, bool wait);
-  CUresult device_to_host(void*, CUdeviceptr, std::size_t, const std::shared_ptr<Stream>&, bool wait);
+  CUresult copy(void* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>&);
+  std::byte* device_memory(CUdeviceptr, std::size_t bytes);
+  template <class Pointer>
+  static Pointer host_memory(Pointer, std::size_t bytes);
+  std::byte* any_memory(CUdeviceptr, std::size_t bytes);
 
   // Graphs
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);

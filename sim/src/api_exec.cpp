@@ -50,15 +50,19 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
 }
 
 CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
+  auto home = current_context();
+  unsafe_call(); // before it looks at the arguments
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   if ((flags & ~static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)) != 0)
     not_modelled("instantiation flags " + std::to_string(flags));
   auto from = graph(handle);
-  auto home = current_context();
-  unsafe_call();
   wait_while_queue_is_full(*home);
   auto body = std::make_shared<Exec::Body>();
   body->steps = steps_of(*from);
+  for (const Exec::Step& step : body->steps)
+    if (step.work.event && step.work.event->destroyed)
+      undefined("the instantiated graph refers to a destroyed event: " +
+                computer_.handles.describe(as<CUevent>(*step.work.event)));
   body->user_objects.share_from(from->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
@@ -164,13 +168,13 @@ CUresult Api::cuGraphUpload(CUgraphExec exec_handle, CUstream stream_handle) {
 }
 
 CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
-  auto launched = exec(exec_handle);
   auto where = stream(stream_handle);
   if (where->capture) { // invalidated or not
     where->capture->invalidated = true;
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   }
   implicit_check(*where);
+  auto launched = exec(exec_handle);
   for (const Exec::Step& step : launched->body->steps) {
     if (!step.work.event) continue;
     if (step.work.event->destroyed)

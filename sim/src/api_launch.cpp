@@ -1,13 +1,44 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
 
+#include <cstdlib>
 #include <initializer_list>
+#include <string_view>
 
 namespace cuevent::sim {
 
+namespace {
+
+constexpr double newest_ptx = 9.0; // of the modelled driver
+
+/// ELF files, and those of several, with or without their wrapper. They are not looked into.
+bool is_binary(std::string_view image) {
+  using namespace std::string_view_literals;
+  for (const auto beginning : {"\x7f"
+                               "ELF"sv,
+                               "\x50\xed\x55\xba"sv, "\xb1\x43\x62\x46"sv})
+    if (image.starts_with(beginning)) return true;
+  return false;
+}
+
+/// What a device says of text that is no PTX, or too new. There is no compiler to find other mistakes.
+CUresult verdict_on(std::string_view image) {
+  constexpr std::string_view version = ".version";
+  if (is_binary(image)) return CUDA_SUCCESS;
+  const std::size_t found = image.find(version);
+  if (found == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
+  return std::strtod(image.data() + found + version.size(), nullptr) > newest_ptx
+             ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+             : CUDA_SUCCESS;
+}
+
+} // namespace
+
 CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
-  refuse_if(out == nullptr || image == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto home = context_to_create_in();
+  refuse_if(out == nullptr || image == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (const CUresult verdict = verdict_on(static_cast<const char*>(image)); verdict != CUDA_SUCCESS)
+    refuse(verdict);
   auto loaded = make<Module>(Kind::module, home.get());
   loaded->home = {home, home->generation};
   loaded->image = static_cast<const char*>(image);
@@ -31,10 +62,7 @@ CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* 
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
   // The name is searched in text. A binary image cannot be searched.
-  const bool text = module->image.compare(0, 4,
-                                          "\x7f"
-                                          "ELF") != 0;
-  refuse_if(text && module->image.find(name) == std::string::npos, CUDA_ERROR_NOT_FOUND);
+  refuse_if(!is_binary(module->image) && module->image.find(name) == std::string::npos, CUDA_ERROR_NOT_FOUND);
   auto function = make<Function>(Kind::function, module->home.context.get());
   function->module = module;
   function->name = name;

@@ -185,67 +185,75 @@ CUresult Api::submit_and_wait(Work work) {
   return CUDA_SUCCESS;
 }
 
-/// A device copies pageable memory to a staging buffer during the call.
-CUresult Api::host_to_device(CUdeviceptr to, const void* from, std::size_t bytes,
-                             const std::shared_ptr<Stream>& where, bool wait) {
-  refuse_if(from == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
-  std::byte* const target = reachable(static_cast<std::uintptr_t>(to), bytes);
-  Work work = copy_work(target, from, bytes);
-  if (!wait && !where->capture && !pinned(from, bytes)) {
+/// Without a stream, waits for the copy. A device copies pageable memory to a staging buffer during the call,
+/// and a copy to pageable memory returns only when it is done.
+CUresult Api::copy(void* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>& where) {
+  Work work = copy_work(to, from, bytes);
+  if (where == nullptr) return submit_and_wait(std::move(work));
+  if (!where->capture && !pinned(from, bytes)) {
     auto staged = std::make_shared<std::vector<std::byte>>(bytes);
     std::memcpy(staged->data(), from, bytes);
-    work.effect = [staged, target] { std::memcpy(target, staged->data(), staged->size()); };
+    work.effect = [staged, to] { std::memcpy(to, staged->data(), staged->size()); };
   }
-  if (wait) return submit_and_wait(std::move(work));
-  submit(where, std::move(work));
-  return CUDA_SUCCESS;
-}
-
-/// A copy to pageable memory returns only when the copy is done.
-CUresult Api::device_to_host(void* to, CUdeviceptr from, std::size_t bytes,
-                             const std::shared_ptr<Stream>& where, bool wait) {
-  refuse_if(to == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
-  Work work = copy_work(to, reachable(static_cast<std::uintptr_t>(from), bytes), bytes);
-  if (wait) return submit_and_wait(std::move(work));
   auto operation = submit(where, std::move(work));
   if (operation && !pinned(to, bytes)) wait_for(operation, "its own copy to pageable memory");
   return CUDA_SUCCESS;
 }
 
+std::byte* Api::device_memory(CUdeviceptr address, std::size_t bytes) {
+  return reachable(static_cast<std::uintptr_t>(address), bytes);
+}
+
+template <class Pointer>
+Pointer Api::host_memory(Pointer pointer, std::size_t bytes) {
+  refuse_if(pointer == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
+  return pointer;
+}
+
+/// cuMemcpy tells by the address which memory is allocated. The rest is pageable.
+std::byte* Api::any_memory(CUdeviceptr address, std::size_t bytes) {
+  auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+  return pinned(pointer, 0) ? device_memory(address, bytes) : host_memory(pointer, bytes);
+}
+
 CUresult Api::cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
-  return host_to_device(to, from, bytes, nullptr, true);
+  const void* const source = host_memory(from, bytes);
+  return copy(device_memory(to, bytes), source, bytes, nullptr);
 }
 
 CUresult Api::cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
-  return device_to_host(to, from, bytes, nullptr, true);
+  void* const target = host_memory(to, bytes);
+  return copy(target, device_memory(from, bytes), bytes, nullptr);
 }
 
 CUresult Api::cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return submit_and_wait(copy_work(reachable(static_cast<std::uintptr_t>(to), bytes),
-                                   reachable(static_cast<std::uintptr_t>(from), bytes), bytes));
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, nullptr);
 }
 
 CUresult Api::cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return cuMemcpyDtoD_v2(to, from, bytes);
+  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, nullptr);
 }
 
 CUresult Api::cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream where) {
-  return host_to_device(to, from, bytes, stream(where), false);
+  auto on = stream(where);
+  const void* const source = host_memory(from, bytes);
+  return copy(device_memory(to, bytes), source, bytes, on);
 }
 
 CUresult Api::cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream where) {
-  return device_to_host(to, from, bytes, stream(where), false);
+  auto on = stream(where);
+  void* const target = host_memory(to, bytes);
+  return copy(target, device_memory(from, bytes), bytes, on);
 }
 
 CUresult Api::cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
-  auto target = stream(where);
-  submit(target, copy_work(reachable(static_cast<std::uintptr_t>(to), bytes),
-                           reachable(static_cast<std::uintptr_t>(from), bytes), bytes));
-  return CUDA_SUCCESS;
+  auto on = stream(where);
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, on);
 }
 
 CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
-  return cuMemcpyDtoDAsync_v2(to, from, bytes, where);
+  auto on = stream(where);
+  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, on);
 }
 
 // Fills

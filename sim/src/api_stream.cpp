@@ -201,6 +201,7 @@ CUresult Api::cuStreamGetId(CUstream handle, unsigned long long* id) {
     asked->capture->invalidated = true;
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   }
+  implicit_check(*asked);
   *id = asked->id;
   return CUDA_SUCCESS;
 }

@@ -14,7 +14,7 @@ struct Fixture {
     OK(cu.context_create(&context, 0, 0));
     OK(cu.stream_create(&stream, CU_STREAM_NON_BLOCKING));
     CUmodule module = nullptr;
-    OK(cu.module_load(&module, ".visible .entry work() { ret; }"));
+    OK(cu.module_load(&module, ".version 8.0 .visible .entry work() { ret; }"));
     OK(cu.module_function(&kernel, module, "work"));
   }
 

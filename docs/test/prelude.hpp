@@ -70,7 +70,8 @@ const char* leak_of(const Example& example) {
     call<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000, &stream, CU_STREAM_NON_BLOCKING);
     call<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000, &other, CU_STREAM_NON_BLOCKING);
     CUmodule module = nullptr;
-    call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000, &module, ".visible .entry work() { ret; }");
+    call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000, &module,
+                                     ".version 8.0 .visible .entry work() { ret; }");
     call<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction", 2000, &work, module, "work");
   }
   sim::set_kernel("work", {.duration = 10ms});

@@ -36,8 +36,10 @@ const std::vector<RulePage>& rule_pages() {
        "pending when an event or a stream is destroyed."},
       {Rule::use_after_context, "use-after-context",
        "uses an event or a stream after its context was destroyed or reset",
-       "Calls with such an event return CUDA_ERROR_CONTEXT_IS_DESTROYED. Once a primary context was released "
-       "and retained again, a query of an old event crashes.",
+       "Calls with such an event read memory that the driver has freed. They return "
+       "CUDA_ERROR_CONTEXT_IS_DESTROYED, or crash if that memory was used again, as after a primary context "
+       "was "
+       "released and retained again.",
        "Let go of the events and streams of a context before the context ends. A new context may have the "
        "handle of an old one, so a pool that finds its events by this handle hands out old ones: clear it "
        "when the context ends, or compare the number that cuCtxGetId returns."},

@@ -328,7 +328,7 @@ TEST_CASE("an event that a graph from a capture refers to must outlive its execs
 TEST_CASE("an executable graph refers to the events of its last update, at the places of its own nodes",
           "[watch][rules]") {
   Process process;
-  for (const Handle one : {0x100, 0x101, 0x102})
+  for (const Handle one : {Handle{0x100}, Handle{0x101}, Handle{0x102}})
     process.see("cuEventCreate", {one, 2});
   process.see_graph_event(0x600, 0x800, 0x100, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
   process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});

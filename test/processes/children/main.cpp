@@ -35,9 +35,8 @@ void name_device() {
 
 std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all = {{"name-device", name_device}};
-  for (const auto& some : {completion_queue_scenarios, endless_kernel_scenarios, error_hook_scenarios,
-                           exit_scenarios, fault_scenarios, fork_scenarios, full_queue_scenarios,
-                           hang_scenarios, lost_context_scenarios, timeline_fence_scenarios}) {
+  for (const auto& some : {completion_queue_scenarios, error_hook_scenarios, exit_scenarios, hang_scenarios,
+                           timeline_fence_scenarios}) {
     const std::vector<Scenario> scenarios = some();
     all.insert(all.end(), scenarios.begin(), scenarios.end());
   }

@@ -17,14 +17,9 @@ struct Scenario {
 
 // One function per subject, each in a file of its own.
 std::vector<Scenario> completion_queue_scenarios();
-std::vector<Scenario> endless_kernel_scenarios();
 std::vector<Scenario> error_hook_scenarios();
 std::vector<Scenario> exit_scenarios();
-std::vector<Scenario> fault_scenarios();
-std::vector<Scenario> fork_scenarios();
-std::vector<Scenario> full_queue_scenarios();
 std::vector<Scenario> hang_scenarios();
-std::vector<Scenario> lost_context_scenarios();
 std::vector<Scenario> timeline_fence_scenarios();
 
 /// Prints a failed expectation on standard error.

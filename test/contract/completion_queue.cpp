@@ -345,20 +345,6 @@ TEST_CASE_METHOD(QueueFixture, "the destructor of a queue distinguishes complete
   CHECK(results == Results(2, CUDA_ERROR_NOT_READY));
 }
 
-TEST_CASE_METHOD(QueueFixture,
-                 "every callback learns that the context is lost, and the queue ends silently") {
-  Context home = Context::create(0, driver);
-  CompletionQueue queue(Context::borrow(home.native_handle(), driver));
-  {
-    const Stream stream(home);
-    queue.when_complete(stream, note());
-    queue.when_complete(stream, note());
-  }
-  home = Context();
-  CHECK(drain(queue));
-  CHECK(results == Results(2, CUDA_ERROR_CONTEXT_IS_DESTROYED));
-}
-
 namespace {
 
 /// The work of each stream starts when the work of the previous stream is complete.

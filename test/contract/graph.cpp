@@ -235,37 +235,3 @@ TEST_CASE_METHOD(Fixture, "an exec refuses an event of another context and a nod
   CHECK_THROWS_AS(static_cast<void>(exec.set_event(node, std::move(theirs))), cuevent::InvalidValue);
   CHECK(theirs.native_handle() == handle); // NOLINT(bugprone-use-after-move)
 }
-
-TEST_CASE_METHOD(Fixture,
-                 "a borrowed graph or exec is not destroyed, and a released one belongs to the caller") {
-  const Stream stream(context);
-  const DriverEvent event(context, EventFlags::timing);
-  Graph graph(context);
-  const EventRecordNode node = graph.add_record(event);
-  GraphExec exec = graph.instantiate();
-  {
-    const Graph borrowed = Graph::borrow(context, graph.native_handle());
-    CHECK(borrowed.event(node) == event.native_handle());
-    GraphExec borrowed_exec = GraphExec::borrow(context, exec.native_handle());
-    borrowed_exec.launch(stream);
-    CHECK(event.synchronize_for(1min));
-  }
-  CHECK(graph.event(node) == event.native_handle());
-  exec.launch(stream);
-  CHECK(event.synchronize_for(1min));
-
-  CUgraph const released = graph.release();
-  CHECK_FALSE(graph);
-  CUgraphExec const released_exec = exec.release();
-  CHECK_FALSE(exec);
-  const Graph owner = Graph::from_native_handle(context, released);
-  GraphExec exec_owner = GraphExec::from_native_handle(context, released_exec);
-  CHECK(owner.event(node) == event.native_handle());
-  exec_owner.launch(stream);
-  CHECK(event.synchronize_for(1min));
-
-  CHECK_THROWS_AS(Graph::borrow(context, nullptr), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(Graph::from_native_handle(context, nullptr), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(GraphExec::borrow(context, nullptr), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(GraphExec::from_native_handle(context, nullptr), cuevent::InvalidHandle);
-}

@@ -2,9 +2,6 @@
 // A child process that uses what its parent has made.
 #pragma once
 
-#include <cuevent/error.hpp>
-#include <cuevent/error_hook.hpp>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,18 +23,6 @@ int in_child(const Work& work) {
     _exit(work());
   }
   return end_of(child);
-}
-
-/// Whether a child can run `work` in time and without an error except that the driver is not initialized.
-template <class Work>
-bool works_in_child(Work work) {
-  return in_child([&] {
-           cuevent::set_error_hook([](CUresult result, const char*, void*) noexcept {
-             if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(2);
-           });
-           work();
-           return 0;
-         }) == 0;
 }
 
 } // namespace test

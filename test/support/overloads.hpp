@@ -6,12 +6,15 @@
 
 #include <functional>
 #include <new>
+#include <type_traits>
 
 namespace test {
 
-/// The result of the exception that `call` throws.
-inline CUresult thrown_by(const std::function<void()>& call) {
+/// The result of the exception that `call` throws. A timed wait that returns false is not ready.
+template <class Call>
+CUresult thrown_by(const Call& call) {
   try {
+    if constexpr (std::is_same_v<decltype(call()), bool>) return call() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     call();
     return CUDA_SUCCESS;
   } catch (const cuevent::DriverError& error) {
@@ -25,8 +28,9 @@ inline CUresult thrown_by(const std::function<void()>& call) {
 /// Compares the two overloads, also with each driver call of `trying` failing in turn. Both are called many
 /// times, and must make the same driver calls each time except the first. Returns the result without a
 /// failure.
-inline CUresult check_overloads(RecordingDriver& recording, const std::function<void()>& throwing,
-                                const std::function<CUresult()>& trying) {
+template <class Throwing>
+CUresult check_overloads(RecordingDriver& recording, const Throwing& throwing,
+                         const std::function<CUresult()>& trying) {
   const HookedErrors hooked; // for destructors whose calls fail
   trying();
   recording.calls();
@@ -54,5 +58,24 @@ inline CUresult check_overloads(RecordingDriver& recording, const std::function<
   recording.calls();
   return result;
 }
+
+/// check_overloads() of a member and its overload `try_name`, in a test with a RecordingFixture.
+#define BOTH(object, name, ...)                                                                              \
+  check_overloads(                                                                                           \
+      recording, [&] { return (object).name(__VA_ARGS__); },                                                 \
+      [&] { return (object).try_##name(__VA_ARGS__); })
+/// The same for an overload that has its result in `out`, its first argument.
+#define GIVES(object, name, out, ...)                                                                        \
+  check_overloads(                                                                                           \
+      recording, [&] { static_cast<void>((object).name(__VA_ARGS__)); },                                     \
+      [&] { return (object).try_##name(out __VA_OPT__(, ) __VA_ARGS__); })
+/// The same for a constructor and `try_create`.
+#define CREATES(Made, ...)                                                                                   \
+  check_overloads(                                                                                           \
+      recording, [&] { static_cast<void>(Made{__VA_ARGS__}); },                                              \
+      [&] {                                                                                                  \
+        Made made;                                                                                           \
+        return Made::try_create(made, __VA_ARGS__);                                                          \
+      })
 
 } // namespace test

@@ -91,69 +91,6 @@ TEST_CASE_METHOD(RecordingFixture, "a default stream means the one of the event'
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a wait can name the context of a default stream", "[event]") {
-  const DriverEvent event(context);
-  const Context other = Context::borrow(context_handle(2), driver);
-  for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
-    recording.calls();
-    event.wait({other, handle});
-    const std::vector<Call> calls = recording.calls_with_contexts();
-    CHECK(std::count(calls.begin(), calls.end(), Call{"cuStreamWaitEvent", context_handle(2)}) == 1);
-    CHECK(recording.context_stack().empty());
-  }
-  event.wait({other, stream}, WaitFlags::external);
-  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamWaitEvent", nullptr}});
-
-  CHECK_THAT(refusal<InvalidContext>([&] {
-               event.wait({Context(), nullptr});
-             }),
-             ContainsSubstring("Context is empty"));
-  CHECK_THROWS_AS(DriverEvent().wait({other, nullptr}), EmptyEvent);
-  const Context foreign = Context::borrow(context_handle(2), RecordingDriver::driver(12000));
-  CHECK_THAT(refusal<ContextMismatch>([&] {
-               event.wait({foreign, nullptr});
-             }),
-             ContainsSubstring("different drivers"));
-  recording.fail_next("cuCtxPushCurrent", CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK(event.try_wait({other, nullptr}) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_INVALID_VALUE);
-  CHECK_THROWS_AS(event.wait({other, nullptr}), RecordedInCapture);
-}
-
-TEST_CASE_METHOD(RecordingFixture, "a record can name the context of a default stream", "[event]") {
-  DriverEvent event(context);
-  const Context other = Context::borrow(context_handle(2), driver);
-  for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
-    recording.calls();
-    event.record({context, handle});
-    const std::vector<Call> calls = recording.calls_with_contexts();
-    CHECK(std::count(calls.begin(), calls.end(), Call{"cuEventRecord", context_handle(1)}) == 1);
-    CHECK(event.try_record({other, handle}) == CUDA_ERROR_INVALID_HANDLE);
-    CHECK_THAT(refusal<ContextMismatch>([&] {
-                 event.record({other, handle});
-               }),
-               ContainsSubstring("context 0xc001 (device 0)") &&
-                   ContainsSubstring("context 0xc002 (device 1)"));
-  }
-  recording.calls();
-  event.record({context, stream}, RecordFlags::external);
-  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuEventRecordWithFlags", nullptr}});
-
-  CHECK_THAT(refusal<InvalidContext>([&] {
-               event.record({Context(), stream});
-             }),
-             ContainsSubstring("Context is empty"));
-  CHECK(event.try_record({Context(), stream}) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK_THROWS_AS(DriverEvent().record({context, stream}), EmptyEvent);
-  const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
-  CHECK_THAT(refusal<ContextMismatch>([&] {
-               event.record({foreign, stream});
-             }),
-             ContainsSubstring("different drivers"));
-  recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_ILLEGAL_STATE);
-  CHECK_THROWS_AS(event.record({context, stream}, RecordFlags::external), ExternalOutsideCapture);
-}
-
 TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for the stream's context first",
                  "[event][interprocess]") {
   const DriverEvent event(context, EventFlags::interprocess);
@@ -229,21 +166,6 @@ TEST_CASE_METHOD(RecordingFixture, "wait_context for an interprocess event of an
   const Names calls = recording.calls();
   CHECK(std::count(calls.begin(), calls.end(), "cuCtxWaitEvent") == 0);
   CHECK(std::count(calls.begin(), calls.end(), "cuGreenCtxWaitEvent") == 0);
-}
-
-TEST_CASE_METHOD(RecordingFixture, "an event of a borrowed context that was reset is not destroyed",
-                 "[event]") {
-  HookedErrors hooked;
-  {
-    const DriverEvent event(context);
-    const DriverEvent other(Context::borrow(context_handle(1), driver));
-    recording.reset_contexts();
-    recording.calls();
-  }
-  CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxGetId"}); // but no cuEventDestroy
-  CHECK(hooked.take() == CUDA_SUCCESS);                          // the events are gone: nothing to report
-  driver.table().cuEventDestroy_v4000(nullptr);                  // the stubs still count them
-  driver.table().cuEventDestroy_v4000(nullptr);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "timing is opt-in, and without it the driver's disable bit is set",
@@ -323,11 +245,6 @@ TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches the driver", "[
              ContainsSubstring("the start event is empty"));
   CHECK_THAT(refusal<EmptyEvent>([&] { good.elapsed_time(empty); }),
              ContainsSubstring("the end event is empty"));
-  CHECK(empty.try_record(stream) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(empty.try_record(nullptr) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(empty.try_wait(nullptr) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(empty.try_query() == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(empty.try_close() == CUDA_ERROR_INVALID_HANDLE);
   CHECK(empty.release() == nullptr);
   CHECK_FALSE(empty);
   CHECK(recording.calls().empty());
@@ -437,25 +354,6 @@ TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is not destro
     reach_no_event();
     CHECK_THROWS_AS(DriverEvent(primary), ContextIsDestroyed); // the later context is not pushed
   }
-}
-
-TEST_CASE_METHOD(RecordingFixture, "no event is made in a later context that has the handle and is current",
-                 "[event][lifetime]") {
-  const Context stale = Context::borrow(context_handle(1), driver);
-  recording.context_stack().push_back(context_handle(1));
-  recording.reset_contexts();
-  recording.calls();
-  CHECK_THROWS_AS(DriverEvent(stale), ContextIsDestroyed);
-  DriverEvent out;
-  CHECK(DriverEvent::try_create(out, stale) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  const Names refused{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetId"};
-  Names twice = refused;
-  twice.insert(twice.end(), refused.begin(), refused.end());
-  CHECK(recording.calls() == twice);
-  { const DriverEvent fresh(Context::borrow(context_handle(1), driver)); }
-  CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxGetCurrent", "cuCtxGetId", "cuEventCreate",
-                                   "cuCtxGetId", "cuEventDestroy"});
-  recording.context_stack().clear();
 }
 
 TEST_CASE_METHOD(RecordingFixture, "an event is made while a context that has ended is current",
@@ -597,52 +495,4 @@ TEST_CASE_METHOD(RecordingFixture, "a refused creation says why and leaks nothin
   CHECK_FALSE(out);
   recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   refusal<ContextIsDestroyed>([&] { DriverEvent{context}; });
-}
-
-TEST_CASE_METHOD(RecordingFixture,
-                 "the context stack is restored and nothing leaks whichever driver call fails",
-                 "[event][fault]") {
-  const std::function<void()> scenarios[] = {
-      [&] { DriverEvent event(context); },
-      [&] { DriverEvent(context).record(stream); },
-      [&] { DriverEvent(context).record(nullptr); },
-      [&] { DriverEvent(context).record(CU_STREAM_PER_THREAD, RecordFlags::external); },
-      [&] { DriverEvent(context).wait(nullptr); },
-      [&] {
-        DriverEvent(context).record({context, nullptr});
-      },
-      [&] { DriverEvent(context, EventFlags::interprocess).wait(stream); },
-      [&] {
-        recording.stream_context(context_handle(2));
-        DriverEvent(context, EventFlags::interprocess).wait(stream);
-      },
-      [&] { DriverEvent(context, EventFlags::interprocess).wait_context(Context::primary(0, driver)); },
-      [&] { return DriverEvent(context).query_relaxed(); },
-      [&] { return DriverEvent(context).synchronize_for(1us); },
-      [&] { timed().elapsed_time(timed()); },
-      [&] { DriverEvent::for_stream(stream, EventFlags::none, driver).synchronize(); },
-      [&] { DriverEvent(context).close(); },
-  };
-  for (const auto& scenario : scenarios)
-    fail_each_call(scenario);
-}
-
-TEST_CASE("query, wait, synchronize and elapsed_time may run concurrently on one event", "[event][threads]") {
-  RecordingDriver recording;
-  const Driver driver = RecordingDriver::driver();
-  const Context context = Context::primary(0, driver);
-  const DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
-  on_threads(8, [&](std::size_t) {
-    for (int i = 0; i < 500; ++i) {
-      static_cast<void>(end.query());
-      static_cast<void>(end.query_relaxed());
-      end.wait(stream_handle(2));
-      end.wait(nullptr);
-      end.synchronize();
-      start.elapsed_time(end);
-      DriverEvent own(context);
-      own.record(stream_handle(3));
-    }
-  });
-  CHECK(recording.context_stack().empty());
 }

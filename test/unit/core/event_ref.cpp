@@ -256,46 +256,30 @@ TEST_CASE_METHOD(RecordingFixture, "a default stream is one of the event's conte
 TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[ref]") {
   const DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
   EventPool pool(context, EventFlags::timing);
-  PooledEvent lease = pool.acquire(), lease_end = pool.acquire();
+  PooledEvent lease = pool.acquire(), lease_end = pool.acquire(), unrecorded = pool.acquire();
   const EventRef plain(event.native_handle(), driver), plain_end(end.native_handle(), driver);
   for (const auto& both :
        {std::pair<EventRef, EventRef>{event, end}, {lease, lease_end}, {plain, plain_end}}) {
     const EventRef ref = both.first, last = both.second;
     last.record(stream);
+    CHECK(BOTH(ref, record, stream) == CUDA_SUCCESS);
+    BOTH(ref, record, {context, nullptr});
+  }
+  for (const auto& [ref, last] : {std::pair<EventRef, EventRef>{event, end},
+                                  {lease, lease_end},
+                                  {plain, plain_end},
+                                  {unrecorded, lease_end},
+                                  {EventRef(), end}}) {
     EventRef::Milliseconds time{};
-    CHECK(check_overloads(
-              recording, [&] { ref.record(stream); }, [&] { return ref.try_record(stream); }) ==
-          CUDA_SUCCESS);
-    check_overloads(
-        recording,
-        [&] {
-          ref.record({context, nullptr});
-        },
-        [&] {
-          return ref.try_record({context, nullptr});
-        });
-    check_overloads(
-        recording, [&] { ref.wait(stream); }, [&] { return ref.try_wait(stream); });
-    check_overloads(
-        recording,
-        [&] {
-          ref.wait({context, nullptr});
-        },
-        [&] {
-          return ref.try_wait({context, nullptr});
-        });
-    check_overloads(
-        recording, [&] { ref.wait(stream, WaitFlags::external); },
-        [&] { return ref.try_wait(stream, WaitFlags::external); });
-    check_overloads(
-        recording, [&] { return ref.query(); }, [&] { return ref.try_query(); });
-    check_overloads(
-        recording, [&] { return ref.query_relaxed(); }, [&] { return ref.try_query_relaxed(); });
-    check_overloads(
-        recording, [&] { ref.synchronize(); }, [&] { return ref.try_synchronize(); });
-    check_overloads(
-        recording, [&] { static_cast<void>(ref.elapsed_time(last)); },
-        [&] { return ref.try_elapsed_time(time, last); });
+    BOTH(ref, wait, stream);
+    BOTH(ref, wait, {context, nullptr});
+    BOTH(ref, wait, stream, WaitFlags::external);
+    BOTH(ref, query);
+    BOTH(ref, query_relaxed);
+    BOTH(ref, synchronize);
+    BOTH(ref, synchronize_for, 1ns);
+    GIVES(ref, elapsed_time, time, last);
+    GIVES(last, elapsed_time, time, ref);
   }
 }
 

@@ -112,12 +112,3 @@ TEST_CASE_METHOD(RecordingFixture, "a refused import says why and creates nothin
   CHECK_THAT(refusal<InvalidContext>([&] { DriverEvent::from_ipc_handle(Context(), counting()); }),
              ContainsSubstring("empty"));
 }
-
-TEST_CASE_METHOD(RecordingFixture, "an export or import leaves nothing behind whichever driver call fails",
-                 "[ipc][fault]") {
-  const DriverEvent event(context, EventFlags::interprocess);
-  ++events_before;
-  fail_each_call([&] { static_cast<void>(event.ipc_handle()); });
-  fail_each_call([&] { DriverEvent::from_ipc_handle(context, counting()); });
-  --events_before;
-}

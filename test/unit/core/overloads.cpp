@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Each non-throwing overload of events and contexts returns what the throwing overload throws.
-// Pools, queues and fences have tests of their own for this.
+// References, pools, queues and fences have tests of their own for this.
 #include "overloads.hpp"
 
 #include <cuevent/ipc.hpp>
@@ -14,12 +14,11 @@ using namespace std::chrono_literals;
 namespace {
 
 struct OverloadFixture : RecordingFixture {
-  CUresult check(const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
-    const long events = RecordingDriver::live_events();
-    const CUresult result = check_overloads(recording, throwing, trying);
-    while (RecordingDriver::live_events() > events) // events that could not be destroyed
+  ~OverloadFixture() {
+    event = DriverEvent();
+    interprocess = DriverEvent();
+    while (RecordingDriver::live_events() > events_before) // events that could not be destroyed
       driver.table().cuEventDestroy_v4000(nullptr);
-    return result;
   }
 
   Context other = Context::borrow(context_handle(2), driver), none;
@@ -32,52 +31,44 @@ struct OverloadFixture : RecordingFixture {
 
 TEST_CASE_METHOD(OverloadFixture, "the non-throwing overloads of contexts return what the others throw",
                  "[context][overloads]") {
-  Context out;
+  Context maker, out; // `maker` only names the class
   for (const Driver& each : {driver, Driver()}) {
-    check([&] { Context::primary(0, each); }, [&] { return Context::try_primary(out, 0, each); });
-    check([&] { Context::create(0, each); },
-          [&] {
-            const CUresult result = Context::try_create(out, 0, each);
-            out = Context();
-            return result;
-          });
+    GIVES(maker, primary, out, 0, each);
+    GIVES(maker, create, out, 0, each);
     for (CUcontext handle : {context_handle(1), CUcontext(nullptr)})
-      check([&] { Context::borrow(handle, each); }, [&] { return Context::try_borrow(out, handle, each); });
-    check([&] { Context::current(each); }, [&] { return Context::try_current(out, each); });
+      GIVES(maker, borrow, out, handle, each);
+    GIVES(maker, current, out, each);
   }
   for (const Context* each : {&context, &none})
-    check([&] { const ContextGuard guard(*each); },
-          [&] {
-            CUresult result = CUDA_SUCCESS;
-            const ContextGuard guard(*each, result);
-            return result;
-          });
+    check_overloads(
+        recording, [&] { const ContextGuard guard(*each); },
+        [&] {
+          CUresult result = CUDA_SUCCESS;
+          const ContextGuard guard(*each, result);
+          return result;
+        });
 }
 
 TEST_CASE_METHOD(OverloadFixture,
                  "the non-throwing overloads of records and waits return what the others throw",
                  "[event][overloads]") {
-  CHECK(event.try_wait({none, stream}) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(event.try_record({none, stream}) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(event.try_wait_context(none) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(event.try_record_context(none) == CUDA_ERROR_INVALID_CONTEXT);
   for (DriverEvent* each : {&event, &interprocess, &empty}) {
     for (CUstream any : {stream, CUstream(nullptr), CU_STREAM_PER_THREAD}) {
       for (const auto flags : {RecordFlags::none, RecordFlags::external, RecordFlags::external_in_capture})
-        check([&] { each->record(any, flags); }, [&] { return each->try_record(any, flags); });
+        BOTH(*each, record, any, flags);
       for (const auto flags : {WaitFlags::none, WaitFlags::external, WaitFlags::external_in_capture})
-        check([&] { each->wait(any, flags); }, [&] { return each->try_wait(any, flags); });
+        BOTH(*each, wait, any, flags);
       for (const Context* named : {&context, &other, &none, &foreign}) {
-        check([&] { each->record({*named, any}); }, [&] { return each->try_record({*named, any}); });
-        check([&] { each->wait({*named, any}); }, [&] { return each->try_wait({*named, any}); });
+        BOTH(*each, record, {*named, any});
+        BOTH(*each, wait, {*named, any});
       }
     }
     for (const Context* named : {&context, &other, &none, &foreign}) {
-      check([&] { each->record_context(*named); }, [&] { return each->try_record_context(*named); });
-      check([&] { each->wait_context(*named); }, [&] { return each->try_wait_context(*named); });
+      BOTH(*each, record_context, *named);
+      BOTH(*each, wait_context, *named);
     }
-    check([&] { each->record_context(green); }, [&] { return each->try_record_context(green); });
-    check([&] { each->wait_context(green); }, [&] { return each->try_wait_context(green); });
+    BOTH(*each, record_context, green);
+    BOTH(*each, wait_context, green);
   }
 }
 
@@ -85,36 +76,22 @@ TEST_CASE_METHOD(OverloadFixture, "the other non-throwing overloads of events re
                  "[event][overloads]") {
   DriverEvent out;
   for (const Context* each : {&context, &none}) {
-    check([&] { DriverEvent{*each}; },
-          [&] {
-            const CUresult result = DriverEvent::try_create(out, *each);
-            out = DriverEvent();
-            return result;
-          });
-    check([&] { DriverEvent::from_ipc_handle(*each, IpcHandle{}); },
-          [&] {
-            const CUresult result = DriverEvent::try_from_ipc_handle(out, *each, IpcHandle{});
-            out = DriverEvent();
-            return result;
-          });
+    CREATES(DriverEvent, *each);
+    GIVES(out, from_ipc_handle, out, *each, IpcHandle{});
   }
-  const auto ready = [](bool is_ready) {
-    if (!is_ready) throw NotReady("cuEventQuery");
-  };
   for (DriverEvent* each : {&event, &empty}) {
-    check([&] { ready(each->query()); }, [&] { return each->try_query(); });
-    check([&] { ready(each->query_relaxed()); }, [&] { return each->try_query_relaxed(); });
-    check([&] { each->synchronize(); }, [&] { return each->try_synchronize(); });
-    check([&] { ready(each->synchronize_for(0s)); }, [&] { return each->try_synchronize_for(0s); });
-    check([&] { ready(each->synchronize_until(Deadline())); },
-          [&] { return each->try_synchronize_until(Deadline()); });
+    BOTH(*each, query);
+    BOTH(*each, query_relaxed);
+    BOTH(*each, synchronize);
+    BOTH(*each, synchronize_for, 0s);
+    BOTH(*each, synchronize_until, Deadline());
     IpcHandle handle;
-    check([&] { static_cast<void>(each->ipc_handle()); }, [&] { return each->try_ipc_handle(handle); });
+    GIVES(*each, ipc_handle, handle);
     DriverEvent::Milliseconds time{};
     for (DriverEvent* end : {&event, &empty})
-      check([&] { each->elapsed_time(*end); }, [&] { return each->try_elapsed_time(time, *end); });
+      GIVES(*each, elapsed_time, time, *end);
   }
-  check([&] { empty.close(); }, [&] { return empty.try_close(); });
+  BOTH(empty, close);
   IpcHandle parsed;
-  check([&] { IpcHandle::parse("short"); }, [&] { return IpcHandle::try_parse(parsed, "short"); });
+  GIVES(parsed, parse, parsed, "short");
 }

@@ -418,34 +418,3 @@ TEST_CASE_METHOD(RecordingFixture, "record_context on an older driver throws and
   CHECK(event.try_wait_context(green) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(recording.calls().empty());
 }
-
-TEST_CASE_METHOD(RecordingFixture, "a capture leaves nothing behind whichever driver call fails",
-                 "[capture][fault]") {
-  fail_each_call([&] { StreamCapture capture(context, stream); });
-  fail_each_call([&] { StreamCapture capture(context, CU_STREAM_PER_THREAD); });
-  fail_each_call([&] {
-    StreamCapture capture(context, stream);
-    for (int i = 0; i < 2; ++i)
-      capture.record(DriverEvent(context), stream);
-    capture.end().instantiate();
-  });
-  fail_each_call([&] {
-    Graph graph = Graph::borrow(context, graph_handle(1));
-    StreamCapture capture(context, stream, graph);
-    capture.record(DriverEvent(context), stream);
-    capture.end();
-  });
-  fail_each_call([&] {
-    const CaptureModeGuard guard(driver);
-    capture_status(context, nullptr);
-  });
-  recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
-  fail_each_call([&] {
-    DriverEvent event(context);
-    event.record(stream, RecordFlags::external_in_capture);
-    event.wait(stream, WaitFlags::external_in_capture);
-    event.record(CU_STREAM_PER_THREAD, RecordFlags::external_in_capture);
-    event.record_context(context);
-    event.wait_context(context);
-  });
-}

@@ -432,32 +432,3 @@ TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the error
   CHECK(hooked.take() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   driver.table().cuGraphDestroy_v10000(nullptr); // the one that the stubs still count
 }
-
-TEST_CASE_METHOD(RecordingFixture, "a graph leaves nothing behind whichever driver call fails",
-                 "[graph][fault]") {
-  recording.graph_nodes({CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT});
-  fail_each_call([&] {
-    const DriverEvent event(context), other(context);
-    Graph graph(context);
-    const EventRecordNode record = graph.add_record(event);
-    const EventWaitNode wait = graph.add_wait(event);
-    graph.event(record);
-    graph.event(wait);
-    graph.set_event(record, other);
-    graph.set_event(wait, other);
-    graph.event_nodes();
-  });
-  fail_each_call([&] {
-    Graph graph(context);
-    graph.retain(DriverEvent(context));
-    graph.instantiate().launch(nullptr);
-  });
-  fail_each_call([&] {
-    GraphExec exec = Graph(context).instantiate();
-    for (int i = 0; i < 2; ++i)
-      static_cast<void>(exec.set_event(EventRecordNode(node_handle(1)), DriverEvent(context)));
-    const DriverEvent event(context);
-    exec.set_event(EventWaitNode(node_handle(2)), event);
-    exec.launch(stream);
-  });
-}

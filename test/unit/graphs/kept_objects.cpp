@@ -175,16 +175,3 @@ TEST_CASE_METHOD(RecordingFixture, "an object whose move throws leaves an empty 
   recording.end_user_objects();
   CHECK(destroy_retired() == 0);
 }
-
-TEST_CASE_METHOD(RecordingFixture, "keeping objects leaves nothing behind whichever driver call fails",
-                 "[graph][kept][fault]") {
-  int ended = 0, made = 0, calls = 0;
-  fail_each_call([&] {
-    Graph graph(context);
-    graph.retain(timed());
-    graph.retain(Counted((++made, ended)));
-    graph.when_destroyed([&calls] { ++calls; });
-  });
-  CHECK(ended == made);
-  CHECK(calls > 0);
-}

@@ -231,22 +231,6 @@ TEST_CASE_METHOD(RecordingFixture, "a recorder without marks, or with too many, 
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "each failing call of a recorder is thrown, and nothing is left",
-                 "[flight]") {
-  fail_each_call([&] {
-    FlightRecorder recorder(context, {.marks_per_stream = 2});
-    recorder.mark(stream, "mark");
-    DriverEvent event(context);
-    recorder.record(event, stream);
-    recorder.wait(event, stream);
-    recorder.note_wait(stream, &event, 1, "value"); // the ring is full
-    recorder.note_signal(stream, &event, 1);
-    const FlightReport report = recorder.report();
-    for (const CUresult result : {report.fault, report.no_answer})
-      if (result != CUDA_SUCCESS) throw_error(result, "report");
-  });
-}
-
 TEST_CASE_METHOD(RecorderFixture, "no event is asked for a mark whose node the driver has refused",
                  "[flight]") {
   const auto queries = [&] {

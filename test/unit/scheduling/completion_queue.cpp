@@ -211,8 +211,6 @@ TEST_CASE_METHOD(QueueFixture, "an empty queue refuses submissions, and its poll
   CHECK_FALSE(empty);
   CHECK(empty.poll() == 0);
   CHECK(empty.pending() == 0);
-  CHECK(empty.try_when_complete(stream, note()) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(empty.try_reserve(1) == CUDA_ERROR_INVALID_HANDLE);
   CHECK_THROWS_AS(empty.when_complete(stream, note()), InvalidHandle);
   CHECK_THROWS_AS(CompletionQueue(Context()), InvalidContext);
   CHECK(CompletionQueue::try_create(empty, Context()) == CUDA_ERROR_INVALID_CONTEXT);
@@ -287,35 +285,21 @@ TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions of any thread",
 
 TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what the others throw",
                  "[queue][overloads]") {
-  const auto check = [&](const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
-    return check_overloads(recording, throwing, trying);
-  };
   const Context own = context, other = Context::borrow(context_handle(2), driver), none;
   CompletionQueue empty;
   queue.reserve(1'000); // more than are submitted, so that each submission makes the same calls
   for (const Context* each : {&own, &none})
-    check([&] { CompletionQueue{*each}; },
-          [&] {
-            CompletionQueue out;
-            return CompletionQueue::try_create(out, *each);
-          });
+    CREATES(CompletionQueue, *each);
   for (CompletionQueue* each : {&queue, &empty}) {
     for (const std::size_t count : {std::size_t{2}, std::size_t{1} << 40})
-      check([&] { each->reserve(count); }, [&] { return each->try_reserve(count); });
+      BOTH(*each, reserve, count);
     for (const CUstreamCaptureStatus status : {CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE,
                                                CU_STREAM_CAPTURE_STATUS_INVALIDATED}) {
       recording.capture_status(status);
       for (CUstream any : {stream, CUstream(nullptr)}) {
-        check([&] { each->when_complete(any, count_call); },
-              [&] { return each->try_when_complete(any, count_call); });
+        BOTH(*each, when_complete, any, count_call);
         for (const Context* in : {&own, &other, &none})
-          check(
-              [&] {
-                each->when_complete({*in, any}, count_call);
-              },
-              [&] {
-                return each->try_when_complete({*in, any}, count_call);
-              });
+          BOTH(*each, when_complete, {*in, any}, count_call);
       }
     }
     recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);

@@ -190,18 +190,6 @@ TEST_CASE_METHOD(QueueFixture,
   poll_until_empty();
 }
 
-TEST_CASE_METHOD(QueueFixture, "all callbacks of a new queue run in a forked child, in order",
-                 "[queue][fork]") {
-  for (int i = 0; i < 3; ++i)
-    queue.when_complete(stream, note(i));
-  CHECK(in_child([&] {
-          const bool pending = queue.pending() == 3;
-          queue.poll();
-          return pending && queue.pending() == 0 && order() == std::vector{0, 1, 2} ? 0 : 1;
-        }) == 0);
-  CHECK(queue.poll() == 3); // and in the parent
-}
-
 TEST_CASE_METHOD(QueueFixture, "a callback runs in order after 2^31 later submissions", "[queue][fork]") {
   CompletionQueueState& state = *member(StateOf(), queue);
   // As if that many callbacks had been submitted and had run.
@@ -225,47 +213,6 @@ TEST_CASE_METHOD(QueueFixture, "a callback runs in order after 2^31 later submis
   CHECK(queue.poll() == 2);
   CHECK(order() == std::vector{1, 2});
   CHECK(queue.pending() == 0);
-}
-
-TEST_CASE_METHOD(QueueFixture, "a callback may fork, and its poll continues in the child", "[queue][fork]") {
-  pid_t child = -1;
-  std::size_t nested = 1;
-  queue.when_complete(stream, [&](CUresult) {
-    child = fork();
-    if (child == 0) {
-      alarm(20);
-      nested = queue.poll() + queue.poll();
-    }
-  });
-  for (int i = 0; i < 3; ++i)
-    queue.when_complete(stream_handle(std::size_t(1 + i)), note());
-  const std::size_t count = queue.poll();
-  if (child == 0) {
-    poll_until_empty();
-    const bool right = nested == 0 && count == 4 && results == Results(3, CUDA_ERROR_NOT_INITIALIZED);
-    _exit(right ? 0 : 1);
-  }
-  CHECK(end_of(child) == 0);
-  CHECK(count == 4);
-  CHECK(results == Results(3, CUDA_SUCCESS));
-}
-
-TEST_CASE_METHOD(QueueFixture,
-                 "a callback at the end of its queue may fork, and the end continues in the child",
-                 "[queue][fork][end]") {
-  const CUresult in_parent = GENERATE(CUDA_SUCCESS, CUDA_ERROR_NOT_READY); // of the queries
-  recording.fail_always("cuEventQuery", in_parent);
-  pid_t child = -1;
-  queue.when_complete(stream_handle(0), [&](CUresult) {
-    child = fork();
-    if (child == 0) alarm(20);
-  });
-  for (std::size_t i = 1; i <= 3; ++i)
-    queue.when_complete(stream_handle(i), note());
-  queue = CompletionQueue();
-  if (child == 0) _exit(results == Results(3, CUDA_ERROR_NOT_INITIALIZED) ? 0 : 1);
-  CHECK(end_of(child) == 0);
-  CHECK(results == Results(3, in_parent));
 }
 
 TEST_CASE_METHOD(QueueFixture, "a callback that ends its thread ends the process", "[queue][end]") {

@@ -182,30 +182,11 @@ TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call", "[pools
 TEST_CASE_METHOD(PoolsFixture, "the two overloads of the pools agree", "[pools]") {
   PooledEvent lease;
   CUstream const later = stream_handle(2);
-  CHECK(check_overloads(
-            recording, [&] { lease = pools.acquire(stream); },
-            [&] { return pools.try_acquire(lease, stream); }) == CUDA_SUCCESS);
-  check_overloads(
-      recording,
-      [&] {
-        lease = pools.acquire({context, nullptr});
-      },
-      [&] {
-        return pools.try_acquire(lease, {context, nullptr});
-      });
-  check_overloads(
-      recording, [&] { pools.wait_stream(later, stream); },
-      [&] { return pools.try_wait_stream(later, stream); });
-  check_overloads(
-      recording,
-      [&] {
-        pools.wait_stream({other, nullptr}, {context, stream});
-      },
-      [&] {
-        return pools.try_wait_stream({other, nullptr}, {context, stream});
-      });
-  check_overloads(
-      recording, [&] { pools.reserve(context, 1); }, [&] { return pools.try_reserve(context, 1); });
+  CHECK(GIVES(pools, acquire, lease, stream) == CUDA_SUCCESS);
+  GIVES(pools, acquire, lease, {context, nullptr});
+  BOTH(pools, wait_stream, later, stream);
+  BOTH(pools, wait_stream, {other, nullptr}, {context, stream});
+  BOTH(pools, reserve, context, 1);
 }
 
 TEST_CASE_METHOD(PoolsFixture, "leases outlive the pools, and threads may end before or after", "[pools]") {
@@ -265,33 +246,4 @@ TEST_CASE_METHOD(PoolsFixture, "of threads that trim at once, each pool of a los
     });
     CHECK(pools.size() == 0);
   }
-}
-
-TEST_CASE_METHOD(PoolsFixture, "a child of a fork can end the pools, whatever other threads did",
-                 "[pools][fork]") {
-#if defined(__SANITIZE_THREAD__)
-  SKIP("in a child that was forked while other threads ran, the thread sanitizer may wait forever to free "
-       "memory");
-#endif
-  std::atomic<bool> stop = false;
-  std::thread busy([&] {
-    RecordingDriver mine;
-    mine.stream_context(context_handle(1));
-    while (!stop) {
-      EventPools some(driver);
-      const PooledEvent lease = some.acquire(stream);
-      mine.calls();
-    }
-  });
-  for (int i = 0; i < 20; ++i) {
-    CHECK(works_in_child([this] {
-      EventPools end = std::move(pools);
-      PooledEvent lease;
-      static_cast<void>(end.try_acquire(lease, stream));
-      end.trim();
-    }));
-  }
-  stop = true;
-  busy.join();
-  destroy_retired();
 }

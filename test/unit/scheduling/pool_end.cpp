@@ -219,28 +219,3 @@ TEST_CASE_METHOD(RecordingFixture, "a pool can end while threads return its leas
   destroy_retired();
   CHECK(RecordingDriver::live_events() == events_before + long(lasting.counters().idle));
 }
-
-TEST_CASE_METHOD(RecordingFixture,
-                 "pools and leases end silently in a forked child, even if the parent was busy",
-                 "[pool][fork]") {
-#if defined(__SANITIZE_THREAD__)
-  SKIP("in a child that was forked while other threads ran, the thread sanitizer may wait forever to free "
-       "memory");
-#endif
-  EventPool pool(context, EventFlags::none, 10);
-  std::atomic<bool> stop = false;
-  std::thread busy([&] {
-    while (!stop)
-      acquire(pool, 100); // more than the thread may cache, so some are always in the reserve
-  });
-  for (int i = 0; i < 20; ++i) {
-    CHECK(works_in_child([&pool] {
-      EventPool end = std::move(pool);
-      PooledEvent lease;
-      static_cast<void>(end.try_acquire(lease));
-    }));
-  }
-  stop = true;
-  busy.join();
-  destroy_retired();
-}

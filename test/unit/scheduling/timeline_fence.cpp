@@ -486,16 +486,9 @@ TEST_CASE_METHOD(FenceFixture, "creating a fence in an empty context throws", "[
 
 TEST_CASE_METHOD(FenceFixture, "the non-throwing overloads of fences return what the others throw",
                  "[fence][overloads]") {
-  const auto check = [&](const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
-    return check_overloads(recording, throwing, trying);
-  };
   const Context own = context, none;
   for (const Context* each : {&own, &none})
-    check([&] { TimelineFence(*each, stream); },
-          [&] {
-            TimelineFence out;
-            return TimelineFence::try_create(out, *each, stream);
-          });
+    CREATES(TimelineFence, *each, stream);
   TimelineFence fence(context, stream), of_default(context, nullptr),
       of_thread(context, CU_STREAM_PER_THREAD), of_other_thread(context, CU_STREAM_PER_THREAD), empty;
   std::thread([&] { of_other_thread.signal(); }).join();
@@ -504,31 +497,14 @@ TEST_CASE_METHOD(FenceFixture, "the non-throwing overloads of fences return what
     recording.capture_status(status);
     for (TimelineFence* each : {&fence, &of_default, &of_thread, &of_other_thread, &empty}) {
       std::uint64_t out = 0;
-      check([&] { each->signal(); }, [&] { return each->try_signal(out); });
+      GIVES(*each, signal, out);
       for (const std::uint64_t ticket : {std::uint64_t{0}, each->signalled(), each->signalled() + 1000}) {
         for (CUstream any : {stream, stream_handle(2), CUstream(nullptr), CU_STREAM_PER_THREAD})
-          check([&] { each->wait(any, ticket); }, [&] { return each->try_wait(any, ticket); });
-        check(
-            [&] {
-              if (!each->wait_for(ticket, 0s)) throw NotReady("TimelineFence::wait_for");
-            },
-            [&] { return each->try_wait_for(ticket, 0s); });
+          BOTH(*each, wait, any, ticket);
+        BOTH(*each, wait_for, ticket, 0s);
       }
     }
   }
-}
-
-TEST_CASE_METHOD(FenceFixture, "a failing driver call is reported and leaves nothing behind", "[fence]") {
-  fail_each_call([&] {
-    borrow_next();
-    TimelineFence fence(context, nullptr);
-    const std::uint64_t ticket = fence.signal();
-    fence.wait(stream, ticket);
-    fence.wait(nullptr, ticket);
-    complete({nullptr, recording.memory_operation().address, 0, 0}, ticket);
-    if (!fence.wait_for(ticket, 1s)) throw NotReady("TimelineFence::wait_for");
-    if (const CUresult result = fence.status(); result != CUDA_SUCCESS) throw_error(result, "status");
-  });
 }
 
 TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on a device that writes 32 bits",
@@ -631,31 +607,4 @@ TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, wi
   for (std::thread& thread : threads)
     thread.join();
   CHECK(wrong == 0);
-}
-
-TEST_CASE_METHOD(FenceFixture, "a forked child that makes a fence does not hang", "[fence][fork]") {
-  std::vector<TimelineFence> taken; // so a thread that looks for a free counter takes long
-  for (int i = 0; i < 640; ++i)
-    taken.emplace_back(context, stream);
-  std::atomic<bool> stop{false};
-  std::thread makes([&] {
-    const RecordingDriver its;
-    while (!stop)
-      const TimelineFence fence(context, stream);
-  });
-  int hung = 0;
-  for (int i = 0; i < 100 && hung == 0; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(10);
-      TimelineFence fence;
-      _exit(TimelineFence::try_create(fence, context, stream) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    hung += status != 0;
-  }
-  stop = true;
-  makes.join();
-  CHECK(hung == 0);
 }

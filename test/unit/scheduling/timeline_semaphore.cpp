@@ -194,31 +194,13 @@ TEST_CASE_METHOD(RecordingFixture, "1,992 signals of a semaphore can be pending"
 TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semaphore agree", "[semaphore]") {
   TimelineSemaphore semaphore(context);
   std::uint64_t next = 1;
-  const auto submit = [&] { return next++; };
-  CHECK(check_overloads(
-            recording, [&] { semaphore.signal(stream, submit()); },
-            [&] { return semaphore.try_signal(stream, submit()); }) == CUDA_SUCCESS);
-  CHECK(check_overloads(
-            recording, [&] { semaphore.wait(stream, 1); }, [&] { return semaphore.try_wait(stream, 1); }) ==
-        CUDA_SUCCESS);
-  CHECK(check_overloads(
-            recording,
-            [&] {
-              semaphore.wait({context, nullptr}, 1);
-            },
-            [&] {
-              return semaphore.try_wait({context, nullptr}, 1);
-            }) == CUDA_SUCCESS);
-  CHECK(check_overloads(
-            recording, [&] { semaphore.wait(stream, next + 1); },
-            [&] { return semaphore.try_wait(stream, next + 1); }) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(check_overloads(
-            recording, [&] { semaphore.wait_when_submitted(stream, 1, 0ns); },
-            [&] { return semaphore.try_wait_when_submitted(stream, 1, 0ns); }) == CUDA_SUCCESS);
+  CHECK(BOTH(semaphore, signal, stream, next++) == CUDA_SUCCESS);
+  CHECK(BOTH(semaphore, wait, stream, 1) == CUDA_SUCCESS);
+  CHECK(BOTH(semaphore, wait, {context, nullptr}, 1) == CUDA_SUCCESS);
+  CHECK(BOTH(semaphore, wait, stream, next + 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(BOTH(semaphore, wait_when_submitted, stream, 1, 0ns) == CUDA_SUCCESS);
   semaphore.abandon();
-  CHECK(check_overloads(
-            recording, [&] { return semaphore.wait_for(next, 0ns); },
-            [&] { return semaphore.try_wait_for(next, 0ns); }) == CUDA_ERROR_ILLEGAL_STATE);
+  CHECK(BOTH(semaphore, wait_for, next, 0ns) == CUDA_ERROR_ILLEGAL_STATE);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a fault of the context ends a wait on the host", "[semaphore]") {

@@ -507,42 +507,15 @@ TEST_CASE_METHOD(TimerFixture, "a stream for which a call fails leaves nothing i
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a failing call of a timer is reported and leaves nothing behind") {
-  const long streams_before = RecordingDriver::live_streams();
-  DriverEvent event(context);
-  events_before = RecordingDriver::live_events();
-  fail_each_call([&] {
-    StageTimer timer(context, {.events_per_stream = 2});
-    const StageId stage = timer.stage("stage");
-    timer.open(stream, stage);
-    timer.next(stream, stage);
-    timer.record(event, stream);
-    timer.wait(event, stream);
-    timer.poll();
-    timer.close(stream);
-    timer.collect();
-  });
-  // For each of three events, its destruction or the query before it was made to fail with each of
-  // four errors.
-  CHECK(RecordingDriver::live_streams() - streams_before == 24);
-  event.close();
-  events_before = RecordingDriver::live_events();
-}
-
 TEST_CASE_METHOD(TimerFixture, "the non-throwing overloads of a timer return what the others throw") {
   DriverEvent event(context);
   std::size_t spans = 0;
-  const auto same = [this](const std::function<void()>& throwing, const std::function<CUresult()>& trying) {
-    return check_overloads(recording, throwing, trying);
-  };
   const auto check_all = [&](CUresult expected) {
-    CHECK(same([&] { timer.poll(); }, [&] { return timer.try_poll(spans); }) == expected);
-    CHECK(same([&] { timer.collect(); }, [&] { return timer.try_collect(spans); }) == expected);
+    CHECK(GIVES(timer, poll, spans) == expected);
+    CHECK(GIVES(timer, collect, spans) == expected);
     CHECK(timer.try_calibrate() == expected);
-    CHECK(same([&] { timer.record(event, stream); }, [&] { return timer.try_record(event, stream); }) ==
-          expected);
-    CHECK(same([&] { timer.wait(event, stream); }, [&] { return timer.try_wait(event, stream); }) ==
-          expected);
+    CHECK(BOTH(timer, record, event, stream) == expected);
+    CHECK(BOTH(timer, wait, event, stream) == expected);
   };
   check_all(CUDA_SUCCESS);
   recording.fail_next("cuEventRecord", CUDA_ERROR_ILLEGAL_ADDRESS);

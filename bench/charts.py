@@ -3,8 +3,7 @@
 import html
 import math
 
-from measurements import CONTROL
-from tables import OPERATIONS, PEERS, number, present_peers
+from tables import number
 
 STYLE = """  <style>
     text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
@@ -16,11 +15,7 @@ STYLE = """  <style>
     .paper { fill: #ffffff; }
     .lane { fill: #f3f5f7; }
     .grid { stroke: #dde1e6; }
-    .one { stroke: #59636e; }
-    .control { fill: #d0d7de; }
-    .spread { stroke: #1f2328; stroke-width: 1.2; }
-    .raw { fill: #808a94; } .cuevent { fill: #2f7fe0; } .cccl { fill: #b97412; } .runtime { fill: #2f8f4c; }
-    .torch { fill: #d8627a; } .signal { fill: #8a63d2; }
+    .raw { fill: #808a94; } .cuevent { fill: #2f7fe0; } .signal { fill: #8a63d2; }
     path.line { fill: none; stroke-width: 2; }
     .line.raw { stroke: #8c959f; stroke-width: 6; opacity: 0.6; }
     .line.cuevent { stroke: #2f7fe0; } .line.signal { stroke: #8a63d2; }
@@ -30,9 +25,6 @@ STYLE = """  <style>
       .paper { fill: #0d1117; }
       .lane { fill: #161b22; }
       .grid { stroke: #2b323b; }
-      .one { stroke: #9aa4af; }
-      .control { fill: #3d444d; }
-      .spread { stroke: #e6edf3; }
       .halo { stroke: #161b22; }
     }
   </style>
@@ -53,10 +45,9 @@ class Picture:
         return f'  <text x="{x:.1f}" y="{y:.1f}"{kind}>{html.escape(words)}</text>'
 
     @staticmethod
-    def rect(x, y, width, height, kind, tip=None):
-        end = f"><title>{html.escape(tip)}</title></rect>" if tip else "/>"
+    def rect(x, y, width, height, kind):
         size = f'width="{max(width, 0.8):.1f}" height="{height:.1f}"'
-        return f'  <rect class="{kind}" x="{x:.1f}" y="{y:.1f}" {size}{end}'
+        return f'  <rect class="{kind}" x="{x:.1f}" y="{y:.1f}" {size}/>'
 
     @staticmethod
     def path(points, kind):
@@ -75,51 +66,6 @@ class Picture:
                 f'height="{height}" role="img">\n  <title>{html.escape(self.title)}</title>\n{STYLE}'
                 f'  <rect class="paper" width="{WIDTH}" height="{height}"/>\n' +
                 "\n".join(self.body) + "\n</svg>\n")
-
-
-def ratio_chart(measurements):
-    """One lane per operation, one bar per implementation. The bare call is at 1."""
-    picture = Picture("Time of a call, as a ratio to the bare driver call", measurements.title() +
-                      "; one thread; medians, quartiles; grey behind: the bare call against itself")
-    left, right, top, bar = 230, WIDTH - MARGIN - 40, 112, 11
-    peers = present_peers(measurements)
-    ratios = {operation: {peer: measurements.ratio(operation, peer) for peer in peers if
-                          measurements.ratio(operation, peer)} for operation in measurements.operations()}
-    longest = max(ratio.high for lane in ratios.values() for ratio in lane.values())
-    shortest = min(0.9, min(ratio.low for lane in ratios.values() for ratio in lane.values()))
-
-    def x_of(ratio):
-        return left + (right - left) * math.log(ratio / shortest) / math.log(max(longest, 2) / shortest)
-
-    picture.legend(left, 82, {peer: PEERS[peer] for peer in peers})
-    lane_height = bar * len(peers) + 8
-    bottom = top + (lane_height + 6) * len(ratios)
-    for tick in (0.5, 1, 1.5, 2, 3, 5, 7, 10, 15, 20):
-        if shortest <= tick <= max(longest, 2):
-            picture.add(picture.path([(x_of(tick), top - 6), (x_of(tick), bottom)],
-                                     "one" if tick == 1 else "grid"),
-                        picture.text(x_of(tick), top - 10, f"{tick:g}", "tick"))
-    y = top
-    for operation, lane in ratios.items():
-        control = measurements.ratio(operation, CONTROL)
-        raw = measurements.time(operation, "raw").median
-        picture.add(picture.text(MARGIN, y + lane_height / 2 - 2, OPERATIONS[operation]),
-                    picture.text(MARGIN, y + lane_height / 2 + 13, f"{number(raw)} ns", "quiet"),
-                    picture.rect(x_of(control.low), y, x_of(control.high) - x_of(control.low), lane_height,
-                                 "control"))
-        for i, peer in enumerate(peers):
-            if peer not in lane:
-                continue
-            ratio, at = lane[peer], y + 4 + i * bar
-            start, end = sorted((x_of(1), x_of(ratio.median)))
-            middle = at + bar / 2 - 1
-            picture.add(picture.rect(start, at, end - start, bar - 2, peer,
-                                     f"{PEERS[peer]}: {ratio.median:.3f}"),
-                        picture.path([(x_of(ratio.low), middle), (x_of(ratio.high), middle)], "spread"),
-                        picture.text(max(x_of(ratio.high), end) + 5, at + bar - 2, f"{ratio.median:.2f}",
-                                     "quiet"))
-        y += lane_height + 6
-    return picture.svg(bottom + MARGIN)
 
 
 AXES = {"events": "events alive", "streams": "streams, each with an event",

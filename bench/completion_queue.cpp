@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A completion queue compared with what a program would use without one: a spin on cuEventQuery,
-// cuLaunchHostFunc, and a queue of std::function under a mutex. submission.cpp measures submissions.
+// Polls of a completion queue compared with those of a queue of std::function under a mutex. submission.cpp
+// measures submissions, and sleeping/ how late a thread sees the end of work.
 #include "gpu_at_hand.hpp"
 #include "mutex_queue.hpp"
 
@@ -8,93 +8,13 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <string_view>
 #include <vector>
 
 using namespace cuevent;
-using namespace std::chrono_literals;
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Measures from before the launch of a 30 us kernel until the host knows that it has ended. Only the last
-// step differs between the variants, so the difference of their medians is the difference in delay.
-
-template <class Learn>
-void end_of_kernel(benchmark::State& state) {
-  const gpu::Gpu& gpu = gpu_at_hand();
-  const gpu::Stream stream = gpu.stream();
-  const gpu::BusyKernel kernel(gpu);
-  Learn learn;
-  std::vector<double> samples; // us
-  for ([[maybe_unused]] auto each : state) {
-    const Clock::time_point start = Clock::now();
-    kernel.launch(30us, stream);
-    const std::chrono::duration<double> time = learn.the_end_of(stream) - start;
-    state.SetIterationTime(time.count());
-    samples.push_back(1e6 * time.count());
-  }
-  std::sort(samples.begin(), samples.end());
-  state.counters["p50_us"] = samples[samples.size() / 2];
-  state.counters["p99_us"] = samples[samples.size() * 99 / 100];
-}
-
-class BySpin {
-public:
-  Clock::time_point the_end_of(CUstream stream) {
-    event_.record(stream);
-    while (!event_.query()) {
-    }
-    return Clock::now();
-  }
-
-private:
-  DriverEvent event_{gpu_at_hand().context};
-};
-
-template <class Queue>
-class ByQueue {
-public:
-  Clock::time_point the_end_of(CUstream stream) {
-    Clock::time_point called;
-    queue_.when_complete(stream, [&called](CUresult) { called = Clock::now(); });
-    while (queue_.poll() == 0) {
-    }
-    return called;
-  }
-
-private:
-  Queue queue_{gpu_at_hand().context};
-};
-
-class ByHostFunction {
-public:
-  Clock::time_point the_end_of(CUstream stream) {
-    yes_ = false;
-    gpu_at_hand().launch_host_function(stream, call, this);
-    while (!yes_) {
-    }
-    return when_;
-  }
-
-private:
-  static void CUDA_CB call(void* data) {
-    auto& mine = *static_cast<ByHostFunction*>(data);
-    mine.when_ = Clock::now();
-    mine.yes_ = true;
-  }
-  Clock::time_point when_;
-  std::atomic<bool> yes_{false};
-};
-
-BENCHMARK(end_of_kernel<BySpin>)->Name("end_of_kernel/spin_on_cuEventQuery")->UseManualTime();
-BENCHMARK(end_of_kernel<ByQueue<CompletionQueue>>)->Name("end_of_kernel/completion_queue")->UseManualTime();
-BENCHMARK(end_of_kernel<ByQueue<MutexQueue>>)->Name("end_of_kernel/mutex_queue")->UseManualTime();
-BENCHMARK(end_of_kernel<ByHostFunction>)->Name("end_of_kernel/cuLaunchHostFunc")->UseManualTime();
 
 // A poll that finds nothing, with 100,000 callbacks pending on 64 streams. A stream would block its thread
 // before it holds this many, so the callbacks only appear pending: each query reaches the driver and is

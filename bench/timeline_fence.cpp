@@ -20,7 +20,6 @@ namespace {
 /// A stream takes about 1,020 submissions that have not run, so a batch of this size never blocks
 /// in the driver.
 constexpr int batch = 256;
-constexpr int most_threads = 16;
 
 /// The objects that the benchmarks use.
 class Setup {
@@ -37,7 +36,7 @@ public:
   TimelineSemaphore semaphore{context};
   std::uint64_t value = 0; // the newest signal of the semaphore
   DriverEvent start{context, EventFlags::timing}, end{context, EventFlags::timing};
-  std::vector<DriverEvent> events = make_events();
+  DriverEvent event{context};
   std::uint64_t ticket = fence.signal();
 
   void wait() { check(synchronize_(stream)); }
@@ -47,7 +46,7 @@ public:
 
 private:
   Setup() {
-    events[0].record(stream);
+    event.record(stream);
     wait();
   }
   CUstream make_stream() const {
@@ -57,14 +56,6 @@ private:
         driver.entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000)(&made, CU_STREAM_NON_BLOCKING));
     return made;
   }
-  std::vector<DriverEvent> make_events() const {
-    std::vector<DriverEvent> made;
-    made.reserve(most_threads);
-    for (int i = 0; i < most_threads; ++i)
-      made.emplace_back(context);
-    return made;
-  }
-
   PFN_cuStreamSynchronize_v2000 synchronize_ =
       driver.entry_point<PFN_cuStreamSynchronize_v2000>("cuStreamSynchronize", 2000);
 };
@@ -125,7 +116,7 @@ void on_device(benchmark::State& state, Submit submit) {
 
 void signal_fence(Setup& setup) { setup.ticket = setup.fence.signal(); }
 void signal_semaphore(Setup& setup) { setup.semaphore.signal(setup.stream, ++setup.value); }
-void record_event(Setup& setup) { setup.events[0].record(setup.stream); }
+void record_event(Setup& setup) { setup.event.record(setup.stream); }
 void write_value(Setup& setup) { // the driver call of a signal
   static std::uint64_t* const word = [&setup] {
     const ContextGuard guard(setup.context);
@@ -179,46 +170,17 @@ BENCHMARK_CAPTURE(make_many, semaphore, [](Setup& setup) {
   return TimelineSemaphore(setup.context);
 })->Iterations(1);
 
-/// Each thread asks repeatedly whether the work is done.
-template <class Question>
-void done_yet(benchmark::State& state, Question question) {
-  const auto ask = question(Setup::instance(), static_cast<std::size_t>(state.thread_index()));
+/// Each thread asks repeatedly whether the work is done. `peers` has the same for a fence and for an event.
+void semaphore_reached(benchmark::State& state) {
+  const Setup& setup = Setup::instance();
   const Clock::time_point begin = Clock::now();
   for ([[maybe_unused]] auto each : state) {
-    bool done = ask();
+    bool done = setup.semaphore.reached(setup.value);
     benchmark::DoNotOptimize(done);
     benchmark::ClobberMemory(); // so that the next question reads memory again
   }
   count_each(state, seconds_since(begin), static_cast<double>(state.iterations()));
-  if (!ask()) state.SkipWithError("the work was not done");
 }
-
-auto ask_fence(Setup& setup, std::size_t) {
-  return [&fence = setup.fence, ticket = setup.ticket] { return fence.reached(ticket); };
-}
-auto ask_semaphore(Setup& setup, std::size_t) {
-  return [&semaphore = setup.semaphore, value = setup.value] { return semaphore.reached(value); };
-}
-/// The best case: each thread has its own event.
-auto ask_own_event(Setup& setup, std::size_t thread) {
-  return [query = PFN_cuEventQuery_v2000(setup.driver.table().cuEventQuery_v2000),
-          event = setup.events[thread].native_handle()] { return query(event) == CUDA_SUCCESS; };
-}
-/// A query loop in which all threads query one event.
-auto ask_one_event(Setup& setup, std::size_t) {
-  return [&event = setup.events[0]] { return event.query(); };
-}
-
-BENCHMARK_CAPTURE(done_yet, fence_reached, ask_fence)->Threads(1)->Threads(most_threads)->UseRealTime();
-BENCHMARK_CAPTURE(done_yet, semaphore_reached, ask_semaphore)
-    ->Threads(1)
-    ->Threads(4)
-    ->Threads(most_threads)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(done_yet, raw_cuEventQuery, ask_own_event)
-    ->Threads(1)
-    ->Threads(most_threads)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(done_yet, query_loop, ask_one_event)->Threads(1)->Threads(most_threads)->UseRealTime();
+BENCHMARK(semaphore_reached)->Threads(1)->Threads(4)->Threads(16)->UseRealTime();
 
 } // namespace

@@ -8,7 +8,6 @@
 #include <gpu.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -69,15 +68,12 @@ private:
   std::vector<Nanoseconds> times_;
 };
 
-/// Kernels that write a number to pinned memory when they begin and when they end, and a thread that spins on
-/// these words and stamps each change with the host's clock. The stamps are the truth. The spinning thread
-/// makes no driver call.
+/// Kernels that write a number to pinned memory when they end, and a thread that spins on this word and stamps
+/// each change with the host's clock. The stamps are the truth. The spinning thread makes no driver call.
 class Testbed {
 public:
-  static constexpr std::size_t most_lanes = 64;
-
   Testbed() {
-    std::fill_n(static_cast<int*>(words_), 4 * most_lanes, 0);
+    std::fill_n(static_cast<int*>(words_), 2, 0);
     stamper_ = std::thread([this] { stamp(); });
     pthread_getcpuclockid(stamper_.native_handle(), &stamper_clock_);
   }
@@ -89,80 +85,45 @@ public:
   }
 
   const gpu::Gpu& gpu() const { return gpu_; }
-  bool simulated() const { return simulated_; }
   CpuTime cpu_time() const { return CpuTime(stamper_clock_); }
 
-  /// Submits a kernel that spins for `length`. A lane has one kernel at a time.
-  void launch(std::size_t lane, CUstream stream, Nanoseconds length) {
-    Lane& it = lanes_[lane];
-    ++it.number;
-    it.launched = now();
-    if (simulated_) return emulate(lane, stream, length);
-    CUdeviceptr words = reinterpret_cast<std::uintptr_t>(&begun(lane));
+  /// Submits a kernel that spins for `length`. The one before it must have ended.
+  void launch(CUstream stream, Nanoseconds length) {
+    ++number_;
+    if (gpu_.simulated()) return emulate(stream, length);
+    CUdeviceptr word = reinterpret_cast<std::uintptr_t>(&ended());
     auto nanoseconds = static_cast<std::uint64_t>(length);
-    void* arguments[] = {&words, &it.number, &nanoseconds};
+    void* arguments[] = {&word, &number_, &nanoseconds};
     gpu_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
   }
 
-  /// When the newest kernel of the lane ended. Waits for the stamp, but not for the kernel.
-  Nanoseconds end_of(std::size_t lane) const { return stamp_of(lanes_[lane].end, lanes_[lane].number); }
-  /// The time from the launch of the newest kernel of the lane to its begin.
-  Nanoseconds start_delay(std::size_t lane) const {
-    return stamp_of(lanes_[lane].begin, lanes_[lane].number) - lanes_[lane].launched;
+  /// When the newest kernel ended. Waits for the stamp, but not for the kernel.
+  Nanoseconds end() const {
+    while (stamped_.load(std::memory_order_acquire) < number_) {
+    }
+    return time_.load(std::memory_order_relaxed);
   }
 
 private:
-  struct Stamp {
-    std::uint64_t number = 0;
-    std::atomic<Nanoseconds> time{0};
-    std::atomic<std::uint64_t> stamped{0};
-  };
-  struct alignas(64) Lane {
-    std::uint64_t number = 0;
-    Nanoseconds launched = 0;
-    Stamp begin, end;
-    std::uint64_t* words = nullptr; // for the simulated device
-  };
-
-  static Nanoseconds stamp_of(const Stamp& stamp, std::uint64_t number) {
-    while (stamp.stamped.load(std::memory_order_acquire) < number) {
-    }
-    return stamp.time.load(std::memory_order_relaxed);
-  }
-
-  std::uint64_t& begun(std::size_t lane) const {
-    return reinterpret_cast<std::uint64_t*>(static_cast<int*>(words_))[2 * lane];
-  }
-  std::uint64_t& ended(std::size_t lane) const { return (&begun(lane))[1]; }
-
-  static void look(const std::uint64_t& word, Stamp& stamp) {
-    const std::uint64_t number = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
-    if (number == stamp.number) return;
-    stamp.time.store(now(), std::memory_order_relaxed);
-    stamp.number = number;
-    stamp.stamped.store(number, std::memory_order_release);
-  }
+  std::uint64_t& ended() const { return *reinterpret_cast<std::uint64_t*>(static_cast<int*>(words_)); }
 
   void stamp() {
-    while (!stop_.load(std::memory_order_relaxed)) {
-      for (std::size_t lane = 0; lane < most_lanes; ++lane) {
-        look(begun(lane), lanes_[lane].begin);
-        look(ended(lane), lanes_[lane].end);
+    for (std::uint64_t last = 0; !stop_.load(std::memory_order_relaxed);) {
+      const std::uint64_t number = __atomic_load_n(&ended(), __ATOMIC_ACQUIRE);
+      if (number != last) {
+        time_.store(now(), std::memory_order_relaxed);
+        stamped_.store(last = number, std::memory_order_release);
       }
-      if (simulated_) std::this_thread::yield(); // the simulated device needs the processor too
+      if (gpu_.simulated()) std::this_thread::yield(); // the simulated device needs the processor too
     }
   }
 
-  /// Simulated kernels compute nothing, so host functions write the words.
-  void emulate(std::size_t lane, CUstream stream, Nanoseconds length) {
-    Lane& it = lanes_[lane];
-    it.words = &begun(lane);
-    gpu_.launch_host_function(
-        stream, [](void* data) { ++*static_cast<Lane*>(data)->words; }, &it);
+  /// Simulated kernels compute nothing, so a host function writes the word.
+  void emulate(CUstream stream, Nanoseconds length) {
     cuevent::sim::set_kernel("work", {.duration = std::chrono::nanoseconds(length)});
     gpu_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
     gpu_.launch_host_function(
-        stream, [](void* data) { ++static_cast<Lane*>(data)->words[1]; }, &it);
+        stream, [](void* word) { ++*static_cast<std::uint64_t*>(word); }, &ended());
   }
 
   static constexpr char ptx[] = R"(
@@ -170,36 +131,36 @@ private:
 .target sm_50
 .address_size 64
 
-.visible .entry work(.param .u64 words, .param .u64 number, .param .u64 time) {
+.visible .entry work(.param .u64 word, .param .u64 number, .param .u64 time) {
   .reg .pred %early;
-  .reg .b64 %now, %end, %time, %words, %number;
+  .reg .b64 %now, %end, %time, %word, %number;
 
   mov.u64 %end, %globaltimer;
   ld.param.u64 %time, [time];
   add.u64 %end, %end, %time;
   ld.param.u64 %number, [number];
-  ld.param.u64 %words, [words];
-  cvta.to.global.u64 %words, %words;
-  st.volatile.global.u64 [%words], %number;
+  ld.param.u64 %word, [word];
+  cvta.to.global.u64 %word, %word;
 again:
   mov.u64 %now, %globaltimer;
   setp.lt.u64 %early, %now, %end;
   @%early bra again;
-  st.volatile.global.u64 [%words+8], %number;
+  st.volatile.global.u64 [%word], %number;
   ret;
 }
 )";
 
   gpu::Gpu gpu_{driver_at_hand()};
-  bool simulated_ = gpu_.simulated();
   gpu::Module module_ = gpu_.module(ptx);
   CUfunction kernel_ = [this] {
     CUfunction kernel = nullptr;
     gpu_.module_get_function(&kernel, module_, "work");
     return kernel;
   }();
-  gpu::PinnedMemory words_ = gpu_.pinned_memory(4 * most_lanes);
-  std::array<Lane, most_lanes> lanes_{};
+  gpu::PinnedMemory words_ = gpu_.pinned_memory(2);
+  std::uint64_t number_ = 0;
+  std::atomic<Nanoseconds> time_{0};
+  std::atomic<std::uint64_t> stamped_{0};
   std::atomic<bool> stop_{false};
   std::thread stamper_;
   clockid_t stamper_clock_{};

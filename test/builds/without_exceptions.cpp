@@ -85,42 +85,14 @@ void contexts(const Driver& driver, Context& primary) {
   EXPECT_TRUE(current == created);
 }
 
-void an_empty_event(const Context& context) {
-  DriverEvent empty;
-  DriverEvent::Milliseconds time{};
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, DriverEvent::try_create(empty, Context()));
-  EXPECT(CUDA_ERROR_INVALID_VALUE,
-         DriverEvent::try_create(empty, context, EventFlags::timing | EventFlags::interprocess));
-  EXPECT_TRUE(!empty);
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_record(CU_STREAM_PER_THREAD));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_wait(CU_STREAM_PER_THREAD));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_query());
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_query_relaxed());
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_synchronize());
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_synchronize_for(1ms));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_synchronize_until({}));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_elapsed_time(time, empty));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_record_context(context));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_record_context(CUgreenCtx{}));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_wait_context(context));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_wait_context(CUgreenCtx{}));
-  IpcHandle handle;
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_ipc_handle(handle));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, empty.try_close());
-}
-
 void a_pending_event(const Context& context, CUstream stream) {
   DriverEvent event;
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
   sim::hold(stream);
   EXPECT(CUDA_SUCCESS, event.try_record({context, CU_STREAM_PER_THREAD}));
   EXPECT(CUDA_SUCCESS, event.try_record(stream));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, event.try_record({Context(), stream}));
-  EXPECT(CUDA_ERROR_ILLEGAL_STATE, event.try_record(stream, RecordFlags::external));
   EXPECT(CUDA_SUCCESS, event.try_wait(CU_STREAM_PER_THREAD));
   EXPECT(CUDA_ERROR_NOT_READY, event.try_query());
-  EXPECT(CUDA_ERROR_NOT_READY, event.try_query_relaxed());
-  EXPECT(CUDA_ERROR_NOT_READY, event.try_synchronize_for(1ms));
   EXPECT(CUDA_ERROR_NOT_READY, event.try_synchronize_until({}));
   sim::release(stream);
   EXPECT(CUDA_SUCCESS, event.try_synchronize());
@@ -142,7 +114,6 @@ void elapsed_time(const Context& context, CUstream stream) {
   DriverEvent::Milliseconds time{};
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(begin, context, EventFlags::timing));
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(end, context, EventFlags::timing));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, begin.try_elapsed_time(time, end)); // never recorded
   EXPECT(CUDA_SUCCESS, begin.try_record(stream));
   EXPECT(CUDA_SUCCESS, begin.try_synchronize());
   sim::advance(2ms);
@@ -159,7 +130,6 @@ void between_processes(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, exported.try_ipc_handle(handle));
   EXPECT(CUDA_SUCCESS, IpcHandle::try_parse(printed, handle.to_string()));
   EXPECT_TRUE(printed == handle);
-  EXPECT(CUDA_ERROR_INVALID_VALUE, IpcHandle::try_parse(printed, "no handle"));
   EXPECT(CUDA_ERROR_INVALID_CONTEXT, DriverEvent::try_from_ipc_handle(imported, context, handle));
   EXPECT_TRUE(!imported);
 
@@ -180,21 +150,15 @@ void pools(const Context& context, CUstream stream, CUstream other) {
   EventPool pool;
   PooledEvent lease, end;
   DriverEvent::Milliseconds time{};
-  IpcHandle handle;
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pool.try_acquire(lease));
   EXPECT(CUDA_SUCCESS, EventPool::try_create(pool, context, EventFlags::timing));
   EXPECT(CUDA_SUCCESS, pool.try_reserve(2));
   EXPECT(CUDA_SUCCESS, pool.try_acquire(lease));
   EXPECT(CUDA_SUCCESS, pool.try_acquire(end));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_query());
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, lease.try_ipc_handle(handle)); // not interprocess
   EXPECT(CUDA_SUCCESS, lease.try_record(stream));
   EXPECT(CUDA_SUCCESS, lease.try_record({context, stream}));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, lease.try_record({Context(), stream}));
   EXPECT(CUDA_SUCCESS, lease.try_wait({context, other}));
   EXPECT(CUDA_SUCCESS, pool.try_wait_stream(other, stream));
   EXPECT(CUDA_SUCCESS, pool.try_wait_stream({context, other}, {context, stream}));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pool.try_wait_stream({context, other}, {Context(), stream}));
   EXPECT(CUDA_SUCCESS, end.try_record(other));
   EXPECT(CUDA_SUCCESS, end.try_synchronize());
   EXPECT(CUDA_SUCCESS, lease.try_elapsed_time(time, end));
@@ -207,7 +171,6 @@ void references(const Context& context, CUstream stream, CUstream other) {
   EventPools pools;
   PooledEvent lease, end;
   DriverEvent::Milliseconds time{};
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, pools.try_acquire(lease, stream));
   EXPECT(CUDA_SUCCESS, EventPools::try_create(pools, context.driver(), EventFlags::timing));
   EXPECT(CUDA_SUCCESS, pools.try_reserve(context, 2));
   EXPECT(CUDA_SUCCESS, pools.try_acquire(lease, stream));
@@ -217,10 +180,8 @@ void references(const Context& context, CUstream stream, CUstream other) {
   EXPECT(CUDA_SUCCESS, pools.try_wait_stream({context, other}, {context, stream}));
   const SharedEvent shared = std::move(lease).share();
   const EventRef ref = shared, plain(end.native_handle(), context.driver()), none;
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, ref.try_query());
   EXPECT(CUDA_SUCCESS, ref.try_record(stream));
   EXPECT(CUDA_SUCCESS, ref.try_record({context, stream}));
-  EXPECT(CUDA_ERROR_NOT_SUPPORTED, ref.try_record(stream, RecordFlags::external));
   EXPECT(CUDA_SUCCESS, ref.try_wait(other));
   EXPECT(CUDA_SUCCESS, ref.try_wait({context, other}));
   EXPECT(CUDA_SUCCESS, plain.try_record(other));
@@ -229,18 +190,15 @@ void references(const Context& context, CUstream stream, CUstream other) {
   EXPECT(CUDA_SUCCESS, ref.try_synchronize_for(1ms));
   EXPECT(CUDA_SUCCESS, ref.try_synchronize_until({}));
   EXPECT(CUDA_SUCCESS, ref.try_elapsed_time(time, plain));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, none.try_record(stream));
 }
 
 void fences(const Context& context, CUstream stream) {
   TimelineFence fence;
   std::uint64_t ticket = 0;
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, fence.try_signal(ticket));
   EXPECT(CUDA_SUCCESS, TimelineFence::try_create(fence, context, stream));
   sim::hold(stream);
   EXPECT(CUDA_SUCCESS, fence.try_signal(ticket));
   EXPECT(CUDA_SUCCESS, fence.try_wait(CU_STREAM_PER_THREAD, ticket));
-  EXPECT(CUDA_ERROR_INVALID_VALUE, fence.try_wait(CU_STREAM_PER_THREAD, ticket + 1));
   EXPECT(CUDA_ERROR_NOT_READY, fence.try_wait_for(ticket, 1ms));
   EXPECT(CUDA_SUCCESS, fence.status());
   sim::release(stream);
@@ -250,17 +208,13 @@ void fences(const Context& context, CUstream stream) {
 
 void captures(const Context& context, CUstream stream) {
   CaptureInfo info;
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_capture_info(info, Context(), stream));
   EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
   EXPECT_TRUE(info.status() == CaptureStatus::none && info.frontier().empty());
   StreamCapture capture;
   Graph graph;
   CaptureStatus status{};
   EXPECT(CUDA_ERROR_ILLEGAL_STATE, capture.try_end(graph));
-  EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, capture.try_begin(context, CU_STREAM_LEGACY));
   EXPECT(CUDA_SUCCESS, capture.try_begin(context, stream));
-  EXPECT(CUDA_ERROR_ILLEGAL_STATE, capture.try_begin(context, CU_STREAM_PER_THREAD));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, try_capture_status(status, Context(), nullptr));
   EXPECT(CUDA_SUCCESS, try_capture_status(status, context, stream));
   EXPECT_TRUE(status == CaptureStatus::active);
   EXPECT(CUDA_SUCCESS, try_capture_info(info, context, stream));
@@ -273,8 +227,6 @@ void captures(const Context& context, CUstream stream) {
   EXPECT_TRUE(!event && recorded);
   bool ended = false;
   Graph borrowed = info.graph();
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_retain(std::make_pair(1, 2)));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_when_destroyed([&ended] { ended = true; }));
   EXPECT(CUDA_SUCCESS, borrowed.try_retain(std::make_pair(1, 2)));
   EXPECT(CUDA_SUCCESS, borrowed.try_when_destroyed([&ended] { ended = true; }));
   EXPECT(CUDA_SUCCESS, capture.try_end(graph));
@@ -296,11 +248,7 @@ void graphs(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(second, context));
   EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_add_record(record, event));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_instantiate(exec));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, exec.try_launch(stream));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, Graph::try_create(graph, Context()));
   EXPECT(CUDA_SUCCESS, Graph::try_create(graph, context));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, graph.try_add_record(record, DriverEvent()));
   EXPECT(CUDA_SUCCESS, graph.try_add_record(record, event));
   CUgraphNode const after[] = {record.native_handle()};
   EXPECT(CUDA_SUCCESS, graph.try_add_wait(wait, event, after));
@@ -318,7 +266,6 @@ void graphs(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, graph.try_instantiate(exec));
   EXPECT(CUDA_SUCCESS, exec.try_set_event(record, event));
   EXPECT(CUDA_SUCCESS, exec.try_set_event(wait, event));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, exec.try_set_event(before, record, DriverEvent()));
   EXPECT(CUDA_SUCCESS, exec.try_set_event(before, record, std::move(event)));
   EXPECT_TRUE(!event && !before);
   EXPECT(CUDA_SUCCESS, DriverEvent::try_create(event, context));
@@ -329,7 +276,6 @@ void graphs(const Context& context, CUstream stream) {
 
   StreamCapture capture;
   Graph same;
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, capture.try_begin(context, stream, same));
 #if CUDA_VERSION >= 12030 // later than the oldest headers
   EXPECT(CUDA_SUCCESS, capture.try_begin(context, stream, graph));
   EXPECT(CUDA_SUCCESS, capture.try_end(same));
@@ -339,15 +285,12 @@ void graphs(const Context& context, CUstream stream) {
   CUresult entered = CUDA_ERROR_UNKNOWN;
   const CaptureModeGuard relaxed(context.driver(), entered);
   EXPECT(CUDA_SUCCESS, entered);
-  const CaptureModeGuard nothing(Driver(), entered);
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, entered);
 }
 
 void semaphores(const Context& context, CUstream stream) {
   TimelineSemaphore semaphore, joined;
   int handle = -1;
   EXPECT(CUDA_ERROR_INVALID_HANDLE, semaphore.try_signal(1));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, semaphore.try_close());
   EXPECT(CUDA_ERROR_INVALID_VALUE, TimelineSemaphore::try_import(joined, context, -1));
   EXPECT(CUDA_SUCCESS, TimelineSemaphore::try_create(semaphore, context, 1));
   EXPECT(CUDA_SUCCESS, semaphore.try_export_handle(handle));
@@ -356,7 +299,6 @@ void semaphores(const Context& context, CUstream stream) {
   EXPECT(CUDA_SUCCESS, semaphore.try_signal(stream, 2));
   EXPECT(CUDA_ERROR_NOT_READY, semaphore.try_wait_for(2, 1ms));
   EXPECT(CUDA_SUCCESS, joined.try_wait(CU_STREAM_PER_THREAD, 2));
-  EXPECT(CUDA_ERROR_INVALID_VALUE, joined.try_wait(CU_STREAM_PER_THREAD, 3));
   EXPECT(CUDA_ERROR_NOT_READY, joined.try_wait_when_submitted(CU_STREAM_PER_THREAD, 3, 1ms));
   sim::release(stream);
   std::size_t index = 7;
@@ -374,7 +316,6 @@ void semaphores(const Context& context, CUstream stream) {
 void stages(const Context& context, CUstream stream) {
   StageTimer timer;
   std::size_t spans = 0;
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, StageTimer::try_create(timer, Context()));
   EXPECT(CUDA_SUCCESS, StageTimer::try_create(timer, context));
   const StageId first = timer.stage("first"), second = timer.stage("second");
   DriverEvent event;
@@ -393,15 +334,12 @@ void stages(const Context& context, CUstream stream) {
   StreamCapture capture;
   Graph graph;
   TimedGraph timed;
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, timed.try_launch(stream));
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, timer.try_instantiate(timed, Graph()));
   EXPECT(CUDA_SUCCESS, capture.try_begin(context, stream));
   EXPECT(CUDA_SUCCESS, timer.try_open(stream, first));
   EXPECT(CUDA_SUCCESS, timer.try_close(stream));
   EXPECT(CUDA_SUCCESS, capture.try_end(graph));
   EXPECT(CUDA_SUCCESS, timer.try_instantiate(timed, std::move(graph)));
   EXPECT(CUDA_SUCCESS, timed.try_launch(stream));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, timed.try_launch({Context(), stream}));
   EXPECT(CUDA_SUCCESS, timer.try_collect(spans));
   EXPECT_TRUE(spans == 1);
 }
@@ -410,19 +348,14 @@ void completions(const Context& context, CUstream stream) {
   CompletionQueue queue;
   int called = 0;
   const auto callback = [&called](CUresult result) { called += result == CUDA_SUCCESS ? 1 : 100; };
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, queue.try_when_complete(stream, callback));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, CompletionQueue::try_create(queue, Context()));
   EXPECT(CUDA_SUCCESS, CompletionQueue::try_create(queue, context));
   EXPECT(CUDA_SUCCESS, queue.try_reserve(2));
   sim::hold(stream);
   EXPECT(CUDA_SUCCESS, queue.try_when_complete(stream, callback));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_when_complete({Context(), nullptr}, callback));
   EXPECT(CUDA_SUCCESS, queue.try_when_complete({context, nullptr}, callback));
   while (called == 0)
     queue.poll();
   CompletionQueue::Lane lane;
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, lane.try_when_complete(callback));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, queue.try_lane(lane, {Context(), nullptr}));
   EXPECT(CUDA_SUCCESS, queue.try_lane(lane, {context, nullptr}));
   EXPECT(CUDA_SUCCESS, queue.try_lane(lane, stream));
   CompletionToken token;
@@ -442,8 +375,6 @@ void completions(const Context& context, CUstream stream) {
 void flights(const Context& context, CUstream stream) {
   FlightRecorder recorder;
   FlightReport report;
-  EXPECT(CUDA_ERROR_INVALID_HANDLE, recorder.try_mark(stream, "mark"));
-  EXPECT(CUDA_ERROR_INVALID_CONTEXT, FlightRecorder::try_create(recorder, Context()));
   EXPECT(CUDA_SUCCESS, FlightRecorder::try_create(recorder, context));
   EXPECT(CUDA_SUCCESS, recorder.try_add_stream(stream, "stream"));
   EXPECT(CUDA_SUCCESS, recorder.try_add_stream({context, stream}, "stream"));
@@ -474,7 +405,6 @@ int main() {
     const ContextGuard current(context, entered);
     EXPECT(CUDA_SUCCESS, entered);
     CUstream const stream = make_stream(driver);
-    an_empty_event(context);
     a_pending_event(context, stream);
     elapsed_time(context, stream);
     between_processes(context, stream);

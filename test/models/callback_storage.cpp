@@ -2,20 +2,13 @@
 // The tokens of a CompletionQueue. Models src/scheduling/callback_storage.hpp and the life of a node in
 // callback_nodes.hpp; each function has the name of the one that it models. One thread polls, because only
 // one at a time has the lists. completion_queue.cpp models how the polls take turns.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 #include <string>
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel;
 
 /// As in the library. A test that breaks the tokens changes one member.
 struct Protocol {

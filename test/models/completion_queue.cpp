@@ -2,21 +2,14 @@
 // The inbox of a CompletionQueue, and how polls and the end of the queue take turns. Models
 // src/scheduling/completion_queue_state.cpp; each function has the name of the one that it models. Left
 // out: forks, the lists of several streams, and the driver's calls.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 #include <string>
 #include <vector>
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel;
 
 /// The memory orders of the library. A test that breaks the protocol changes one member.
 struct Orders {

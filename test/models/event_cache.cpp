@@ -2,18 +2,11 @@
 // The caches of an EventPool's threads: how another thread freezes a cache whose owner uses it
 // without a lock. Models src/scheduling/event_pool_state.hpp and .cpp; each function has the name
 // of the one that it models. One event is one bit.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel;
 
 /// The protocol as in the library. A test that breaks the protocol changes one member.
 struct Protocol {

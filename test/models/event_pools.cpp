@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The list of pools that readers search without a lock. Models EventPools::State in
 // src/scheduling/event_pools.cpp: find(), and pool_of() under its mutex.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release;
 
 struct Orders {
   std::memory_order first = release, find_first = acquire, id = release, find_id = acquire;

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The slot of a TimelineFence that changes its owner. Models take_of() in
 // src/scheduling/fence_slots.cpp, and the functions of src/scheduling/timeline_fence.cpp.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release;
 
 struct Orders {
   std::memory_order give_back = release, take = acquire;

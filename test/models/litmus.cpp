@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The checker itself: programs whose outcomes the C++ standard decides.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
+#include "models.hpp"
 
 #include <set>
 #include <string>
@@ -11,10 +9,6 @@
 using namespace model;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel,
-               seq_cst = std::memory_order_seq_cst;
 
 /// The outcomes of a program: the values that its threads have read.
 using Outcomes = std::set<std::vector<std::int64_t>>;

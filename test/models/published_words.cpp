@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Words that one thread replaces while others read them. Models PublishedWords in
 // src/recording/published_words.hpp; each function has the name of the one that it models.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release;
 
 struct Orders {
   std::memory_order store_word = release, store_number = release, load_word = acquire, load_number = acquire;

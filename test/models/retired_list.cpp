@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The list of retired events. Models RetiredList in src/core/retired_events.cpp; each function has
 // the name of the one that it models.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 #include <deque>
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release;
 
 struct Orders {
   std::memory_order push = release, destroy_all = acquire;

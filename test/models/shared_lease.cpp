@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A lease that two threads share. Models SharedEvent in include/cuevent/shared_event.hpp, and
 // EventRef::note_record() and unrecorded().
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel;
 
 struct Orders {
   std::memory_order note = release, look = acquire, drop = acq_rel;

@@ -4,10 +4,7 @@
 // the one that it models. All work is complete when it is submitted, so the timer is always off unless a
 // submission rings: a lost wake-up is a deadlock. Left out: how polls take turns, which completion_queue.cpp
 // models (a mutex has the lists here), forks, and the driver's calls.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 #include <string>
 #include <vector>
@@ -16,9 +13,6 @@ using namespace model;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release;
 
 /// The protocol of the library. A test that breaks the protocol changes one member.
 struct Protocol {

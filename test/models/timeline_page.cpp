@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The shared page of a TimelineSemaphore. Models the functions of timeline_page.h and
 // timeline_participant.h.
-#include "variables.hpp"
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
+#include "models.hpp"
 
 using namespace model;
-using Catch::Matchers::StartsWith;
 
 namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
-               release = std::memory_order_release, acq_rel = std::memory_order_acq_rel;
 
 /// A test that breaks the protocol changes one member.
 struct Protocol {

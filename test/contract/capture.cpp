@@ -22,24 +22,10 @@
 #include <utility>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::capture_status;
-using cuevent::CaptureMode;
-using cuevent::CaptureModeGuard;
-using cuevent::CaptureStatus;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::RecordFlags;
-using cuevent::StreamCapture;
-using cuevent::WaitFlags;
-using test::destroyed_down_to;
-using test::Fixture;
-using test::Gate;
-using test::live_handles;
-using test::Stream;
 
 namespace {
 
@@ -76,7 +62,7 @@ TEST_CASE_METHOD(Fixture, "a thread's default stream can be captured with no con
 }
 
 TEST_CASE_METHOD(Fixture, "capturing the legacy stream throws and names the streams that can be captured") {
-  CHECK_THROWS_AS(StreamCapture(context, CU_STREAM_LEGACY), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_AS(StreamCapture(context, CU_STREAM_LEGACY), StreamCaptureUnsupported);
   CHECK_THROWS_WITH(StreamCapture(context, CU_STREAM_LEGACY), ContainsSubstring("CU_STREAM_NON_BLOCKING"));
   CHECK(capture_status(context, CU_STREAM_LEGACY) == CaptureStatus::none);
 }
@@ -84,7 +70,7 @@ TEST_CASE_METHOD(Fixture, "capturing the legacy stream throws and names the stre
 TEST_CASE_METHOD(Fixture, "a second capture of a stream is refused and leaves the first unchanged") {
   const Stream stream(context);
   StreamCapture first(context, stream, any_mode());
-  CHECK_THROWS_AS(StreamCapture(context, stream), cuevent::IllegalState);
+  CHECK_THROWS_AS(StreamCapture(context, stream), IllegalState);
   CHECK_THROWS_WITH(StreamCapture(context, stream), ContainsSubstring("being captured already"));
   CHECK(capture_status(context, stream) == CaptureStatus::active);
   CHECK(first.end());
@@ -99,7 +85,7 @@ TEST_CASE_METHOD(Fixture, "an abandoned capture leaves the stream and the thread
     SECTION("active") { event.record(stream, RecordFlags::external); }
     SECTION("invalidated") {
       event.record(stream);
-      CHECK_THROWS_AS(event.query_relaxed(), cuevent::CapturedEvent);
+      CHECK_THROWS_AS(event.query_relaxed(), CapturedEvent);
       CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
     }
     SECTION("unjoined") {
@@ -126,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "the error that unwinds a capture reaches the caller")
     const StreamCapture capture(context, stream);
     outside.wait(stream);
   };
-  CHECK_THROWS_AS(capture_with_an_error(), cuevent::StreamCaptureIsolation);
+  CHECK_THROWS_AS(capture_with_an_error(), StreamCaptureIsolation);
   CHECK(take_reports().empty());
   CHECK(capture_status(context, stream) == CaptureStatus::none);
   outside.synchronize();
@@ -164,7 +150,7 @@ TEST_CASE_METHOD(Fixture, "an event given to a capture lives as long as the grap
     CHECK(end.synchronize_for(1min));
     CHECK(start.elapsed_time(end).count() > 0);
   }
-  CHECK(destroyed_down_to(before, cuevent::destroy_retired));
+  CHECK(destroyed_down_to(before, destroy_retired));
 }
 
 TEST_CASE_METHOD(Fixture, "an event given to an abandoned capture is destroyed with the capture") {
@@ -178,8 +164,8 @@ TEST_CASE_METHOD(Fixture, "an event given to an abandoned capture is destroyed w
     SECTION("ended by an error") {
       DriverEvent inside(context);
       inside.record(stream);
-      CHECK_THROWS_AS(inside.query_relaxed(), cuevent::CapturedEvent);
-      CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+      CHECK_THROWS_AS(inside.query_relaxed(), CapturedEvent);
+      CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
     }
   }
   CHECK(live_handles().events == before);
@@ -192,8 +178,8 @@ TEST_CASE_METHOD(Fixture, "external_in_capture is external on a captured stream 
   StreamCapture capture(context, stream, any_mode());
   event.record(stream, RecordFlags::external_in_capture);
   waited.wait(stream, WaitFlags::external_in_capture);
-  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded); // no launch has recorded it yet
-  event.record(other, RecordFlags::external_in_capture);              // this stream is not captured
+  CHECK_THROWS_AS(event.elapsed_time(event), NeverRecorded); // no launch has recorded it yet
+  event.record(other, RecordFlags::external_in_capture);     // this stream is not captured
   waited.wait(other, WaitFlags::external_in_capture);
   CHECK(capture_status(context, stream) == CaptureStatus::active);
   CHECK(capture_status(context, other) == CaptureStatus::none);

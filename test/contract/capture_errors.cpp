@@ -16,18 +16,9 @@
 #include <thread>
 #include <typeinfo>
 
+using namespace cuevent;
+using namespace test;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::capture_status;
-using cuevent::CaptureMode;
-using cuevent::CaptureStatus;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::Graph;
-using cuevent::RecordFlags;
-using cuevent::StreamCapture;
-using test::Fixture;
-using test::Stream;
 
 namespace {
 
@@ -38,10 +29,10 @@ CaptureMode any_mode() {
 /// `call` throws exactly Error, not a derived class, with this code and this advice.
 template <class Error, class Call>
 void check_refused(CUresult code, const std::string& advice, const Call& call) {
-  static_assert(std::is_base_of_v<cuevent::CaptureError, Error>);
+  static_assert(std::is_base_of_v<CaptureError, Error>);
   try {
     call();
-  } catch (const cuevent::DriverError& error) {
+  } catch (const DriverError& error) {
     CAPTURE(error.what());
     CHECK(typeid(error) == typeid(Error));
     CHECK(error.result() == code);
@@ -52,8 +43,8 @@ void check_refused(CUresult code, const std::string& advice, const Call& call) {
 }
 
 void check_ends_invalidated(StreamCapture& capture) {
-  check_refused<cuevent::StreamCaptureInvalidated>(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "begin a new one",
-                                                   [&] { capture.end(); });
+  check_refused<StreamCaptureInvalidated>(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "begin a new one",
+                                          [&] { capture.end(); });
 }
 
 /// No capture is active, and the stream and the thread can begin a new one.
@@ -79,9 +70,9 @@ TEST_CASE_METHOD(Fixture, "a plain query in a capture throws UNSUPPORTED and nam
   StreamCapture capture(context, stream, GENERATE(CaptureMode::global, CaptureMode::per_thread));
   const bool synchronizes = GENERATE(false, true);
   CAPTURE(synchronizes);
-  check_refused<cuevent::StreamCaptureUnsupported>(
-      CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "query_relaxed",
-      [&] { synchronizes ? outside.synchronize() : static_cast<void>(outside.query()); });
+  check_refused<StreamCaptureUnsupported>(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "query_relaxed", [&] {
+    synchronizes ? outside.synchronize() : static_cast<void>(outside.query());
+  });
   CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
   check_ends_invalidated(capture);
   check_can_capture_again(context, stream);
@@ -93,10 +84,10 @@ TEST_CASE_METHOD(Fixture,
   DriverEvent inside(context);
   StreamCapture capture(context, stream, any_mode());
   inside.record(stream);
-  CHECK_THROWS_AS(inside.query(), cuevent::CapturedEvent);
+  CHECK_THROWS_AS(inside.query(), CapturedEvent);
   const auto flags = GENERATE(RecordFlags::none, RecordFlags::external, RecordFlags::external_in_capture);
-  check_refused<cuevent::StreamCaptureInvalidated>(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "begin a new one",
-                                                   [&] { inside.record(stream, flags); });
+  check_refused<StreamCaptureInvalidated>(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "begin a new one",
+                                          [&] { inside.record(stream, flags); });
   check_ends_invalidated(capture);
   check_can_capture_again(context, stream);
 }
@@ -107,8 +98,8 @@ TEST_CASE_METHOD(Fixture, "a wait for another capture's event throws MERGE and s
   const CaptureMode mode = any_mode();
   StreamCapture of_first(context, first, mode), of_second(context, second, mode);
   event.record(first);
-  check_refused<cuevent::StreamCaptureMerge>(CUDA_ERROR_STREAM_CAPTURE_MERGE, "in one capture",
-                                             [&] { event.wait(second); });
+  check_refused<StreamCaptureMerge>(CUDA_ERROR_STREAM_CAPTURE_MERGE, "in one capture",
+                                    [&] { event.wait(second); });
   CHECK(capture_status(context, first) == CaptureStatus::invalidated);
   CHECK(capture_status(context, second) == CaptureStatus::invalidated);
   check_ends_invalidated(of_second);
@@ -129,8 +120,8 @@ TEST_CASE_METHOD(Fixture, "ending a capture on a forked stream throws UNMATCHED 
   StreamCapture of_origin(context, origin, mode);
   fork.record(origin);
   fork.wait(branch);
-  check_refused<cuevent::StreamCaptureUnmatched>(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
-                                                 "the stream where it began", [&] { of_branch.end(); });
+  check_refused<StreamCaptureUnmatched>(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the stream where it began",
+                                        [&] { of_branch.end(); });
   CHECK(capture_status(context, origin) == CaptureStatus::invalidated);
   check_ends_invalidated(of_origin);
   check_can_capture_again(context, origin);
@@ -145,8 +136,8 @@ TEST_CASE_METHOD(Fixture,
   fork.record(origin);
   fork.wait(branch);
   external.record(branch, RecordFlags::external);
-  check_refused<cuevent::StreamCaptureUnjoined>(CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-                                                "without the external flag", [&] { capture.end(); });
+  check_refused<StreamCaptureUnjoined>(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "without the external flag",
+                                       [&] { capture.end(); });
   check_can_capture_again(context, origin);
   check_can_capture_again(context, branch);
 }
@@ -156,8 +147,8 @@ TEST_CASE_METHOD(Fixture, "a plain wait for outside work throws ISOLATION and na
   DriverEvent outside(context);
   outside.record(other);
   StreamCapture capture(context, stream, any_mode());
-  check_refused<cuevent::StreamCaptureIsolation>(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "WaitFlags::external",
-                                                 [&] { outside.wait(stream); });
+  check_refused<StreamCaptureIsolation>(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "WaitFlags::external",
+                                        [&] { outside.wait(stream); });
   CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
   check_ends_invalidated(capture);
   check_can_capture_again(context, stream);
@@ -170,8 +161,8 @@ TEST_CASE_METHOD(Fixture, "using the legacy stream during a blocking stream's ca
   StreamCapture capture(context, stream, any_mode());
   CUstream const legacy = GENERATE(CU_STREAM_LEGACY, CUstream(nullptr));
   const auto flags = GENERATE(RecordFlags::none, RecordFlags::external);
-  check_refused<cuevent::StreamCaptureImplicit>(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CU_STREAM_NON_BLOCKING",
-                                                [&] { event.record(legacy, flags); });
+  check_refused<StreamCaptureImplicit>(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CU_STREAM_NON_BLOCKING",
+                                       [&] { event.record(legacy, flags); });
   CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
   check_ends_invalidated(capture);
   check_can_capture_again(context, stream);
@@ -185,7 +176,7 @@ TEST_CASE_METHOD(Fixture,
   inside.record(stream);
   const int way = GENERATE(0, 1, 2);
   CAPTURE(way);
-  check_refused<cuevent::CapturedEvent>(CUDA_ERROR_CAPTURED_EVENT, "RecordFlags::external", [&] {
+  check_refused<CapturedEvent>(CUDA_ERROR_CAPTURED_EVENT, "RecordFlags::external", [&] {
     if (way == 0) static_cast<void>(inside.query());
     if (way == 1) static_cast<void>(inside.query_relaxed());
     if (way == 2) inside.synchronize();
@@ -200,8 +191,8 @@ TEST_CASE_METHOD(Fixture, "elapsed_time of captured events throws CAPTURED_EVENT
   DriverEvent inside(context, EventFlags::timing);
   StreamCapture capture(context, stream, any_mode());
   inside.record(stream);
-  check_refused<cuevent::CapturedEvent>(CUDA_ERROR_CAPTURED_EVENT, "RecordFlags::external",
-                                        [&] { inside.elapsed_time(inside); });
+  check_refused<CapturedEvent>(CUDA_ERROR_CAPTURED_EVENT, "RecordFlags::external",
+                               [&] { inside.elapsed_time(inside); });
   CHECK(capture_status(context, stream) == CaptureStatus::active);
   CHECK(capture.end());
   check_can_capture_again(context, stream);
@@ -211,8 +202,8 @@ TEST_CASE_METHOD(Fixture, "ending a capture on another thread throws WRONG_THREA
   const Stream stream(context);
   StreamCapture capture(context, stream, GENERATE(CaptureMode::global, CaptureMode::per_thread));
   std::thread([&] {
-    check_refused<cuevent::StreamCaptureWrongThread>(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
-                                                     "end it on that thread", [&] { capture.end(); });
+    check_refused<StreamCaptureWrongThread>(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "end it on that thread",
+                                            [&] { capture.end(); });
     check_can_capture_again(context, stream);
   }).join();
   check_can_capture_again(context, stream);

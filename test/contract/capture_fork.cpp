@@ -18,23 +18,10 @@
 #include <stdexcept>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::add_capture_dependencies;
-using cuevent::capture_info;
-using cuevent::CaptureFork;
-using cuevent::CaptureMode;
-using cuevent::CaptureStatus;
-using cuevent::DriverEvent;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::RecordFlags;
-using cuevent::set_capture_dependencies;
-using cuevent::StreamCapture;
-using cuevent::WaitFlags;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
@@ -190,12 +177,12 @@ TEST_CASE_METHOD(MarkedCapture,
     mark();
     fork.next_branch();
     inside.record(stream);
-    CHECK_THROWS_AS(inside.query_relaxed(), cuevent::CapturedEvent);
-    CHECK_THROWS_AS(fork.join(), cuevent::StreamCaptureInvalidated);
-    CHECK_THROWS_AS(CaptureFork(context, stream), cuevent::StreamCaptureInvalidated);
+    CHECK_THROWS_AS(inside.query_relaxed(), CapturedEvent);
+    CHECK_THROWS_AS(fork.join(), StreamCaptureInvalidated);
+    CHECK_THROWS_AS(CaptureFork(context, stream), StreamCaptureInvalidated);
   }
   CHECK(take_reports().empty());
-  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+  CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
 }
 
 TEST_CASE_METHOD(MarkedCapture, "a fork that outlives its capture touches no later one") {
@@ -210,7 +197,7 @@ TEST_CASE_METHOD(MarkedCapture, "a fork that outlives its capture touches no lat
     CHECK(first.end());
     const StreamCapture second(context, stream);
     root = mark();
-    CHECK_THROWS_AS(fork.next_branch(), cuevent::IllegalState);
+    CHECK_THROWS_AS(fork.next_branch(), IllegalState);
     CHECK_THROWS_WITH(fork.join(), ContainsSubstring("has ended"));
     CHECK(frontier() == Nodes{root});
   }
@@ -218,10 +205,10 @@ TEST_CASE_METHOD(MarkedCapture, "a fork that outlives its capture touches no lat
 }
 
 TEST_CASE_METHOD(MarkedCapture, "a stream that is not being captured has no frontier to change") {
-  CHECK_THROWS_AS(CaptureFork(context, stream), cuevent::IllegalState);
-  CHECK_THROWS_AS(set_capture_dependencies(context, stream, {}), cuevent::IllegalState);
+  CHECK_THROWS_AS(CaptureFork(context, stream), IllegalState);
+  CHECK_THROWS_AS(set_capture_dependencies(context, stream, {}), IllegalState);
   CHECK_THROWS_WITH(add_capture_dependencies(context, stream, {}), ContainsSubstring("not being captured"));
-  CHECK_THROWS_AS(CaptureFork(context, CU_STREAM_PER_THREAD), cuevent::IllegalState);
+  CHECK_THROWS_AS(CaptureFork(context, CU_STREAM_PER_THREAD), IllegalState);
   CHECK(test::context_stack().empty());
 }
 
@@ -246,9 +233,9 @@ TEST_CASE_METHOD(MarkedCapture, "a node of another graph is refused, and the cap
   CUgraphNode const foreign = elsewhere.add_record(event).native_handle();
   StreamCapture capture(context, stream);
   CUgraphNode const own = mark();
-  CHECK_THROWS_AS(add_capture_dependencies(context, stream, {foreign}), cuevent::InvalidValue);
+  CHECK_THROWS_AS(add_capture_dependencies(context, stream, {foreign}), InvalidValue);
   CHECK_THROWS_WITH(set_capture_dependencies(context, stream, {foreign}), ContainsSubstring("another graph"));
-  CHECK_THROWS_AS(add_capture_dependencies(context, stream, {nullptr}), cuevent::InvalidValue);
+  CHECK_THROWS_AS(add_capture_dependencies(context, stream, {nullptr}), InvalidValue);
   CHECK(frontier() == Nodes{own});
   CHECK(capture.end());
 }

@@ -20,22 +20,10 @@
 #include <utility>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::capture_info;
-using cuevent::capture_status;
-using cuevent::CaptureInfo;
-using cuevent::CaptureMode;
-using cuevent::CaptureStatus;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::Graph;
-using cuevent::RecordFlags;
-using cuevent::StreamCapture;
-using test::destroyed_down_to;
-using test::Fixture;
-using test::live_handles;
-using test::Stream;
 
 namespace {
 
@@ -53,7 +41,7 @@ TEST_CASE_METHOD(Fixture, "capture_info of a stream that is not captured says so
   CHECK(info.status() == CaptureStatus::none);
   CHECK(info.id() == 0);
   CHECK(info.frontier().empty());
-  CHECK_THROWS_AS(info.graph(), cuevent::IllegalState);
+  CHECK_THROWS_AS(info.graph(), IllegalState);
   CHECK(test::context_stack().empty());
 }
 
@@ -134,13 +122,13 @@ TEST_CASE_METHOD(Fixture, "an invalidated capture has no id, no graph and no fro
   DriverEvent inside(context);
   StreamCapture capture(context, stream, any_mode());
   inside.record(stream);
-  CHECK_THROWS_AS(inside.query_relaxed(), cuevent::CapturedEvent);
+  CHECK_THROWS_AS(inside.query_relaxed(), CapturedEvent);
   const CaptureInfo info = capture_info(context, stream);
   CHECK(info.status() == CaptureStatus::invalidated);
   CHECK(info.id() == 0);
   CHECK(info.frontier().empty());
   CHECK_THROWS_WITH(info.graph(), ContainsSubstring("status()"));
-  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+  CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
 }
 
 TEST_CASE_METHOD(Fixture,
@@ -148,9 +136,9 @@ TEST_CASE_METHOD(Fixture,
   const Stream blocking(context, CU_STREAM_DEFAULT);
   CUstream const legacy = GENERATE(CU_STREAM_LEGACY, CUstream(nullptr));
   StreamCapture capture(context, blocking, any_mode());
-  CHECK_THROWS_AS(capture_info(context, legacy), cuevent::StreamCaptureImplicit);
+  CHECK_THROWS_AS(capture_info(context, legacy), StreamCaptureImplicit);
   CaptureInfo info;
-  CHECK(cuevent::try_capture_info(info, context, legacy) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK(try_capture_info(info, context, legacy) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
   CHECK(capture_info(context, CU_STREAM_PER_THREAD).status() == CaptureStatus::none);
   CHECK(capture_info(context, blocking).status() == CaptureStatus::active);
   CHECK(capture.end());
@@ -183,11 +171,11 @@ TEST_CASE_METHOD(Fixture, "a library adds a node and an event to a capture that 
     }
     CHECK(theirs.status() == CU_STREAM_CAPTURE_STATUS_ACTIVE);
     CHECK(theirs.end() == CUDA_SUCCESS);
-    const test::GraphExec exec(context, theirs.graph());
+    GraphExec exec = Graph::borrow(context, theirs.graph()).instantiate();
     exec.launch(stream);
     const DriverEvent ours = DriverEvent::borrow(context, handle, EventFlags::none);
     CHECK(ours.synchronize_for(1min));
     CHECK(live_handles().events == before + 2);
   }
-  CHECK(destroyed_down_to(before, cuevent::destroy_retired));
+  CHECK(destroyed_down_to(before, destroy_retired));
 }

@@ -18,13 +18,10 @@
 #include <utility>
 #include <vector>
 
+using namespace test;
 using namespace cuevent;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using test::destroyed_down_to;
-using test::Fixture;
-using test::live_handles;
-using test::Stream;
 
 namespace {
 
@@ -102,7 +99,7 @@ TEST_CASE_METHOD(Fixture, "an abandoned capture leaves in the graph what was cap
     exec.launch(stream);
     CHECK(kept.synchronize_for(1min));
   }
-  CHECK(destroyed_down_to(before, cuevent::destroy_retired));
+  CHECK(destroyed_down_to(before, destroy_retired));
 }
 
 TEST_CASE_METHOD(Fixture, "an event given to a capture into a graph lives as long as that graph") {
@@ -114,11 +111,11 @@ TEST_CASE_METHOD(Fixture, "an event given to a capture into a graph lives as lon
     StreamCapture capture(context, stream, graph);
     const DriverEvent event = capture.record(DriverEvent(context), stream);
     { const Graph borrowed = capture.end(); }
-    cuevent::destroy_retired();
+    destroy_retired();
     CHECK(live_handles().events == before + 1);
     CHECK(graph.record_node(event) == graph.event_nodes().records.at(0));
   }
-  CHECK(destroyed_down_to(before, cuevent::destroy_retired));
+  CHECK(destroyed_down_to(before, destroy_retired));
 }
 
 TEST_CASE_METHOD(Fixture, "a capture into a graph that cannot begin changes nothing") {
@@ -127,12 +124,12 @@ TEST_CASE_METHOD(Fixture, "a capture into a graph that cannot begin changes noth
   Graph graph(context), other(context);
   DriverEvent event(context);
   CUgraphNode const foreign = other.add_record(event).native_handle();
-  CHECK_THROWS_AS(StreamCapture(context, stream, graph, {foreign}), cuevent::InvalidValue);
-  CHECK_THROWS_AS(StreamCapture(context, CU_STREAM_LEGACY, graph), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_AS(StreamCapture(context, stream, graph, {foreign}), InvalidValue);
+  CHECK_THROWS_AS(StreamCapture(context, CU_STREAM_LEGACY, graph), StreamCaptureUnsupported);
   CHECK(capture_status(context, stream) == CaptureStatus::none);
   {
     StreamCapture capture(context, stream);
-    CHECK_THROWS_AS(StreamCapture(context, stream, graph), cuevent::IllegalState);
+    CHECK_THROWS_AS(StreamCapture(context, stream, graph), IllegalState);
     CHECK(capture.end());
   }
   CHECK(graph.event_nodes().records.empty());
@@ -143,7 +140,7 @@ TEST_CASE_METHOD(Fixture, "before CUDA 12.3 a capture into a graph is not suppor
   if (driver.version() >= since) SKIP("this driver supports it");
   const Stream stream(context);
   Graph graph(context);
-  CHECK_THROWS_AS(StreamCapture(context, stream, graph), cuevent::NotSupported);
+  CHECK_THROWS_AS(StreamCapture(context, stream, graph), NotSupported);
   CHECK_THROWS_WITH(StreamCapture(context, stream, graph), ContainsSubstring("needs a driver for CUDA 12.3"));
   CHECK(graph);
 }

@@ -23,25 +23,12 @@
 #include <utility>
 #include <vector>
 
+using namespace cuevent;
 using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;
-using cuevent::DeviceTime;
-using cuevent::DriverEvent;
-using cuevent::Graph;
-using cuevent::StageId;
-using cuevent::StageReport;
-using cuevent::StageScope;
-using cuevent::StageSpan;
-using cuevent::StageStatistics;
-using cuevent::StageTimer;
-using cuevent::StageWait;
-using cuevent::StreamCapture;
-using cuevent::StreamId;
-using cuevent::TimedGraph;
-using cuevent::WhenFull;
 
 namespace {
 
@@ -50,7 +37,7 @@ class CaptureFixture : public StageFixture {
 public:
   ~CaptureFixture() {
     // If an exception ends the test, ~Fixture() tells what is left.
-    if (std::uncaught_exceptions() == 0) CHECK(destroyed_down_to(events_before_, cuevent::destroy_retired));
+    if (std::uncaught_exceptions() == 0) CHECK(destroyed_down_to(events_before_, destroy_retired));
   }
 
 private:
@@ -60,7 +47,7 @@ private:
 /// A step of two stages on one stream and one stage on another stream. The streams wait for each other.
 class CapturedStep {
 public:
-  CapturedStep(StageTimer& timer, const cuevent::Context& context)
+  CapturedStep(StageTimer& timer, const Context& context)
       : timer_(timer), context_(context), main_(context), side_(context), forked_(context), joined_(context) {
     timer.add_stream(main_, "main");
     timer.add_stream(side_, "side");
@@ -97,7 +84,7 @@ public:
 
 private:
   StageTimer& timer_;
-  const cuevent::Context& context_;
+  const Context& context_;
   Stream main_, side_;
   DriverEvent forked_, joined_;
   StageId first_ = timer_.stage("first"), second_ = timer_.stage("second"), beside_ = timer_.stage("beside");
@@ -138,7 +125,7 @@ TEST_CASE_METHOD(CaptureFixture,
     }
     check_nesting(timer.report());
   }
-  CHECK(destroyed_down_to(events, cuevent::destroy_retired));
+  CHECK(destroyed_down_to(events, destroy_retired));
 }
 
 TEST_CASE_METHOD(CaptureFixture, "a captured step is timed at every launch") {
@@ -241,7 +228,7 @@ TEST_CASE_METHOD(CaptureFixture, "a launch and the stages of other streams leave
     CHECK(span.end - span.begin < DeviceTime(1ms));
   }
 
-  cuevent::RankReport ranks({});
+  RankReport ranks({});
   ranks.add(report);
   const std::string text = ranks.take();
   const auto host = [&](DeviceTime time) {
@@ -310,7 +297,7 @@ TEST_CASE_METHOD(CaptureFixture, "a graph with an open stage of any of its captu
     timer.open(stream, stage);
     half.end();
   }
-  CHECK_THROWS_AS(timer.instantiate(std::move(graph)), cuevent::IllegalState);
+  CHECK_THROWS_AS(timer.instantiate(std::move(graph)), IllegalState);
   REQUIRE(graph); // NOLINT(bugprone-use-after-move)
 }
 
@@ -320,7 +307,7 @@ TEST_CASE_METHOD(CaptureFixture, "launches reuse the ring, and still run when th
   const auto fill = [&](CUstream stream) { work(stream); };
   Graph graph = step.capture(fill);
   TimedGraph timed = timer.instantiate(std::move(graph));
-  const cuevent::EventFlags timing = cuevent::EventFlags::timing;
+  const EventFlags timing = EventFlags::timing;
   DriverEvent before(context, timing), between(context, timing), done(context);
   {
     Gate gate(step.stream());
@@ -372,23 +359,23 @@ TEST_CASE_METHOD(CaptureFixture, "only a complete capture can be instantiated") 
   StageTimer timer(context, small);
   const StageId stage = timer.stage("stage");
   Graph without(context);
-  CHECK_THROWS_MATCHES(timer.instantiate(std::move(without)), cuevent::NotFound,
+  CHECK_THROWS_MATCHES(timer.instantiate(std::move(without)), NotFound,
                        MessageMatches(StartsWith("StageTimer::instantiate: ")));
   {
     const StreamCapture abandoned(context, stream);
     timer.open(stream, stage);
   }
-  CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState); // it was opened in the capture
+  CHECK_THROWS_AS(timer.close(stream), IllegalState); // it was opened in the capture
 
   StreamCapture capture(context, stream);
   timer.open(stream, stage); // not inside the stage that was abandoned
   CHECK_NOTHROW(timer.close(stream));
-  CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState);
+  CHECK_THROWS_AS(timer.close(stream), IllegalState);
   Graph whole = capture.end();
   StreamCapture another(context, stream);
   timer.open(stream, stage);
   Graph half = another.end();
-  CHECK_THROWS_MATCHES(timer.instantiate(std::move(half)), cuevent::IllegalState,
+  CHECK_THROWS_MATCHES(timer.instantiate(std::move(half)), IllegalState,
                        MessageMatches(StartsWith("StageTimer::instantiate: ")));
   TimedGraph timed = timer.instantiate(std::move(whole));
   timed.launch(stream);
@@ -402,23 +389,22 @@ TEST_CASE_METHOD(CaptureFixture, "captured stages outlive their timer in a graph
   for (const std::size_t side_streams : {std::size_t{2}, std::size_t{0}}) {
     CAPTURE(side_streams);
     const Stream stream(context);
-    std::optional<StageTimer> timer(
-        std::in_place, context,
-        cuevent::StageTimerOptions{.events_per_stream = 8, .side_streams = side_streams});
+    std::optional<StageTimer> timer(std::in_place, context,
+                                    StageTimerOptions{.events_per_stream = 8, .side_streams = side_streams});
     StreamCapture capture(context, stream);
     {
       const StageScope scope(*timer, stream, timer->stage("stage"));
       work(stream);
     }
     std::optional<Graph> graph(capture.end());
-    const std::vector<cuevent::EventRecordNode> nodes = graph->event_nodes().records;
+    const std::vector<EventRecordNode> nodes = graph->event_nodes().records;
     REQUIRE(nodes.size() == 2);
-    std::optional<cuevent::GraphExec> exec(graph->instantiate());
+    std::optional<GraphExec> exec(graph->instantiate());
     timer.reset();
-    const auto begin = DriverEvent::borrow(context, graph->event(nodes[0]), cuevent::EventFlags::timing);
-    const auto end = DriverEvent::borrow(context, graph->event(nodes[1]), cuevent::EventFlags::timing);
+    const auto begin = DriverEvent::borrow(context, graph->event(nodes[0]), EventFlags::timing);
+    const auto end = DriverEvent::borrow(context, graph->event(nodes[1]), EventFlags::timing);
     graph.reset();
-    cuevent::destroy_retired();
+    destroy_retired();
     CHECK(live_handles().events == events + 2);
     for (int launch = 0; launch < 2; ++launch) {
       exec->launch(stream);
@@ -427,7 +413,7 @@ TEST_CASE_METHOD(CaptureFixture, "captured stages outlive their timer in a graph
       CHECK(std::abs(begin.elapsed_time(end).count()) > 0);
     }
     exec.reset();
-    CHECK(destroyed_down_to(events, cuevent::destroy_retired));
+    CHECK(destroyed_down_to(events, destroy_retired));
   }
 }
 
@@ -453,9 +439,9 @@ TEST_CASE_METHOD(CaptureFixture, "abandoned captures leave nothing behind, howev
       StreamCapture capture(context, stream);
       timer.open(stream, stage);
       Graph half = capture.end();
-      CHECK_THROWS_AS(timer.instantiate(std::move(half)), cuevent::IllegalState);
+      CHECK_THROWS_AS(timer.instantiate(std::move(half)), IllegalState);
     } else { // the capture was invalidated
-      const StreamCapture capture(context, stream, cuevent::CaptureMode::global);
+      const StreamCapture capture(context, stream, CaptureMode::global);
       timer.open(stream, stage);
       CHECK(outside.try_query() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
@@ -469,7 +455,7 @@ TEST_CASE_METHOD(CaptureFixture, "abandoned captures leave nothing behind, howev
   }));
   timer = StageTimer();
   outside.close();
-  CHECK(destroyed_down_to(events, cuevent::destroy_retired));
+  CHECK(destroyed_down_to(events, destroy_retired));
 }
 
 TEST_CASE_METHOD(CaptureFixture, "in an invalidated capture, records and waits fail as without the timer") {
@@ -478,13 +464,13 @@ TEST_CASE_METHOD(CaptureFixture, "in an invalidated capture, records and waits f
   DriverEvent outside(context), event(context);
   outside.record(stream);
   timer.add_stream(stream);
-  StreamCapture capture(context, stream, cuevent::CaptureMode::global);
+  StreamCapture capture(context, stream, CaptureMode::global);
   CHECK(outside.try_query() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  CHECK_THROWS_MATCHES(timer.record(event, stream), cuevent::StreamCaptureInvalidated,
+  CHECK_THROWS_MATCHES(timer.record(event, stream), StreamCaptureInvalidated,
                        MessageMatches(StartsWith("cuEventRecord")));
-  CHECK_THROWS_MATCHES(timer.wait(event, stream), cuevent::StreamCaptureInvalidated,
+  CHECK_THROWS_MATCHES(timer.wait(event, stream), StreamCaptureInvalidated,
                        MessageMatches(StartsWith("cuStreamWaitEvent")));
-  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+  CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
 }
 
 TEST_CASE_METHOD(CaptureFixture, "instantiating a graph can be retried after a failure") {
@@ -496,7 +482,7 @@ TEST_CASE_METHOD(CaptureFixture, "instantiating a graph can be retried after a f
   Graph graph = capture.end();
   for (int attempt = 0; attempt < 3; ++attempt) {
     const StreamCapture in_the_way(context, other);
-    CHECK_THROWS_AS(timer.instantiate(std::move(graph)), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(timer.instantiate(std::move(graph)), StreamCaptureUnsupported);
     REQUIRE(graph); // NOLINT(bugprone-use-after-move)
   }
   TimedGraph timed = timer.instantiate(std::move(graph));
@@ -516,13 +502,13 @@ TEST_CASE_METHOD(CaptureFixture, "a moved-from TimedGraph is empty and says so")
   CHECK(timed);
   TimedGraph moved(std::move(timed));
   CHECK_FALSE(timed); // NOLINT(bugprone-use-after-move)
-  CHECK_THROWS_AS(timed.launch(stream), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(timed.launch({context, stream}), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(timed.graph(), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(timed.exec(), cuevent::InvalidHandle);
-  const cuevent::Context other = cuevent::Context::create(0, driver);
-  CHECK_THROWS_AS(moved.launch({other, CUstream{}}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(moved.launch({cuevent::Context(), CUstream{}}), cuevent::InvalidContext);
+  CHECK_THROWS_AS(timed.launch(stream), InvalidHandle);
+  CHECK_THROWS_AS(timed.launch({context, stream}), InvalidHandle);
+  CHECK_THROWS_AS(timed.graph(), InvalidHandle);
+  CHECK_THROWS_AS(timed.exec(), InvalidHandle);
+  const Context other = Context::create(0, driver);
+  CHECK_THROWS_AS(moved.launch({other, CUstream{}}), ContextMismatch);
+  CHECK_THROWS_AS(moved.launch({Context(), CUstream{}}), InvalidContext);
   timed = std::move(moved);
   timed.launch({context, CUstream{}});
   timer.collect();
@@ -533,5 +519,5 @@ TEST_CASE_METHOD(CaptureFixture, "a moved-from TimedGraph is empty and says so")
   CHECK_FALSE(emptied);
   Graph without(context);
   const Graph taken(std::move(without));
-  CHECK_THROWS_AS(timer.instantiate(std::move(without)), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(timer.instantiate(std::move(without)), InvalidHandle);
 }

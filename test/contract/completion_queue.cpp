@@ -19,20 +19,9 @@
 #include <thread>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::CaptureMode;
-using cuevent::CompletionQueue;
-using cuevent::CompletionToken;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::Deadline;
-using cuevent::PollLimit;
-using cuevent::StreamCapture;
-using test::call;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
-using test::Task;
 
 namespace {
 
@@ -150,7 +139,7 @@ TEST_CASE_METHOD(QueueFixture, "submission for a capturing stream is refused, an
   Gate gate(held);
   queue.when_complete(held, note());
   StreamCapture capture(context, stream, mode);
-  CHECK_THROWS_AS(queue.when_complete(stream, note()), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_AS(queue.when_complete(stream, note()), StreamCaptureUnsupported);
   CHECK(queue.try_when_complete(stream, note()) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   // Other streams, and polls on this thread and on another, invalidate nothing either.
   queue.when_complete(bystander, note());
@@ -182,7 +171,7 @@ TEST_CASE_METHOD(QueueFixture, "a named default stream of another context is ref
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   CompletionQueue queue(context);
   const ContextGuard guard(other);
-  CHECK_THROWS_AS(queue.when_complete({other, stream}, note()), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(queue.when_complete({other, stream}, note()), ContextMismatch);
   CHECK(queue.try_when_complete({other, stream}, note()) == CUDA_ERROR_INVALID_HANDLE);
   CHECK_THROWS_WITH(queue.when_complete({other, stream}, note()),
                     queue.explain(CUDA_ERROR_INVALID_HANDLE, {other, stream}));
@@ -249,13 +238,13 @@ TEST_CASE_METHOD(QueueFixture, "a lane refuses a capturing stream and a stream o
   const CompletionQueue::Lane lane = queue.lane(stream);
   {
     StreamCapture capture(context, stream);
-    CHECK_THROWS_AS(lane.when_complete(note()), cuevent::StreamCaptureUnsupported);
-    CHECK_THROWS_AS(queue.lane(stream), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(lane.when_complete(note()), StreamCaptureUnsupported);
+    CHECK_THROWS_AS(queue.lane(stream), StreamCaptureUnsupported);
     capture.end();
   }
   const Context other = Context::create(0, driver);
   const Stream foreign(other);
-  CHECK_THROWS_AS(queue.lane(foreign).when_complete(note()), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(queue.lane(foreign).when_complete(note()), ContextMismatch);
   CHECK(queue.pending() == 0);
   lane.when_complete(note());
   CHECK(drain(queue));

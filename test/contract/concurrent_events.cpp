@@ -16,14 +16,9 @@
 #include <utility>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using test::Fixture;
-using test::Gate;
-using test::on_threads;
-using test::Stream;
 
 namespace {
 
@@ -82,13 +77,13 @@ TEST_CASE_METHOD(Fixture, "threads create, record, hand over and destroy events 
       if (!event) continue;
       if (!event.synchronize_for(1min)) ++incomplete;
       if (i % 3 == 0) event.close();
-      if (i % 16 == t) cuevent::destroy_retired();
+      if (i % 16 == t) destroy_retired();
     }
   });
   for (DriverEvent& event : handed)
     if (event) event.synchronize();
   handed.clear();
-  cuevent::destroy_retired();
+  destroy_retired();
   CHECK(incomplete == 0);
 }
 

@@ -15,18 +15,10 @@
 
 #if CUDA_VERSION >= 12030
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::DriverEvent;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::InvalidValue;
-using cuevent::RecordFlags;
-using cuevent::StreamCapture;
-using test::Fixture;
-using test::Stream;
 
 namespace {
 

@@ -6,11 +6,8 @@
 
 #include <thread>
 
-using cuevent::Context;
-using cuevent::ContextGuard;
-using test::context_stack;
-using test::Fixture;
-using test::live_handles;
+using namespace cuevent;
+using namespace test;
 
 namespace {
 
@@ -91,7 +88,7 @@ TEST_CASE_METHOD(Fixture, "a created context is not left current, and is destroy
 }
 
 TEST_CASE_METHOD(Fixture, "current() borrows the current context and throws if there is none") {
-  CHECK_THROWS_AS(Context::current(driver), cuevent::InvalidContext);
+  CHECK_THROWS_AS(Context::current(driver), InvalidContext);
   Context found;
   CHECK(Context::try_current(found, driver) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK_FALSE(found);
@@ -106,8 +103,8 @@ TEST_CASE_METHOD(Fixture, "current() borrows the current context and throws if t
 
 TEST_CASE_METHOD(Fixture, "creating a context on a device that does not exist throws") {
   const int none = test::device_count();
-  CHECK_THROWS_AS(Context::primary(none, driver), cuevent::InvalidDevice);
-  CHECK_THROWS_AS(Context::create(none, driver), cuevent::InvalidDevice);
+  CHECK_THROWS_AS(Context::primary(none, driver), InvalidDevice);
+  CHECK_THROWS_AS(Context::create(none, driver), InvalidDevice);
   Context out = context;
   CHECK(Context::try_primary(out, none, driver) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(Context::try_create(out, none, driver) == CUDA_ERROR_INVALID_DEVICE);
@@ -179,10 +176,10 @@ TEST_CASE_METHOD(Fixture, "a guard destroyed on another thread undoes nothing an
 }
 
 TEST_CASE_METHOD(Fixture, "the driver of this machine is found by default and loaded once") {
-  cuevent::Driver none;
-  if (cuevent::Driver::try_load(none) != CUDA_SUCCESS) SKIP("this machine has no driver");
-  const cuevent::Driver& found = cuevent::Driver::instance();
-  CHECK(&found == &cuevent::Driver::instance());
+  Driver none;
+  if (Driver::try_load(none) != CUDA_SUCCESS) SKIP("this machine has no driver");
+  const Driver& found = Driver::instance();
+  CHECK(&found == &Driver::instance());
   CHECK(found.version() >= 12000);
   CHECK(Context::primary(0).native_handle() == Context::primary(0).native_handle());
 }

@@ -11,13 +11,8 @@
 
 #include <optional>
 
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::DriverEvent;
-using test::context_stack;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
+using namespace cuevent;
+using namespace test;
 
 namespace {
 

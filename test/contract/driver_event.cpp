@@ -13,16 +13,9 @@
 #include <optional>
 #include <utility>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using test::context_stack;
-using test::Fixture;
-using test::Gate;
-using test::live_handles;
-using test::Stream;
 
 namespace {
 
@@ -80,18 +73,18 @@ TEST_CASE_METHOD(Fixture,
 
 TEST_CASE_METHOD(Fixture, "contradictory and unknown flags are refused") {
   const auto flags = GENERATE(EventFlags::timing | EventFlags::interprocess, EventFlags(0x40));
-  CHECK_THROWS_AS(DriverEvent(context, flags), cuevent::InvalidValue);
+  CHECK_THROWS_AS(DriverEvent(context, flags), InvalidValue);
   DriverEvent out;
   CHECK(DriverEvent::try_create(out, context, flags) == CUDA_ERROR_INVALID_VALUE);
   CHECK_FALSE(out);
 }
 
 TEST_CASE_METHOD(Fixture, "creating an event in an empty or destroyed context throws") {
-  CHECK_THROWS_AS(DriverEvent(Context()), cuevent::InvalidContext);
+  CHECK_THROWS_AS(DriverEvent(Context()), InvalidContext);
   MortalContext mortal;
   const Context dead = mortal.borrow();
   mortal.die();
-  CHECK_THROWS_AS(DriverEvent(dead), cuevent::ContextIsDestroyed);
+  CHECK_THROWS_AS(DriverEvent(dead), ContextIsDestroyed);
   DriverEvent out;
   CHECK(DriverEvent::try_create(out, dead) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK(context_stack().empty());
@@ -111,7 +104,7 @@ TEST_CASE_METHOD(Fixture,
 
 TEST_CASE_METHOD(Fixture, "for_stream of a default stream creates the event in the current context") {
   CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
-  CHECK_THROWS_AS(DriverEvent::for_stream(stream, EventFlags::none, driver), cuevent::InvalidContext);
+  CHECK_THROWS_AS(DriverEvent::for_stream(stream, EventFlags::none, driver), InvalidContext);
   const ContextGuard guard(context);
   CHECK(DriverEvent::for_stream(stream, EventFlags::none, driver).context() == context);
 }
@@ -167,8 +160,8 @@ TEST_CASE_METHOD(Fixture,
   }
   mortal.die();
   DriverEvent event = DriverEvent::borrow(dead, gone, EventFlags::none);
-  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
-  CHECK_THROWS_AS(event.wait(CU_STREAM_LEGACY), cuevent::ContextIsDestroyed);
+  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), ContextIsDestroyed);
+  CHECK_THROWS_AS(event.wait(CU_STREAM_LEGACY), ContextIsDestroyed);
 }
 
 TEST_CASE_METHOD(Fixture, "move assignment destroys the old event, and self-assignment changes nothing") {

@@ -12,13 +12,9 @@
 
 #include <chrono>
 
+using namespace cuevent;
+using namespace test;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 using Clock = std::chrono::steady_clock;
 
 TEST_CASE_METHOD(Fixture, "the elapsed time is device time, within the time that passed on the host") {
@@ -75,8 +71,8 @@ TEST_CASE_METHOD(Fixture, "elapsed_time throws while an event is pending") {
   start.synchronize();
   Gate gate(stream);
   end.record(stream);
-  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NotReady);
-  CHECK_THROWS_AS(end.elapsed_time(start), cuevent::NotReady);
+  CHECK_THROWS_AS(start.elapsed_time(end), NotReady);
+  CHECK_THROWS_AS(end.elapsed_time(start), NotReady);
   gate.open();
   end.synchronize();
   CHECK(start.elapsed_time(end).count() > 0);
@@ -88,10 +84,10 @@ TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events has no timi
   timed.record(stream);
   untimed.record(stream);
   untimed.synchronize();
-  CHECK_THROWS_AS(untimed.elapsed_time(timed), cuevent::TimingDisabled);
+  CHECK_THROWS_AS(untimed.elapsed_time(timed), TimingDisabled);
   CHECK_THROWS_WITH(untimed.elapsed_time(timed),
                     ContainsSubstring("the start event was made without timing"));
-  CHECK_THROWS_AS(timed.elapsed_time(untimed), cuevent::TimingDisabled);
+  CHECK_THROWS_AS(timed.elapsed_time(untimed), TimingDisabled);
   CHECK_THROWS_WITH(timed.elapsed_time(untimed), ContainsSubstring("the end event was made without timing"));
 }
 
@@ -101,7 +97,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes an event without timing fr
   const Gate gate(stream);
   timed.record(stream);
   untimed.record(stream);
-  CHECK_THROWS_AS(timed.elapsed_time(untimed), cuevent::TimingDisabled);
+  CHECK_THROWS_AS(timed.elapsed_time(untimed), TimingDisabled);
 }
 
 TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events was never recorded") {
@@ -110,11 +106,11 @@ TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events was never r
   const DriverEvent never(context, EventFlags::timing);
   recorded.record(stream);
   recorded.synchronize();
-  CHECK_THROWS_AS(never.elapsed_time(recorded), cuevent::NeverRecorded);
+  CHECK_THROWS_AS(never.elapsed_time(recorded), NeverRecorded);
   CHECK_THROWS_WITH(never.elapsed_time(recorded), ContainsSubstring("the start event was never recorded"));
-  CHECK_THROWS_AS(recorded.elapsed_time(never), cuevent::NeverRecorded);
+  CHECK_THROWS_AS(recorded.elapsed_time(never), NeverRecorded);
   CHECK_THROWS_WITH(recorded.elapsed_time(never), ContainsSubstring("the end event was never recorded"));
-  CHECK_THROWS_AS(never.elapsed_time(never), cuevent::NeverRecorded);
+  CHECK_THROWS_AS(never.elapsed_time(never), NeverRecorded);
 }
 
 TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes a never recorded event from a pending one") {
@@ -123,7 +119,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes a never recorded event fro
   const DriverEvent never(context, EventFlags::timing);
   const Gate gate(stream);
   pending.record(stream);
-  CHECK_THROWS_AS(never.elapsed_time(pending), cuevent::NeverRecorded);
+  CHECK_THROWS_AS(never.elapsed_time(pending), NeverRecorded);
   CHECK_THROWS_WITH(pending.elapsed_time(never), ContainsSubstring("the end event was never recorded"));
 }
 
@@ -135,7 +131,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time between events of different contexts thr
   end.record(theirs);
   start.synchronize();
   end.synchronize();
-  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(start.elapsed_time(end), ContextMismatch);
   CHECK(test::context_stack().empty());
 }
 
@@ -146,6 +142,6 @@ TEST_CASE_METHOD(Fixture, "elapsed_time between events of different drivers thro
                         EventFlags::timing);
   start.record(stream);
   start.synchronize();
-  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(start.elapsed_time(end), ContextMismatch);
   CHECK_THROWS_WITH(start.elapsed_time(end), ContainsSubstring("another driver"));
 }

@@ -22,22 +22,9 @@
 #include <unistd.h>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::CaptureMode;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::ContextLost;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventPool;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::NeverRecorded;
-using cuevent::PooledEvent;
-using cuevent::StreamCapture;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 TEST_CASE_METHOD(Fixture, "a pooled event works as an event and reaches its next user unrecorded") {
   const Stream stream(context), other(context);
@@ -111,7 +98,7 @@ TEST_CASE_METHOD(Fixture, "wait_stream orders streams of different contexts") {
   const Stream earlier(context), later(other);
   EventPool pool(context), pool_of_later(other);
   pool.wait_stream(later, earlier);
-  CHECK_THROWS_AS(pool_of_later.wait_stream(later, earlier), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(pool_of_later.wait_stream(later, earlier), ContextMismatch);
   PooledEvent mark = pool_of_later.acquire();
   mark.record(later);
   CHECK(mark.synchronize_for(1min));
@@ -132,8 +119,8 @@ TEST_CASE_METHOD(Fixture, "wait_stream orders the default streams of two named c
   gate->open();
   CHECK(mark.synchronize_for(1min));
 
-  CHECK_THROWS_AS(pool.wait_stream({context, nullptr}, {other, nullptr}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(lease.record({other, nullptr}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(pool.wait_stream({context, nullptr}, {other, nullptr}), ContextMismatch);
+  CHECK_THROWS_AS(lease.record({other, nullptr}), ContextMismatch);
   CHECK(lease.try_record({other, nullptr}) == CUDA_ERROR_INVALID_HANDLE);
   CHECK_FALSE(lease.recorded());
   const ContextGuard current(other);
@@ -149,7 +136,7 @@ TEST_CASE_METHOD(Fixture, "an event that a capture has recorded can be reused") 
   StreamCapture capture(context, stream, CaptureMode::per_thread);
   pool.wait_stream(fork, stream); // the fork; its lease has ended
   pool.wait_stream(stream, fork); // the join, with the same event
-  CHECK(cuevent::capture_status(context, fork) == cuevent::CaptureStatus::active);
+  CHECK(capture_status(context, fork) == CaptureStatus::active);
   const Graph graph = capture.end();
   CHECK(pool.counters().created == 1);
   PooledEvent again = pool.acquire();
@@ -173,7 +160,7 @@ TEST_CASE_METHOD(Fixture, "acquiring and returning harm no capture in any mode")
     pool->trim();
     pool.reset();
     outlives = PooledEvent();
-    CHECK(cuevent::destroy_retired() == 1);
+    CHECK(destroy_retired() == 1);
     CHECK_NOTHROW(capture.end());
   }
 }
@@ -190,7 +177,7 @@ TEST_CASE_METHOD(Fixture, "an event detached for an external record belongs to t
     CHECK(event.synchronize_for(1min));
   }
   CHECK(pool.counters().idle == 0);
-  CHECK(test::destroyed_down_to(before, [] { cuevent::destroy_retired(); }));
+  CHECK(test::destroyed_down_to(before, [] { destroy_retired(); }));
 }
 
 TEST_CASE_METHOD(Fixture, "eight threads acquire, record, synchronize and return concurrently") {

@@ -21,25 +21,10 @@
 #include <utility>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::CaptureMode;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::ContextMismatch;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventPools;
-using cuevent::EventRef;
-using cuevent::Graph;
-using cuevent::InvalidHandle;
-using cuevent::NeverRecorded;
-using cuevent::PooledEvent;
-using cuevent::SharedEvent;
-using cuevent::StreamCapture;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 TEST_CASE_METHOD(Fixture, "pools lease events of the stream's context, whichever is current") {
   const Context second = Context::create(0, driver);
@@ -59,7 +44,7 @@ TEST_CASE_METHOD(Fixture, "pools lease events of the stream's context, whichever
     CHECK(pools.acquire(CU_STREAM_PER_THREAD).event().context() == second);
     CHECK(pools.acquire_current().event().context() == second);
   }
-  CHECK_THROWS_AS(pools.acquire_current(), cuevent::InvalidContext); // no context is current
+  CHECK_THROWS_AS(pools.acquire_current(), InvalidContext); // no context is current
   {
     const ContextGuard current(context);
     CHECK(pools.acquire_current().event().context() == context);
@@ -106,7 +91,7 @@ TEST_CASE_METHOD(Fixture, "pools end with their context, also if its handle come
   pools.trim();
   CHECK(pools.size() == 0);
   kept = PooledEvent(); // its pool has ended, and so has its event
-  cuevent::destroy_retired();
+  destroy_retired();
   CHECK(take_reports().empty());
 }
 

@@ -16,19 +16,9 @@
 #include <thread>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::ContextMismatch;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventPools;
-using cuevent::PooledEvent;
-using cuevent::SharedEvent;
-using test::Fixture;
-using test::Gate;
-using test::second_device;
-using test::Stream;
 
 TEST_CASE_METHOD(Fixture, "pools lease events of the stream's device, whichever device is current",
                  "[devices]") {

@@ -15,20 +15,9 @@
 #include <optional>
 #include <utility>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::Context;
-using cuevent::destroy_retired;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventRecordNode;
-using cuevent::EventWaitNode;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using test::destroyed_down_to;
-using test::Fixture;
-using test::Gate;
-using test::live_handles;
-using test::Stream;
 
 TEST_CASE_METHOD(Fixture,
                  "a retained event lives until its graph and execs are gone, and is then collected") {
@@ -106,13 +95,13 @@ TEST_CASE_METHOD(Fixture, "a retained event keeps its owned context alive") {
 
 TEST_CASE_METHOD(Fixture, "the caller keeps an event that a graph refuses") {
   Graph graph(context);
-  CHECK_THROWS_AS(graph.retain(DriverEvent()), cuevent::EmptyEvent);
-  CHECK_THROWS_AS(graph.add_record(DriverEvent()), cuevent::EmptyEvent);
-  CHECK_THROWS_AS(graph.add_wait(DriverEvent()), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(graph.retain(DriverEvent()), EmptyEvent);
+  CHECK_THROWS_AS(graph.add_record(DriverEvent()), EmptyEvent);
+  CHECK_THROWS_AS(graph.add_wait(DriverEvent()), EmptyEvent);
   const Graph moved_to = std::move(graph);
   DriverEvent event(context);
-  CHECK_THROWS_AS(graph.retain(std::move(event)), cuevent::DriverError); // NOLINT(bugprone-use-after-move)
-  CHECK(event);                                                          // NOLINT(bugprone-use-after-move)
+  CHECK_THROWS_AS(graph.retain(std::move(event)), DriverError); // NOLINT(bugprone-use-after-move)
+  CHECK(event);                                                 // NOLINT(bugprone-use-after-move)
   CHECK(moved_to.event_nodes().records.empty());
 }
 
@@ -137,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "set_event returns the event that the exec kept before
       CHECK(started.elapsed_time(ended).count() > 0);
     }
     CHECK(live_handles().events == before + 4);
-    CHECK_THROWS_AS(start.elapsed_time(start), cuevent::NeverRecorded);
+    CHECK_THROWS_AS(start.elapsed_time(start), NeverRecorded);
   }
   CHECK(live_handles().events == before); // destroyed with the exec
 }

@@ -14,16 +14,9 @@
 #include <chrono>
 #include <thread>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::RecordFlags;
-using cuevent::WaitFlags;
-using test::Capture;
-using test::Fixture;
-using test::Gate;
-using test::GraphExec;
-using test::Stream;
 
 namespace {
 
@@ -45,9 +38,9 @@ TEST_CASE_METHOD(Fixture, "each launch of a graph records its external events ag
   end.record(stream, RecordFlags::external);
   CHECK(start.query_relaxed()); // no launch has recorded it yet
   REQUIRE(capture.end() == CUDA_SUCCESS);
-  const GraphExec graph(context, capture.graph());
+  GraphExec graph = Graph::borrow(context, capture.graph()).instantiate();
   CHECK(end.query());
-  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NeverRecorded);
+  CHECK_THROWS_AS(start.elapsed_time(end), NeverRecorded);
 
   for (int launch = 0; launch < 3; ++launch) {
     CAPTURE(launch);
@@ -56,7 +49,7 @@ TEST_CASE_METHOD(Fixture, "each launch of a graph records its external events ag
     go.wait(stream);
     graph.launch(stream);
     CHECK_FALSE(end.query());
-    CHECK_THROWS_AS(start.elapsed_time(end), cuevent::NotReady);
+    CHECK_THROWS_AS(start.elapsed_time(end), NotReady);
     gate.open();
     end.synchronize();
     CHECK(start.elapsed_time(end).count() > 0);
@@ -69,7 +62,7 @@ TEST_CASE_METHOD(Fixture, "an external event is pending until its node has run i
   Capture capture(stream);
   event.record(stream, RecordFlags::external);
   REQUIRE(capture.end() == CUDA_SUCCESS);
-  const GraphExec graph(context, capture.graph());
+  GraphExec graph = Graph::borrow(context, capture.graph()).instantiate();
   Gate gate(gated);
   go.record(gated);
   graph.launch(stream);
@@ -91,7 +84,7 @@ TEST_CASE_METHOD(Fixture, "a captured external wait holds back every launch of t
   outside.wait(stream, WaitFlags::external);
   CHECK(capture.status() == active);
   REQUIRE(capture.end() == CUDA_SUCCESS);
-  const GraphExec graph(context, capture.graph());
+  GraphExec graph = Graph::borrow(context, capture.graph()).instantiate();
 
   for (int launch = 0; launch < 2; ++launch) {
     Gate gate(gated);
@@ -114,7 +107,7 @@ TEST_CASE_METHOD(Fixture, "plain records and waits fork a capture to another str
   join.record(branch);
   join.wait(origin);
   REQUIRE(capture.end() == CUDA_SUCCESS);
-  const GraphExec graph(context, capture.graph());
+  GraphExec graph = Graph::borrow(context, capture.graph()).instantiate();
   graph.launch(origin);
   in_branch.synchronize();
   CHECK(in_branch.elapsed_time(in_branch).count() == 0); // it was recorded
@@ -140,12 +133,12 @@ TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during 
     CHECK(capture.status() == active);
     REQUIRE(capture.end() == CUDA_SUCCESS);
   }
-  CHECK_THROWS_AS(event.query(), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.query_relaxed(), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.synchronize(), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.synchronize_for(1s), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.wait(stream), cuevent::RecordedInCapture);
-  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.query(), RecordedInCapture);
+  CHECK_THROWS_AS(event.query_relaxed(), RecordedInCapture);
+  CHECK_THROWS_AS(event.synchronize(), RecordedInCapture);
+  CHECK_THROWS_AS(event.synchronize_for(1s), RecordedInCapture);
+  CHECK_THROWS_AS(event.wait(stream), RecordedInCapture);
+  CHECK_THROWS_AS(event.elapsed_time(event), RecordedInCapture);
 
   event.record(stream); // a record outside makes the event usable again
   event.synchronize();
@@ -162,16 +155,16 @@ TEST_CASE_METHOD(Fixture, "querying an event of an active capture invalidates th
   CAPTURE(way);
   switch (way) {
   case 0:
-    CHECK_THROWS_AS(event.query(), cuevent::CapturedEvent);
+    CHECK_THROWS_AS(event.query(), CapturedEvent);
     break;
   case 1:
-    CHECK_THROWS_AS(event.query_relaxed(), cuevent::CapturedEvent);
+    CHECK_THROWS_AS(event.query_relaxed(), CapturedEvent);
     break;
   case 2:
-    CHECK_THROWS_AS(event.synchronize(), cuevent::CapturedEvent);
+    CHECK_THROWS_AS(event.synchronize(), CapturedEvent);
     break;
   case 3:
-    CHECK_THROWS_AS(event.synchronize_for(1s), cuevent::CapturedEvent);
+    CHECK_THROWS_AS(event.synchronize_for(1s), CapturedEvent);
     break;
   }
   CHECK(capture.status() == invalidated);
@@ -254,7 +247,7 @@ TEST_CASE_METHOD(Fixture, "a plain wait in a capture for an event recorded outsi
   DriverEvent outside(context);
   outside.record(other);
   Capture capture(stream, any_mode());
-  CHECK_THROWS_AS(outside.wait(stream), cuevent::StreamCaptureIsolation);
+  CHECK_THROWS_AS(outside.wait(stream), StreamCaptureIsolation);
   CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
@@ -263,7 +256,7 @@ TEST_CASE_METHOD(Fixture,
   const Stream stream(context, CU_STREAM_DEFAULT);
   DriverEvent event(context);
   Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), cuevent::StreamCaptureImplicit);
+  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), StreamCaptureImplicit);
   CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 

@@ -21,13 +21,11 @@
 #include <utility>
 #include <vector>
 
+using namespace test;
 using namespace cuevent;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using Kind = FlightFinding::Kind;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 

@@ -20,21 +20,10 @@
 #include <utility>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventRecordNode;
-using cuevent::EventWaitNode;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::RecordFlags;
-using cuevent::StreamCapture;
-using cuevent::WaitFlags;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
@@ -92,7 +81,7 @@ TEST_CASE_METHOD(Fixture, "the synchronisation of a context waits for launches t
   exec.launch(stream);
   event.wait(stream);
   synchronizes = std::jthread([&] {
-    const cuevent::ContextGuard current(context);
+    const ContextGuard current(context);
     result = test::call<PFN_cuCtxSynchronize_v2000>("cuCtxSynchronize", 2000)();
     result.notify_all();
   });
@@ -223,15 +212,15 @@ TEST_CASE_METHOD(Fixture, "an exec refuses an event of another context and a nod
   Graph graph(context), other(context);
   const EventRecordNode node = graph.add_record(event), stranger = other.add_record(event);
   GraphExec exec = graph.instantiate();
-  CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), cuevent::InvalidValue);
+  CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), InvalidValue);
   CHECK_THROWS_WITH(exec.set_event(node, std::as_const(theirs)), ContainsSubstring("different context"));
-  CHECK_THROWS_AS(exec.set_event(stranger, std::as_const(ours)), cuevent::InvalidValue);
-  CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), cuevent::InvalidValue);
-  CHECK_THROWS_AS(exec.set_event(node, DriverEvent()), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(exec.set_event(stranger, std::as_const(ours)), InvalidValue);
+  CHECK_THROWS_AS(exec.set_event(node, std::as_const(theirs)), InvalidValue);
+  CHECK_THROWS_AS(exec.set_event(node, DriverEvent()), EmptyEvent);
 
-  CHECK_THROWS_AS(static_cast<void>(exec.set_event(node, std::move(theirs))), cuevent::InvalidValue);
+  CHECK_THROWS_AS(static_cast<void>(exec.set_event(node, std::move(theirs))), InvalidValue);
   CHECK(theirs.native_handle() == handle); // NOLINT(bugprone-use-after-move)
   CHECK_FALSE(exec.set_event(node, std::move(ours)));
-  CHECK_THROWS_AS(static_cast<void>(exec.set_event(node, std::move(theirs))), cuevent::InvalidValue);
+  CHECK_THROWS_AS(static_cast<void>(exec.set_event(node, std::move(theirs))), InvalidValue);
   CHECK(theirs.native_handle() == handle); // NOLINT(bugprone-use-after-move)
 }

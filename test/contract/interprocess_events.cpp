@@ -18,24 +18,10 @@
 
 #include <chrono>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::CaptureMode;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::ContextMismatch;
-using cuevent::Driver;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventPool;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::PooledEvent;
-using cuevent::StreamCapture;
-using cuevent::WaitFlags;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
@@ -110,11 +96,11 @@ TEST_CASE_METHOD(Fixture,
   const Context created = Context::create(0, driver);
   const Stream other(created);
   const DriverEvent event(context, EventFlags::interprocess);
-  CHECK_THROWS_AS(event.wait(other, WaitFlags::external), cuevent::ExternalOutsideCapture);
-  CHECK_THROWS_AS(event.wait(other, WaitFlags(64)), cuevent::InvalidValue);
+  CHECK_THROWS_AS(event.wait(other, WaitFlags::external), ExternalOutsideCapture);
+  CHECK_THROWS_AS(event.wait(other, WaitFlags(64)), InvalidValue);
   StreamCapture plain(created, other, CaptureMode::relaxed);
-  CHECK_THROWS_AS(event.wait(other), cuevent::StreamCaptureUnsupported);
-  CHECK_THROWS_AS(event.wait(other), cuevent::StreamCaptureInvalidated);
+  CHECK_THROWS_AS(event.wait(other), StreamCaptureUnsupported);
+  CHECK_THROWS_AS(event.wait(other), StreamCaptureInvalidated);
 }
 
 TEST_CASE_METHOD(Fixture, "a graph of another context can wait for an interprocess event", "[interprocess]") {

@@ -13,19 +13,11 @@
 
 #include <chrono>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::Driver;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::IpcHandle;
-using test::context_stack;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 TEST_CASE_METHOD(Fixture,
                  "an interprocess event can be exported on any thread, whichever context is current") {
@@ -44,28 +36,28 @@ TEST_CASE_METHOD(Fixture,
 }
 
 TEST_CASE_METHOD(Fixture, "only an interprocess event can be exported, and it has no timing") {
-  CHECK_THROWS_MATCHES(DriverEvent(context).ipc_handle(), cuevent::InvalidHandle,
+  CHECK_THROWS_MATCHES(DriverEvent(context).ipc_handle(), InvalidHandle,
                        MessageMatches(ContainsSubstring("EventFlags::interprocess")));
-  CHECK_THROWS_MATCHES(DriverEvent(context, EventFlags::timing).ipc_handle(), cuevent::InvalidHandle,
+  CHECK_THROWS_MATCHES(DriverEvent(context, EventFlags::timing).ipc_handle(), InvalidHandle,
                        MessageMatches(ContainsSubstring("EventFlags::interprocess")));
-  CHECK_THROWS_AS(DriverEvent().ipc_handle(), cuevent::EmptyEvent);
-  CHECK_THROWS_MATCHES(DriverEvent(context, EventFlags::interprocess | EventFlags::timing),
-                       cuevent::InvalidValue, MessageMatches(ContainsSubstring("cannot have timing")));
+  CHECK_THROWS_AS(DriverEvent().ipc_handle(), EmptyEvent);
+  CHECK_THROWS_MATCHES(DriverEvent(context, EventFlags::interprocess | EventFlags::timing), InvalidValue,
+                       MessageMatches(ContainsSubstring("cannot have timing")));
 }
 
 TEST_CASE_METHOD(Fixture, "a handle opens only in another process, and garbage bytes open nowhere") {
   const DriverEvent event(context, EventFlags::interprocess);
-  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(context, event.ipc_handle()), cuevent::InvalidContext,
+  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(context, event.ipc_handle()), InvalidContext,
                        MessageMatches(ContainsSubstring("this process exported")));
   IpcHandle garbage;
-  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(context, garbage), cuevent::MapFailed,
+  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(context, garbage), MapFailed,
                        MessageMatches(ContainsSubstring("all bytes of the handle")));
   garbage.bytes.fill(std::byte{0x5a});
   DriverEvent out(context);
   CUevent const handle = out.native_handle();
   CHECK(DriverEvent::try_from_ipc_handle(out, context, garbage) == CUDA_ERROR_MAP_FAILED);
   CHECK(out.native_handle() == handle);
-  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(Context(), event.ipc_handle()), cuevent::InvalidContext,
+  CHECK_THROWS_MATCHES(DriverEvent::from_ipc_handle(Context(), event.ipc_handle()), InvalidContext,
                        MessageMatches(ContainsSubstring("empty")));
 }
 
@@ -86,9 +78,8 @@ TEST_CASE_METHOD(Fixture, "an event orders the work of two processes") {
     CHECK_FALSE(opened.synchronize_for(1ms));
   }
   CHECK(opened.synchronize_for(1min));
-  CHECK_THROWS_MATCHES(opened.ipc_handle(), cuevent::InvalidHandle,
-                       MessageMatches(ContainsSubstring("imported")));
-  CHECK_THROWS_AS(opened.elapsed_time(opened), cuevent::TimingDisabled);
+  CHECK_THROWS_MATCHES(opened.ipc_handle(), InvalidHandle, MessageMatches(ContainsSubstring("imported")));
+  CHECK_THROWS_AS(opened.elapsed_time(opened), TimingDisabled);
   event.close();
   CHECK(opened.query()); // its record exists while any process has the event open
 }

@@ -16,38 +16,28 @@
 
 #include <chrono>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::capture_status;
-using cuevent::CaptureStatus;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventTrigger;
-using cuevent::launch_completion_event;
-using cuevent::programmatic_event;
-using cuevent::StreamCapture;
-using test::call;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
 /// A kernel that does nothing. Each launch has one thread.
 class Kernel {
 public:
-  explicit Kernel(const cuevent::Context& context) {
-    const cuevent::ContextGuard guard(context);
+  explicit Kernel(const Context& context) {
+    const ContextGuard guard(context);
     REQUIRE(call<PFN_cuModuleLoadData_v2000>("cuModuleLoadData", 2000)(&module_, kernels) == CUDA_SUCCESS);
     REQUIRE(call<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction", 2000)(&function_, module_, "step") ==
             CUDA_SUCCESS);
     // The calls of the destructor must not fail.
-    context_ = cuevent::Context::borrow(context.native_handle(), test::unfailing_driver());
+    context_ = Context::borrow(context.native_handle(), test::unfailing_driver());
   }
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
   ~Kernel() {
-    const cuevent::ContextGuard guard(context_);
+    const ContextGuard guard(context_);
     const CUresult unloaded = call<PFN_cuModuleUnload_v2000>("cuModuleUnload", 2000)(module_);
     CHECK(unloaded == CUDA_SUCCESS);
   }
@@ -63,7 +53,7 @@ public:
   }
 
 private:
-  cuevent::Context context_;
+  Context context_;
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
 };
@@ -113,24 +103,24 @@ TEST_CASE_METHOD(Fixture, "the event of a captured launch forks the capture, as 
   event.wait(branch);
   CHECK(capture_status(context, branch) == CaptureStatus::active);
   CHECK(capture.end());
-  CHECK_THROWS_AS(event.query(), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.query(), RecordedInCapture);
 }
 
 TEST_CASE_METHOD(Fixture, "an event that a launch cannot record is refused without a driver call") {
   const int way = any_way();
   CAPTURE(way);
   const DriverEvent timed(context, EventFlags::timing), shared(context, EventFlags::interprocess);
-  CHECK_THROWS_AS(attribute(way, timed), cuevent::NotSupported);
+  CHECK_THROWS_AS(attribute(way, timed), NotSupported);
   CHECK_THROWS_WITH(attribute(way, timed),
                     ContainsSubstring("timing") && ContainsSubstring("EventFlags::none"));
-  CHECK_THROWS_AS(attribute(way, shared), cuevent::NotSupported);
+  CHECK_THROWS_AS(attribute(way, shared), NotSupported);
   CHECK_THROWS_WITH(attribute(way, shared), ContainsSubstring("interprocess"));
-  CHECK_THROWS_AS(attribute(way, DriverEvent()), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(attribute(way, DriverEvent()), EmptyEvent);
 }
 
 TEST_CASE_METHOD(Fixture, "launch_completion_event refuses an event with blocking_sync and says why") {
   const DriverEvent blocking(context, EventFlags::blocking_sync);
-  CHECK_THROWS_AS(launch_completion_event(blocking), cuevent::NotSupported);
+  CHECK_THROWS_AS(launch_completion_event(blocking), NotSupported);
   CHECK_THROWS_WITH(launch_completion_event(blocking), ContainsSubstring("blocking_sync"));
 }
 

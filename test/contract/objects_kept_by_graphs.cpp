@@ -20,17 +20,9 @@
 #include <thread>
 #include <utility>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::capture_info;
-using cuevent::destroy_retired;
-using cuevent::DriverEvent;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::RecordFlags;
-using test::eventually;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
@@ -108,7 +100,7 @@ TEST_CASE_METHOD(Fixture, "an observer hears of the end of somebody else's graph
     capture_info(context, stream).graph().when_destroyed([ended] { *ended = true; });
     CHECK(theirs.status() == CU_STREAM_CAPTURE_STATUS_ACTIVE);
     CHECK(theirs.end() == CUDA_SUCCESS);
-    const test::GraphExec exec(context, theirs.graph());
+    GraphExec exec = Graph::borrow(context, theirs.graph()).instantiate();
     exec.launch(stream);
     CHECK(event.synchronize_for(1min));
     CHECK(still([&] { return !*ended; }));
@@ -123,7 +115,7 @@ TEST_CASE_METHOD(Fixture, "an observer hears that a capture has ended without a 
   test::Capture theirs(stream);
   capture_info(context, stream).graph().when_destroyed([ended] { *ended = true; });
   inside.record(stream);
-  CHECK_THROWS_AS(inside.query_relaxed(), cuevent::CapturedEvent);
+  CHECK_THROWS_AS(inside.query_relaxed(), CapturedEvent);
   CHECK(theirs.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   CHECK(after_retired([&] { return ended->load(); }));
 }

@@ -16,18 +16,10 @@
 #include <optional>
 #include <thread>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::RecordFlags;
-using cuevent::WaitFlags;
-using test::context_stack;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 using Clock = std::chrono::steady_clock;
 
 TEST_CASE_METHOD(Fixture, "an event that was never recorded is complete, and nothing waits for it") {
@@ -165,7 +157,7 @@ TEST_CASE_METHOD(Fixture, "a record on a stream of another context throws and na
   const Context created = Context::create(0, driver);
   const Stream stream(created);
   DriverEvent event(context);
-  CHECK_THROWS_AS(event.record(stream), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(event.record(stream), ContextMismatch);
   CHECK_THROWS_WITH(event.record(stream), ContainsSubstring("the event belongs to context 0x") &&
                                               ContainsSubstring("the stream to context 0x") &&
                                               ContainsSubstring("(device 0)"));
@@ -177,8 +169,8 @@ TEST_CASE_METHOD(Fixture, "the external flags are refused outside a capture") {
   const Stream stream(context);
   DriverEvent event(context);
   CUstream const each = GENERATE_REF(CUstream(stream), CUstream(nullptr), CU_STREAM_PER_THREAD);
-  CHECK_THROWS_AS(event.record(each, RecordFlags::external), cuevent::ExternalOutsideCapture);
-  CHECK_THROWS_AS(event.wait(each, WaitFlags::external), cuevent::ExternalOutsideCapture);
+  CHECK_THROWS_AS(event.record(each, RecordFlags::external), ExternalOutsideCapture);
+  CHECK_THROWS_AS(event.wait(each, WaitFlags::external), ExternalOutsideCapture);
   CHECK(event.try_record(each, RecordFlags::external) == CUDA_ERROR_ILLEGAL_STATE);
   CHECK(event.try_wait(each, WaitFlags::external) == CUDA_ERROR_ILLEGAL_STATE);
 }
@@ -186,8 +178,8 @@ TEST_CASE_METHOD(Fixture, "the external flags are refused outside a capture") {
 TEST_CASE_METHOD(Fixture, "flags that the driver does not know are refused") {
   const Stream stream(context);
   DriverEvent event(context);
-  CHECK_THROWS_AS(event.record(stream, RecordFlags(0x80)), cuevent::InvalidValue);
-  CHECK_THROWS_AS(event.wait(stream, WaitFlags(0x80)), cuevent::InvalidValue);
+  CHECK_THROWS_AS(event.record(stream, RecordFlags(0x80)), InvalidValue);
+  CHECK_THROWS_AS(event.wait(stream, WaitFlags(0x80)), InvalidValue);
   CHECK_THROWS_WITH(event.record(stream, RecordFlags(0x80)), ContainsSubstring("RecordFlags"));
   CHECK_THROWS_WITH(event.wait(stream, WaitFlags(0x80)), ContainsSubstring("WaitFlags"));
 }

@@ -24,28 +24,10 @@
 #include <optional>
 #include <thread>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::CaptureMode;
-using cuevent::CaptureStatus;
-using cuevent::CompletionQueue;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::EventPool;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::PooledEvent;
-using cuevent::StageTimer;
-using cuevent::StreamCapture;
-using cuevent::TimelineFence;
-using cuevent::TimelineSemaphore;
-using test::Fixture;
-using test::Gate;
-using test::Release;
-using test::second_device;
-using test::Stream;
 
 namespace {
 
@@ -99,10 +81,10 @@ TEST_CASE_METHOD(Fixture, "a record on a stream of another device throws and nam
   const Context second = second_device(driver);
   const Stream near(context), far(second);
   DriverEvent ours(context), theirs(second);
-  CHECK_THROWS_AS(ours.record(far), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(ours.record(far), ContextMismatch);
   CHECK_THROWS_WITH(ours.record(far), ContainsSubstring("event belongs to") &&
                                           ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
-  CHECK_THROWS_AS(theirs.record(near), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(theirs.record(near), ContextMismatch);
   CHECK_THROWS_WITH(theirs.record(near), ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
   CHECK(ours.query());
   CHECK(theirs.query());
@@ -172,7 +154,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time between events of different devices thro
   end.record(far);
   start.synchronize();
   end.synchronize();
-  CHECK_THROWS_AS(start.elapsed_time(end), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(start.elapsed_time(end), ContextMismatch);
   CHECK_THROWS_WITH(start.elapsed_time(end),
                     ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
 }
@@ -204,7 +186,7 @@ TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device
     TimelineFence fence(only, stream);
     CHECK(fence.wait_for(fence.signal(), 1min));
     StreamCapture capture(only, stream);
-    end.record(stream, cuevent::RecordFlags::external);
+    end.record(stream, RecordFlags::external);
     capture.end().instantiate().launch(stream);
     end.synchronize();
     CHECK_FALSE(test::primary_is_active(1 - used));
@@ -223,7 +205,7 @@ TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work 
     TimelineFence fence;
     CompletionQueue queue;
     StageTimer timer;
-    const cuevent::StageId stage;
+    const StageId stage;
     const Words word;
     int completed = 0;
   };
@@ -255,7 +237,7 @@ TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work 
     CHECK(device->timer.report().stages.front().count == rounds);
     CHECK(device->word.read() == rounds);
   }
-  CHECK_THROWS_AS(near.timer.open(far.stream, near.stage), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(near.timer.open(far.stream, near.stage), ContextMismatch);
   CHECK(test::context_stack().empty());
 }
 
@@ -271,7 +253,7 @@ TEST_CASE_METHOD(Fixture, "a capture can fork to another device and join back", 
   forked.wait(far);
   CHECK(capture_status(second, far) == CaptureStatus::active);
   far_word.fill(far, 2);
-  far_done.record(far, cuevent::RecordFlags::external);
+  far_done.record(far, RecordFlags::external);
   joined.record(far);
   joined.wait(origin);
   near_word.fill(origin, 3);
@@ -307,7 +289,7 @@ TEST_CASE_METHOD(Fixture, "a relaxed query of another device's event harms no ca
     CHECK(capture.end());
   }
   SECTION("plain") {
-    CHECK_THROWS_AS(theirs.query(), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(theirs.query(), StreamCaptureUnsupported);
     CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
   }
 }
@@ -317,9 +299,9 @@ TEST_CASE_METHOD(Fixture, "handle 0 means the default stream of the named contex
   EventPool pool(context), pool_of_second(second);
   CompletionQueue queue(context);
   PooledEvent lease = pool.acquire(), mark = pool_of_second.acquire();
-  CHECK_THROWS_AS(lease.record({second, nullptr}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(queue.when_complete({second, nullptr}, [](CUresult) {}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(pool.wait_stream({context, nullptr}, {second, nullptr}), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(lease.record({second, nullptr}), ContextMismatch);
+  CHECK_THROWS_AS(queue.when_complete({second, nullptr}, [](CUresult) {}), ContextMismatch);
+  CHECK_THROWS_AS(pool.wait_stream({context, nullptr}, {second, nullptr}), ContextMismatch);
   std::optional<Gate> gate;
   {
     const ContextGuard current(context);

@@ -21,18 +21,9 @@
 #include <unistd.h>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::TimelineSemaphore;
-using cuevent::TimelineStatus;
-using cuevent::WaitOrder;
-using test::Fixture;
-using test::Gate;
-using test::Handle;
-using test::join;
-using test::Release;
-using test::Stream;
 
 TEST_CASE_METHOD(Fixture, "an imported semaphore has the value, the signals and the waits of the other",
                  "[semaphore]") {
@@ -72,8 +63,8 @@ TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is ref
     REQUIRE(pipe(pipes) == 0);
     const Handle read(pipes[0]), write(pipes[1]);
     CHECK(refused(read.get()) == CUDA_ERROR_INVALID_VALUE);
-    CHECK_THROWS_AS(TimelineSemaphore::import(context, read.get()), cuevent::InvalidValue);
-    CHECK_THROWS_AS(TimelineSemaphore::import(context, -1), cuevent::InvalidValue);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, read.get()), InvalidValue);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, -1), InvalidValue);
   }
   SECTION("a memfd of something else, or one that can shrink") {
     for (const int size : {100, 4096}) {
@@ -93,7 +84,7 @@ TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is ref
     for (const std::uint32_t layout : {1U, 3U}) {
       words[2] = layout;
       CHECK(refused(handle.get()) == CUDA_ERROR_NOT_SUPPORTED);
-      CHECK_THROWS_AS(TimelineSemaphore::import(context, handle.get()), cuevent::NotSupported);
+      CHECK_THROWS_AS(TimelineSemaphore::import(context, handle.get()), NotSupported);
     }
     words[2] = 2;
     ++words[3];
@@ -112,7 +103,7 @@ TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is ref
     const std::string name = "/proc/self/fd/" + std::to_string(handle.get());
     const Handle read_only(open(name.c_str(), O_RDONLY | O_CLOEXEC));
     CHECK(refused(read_only.get()) == CUDA_ERROR_INVALID_VALUE);
-    CHECK_THROWS_AS(TimelineSemaphore::import(context, read_only.get()), cuevent::InvalidValue);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, read_only.get()), InvalidValue);
     constexpr int future_write = 0x10; // F_SEAL_FUTURE_WRITE, which C libraries before 2.32 lack
     for (const int seal : {F_SEAL_WRITE, future_write}) {
       const Handle file(memfd_create("other", MFD_ALLOW_SEALING | MFD_CLOEXEC));
@@ -127,7 +118,7 @@ TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is ref
     const TimelineSemaphore joined = TimelineSemaphore::import(context, handle.get());
     handle.taken();
     CHECK(refused(copy.get()) == CUDA_ERROR_INVALID_HANDLE);
-    CHECK_THROWS_AS(TimelineSemaphore::import(context, copy.get()), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(TimelineSemaphore::import(context, copy.get()), InvalidHandle);
   }
 }
 
@@ -148,7 +139,7 @@ TEST_CASE_METHOD(Fixture, "64 participants can share a semaphore, and places are
     std::vector<TimelineSemaphore> joined;
     for (int i = 0; i < 63; ++i)
       joined.push_back(join(context, semaphore));
-    CHECK_THROWS_AS(semaphore.export_handle(), cuevent::OperatingSystem);
+    CHECK_THROWS_AS(semaphore.export_handle(), OperatingSystem);
     CHECK(semaphore.status() == TimelineStatus::active);
     joined.back().signal(static_cast<std::uint64_t>(round) + 1);
   }
@@ -173,11 +164,11 @@ TEST_CASE_METHOD(Fixture, "abandoning releases threads and streams, and ends all
   CHECK(semaphore.reached(TimelineSemaphore::max_value));
   CHECK(semaphore.status() == TimelineStatus::abandoned);
   CHECK(joined.status() == TimelineStatus::abandoned);
-  CHECK_THROWS_AS(semaphore.wait_for(1, 0ns), cuevent::SemaphoreAbandoned);
-  CHECK_THROWS_AS(semaphore.signal(1), cuevent::SemaphoreAbandoned);
-  CHECK_THROWS_AS(semaphore.signal(waiting, 1), cuevent::SemaphoreAbandoned);
-  CHECK_THROWS_AS(semaphore.wait(waiting, 1), cuevent::SemaphoreAbandoned);
-  CHECK_THROWS_AS(semaphore.wait_when_submitted(waiting, 1, 0ns), cuevent::SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.wait_for(1, 0ns), SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.signal(1), SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.signal(waiting, 1), SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.wait(waiting, 1), SemaphoreAbandoned);
+  CHECK_THROWS_AS(semaphore.wait_when_submitted(waiting, 1, 0ns), SemaphoreAbandoned);
 }
 
 TEST_CASE_METHOD(Fixture, "an abandoned semaphore stays released although a queued signal lowers it",
@@ -196,7 +187,7 @@ TEST_CASE_METHOD(Fixture, "an abandoned semaphore stays released although a queu
   SECTION("while the semaphore lives") {
     gate.open();
     CHECK(lowered.synchronize_for(1min));
-    CHECK_THROWS_AS(semaphore->wait_for(1, 0ns), cuevent::SemaphoreAbandoned); // the value may be 1 now
+    CHECK_THROWS_AS(semaphore->wait_for(1, 0ns), SemaphoreAbandoned); // the value may be 1 now
     CHECK(test::eventually([&] { return semaphore->value() == TimelineSemaphore::released_value; }));
   }
   SECTION("after it was destroyed") {

@@ -20,11 +20,9 @@
 #include <unistd.h>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::CompletionQueue;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
@@ -64,7 +62,7 @@ private:
 
 /// Another thread submits while this one arms the queue and sleeps. Returns false if a wake-up gets lost, or
 /// if a callback gets an error.
-bool sleep_and_count(const cuevent::Context& context, std::size_t sleeps) {
+bool sleep_and_count(const Context& context, std::size_t sleeps) {
   const std::array streams{std::make_unique<Stream>(context), std::make_unique<Stream>(context)};
   std::atomic<bool> failed{false}, stop{false};
   CompletionQueue queue(context);

@@ -13,23 +13,11 @@
 #include <chrono>
 #include <cmath>
 
+using namespace cuevent;
 using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
-using cuevent::DeviceTime;
-using cuevent::DriverEvent;
-using cuevent::HostTime;
-using cuevent::StageId;
-using cuevent::StageReport;
-using cuevent::StageScope;
-using cuevent::StageSpan;
-using cuevent::StageStatistics;
-using cuevent::StageTimer;
-using cuevent::StageWait;
-using cuevent::StreamCapture;
-using cuevent::StreamId;
-using cuevent::WhenFull;
 
 TEST_CASE_METHOD(StageFixture, "stages of a stream nest, and adjacent stages share a boundary") {
   const Stream stream(context);
@@ -268,15 +256,15 @@ TEST_CASE_METHOD(StageFixture, "stages on default streams use the timer's contex
 }
 
 TEST_CASE_METHOD(StageFixture, "a default stream of a context other than the timer's is refused") {
-  const cuevent::Context other = cuevent::Context::create(0, driver);
+  const Context other = Context::create(0, driver);
   const Stream held(other);
   DriverEvent ours(context), theirs(other);
   StageTimer timer(context, small);
   const StageId stage = timer.stage("stage");
-  CHECK_THROWS_AS(timer.open({other, CUstream{}}, stage), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(timer.record(ours, {other, CUstream{}}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(timer.record(theirs, CUstream{}), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(timer.open({cuevent::Context(), CUstream{}}, stage), cuevent::InvalidContext);
+  CHECK_THROWS_AS(timer.open({other, CUstream{}}, stage), ContextMismatch);
+  CHECK_THROWS_AS(timer.record(ours, {other, CUstream{}}), ContextMismatch);
+  CHECK_THROWS_AS(timer.record(theirs, CUstream{}), ContextMismatch);
+  CHECK_THROWS_AS(timer.open({Context(), CUstream{}}, stage), InvalidContext);
   CHECK(timer.report().streams.empty());
   {
     Gate gate(held);
@@ -319,21 +307,21 @@ TEST_CASE_METHOD(StageFixture, "a timer on a stuck stream does not fill a launch
 
 TEST_CASE_METHOD(StageFixture, "stages that cannot be timed are refused") {
   const Stream stream(context);
-  const cuevent::Context other = cuevent::Context::create(0, driver);
+  const Context other = Context::create(0, driver);
   const Stream elsewhere(other);
   StageTimer timer(context, small);
   const StageId stage = timer.stage("stage");
-  CHECK_THROWS_AS(timer.close(stream), cuevent::IllegalState);
-  CHECK_THROWS_AS(timer.open(elsewhere, stage), cuevent::ContextMismatch);
-  CHECK_THROWS_AS(timer.close(elsewhere), cuevent::IllegalState); // it was not opened
-  CHECK_THROWS_MATCHES(timer.open(stream, StageId{1}), cuevent::InvalidValue,
+  CHECK_THROWS_AS(timer.close(stream), IllegalState);
+  CHECK_THROWS_AS(timer.open(elsewhere, stage), ContextMismatch);
+  CHECK_THROWS_AS(timer.close(elsewhere), IllegalState); // it was not opened
+  CHECK_THROWS_MATCHES(timer.open(stream, StageId{1}), InvalidValue,
                        MessageMatches(ContainsSubstring("the timer has no such stage")));
   CHECK(timer.try_open(stream, StageId{1}) == CUDA_ERROR_INVALID_VALUE);
-  CHECK_THROWS_AS(StageTimer(context, {.events_per_stream = 1}), cuevent::InvalidValue);
+  CHECK_THROWS_AS(StageTimer(context, {.events_per_stream = 1}), InvalidValue);
   StageTimer empty;
   CHECK(empty.try_open(stream, stage) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(empty.open(stream, stage), cuevent::InvalidHandle);
-  CHECK(StageTimer::try_create(empty, cuevent::Context()) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_THROWS_AS(empty.open(stream, stage), InvalidHandle);
+  CHECK(StageTimer::try_create(empty, Context()) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(StageTimer::try_create(empty, context, {.events_per_stream = 1}) == CUDA_ERROR_INVALID_VALUE);
   CHECK(StageTimer::try_create(empty, context) == CUDA_SUCCESS);
   CHECK(empty);
@@ -344,7 +332,7 @@ TEST_CASE_METHOD(StageFixture, "a timer harms no capture of its thread") {
   StageTimer timer(context, {.events_per_stream = 2, .when_full = WhenFull::wait});
   const StageId stage = timer.stage("stage");
   timer.add_stream(other);
-  StreamCapture capture(context, captured, cuevent::CaptureMode::global);
+  StreamCapture capture(context, captured, CaptureMode::global);
   for (int i = 0; i < 3; ++i) {
     timer.open(other, stage); // has to wait for room
     timer.close(other);

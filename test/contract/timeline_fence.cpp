@@ -23,18 +23,9 @@
 #include <thread>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::CaptureMode;
-using cuevent::Context;
-using cuevent::ContextGuard;
-using cuevent::Driver;
-using cuevent::DriverEvent;
-using cuevent::StreamCapture;
-using cuevent::TimelineFence;
-using test::Capture;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 TEST_CASE_METHOD(Fixture, "when a ticket is reached, so are all earlier ones", "[fence]") {
   const Stream stream(context);
@@ -136,11 +127,11 @@ TEST_CASE_METHOD(Fixture, "signal and wait on a capturing stream are refused", "
   const std::uint64_t ticket = fence.signal(), before = own.signalled();
   {
     StreamCapture capture(context, captured, mode);
-    CHECK_THROWS_AS(own.signal(), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(own.signal(), StreamCaptureUnsupported);
     CHECK(own.signalled() == before);
-    CHECK_THROWS_AS(fence.wait(captured, ticket), cuevent::StreamCaptureUnsupported);
+    CHECK_THROWS_AS(fence.wait(captured, ticket), StreamCaptureUnsupported);
     CHECK_THROWS_AS(fence.wait(captured, 0),
-                    cuevent::StreamCaptureUnsupported); // even if there were nothing to wait for
+                    StreamCaptureUnsupported); // even if there were nothing to wait for
 
     // All other calls work during the capture and do not invalidate it.
     CHECK(own.status() == CUDA_SUCCESS);
@@ -151,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "signal and wait on a capturing stream are refused", "
     const std::uint64_t another = fence.signal();
     gate.open();
     CHECK(fence.wait_for(another, 1min));
-    CHECK(cuevent::capture_status(context, captured) == cuevent::CaptureStatus::active);
+    CHECK(capture_status(context, captured) == CaptureStatus::active);
     CHECK(capture.end().event_nodes().records.empty());
   }
   CHECK(own.wait_for(own.signal(), 1min));
@@ -343,7 +334,7 @@ TEST_CASE_METHOD(Fixture, "reading a fence breaks none of a thousand captures, e
     CAPTURE(i);
     constexpr CaptureMode modes[] = {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed};
     StreamCapture capture(context, stream, modes[i % 3]);
-    end.record(stream, cuevent::RecordFlags::external);
+    end.record(stream, RecordFlags::external);
     for (const int begun = rounds; rounds < begun + 2 && wrong == 0;)
       std::this_thread::yield();
     REQUIRE(capture.end().event_nodes().records.size() == 1);
@@ -375,13 +366,13 @@ TEST_CASE_METHOD(Fixture, "a fault ends the wait for a ticket and returns its co
     CHECK(fence.status() == CUDA_SUCCESS);
     CHECK_FALSE(fence.wait_for(ticket, 2ms));
     sim::make_context_fault(home.native_handle(), CUDA_ERROR_ILLEGAL_ADDRESS);
-    CHECK_THROWS_AS(fence.wait_for(ticket, std::chrono::nanoseconds::max()), cuevent::IllegalAddress);
+    CHECK_THROWS_AS(fence.wait_for(ticket, std::chrono::nanoseconds::max()), IllegalAddress);
     CHECK(fence.try_wait_for(ticket, 0ns) == CUDA_ERROR_ILLEGAL_ADDRESS);
     CHECK(fence.status() == CUDA_ERROR_ILLEGAL_ADDRESS);
     CHECK(fence.reached(done));
     CHECK_FALSE(fence.reached(ticket));
     CHECK(fence.wait_for(done, 0ns)); // was done before
-    CHECK_THROWS_AS(fence.signal(), cuevent::IllegalAddress);
+    CHECK_THROWS_AS(fence.signal(), IllegalAddress);
     CHECK(fence.signalled() == ticket);
   }
   sim::end_process(1);

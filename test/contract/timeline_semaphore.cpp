@@ -26,20 +26,9 @@
 #include <thread>
 #include <vector>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::CaptureMode;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::StreamCapture;
-using cuevent::TimelinePoint;
-using cuevent::TimelineSemaphore;
-using cuevent::TimelineStatus;
-using cuevent::WaitOrder;
-using test::Fixture;
-using test::Gate;
-using test::join;
-using test::Release;
-using test::Stream;
 
 namespace {
 
@@ -93,11 +82,11 @@ TEST_CASE_METHOD(Fixture, "a semaphore rises with the signals of streams and hos
 TEST_CASE_METHOD(Fixture, "a signal that would lower a semaphore is refused", "[semaphore]") {
   const Stream stream(context), other(context);
   TimelineSemaphore semaphore(context, 3);
-  CHECK_THROWS_AS(semaphore.signal(3), cuevent::InvalidValue);
-  CHECK_THROWS_AS(semaphore.signal(0), cuevent::InvalidValue);
-  CHECK_THROWS_AS(semaphore.signal(TimelineSemaphore::max_value + 1), cuevent::InvalidValue);
-  CHECK_THROWS_AS(semaphore.signal(stream, 3), cuevent::InvalidValue);
-  CHECK_THROWS_AS(semaphore.signal(stream, TimelineSemaphore::max_value + 1), cuevent::InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(3), InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(0), InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(TimelineSemaphore::max_value + 1), InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(stream, 3), InvalidValue);
+  CHECK_THROWS_AS(semaphore.signal(stream, TimelineSemaphore::max_value + 1), InvalidValue);
   {
     Gate gate(stream);
     semaphore.signal(stream, 6);
@@ -203,7 +192,7 @@ TEST_CASE_METHOD(Fixture, "a wait before its signal is legal only if the caller 
   TimelineSemaphore semaphore(context);
   const Release release(semaphore);
   DriverEvent after(context);
-  CHECK_THROWS_AS(semaphore.wait(waiting, 2), cuevent::InvalidValue);
+  CHECK_THROWS_AS(semaphore.wait(waiting, 2), InvalidValue);
   after.record(waiting);
   CHECK(after.synchronize_for(1min)); // nothing holds the stream
   semaphore.wait(waiting, 2, WaitOrder::before_signal);
@@ -214,7 +203,7 @@ TEST_CASE_METHOD(Fixture, "a wait before its signal is legal only if the caller 
   semaphore.signal(2); // by the host, which no stream can hold up
   CHECK(after.synchronize_for(1min));
   CHECK_THROWS_AS(semaphore.wait(waiting, TimelineSemaphore::max_value + 1, WaitOrder::before_signal),
-                  cuevent::InvalidValue);
+                  InvalidValue);
 }
 
 TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal is submitted", "[semaphore]") {
@@ -255,7 +244,7 @@ TEST_CASE_METHOD(Fixture, "a thread waits for one or for all of several semaphor
   CHECK(TimelineSemaphore::wait_any(points, 1ms) == TimelineSemaphore::none);
   CHECK_FALSE(TimelineSemaphore::wait_all(points, 1ms));
   CHECK(TimelineSemaphore::wait_all({}, 0ns));
-  CHECK_THROWS_AS(TimelineSemaphore::wait_any({}, 0ns), cuevent::InvalidValue);
+  CHECK_THROWS_AS(TimelineSemaphore::wait_any({}, 0ns), InvalidValue);
   b.signal(2);
   CHECK(TimelineSemaphore::wait_any(points, 1min) == 1);
   c.signal(3);
@@ -267,7 +256,7 @@ TEST_CASE_METHOD(Fixture, "a thread waits for one or for all of several semaphor
   CHECK(TimelineSemaphore::try_wait_any(index, points, 0ns) == CUDA_SUCCESS);
   CHECK(index == 0);
   a.abandon();
-  CHECK_THROWS_AS(TimelineSemaphore::wait_all(points, 0ns), cuevent::SemaphoreAbandoned);
+  CHECK_THROWS_AS(TimelineSemaphore::wait_all(points, 0ns), SemaphoreAbandoned);
   CHECK(TimelineSemaphore::wait_any(points, 0ns) == 1);
 }
 
@@ -290,8 +279,8 @@ TEST_CASE_METHOD(Fixture, "signals and waits act on default streams of the conte
   CHECK(semaphore.wait_for(2, 1min));
   semaphore.wait(handle, 2);
   CHECK(test::context_stack() == stack);
-  CHECK_THROWS_AS(semaphore.signal({Context(), handle}, 3), cuevent::InvalidContext);
-  CHECK_THROWS_AS(semaphore.wait({Context(), handle}, 2), cuevent::InvalidContext);
+  CHECK_THROWS_AS(semaphore.signal({Context(), handle}, 3), InvalidContext);
+  CHECK_THROWS_AS(semaphore.wait({Context(), handle}, 2), InvalidContext);
 }
 
 TEST_CASE_METHOD(Fixture, "signals and waits of a capturing stream are refused, and the capture goes on",
@@ -300,10 +289,10 @@ TEST_CASE_METHOD(Fixture, "signals and waits of a capturing stream are refused, 
   TimelineSemaphore semaphore(context, 1);
   const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
   StreamCapture capture(context, captured, mode);
-  CHECK_THROWS_AS(semaphore.signal(captured, 2), cuevent::StreamCaptureUnsupported);
-  CHECK_THROWS_AS(semaphore.wait(captured, 1), cuevent::StreamCaptureUnsupported);
-  CHECK_THROWS_AS(semaphore.wait(captured, 2, WaitOrder::before_signal), cuevent::StreamCaptureUnsupported);
-  CHECK_THROWS_AS(semaphore.wait_when_submitted(captured, 1, 0ns), cuevent::StreamCaptureUnsupported);
+  CHECK_THROWS_AS(semaphore.signal(captured, 2), StreamCaptureUnsupported);
+  CHECK_THROWS_AS(semaphore.wait(captured, 1), StreamCaptureUnsupported);
+  CHECK_THROWS_AS(semaphore.wait(captured, 2, WaitOrder::before_signal), StreamCaptureUnsupported);
+  CHECK_THROWS_AS(semaphore.wait_when_submitted(captured, 1, 0ns), StreamCaptureUnsupported);
   // All other calls work during the capture and do not invalidate it.
   semaphore.signal(2);
   CHECK(semaphore.submitted() == 2);
@@ -313,7 +302,7 @@ TEST_CASE_METHOD(Fixture, "signals and waits of a capturing stream are refused, 
   CHECK(joined.status() == TimelineStatus::active);
   const TimelineSemaphore another(context);
   joined.abandon();
-  CHECK(cuevent::capture_status(context, captured) == cuevent::CaptureStatus::active);
+  CHECK(capture_status(context, captured) == CaptureStatus::active);
   capture.end();
 }
 
@@ -336,18 +325,18 @@ TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, an
   CHECK_FALSE(semaphore);
   CHECK(semaphore.value() == 0);
   CHECK(semaphore.status() == TimelineStatus::active);
-  CHECK_THROWS_AS(semaphore.close(), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(semaphore.signal(1), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(semaphore.signal(stream, 1), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(semaphore.wait(stream, 0), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.close(), InvalidHandle);
+  CHECK_THROWS_AS(semaphore.signal(1), InvalidHandle);
+  CHECK_THROWS_AS(semaphore.signal(stream, 1), InvalidHandle);
+  CHECK_THROWS_AS(semaphore.wait(stream, 0), InvalidHandle);
   for (const std::uint64_t value : {0U, 1U}) {
-    CHECK_THROWS_AS(semaphore.wait_for(value, 0ns), cuevent::InvalidHandle);
-    CHECK_THROWS_AS(semaphore.wait_when_submitted(stream, value, 0ns), cuevent::InvalidHandle);
-    CHECK_THROWS_AS(TimelineSemaphore::wait_all({{semaphore, value}}, 0ns), cuevent::InvalidHandle);
-    CHECK_THROWS_AS(TimelineSemaphore::wait_any({{semaphore, value}}, 0ns), cuevent::InvalidHandle);
+    CHECK_THROWS_AS(semaphore.wait_for(value, 0ns), InvalidHandle);
+    CHECK_THROWS_AS(semaphore.wait_when_submitted(stream, value, 0ns), InvalidHandle);
+    CHECK_THROWS_AS(TimelineSemaphore::wait_all({{semaphore, value}}, 0ns), InvalidHandle);
+    CHECK_THROWS_AS(TimelineSemaphore::wait_any({{semaphore, value}}, 0ns), InvalidHandle);
   }
-  CHECK_THROWS_AS(semaphore.export_handle(), cuevent::InvalidHandle);
-  CHECK_THROWS_AS(semaphore.abandon_on_death(), cuevent::InvalidHandle);
+  CHECK_THROWS_AS(semaphore.export_handle(), InvalidHandle);
+  CHECK_THROWS_AS(semaphore.abandon_on_death(), InvalidHandle);
 }
 
 TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps no descriptor, also while its signal is pending",
@@ -378,8 +367,8 @@ TEST_CASE_METHOD(Fixture, "the memory of semaphores goes with their context",
   CHECK(test::live_handles().contexts == before);
   const TimelineSemaphore next(context);
   CHECK(mapped_pages() <= mapped + 1);
-  CHECK_THROWS_AS(TimelineSemaphore(Context()), cuevent::InvalidContext);
-  CHECK_THROWS_AS(TimelineSemaphore(context, TimelineSemaphore::max_value + 1), cuevent::InvalidValue);
+  CHECK_THROWS_AS(TimelineSemaphore(Context()), InvalidContext);
+  CHECK_THROWS_AS(TimelineSemaphore(context, TimelineSemaphore::max_value + 1), InvalidValue);
 }
 
 TEST_CASE_METHOD(Fixture, "eight threads can share a semaphore", "[semaphore]") {

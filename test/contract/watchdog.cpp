@@ -14,18 +14,9 @@
 #include <string>
 #include <thread>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
-using cuevent::CaptureMode;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::Graph;
-using cuevent::GraphExec;
-using cuevent::RecordFlags;
-using cuevent::StreamCapture;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
@@ -65,7 +56,7 @@ private:
       }
       complete.context().driver().table().cuCtxGetCurrent_v4000(&current);
       mode = test::capture_mode();
-    } catch (const cuevent::DriverError& caught) {
+    } catch (const DriverError& caught) {
       error = caught.what();
     }
     gone_ = true;

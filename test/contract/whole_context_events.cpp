@@ -14,19 +14,10 @@
 #include <chrono>
 #include <thread>
 
+using namespace cuevent;
+using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-using cuevent::capture_status;
-using cuevent::CaptureMode;
-using cuevent::CaptureStatus;
-using cuevent::Context;
-using cuevent::DriverEvent;
-using cuevent::EventFlags;
-using cuevent::StreamCapture;
-using test::call;
-using test::Fixture;
-using test::Gate;
-using test::Stream;
 
 namespace {
 
@@ -81,19 +72,19 @@ TEST_CASE_METHOD(Fixture, "record_context on another context throws and names bo
   test::need(first_version);
   const Context created = Context::create(0, driver);
   DriverEvent event(context, EventFlags::timing);
-  CHECK_THROWS_AS(event.record_context(created), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(event.record_context(created), ContextMismatch);
   CHECK_THROWS_WITH(event.record_context(created), ContainsSubstring("the event belongs to context 0x") &&
                                                        ContainsSubstring("make it in that context"));
-  CHECK_THROWS_AS(event.elapsed_time(event), cuevent::NeverRecorded);
+  CHECK_THROWS_AS(event.elapsed_time(event), NeverRecorded);
 }
 
 TEST_CASE_METHOD(Fixture, "an empty event or context is refused by record_context and wait_context") {
   test::need(first_version);
   DriverEvent empty, event(context);
-  CHECK_THROWS_AS(empty.record_context(context), cuevent::EmptyEvent);
-  CHECK_THROWS_AS(empty.wait_context(context), cuevent::EmptyEvent);
-  CHECK_THROWS_AS(event.record_context(Context()), cuevent::InvalidContext);
-  CHECK_THROWS_AS(event.wait_context(Context()), cuevent::InvalidContext);
+  CHECK_THROWS_AS(empty.record_context(context), EmptyEvent);
+  CHECK_THROWS_AS(empty.wait_context(context), EmptyEvent);
+  CHECK_THROWS_AS(event.record_context(Context()), InvalidContext);
+  CHECK_THROWS_AS(event.wait_context(Context()), InvalidContext);
 }
 
 TEST_CASE_METHOD(Fixture, "wait_context for an event of an ended capture is refused") {
@@ -103,7 +94,7 @@ TEST_CASE_METHOD(Fixture, "wait_context for an event of an ended capture is refu
   StreamCapture capture(context, stream);
   event.record(stream);
   CHECK(capture.end());
-  CHECK_THROWS_AS(event.wait_context(context), cuevent::RecordedInCapture);
+  CHECK_THROWS_AS(event.wait_context(context), RecordedInCapture);
 }
 
 TEST_CASE_METHOD(
@@ -119,15 +110,15 @@ TEST_CASE_METHOD(
   CAPTURE(records, from_another_thread);
   const auto refused = [&] {
     if (records)
-      CHECK_THROWS_AS(event.record_context(context), cuevent::StreamCaptureUnsupported);
+      CHECK_THROWS_AS(event.record_context(context), StreamCaptureUnsupported);
     else
-      CHECK_THROWS_AS(event.wait_context(context), cuevent::StreamCaptureUnsupported);
+      CHECK_THROWS_AS(event.wait_context(context), StreamCaptureUnsupported);
   };
   from_another_thread ? std::thread(refused).join() : refused();
   CHECK(capture_status(context, stream) == CaptureStatus::invalidated);
   CHECK_THROWS_WITH(event.record_context(context),
                     ContainsSubstring("record() and wait() on the streams that matter"));
-  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+  CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
   event.record_context(context);
   CHECK(event.synchronize_for(1min));
 }
@@ -214,12 +205,12 @@ TEST_CASE_METHOD(Fixture, "a green context refuses to record another context's e
   const GreenContext green;
   const Context created = Context::create(0, driver);
   DriverEvent event(created);
-  CHECK_THROWS_AS(event.record_context(green), cuevent::ContextMismatch);
+  CHECK_THROWS_AS(event.record_context(green), ContextMismatch);
   CHECK_THROWS_WITH(event.record_context(green), ContainsSubstring("the event belongs to context 0x") &&
                                                      ContainsSubstring("green context"));
   event.wait_context(green);
-  CHECK_THROWS_AS(DriverEvent().record_context(green), cuevent::EmptyEvent);
-  CHECK_THROWS_AS(DriverEvent().wait_context(green), cuevent::EmptyEvent);
+  CHECK_THROWS_AS(DriverEvent().record_context(green), EmptyEvent);
+  CHECK_THROWS_AS(DriverEvent().wait_context(green), EmptyEvent);
 }
 
 TEST_CASE_METHOD(Fixture, "record_context and wait_context invalidate a capture in the green context") {
@@ -227,10 +218,10 @@ TEST_CASE_METHOD(Fixture, "record_context and wait_context invalidate a capture 
   const GreenContext green;
   DriverEvent event(context);
   StreamCapture capture(context, green.stream(), CaptureMode::relaxed);
-  SECTION("record") { CHECK_THROWS_AS(event.record_context(green), cuevent::StreamCaptureUnsupported); }
-  SECTION("wait") { CHECK_THROWS_AS(event.wait_context(green), cuevent::StreamCaptureUnsupported); }
+  SECTION("record") { CHECK_THROWS_AS(event.record_context(green), StreamCaptureUnsupported); }
+  SECTION("wait") { CHECK_THROWS_AS(event.wait_context(green), StreamCaptureUnsupported); }
   CHECK(capture_status(context, green.stream()) == CaptureStatus::invalidated);
-  CHECK_THROWS_AS(capture.end(), cuevent::StreamCaptureInvalidated);
+  CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
 }
 
 #endif

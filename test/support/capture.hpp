@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Stream capture and graphs through plain driver calls, for tests of the layers below cuevent's capture.
+// Stream capture through plain driver calls, for tests of the layers below cuevent's capture.
 #pragma once
 
 #include "driver_under_test.hpp"
-
-#include <cuevent/context.hpp>
-#include <cuevent/graph_exec.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -41,29 +38,6 @@ private:
   CUstream stream_;
   CUgraph graph_ = nullptr;
   bool ended_ = false;
-};
-
-/// A graph that can be launched. Its events must outlive it.
-class GraphExec {
-public:
-  GraphExec(const cuevent::Context& context, CUgraph graph) {
-    const cuevent::ContextGuard guard(context); // instantiation needs a current context
-    REQUIRE(call<PFN_cuGraphInstantiateWithFlags_v11040>("cuGraphInstantiateWithFlags",
-                                                         11040)(&exec_, graph, 0) == CUDA_SUCCESS);
-  }
-  GraphExec(const GraphExec&) = delete;
-  GraphExec& operator=(const GraphExec&) = delete;
-  ~GraphExec() {
-    const CUresult destroyed = call<PFN_cuGraphExecDestroy_v10000>("cuGraphExecDestroy", 10000)(exec_);
-    CHECK(destroyed == CUDA_SUCCESS);
-  }
-
-  void launch(CUstream stream) const {
-    REQUIRE(call<PFN_cuGraphLaunch_v10000>("cuGraphLaunch", 10000)(exec_, stream) == CUDA_SUCCESS);
-  }
-
-private:
-  CUgraphExec exec_ = nullptr;
 };
 
 } // namespace test

@@ -14,8 +14,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <random>
-#include <string>
 
 namespace peers {
 

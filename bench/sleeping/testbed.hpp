@@ -11,11 +11,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <ctime>
-#include <memory>
 #include <pthread.h>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -68,8 +65,9 @@ private:
   std::vector<Nanoseconds> times_;
 };
 
-/// Kernels that write a number to pinned memory when they end, and a thread that spins on this word and stamps
-/// each change with the host's clock. The stamps are the truth. The spinning thread makes no driver call.
+/// Kernels that write a number to pinned memory when they end, and a thread that spins on this word and
+/// stamps each change with the host's clock. The stamps are the truth. The spinning thread makes no driver
+/// call.
 class Testbed {
 public:
   Testbed() {

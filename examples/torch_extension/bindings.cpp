@@ -9,7 +9,6 @@
 #include <cuevent/timeline_semaphore.hpp>
 
 #include <memory>
-#include <string>
 
 namespace py = pybind11;
 using namespace cuevent;

@@ -12,7 +12,6 @@
 #include "core/retired_events.hpp"
 #include "core/stream_context.hpp"
 
-#include <string>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {

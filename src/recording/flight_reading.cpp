@@ -5,7 +5,6 @@
 #include "core/retired_events.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {

@@ -7,7 +7,6 @@
 #include "scheduling/completion_queue_state.hpp"
 
 #include <new>
-#include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 

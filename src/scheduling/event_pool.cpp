@@ -7,7 +7,6 @@
 
 #include <cuevent/ipc.hpp>
 
-#include <new>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {

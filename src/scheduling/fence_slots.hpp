@@ -8,7 +8,6 @@
 #include <cuevent/context.hpp>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
 namespace cuevent { inline namespace CUEVENT_ABI {

@@ -3,7 +3,6 @@
 #include <cuevent/rank_report.hpp>
 
 #include <charconv>
-#include <climits>
 #include <cstdlib>
 #include <unistd.h>
 

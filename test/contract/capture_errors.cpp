@@ -11,7 +11,6 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <optional>
 #include <string>
 #include <thread>
 #include <typeinfo>

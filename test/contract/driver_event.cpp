@@ -4,12 +4,11 @@
 #include "gate.hpp"
 #include "stream.hpp"
 
-#include <cuevent/ipc.hpp>
+#include <cuevent/driver_event.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include <chrono>
 #include <optional>
 #include <utility>
 

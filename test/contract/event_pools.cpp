@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

@@ -113,17 +113,6 @@ TEST_CASE_METHOD(Fixture, "plain records and waits fork a capture to another str
   CHECK(in_branch.elapsed_time(in_branch).count() == 0); // it was recorded
 }
 
-TEST_CASE_METHOD(Fixture, "an external record does not join a branch") {
-  const Stream origin(context), branch(context);
-  DriverEvent fork(context), external(context);
-  Capture capture(origin);
-  fork.record(origin);
-  fork.wait(branch);
-  external.record(branch, RecordFlags::external);
-  external.wait(origin, WaitFlags::external);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-}
-
 TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during the capture and after it") {
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing);
@@ -144,54 +133,6 @@ TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during 
   event.synchronize();
   CHECK(event.query());
   CHECK(event.elapsed_time(event).count() == 0);
-}
-
-TEST_CASE_METHOD(Fixture, "querying an event of an active capture invalidates the capture") {
-  const Stream stream(context);
-  DriverEvent event(context);
-  Capture capture(stream, any_mode());
-  event.record(stream);
-  const int way = GENERATE(0, 1, 2, 3);
-  CAPTURE(way);
-  switch (way) {
-  case 0:
-    CHECK_THROWS_AS(event.query(), CapturedEvent);
-    break;
-  case 1:
-    CHECK_THROWS_AS(event.query_relaxed(), CapturedEvent);
-    break;
-  case 2:
-    CHECK_THROWS_AS(event.synchronize(), CapturedEvent);
-    break;
-  case 3:
-    CHECK_THROWS_AS(event.synchronize_for(1s), CapturedEvent);
-    break;
-  }
-  CHECK(capture.status() == invalidated);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-
-  Capture again(stream); // the stream and the thread can continue
-  CHECK(again.end() == CUDA_SUCCESS);
-}
-
-TEST_CASE_METHOD(
-    Fixture,
-    "a plain query of an outside event invalidates this thread's capture unless the capture is relaxed") {
-  const Stream stream(context), other(context);
-  DriverEvent outside(context);
-  outside.record(other);
-  const CUstreamCaptureMode mode = any_mode();
-  const bool synchronizes = GENERATE(false, true);
-  CAPTURE(mode, synchronizes);
-  Capture capture(stream, mode);
-  const CUresult result = synchronizes ? outside.try_synchronize() : outside.try_query();
-  if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
-    CHECK((result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY));
-    CHECK(capture.end() == CUDA_SUCCESS);
-  } else {
-    CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-  }
 }
 
 TEST_CASE_METHOD(Fixture, "relaxed queries of outside events harm no capture and restore the thread's mode") {
@@ -240,24 +181,6 @@ TEST_CASE_METHOD(Fixture, "creation, destruction and elapsed_time harm no captur
   CHECK(start.elapsed_time(end).count() > 0);
   CHECK(capture.status() == active);
   CHECK(capture.end() == CUDA_SUCCESS);
-}
-
-TEST_CASE_METHOD(Fixture, "a plain wait in a capture for an event recorded outside it is refused") {
-  const Stream stream(context), other(context);
-  DriverEvent outside(context);
-  outside.record(other);
-  Capture capture(stream, any_mode());
-  CHECK_THROWS_AS(outside.wait(stream), StreamCaptureIsolation);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-}
-
-TEST_CASE_METHOD(Fixture,
-                 "a record on the legacy stream during a global capture of a blocking stream is refused") {
-  const Stream stream(context, CU_STREAM_DEFAULT);
-  DriverEvent event(context);
-  Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  CHECK_THROWS_AS(event.record(CU_STREAM_LEGACY), StreamCaptureImplicit);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
 TEST_CASE_METHOD(Fixture, "recording an event of an active capture outside it leaves the capture unharmed") {

@@ -21,7 +21,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 
 using namespace cuevent;
 using namespace std::chrono_literals;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "execution.hpp"
 
-#include <algorithm>
-
 namespace model {
 
 namespace {

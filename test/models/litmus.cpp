@@ -3,7 +3,6 @@
 #include "models.hpp"
 
 #include <set>
-#include <string>
 #include <vector>
 
 using namespace model;

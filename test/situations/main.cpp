@@ -21,7 +21,6 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <string_view>
 #include <thread>
 #include <unistd.h>
 

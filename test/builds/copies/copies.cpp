@@ -9,7 +9,6 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <array>
-#include <cstdlib>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>

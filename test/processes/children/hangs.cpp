@@ -6,7 +6,6 @@
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
 #include <cuevent/graph_exec.hpp>
-#include <cuevent/retired_events.hpp>
 #include <gpu.hpp>
 
 #include <atomic>

@@ -2,9 +2,11 @@
 #include <cuevent/driver.hpp>
 
 #include <cuevent/driver_event.hpp>
+#include <cuevent/error_hook.hpp>
 
 #include "core/fork_lock.hpp"
 #include "emulator.hpp"
+#include "forked_child.hpp"
 #include "on_threads.hpp"
 #include "recording_driver.hpp"
 #include "recording_fixture.hpp"
@@ -19,9 +21,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string_view>
-#include <sys/wait.h>
 #include <thread>
 #include <type_traits>
 #include <unistd.h>
@@ -30,25 +30,13 @@
 using namespace cuevent;
 using Catch::Matchers::ContainsSubstring;
 using test::RecordingDriver;
+using test::refusal;
 
 static_assert(std::is_trivially_copyable_v<Driver> && sizeof(Driver) == sizeof(void*));
 static_assert(std::is_nothrow_default_constructible_v<Driver>);
 static_assert(noexcept(Driver::try_load(std::declval<Driver&>())));
 
 namespace {
-
-/// The text of the DriverUnavailable or other DriverError that `make` throws.
-template <class Exception, class Make>
-std::string refusal(Make make) {
-  try {
-    make();
-  } catch (const Exception& error) {
-    test::check_names_call(error);
-    return error.what();
-  }
-  FAIL("nothing of the expected type was thrown");
-  return {};
-}
 
 CUresult stub_library(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
   return CUDA_ERROR_STUB_LIBRARY;
@@ -70,7 +58,6 @@ TEST_CASE("the driver is asked once for each row, in the row's own version", "[d
 #define CUEVENT_REQUIRED(name, version) #name " " #version,
 #define CUEVENT_OPTIONAL(name, version) #name " " #version,
 #include <cuevent/driver_symbols.inc>
-#include <cuevent/error_hook.hpp>
 #undef CUEVENT_REQUIRED
 #undef CUEVENT_OPTIONAL
        }) {
@@ -145,7 +132,7 @@ TEST_CASE("all functions of an empty Driver return CUDA_ERROR_INVALID_HANDLE", "
 TEST_CASE("loading a missing library throws and names the library", "[driver]") {
   const auto load = [] { return Driver("libcuda-that-is-not-there.so.1"); };
   CHECK_THAT(refusal<SharedObjectInitFailed>(load), ContainsSubstring("libcuda-that-is-not-there.so.1"));
-  CHECK_THAT(refusal<DriverUnavailable>(load), ContainsSubstring("no driver: "));
+  CHECK_THAT(refusal<SharedObjectInitFailed>(load), ContainsSubstring("no driver: "));
   Driver driver;
   CHECK(Driver::try_load(driver, "libcuda-that-is-not-there.so.1") == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
   CHECK(Driver::try_load(driver, static_cast<const char*>(nullptr)) == CUDA_ERROR_INVALID_VALUE);
@@ -205,10 +192,10 @@ TEST_CASE("a driver without a required entry is refused, and the error names the
 
 TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is retried", "[driver]") {
   REQUIRE(setenv("CUEVENT_DRIVER", "first-that-is-not-there.so", 1) == 0);
-  CHECK_THAT(refusal<DriverUnavailable>([] { Driver::instance(); }),
+  CHECK_THAT(refusal<SharedObjectInitFailed>([] { Driver::instance(); }),
              ContainsSubstring("first-that-is-not-there.so"));
   REQUIRE(setenv("CUEVENT_DRIVER", "second-that-is-not-there.so", 1) == 0);
-  CHECK_THAT(refusal<DriverUnavailable>([] { Driver::instance(); }),
+  CHECK_THAT(refusal<SharedObjectInitFailed>([] { Driver::instance(); }),
              ContainsSubstring("second-that-is-not-there.so"));
   Driver driver;
   CHECK(Driver::try_load(driver) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
@@ -229,20 +216,6 @@ TEST_CASE("threads that load the same driver get the same table", "[driver][thre
       CHECK(by_version.emplace(driver.version(), driver).first->second == driver);
 }
 
-namespace {
-
-/// Runs `use` in a forked child, and returns its result.
-int in_forked_child(const std::function<int()>& use) {
-  const pid_t child = fork();
-  if (child == 0) _exit(use());
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  return WEXITSTATUS(status);
-}
-
-} // namespace
-
 TEST_CASE("every call in a forked child fails and says why, and destructors are silent", "[driver][fork]") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver();
@@ -257,7 +230,7 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
     }
   };
   recording.calls();
-  const int failed = in_forked_child([&] {
+  const int failed = test::in_child([&] {
     set_error_hook([](CUresult, const char*, void*) noexcept { _exit(99); });
     if (!said([&] { return event.query(); })) return 1;
     if (!said([&] { event.record(test::stream_handle(1)); })) return 2;
@@ -287,7 +260,7 @@ TEST_CASE("a forked child does not wait for a lock that a thread of its parent h
     step.wait(1);
   });
   step.wait(0);
-  const int failed = in_forked_child([&] {
+  const int failed = test::in_child([&] {
     alarm(10);
     if (held.hold()) return 1;
     if (!free.hold()) return 2;
@@ -319,7 +292,7 @@ TEST_CASE("a driver first loaded in a forked child reports the result of cuInit"
 }
 
 TEST_CASE("the driver is not called any more once the process exits", "[driver][exit]") {
-  const int failed = in_forked_child([] {
+  const int failed = test::in_child([] {
     // The child loads its own driver, because the one that was loaded before the fork cannot be used.
     RecordingDriver recording;
     static std::unique_ptr<DriverEvent> event;

@@ -8,7 +8,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <type_traits>
 #include <utility>
 

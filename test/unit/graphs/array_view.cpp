@@ -6,7 +6,6 @@
 #include <cuevent/graph.hpp>
 
 #include <array>
-#include <cstddef>
 #include <list>
 #include <span>
 #include <string>

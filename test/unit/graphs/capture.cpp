@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/capture.hpp>
-#include <cuevent/graph_exec.hpp>
 
 #include "recording_fixture.hpp"
 

@@ -7,7 +7,6 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
-#include <memory>
 #include <set>
 #include <thread>
 #include <vector>

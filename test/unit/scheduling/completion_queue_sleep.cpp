@@ -6,10 +6,8 @@
 #include "queue_fixture.hpp"
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <fcntl.h>
-#include <limits>
 #include <memory>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -300,46 +298,4 @@ TEST_CASE("polls of repeating work come shortly before its end, and then without
   }
   CHECK(late <= 2 * us);
   CHECK(slept > (now - begin) * 8 / 10);
-}
-
-TEST_CASE_METHOD(RecordingFixture, "threads that submit, poll, arm, sleep, cancel and end lose no wake-up",
-                 "[queue][arm][threads]") {
-  static constexpr std::size_t submitters = 8, sleepers = 8, each = 300;
-  for (int round = 0; round < 3; ++round) {
-    auto queue = std::make_unique<CompletionQueue>(context);
-    std::atomic<std::size_t> ran{0};
-    std::atomic<bool> lost{false};
-    std::vector<std::thread> threads;
-    for (std::size_t t = 0; t < submitters; ++t)
-      threads.emplace_back([&, t] {
-        for (std::size_t i = 0; i < each; ++i) {
-          CompletionToken token;
-          queue->when_complete(
-              stream_handle(t % 3 + 1), [&](CUresult) { ++ran; }, &token);
-          if (i % 7 == 0) token.cancel();
-          if (i % 16 == 0) std::this_thread::sleep_for(100us);
-        }
-      });
-    const int descriptor = queue->native_handle();
-    for (std::size_t t = 0; t < sleepers; ++t)
-      threads.emplace_back([&, t] {
-        for (int i = 0; ran < submitters * each; ++i) {
-          if (t % 2 == 0) recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY);
-          queue->poll();
-          recording.calls();
-          if (!queue->arm()) continue;
-          if (ran == submitters * each) break;
-          if (t == 7) continue; // this thread does not sleep
-          const bool woken = readable(descriptor, 10'000ms);
-          if (!woken && ran < submitters * each) lost = true;
-        }
-        CompletionQueue& its = *queue;
-        its.when_complete(stream_handle(1), [](CUresult) {}); // wakes the others
-      });
-    for (std::thread& thread : threads)
-      thread.join();
-    CHECK_FALSE(lost);
-    CHECK(ran == submitters * each);
-    queue.reset();
-  }
 }

@@ -9,9 +9,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <array>
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -346,69 +344,4 @@ TEST_CASE_METHOD(QueueFixture, "a callback that was cancelled before a fork runs
         }) == 0);
   CHECK(queue.poll() == 1);
   CHECK(ran == Ran{{1, cancelled}});
-}
-
-TEST_CASE_METHOD(RecordingFixture,
-                 "16 threads submit, poll, cancel and end: each callback runs once, and knows who has won",
-                 "[queue][token][threads]") {
-  static constexpr std::size_t submitters = 6, pollers = 6, cancellers = 4, each = 400, rounds = 10;
-  struct Callback {
-    CompletionToken token;
-    std::atomic<bool> submitted{false};
-    std::atomic<int> times{0}, cancelled{0};
-    CUresult result = CUDA_SUCCESS;
-  };
-  for (std::size_t round = 0; round < rounds; ++round) {
-    std::vector<Callback> callbacks(submitters * each);
-    std::atomic<std::size_t> submitting{submitters}, ran{0}, most_ran{round % 2 == 0 ? 0 : callbacks.size()};
-    std::atomic<int> wrong{0};
-    std::optional<CompletionQueue> queue{context};
-    std::vector<std::thread> threads, of_cancellers;
-    for (std::size_t t = 0; t < submitters; ++t)
-      threads.emplace_back([&, t] {
-        for (std::size_t i = t * each; i < (t + 1) * each; ++i) {
-          Callback& callback = callbacks[i];
-          queue->when_complete(
-              stream_handle(i % 5),
-              [&callback, &ran](CUresult result) {
-                callback.result = result;
-                ++callback.times;
-                ++ran;
-              },
-              &callback.token);
-          callback.submitted = true;
-        }
-        --submitting;
-        recording.calls();
-      });
-    for (std::size_t t = 0; t < pollers; ++t)
-      threads.emplace_back([&] {
-        // In every second round, the queue ends with callbacks that are pending.
-        while (submitting != 0 || ran < most_ran) {
-          recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
-          queue->poll(PollLimit{2}); // runs what is cancelled
-          recording.fail_nothing();
-          queue->poll(PollLimit{1});
-          recording.calls();
-        }
-      });
-    for (std::size_t t = 0; t < cancellers; ++t)
-      of_cancellers.emplace_back([&, t] {
-        for (std::size_t i = t; i < callbacks.size(); i += 3) { // two of them cancel the same callbacks
-          while (!callbacks[i].submitted)
-            std::this_thread::yield();
-          if (i % 2 == 0 && callbacks[i].token.cancel()) ++callbacks[i].cancelled;
-        }
-      });
-    for (std::thread& thread : threads)
-      thread.join();
-    queue.reset(); // while tokens are still cancelling
-    for (std::thread& thread : of_cancellers)
-      thread.join();
-    for (const Callback& callback : callbacks) {
-      const bool was_cancelled = callback.result == CompletionToken::cancelled;
-      if (callback.times != 1 || callback.cancelled != (was_cancelled ? 1 : 0)) ++wrong;
-    }
-    CHECK(wrong == 0);
-  }
 }

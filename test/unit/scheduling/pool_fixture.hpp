@@ -8,7 +8,6 @@
 #include <cuevent/event_pool.hpp>
 
 #include <barrier>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <thread>

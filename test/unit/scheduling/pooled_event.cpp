@@ -5,7 +5,6 @@
 #include <cuevent/graph.hpp>
 #include <cuevent/ipc.hpp>
 
-#include <thread>
 #include <type_traits>
 
 using namespace cuevent;

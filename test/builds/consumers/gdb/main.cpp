@@ -5,7 +5,6 @@
 #include <cuevent/graph_exec.hpp>
 
 #include <cstdio>
-#include <utility>
 
 using namespace cuevent;
 

@@ -66,86 +66,76 @@ private:
   EventOf<Peer, timed> event_{this->lane_};
 };
 
+/// On an event that is recorded before each turn, and completed.
 template <class Peer>
-class QueryDone : public OnStreams<Peer> {
+class OnCompleted : public OnStreams<Peer> {
 public:
   using OnStreams<Peer>::OnStreams;
   void prepare() override {
     event_.record(this->stream_);
     this->lane_.drain();
   }
-  void run(int calls) override {
-    for (int i = 0; i < calls; ++i) {
-      hide(event_);
-      expect(event_.query(), "a query of a completed event said that it is pending");
-    }
-  }
 
-private:
+protected:
   EventOf<Peer> event_{this->lane_};
 };
 
 template <class Peer>
-class QueryPending : public OnStreams<Peer> {
+class QueryDone : public OnCompleted<Peer> {
 public:
-  using OnStreams<Peer>::OnStreams;
+  using OnCompleted<Peer>::OnCompleted;
+  void run(int calls) override {
+    for (int i = 0; i < calls; ++i) {
+      hide(this->event_);
+      expect(this->event_.query(), "a query of a completed event said that it is pending");
+    }
+  }
+};
+
+template <class Peer>
+class QueryPending : public OnCompleted<Peer> {
+public:
+  using OnCompleted<Peer>::OnCompleted;
   void prepare() override {
     this->lane_.hold();
-    event_.record(this->stream_);
+    this->event_.record(this->stream_);
   }
   void run(int calls) override {
     for (int i = 0; i < calls; ++i) {
-      hide(event_);
-      expect(!event_.query(), "a query of a pending event said that it has completed");
+      hide(this->event_);
+      expect(!this->event_.query(), "a query of a pending event said that it has completed");
     }
   }
   void finish() override {
     this->lane_.open();
     this->lane_.drain();
   }
-
-private:
-  EventOf<Peer> event_{this->lane_};
 };
 
 template <class Peer>
-class Synchronize : public OnStreams<Peer> {
+class Synchronize : public OnCompleted<Peer> {
 public:
-  using OnStreams<Peer>::OnStreams;
-  void prepare() override {
-    event_.record(this->stream_);
-    this->lane_.drain();
-  }
+  using OnCompleted<Peer>::OnCompleted;
   void run(int calls) override {
     for (int i = 0; i < calls; ++i) {
-      hide(event_);
-      event_.synchronize();
+      hide(this->event_);
+      this->event_.synchronize();
     }
   }
-
-private:
-  EventOf<Peer> event_{this->lane_};
 };
 
-/// One stream waits for a completed event of another stream.
+/// The other stream waits for the completed event.
 template <class Peer>
-class Wait : public OnStreams<Peer> {
+class Wait : public OnCompleted<Peer> {
 public:
-  using OnStreams<Peer>::OnStreams;
-  void prepare() override {
-    event_.record(this->other_);
-    this->lane_.drain();
-  }
+  using OnCompleted<Peer>::OnCompleted;
   void run(int calls) override {
-    typename Peer::Stream stream = this->stream_;
+    typename Peer::Stream stream = this->other_;
     for (int i = 0; i < calls; ++i) {
       hide(stream);
-      event_.wait(stream);
+      this->event_.wait(stream);
     }
   }
-
-private:
-  EventOf<Peer> event_{this->lane_};
 };
 
 template <class Peer>

@@ -107,51 +107,12 @@ TEST_CASE_METHOD(QueueFixture, "callbacks run in stream order once their work is
   CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a limited poll leaves the rest to later polls") {
-  const Stream first(context), second(context);
-  CompletionQueue queue(context);
-  for (int i = 0; i < 3; ++i)
-    for (CUstream each : {CUstream(first), CUstream(second)})
-      queue.when_complete(each, note());
-  CHECK(queue.poll(PollLimit{6, Deadline(now() - 1ms)}) == 0);
-  const auto deadline = std::chrono::steady_clock::now() + 1min;
-  std::size_t ran = 0;
-  while (ran < 6 && std::chrono::steady_clock::now() < deadline) {
-    const std::size_t count = queue.poll(PollLimit{2, Deadline(now() + 1h)});
-    CHECK(count <= 2);
-    ran += count;
-  }
-  CHECK(results == Results(6, CUDA_SUCCESS));
-}
-
 TEST_CASE_METHOD(QueueFixture, "a callback for a stream without work runs at once") {
   const Stream stream(context);
   CompletionQueue queue(context);
   queue.when_complete(stream, note());
   CHECK(drain(queue));
   CHECK(results == Results{CUDA_SUCCESS});
-}
-
-TEST_CASE_METHOD(QueueFixture, "submission for a capturing stream is refused, and the capture goes on") {
-  const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
-  const Stream stream(context), held(context), bystander(context);
-  CompletionQueue queue(context);
-  Gate gate(held);
-  queue.when_complete(held, note());
-  StreamCapture capture(context, stream, mode);
-  CHECK_THROWS_AS(queue.when_complete(stream, note()), StreamCaptureUnsupported);
-  CHECK(queue.try_when_complete(stream, note()) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  // Other streams, and polls on this thread and on another, invalidate nothing either.
-  queue.when_complete(bystander, note());
-  const auto deadline = std::chrono::steady_clock::now() + 1min;
-  while (results.empty() && std::chrono::steady_clock::now() < deadline)
-    queue.poll();
-  std::thread([&] { queue.poll(); }).join();
-  capture.end();
-  CHECK(results == Results{CUDA_SUCCESS});
-  gate.open();
-  CHECK(drain(queue));
-  CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS});
 }
 
 TEST_CASE_METHOD(QueueFixture, "callbacks for default streams run with any context current") {
@@ -164,21 +125,6 @@ TEST_CASE_METHOD(QueueFixture, "callbacks for default streams run with any conte
   CHECK(drain(queue));
   CHECK(results == Results(2, CUDA_SUCCESS));
   CHECK(test::context_stack() == std::vector{other.native_handle()});
-}
-
-TEST_CASE_METHOD(QueueFixture, "a named default stream of another context is refused") {
-  const Context other = Context::create(0, driver);
-  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
-  CompletionQueue queue(context);
-  const ContextGuard guard(other);
-  CHECK_THROWS_AS(queue.when_complete({other, stream}, note()), ContextMismatch);
-  CHECK(queue.try_when_complete({other, stream}, note()) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_WITH(queue.when_complete({other, stream}, note()),
-                    queue.explain(CUDA_ERROR_INVALID_HANDLE, {other, stream}));
-  CHECK(queue.pending() == 0);
-  queue.when_complete({context, stream}, note());
-  CHECK(drain(queue));
-  CHECK(results == Results{CUDA_SUCCESS});
 }
 
 TEST_CASE_METHOD(QueueFixture, "the callbacks of a destroyed stream run and delay no later stream") {
@@ -230,25 +176,6 @@ TEST_CASE_METHOD(QueueFixture, "callbacks of lanes run in stream order, also wit
   CHECK(drain(queue));
   CHECK(results == Results(10, CUDA_SUCCESS));
   CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
-}
-
-TEST_CASE_METHOD(QueueFixture, "a lane refuses a capturing stream and a stream of another context") {
-  const Stream stream(context);
-  CompletionQueue queue(context);
-  const CompletionQueue::Lane lane = queue.lane(stream);
-  {
-    StreamCapture capture(context, stream);
-    CHECK_THROWS_AS(lane.when_complete(note()), StreamCaptureUnsupported);
-    CHECK_THROWS_AS(queue.lane(stream), StreamCaptureUnsupported);
-    capture.end();
-  }
-  const Context other = Context::create(0, driver);
-  const Stream foreign(other);
-  CHECK_THROWS_AS(queue.lane(foreign).when_complete(note()), ContextMismatch);
-  CHECK(queue.pending() == 0);
-  lane.when_complete(note());
-  CHECK(drain(queue));
-  CHECK(results == Results{CUDA_SUCCESS});
 }
 
 TEST_CASE_METHOD(QueueFixture, "a lane of a default stream works with any context current, on any thread") {

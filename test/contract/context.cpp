@@ -2,7 +2,6 @@
 #include "fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 
 #include <thread>
 
@@ -17,29 +16,9 @@ CUcontext current_context() {
   return current;
 }
 
-CUresult probe(CUcontext context) {
-  unsigned long long id = 0;
-  return test::driver().table().cuCtxGetId_v12000(context, &id);
-}
-
 struct WorkFailed {};
 
 } // namespace
-
-TEST_CASE_METHOD(Fixture, "a primary context is released with its last copy") {
-  const int before = live_handles().primary_retains;
-  Context last;
-  {
-    const Context first = Context::primary(0, driver);
-    CHECK(live_handles().primary_retains == before + 1);
-    const Context copy = first; // NOLINT(performance-unnecessary-copy-initialization)
-    last = copy;
-    CHECK(last == first);
-  }
-  CHECK(live_handles().primary_retains == before + 1);
-  last = Context();
-  CHECK(live_handles().primary_retains == before);
-}
 
 TEST_CASE_METHOD(Fixture, "a primary context is active until its last holder drops it") {
   context = Context();
@@ -65,28 +44,6 @@ TEST_CASE_METHOD(Fixture, "the primary context of one device leaves the other de
   CHECK_FALSE(test::primary_is_active(1));
 }
 
-TEST_CASE_METHOD(Fixture, "a created context is not left current, and is destroyed with its last copy") {
-  const bool other_is_current = GENERATE(false, true);
-  CAPTURE(other_is_current);
-  const Context other = other_is_current ? context : Context();
-  CUresult pushed = CUDA_SUCCESS;
-  const ContextGuard guard(other, pushed); // does nothing for an empty context
-  CHECK((pushed == CUDA_SUCCESS) == other_is_current);
-  const auto stack = context_stack();
-
-  Context created = Context::create(0, driver);
-  CHECK(context_stack() == stack);
-  CHECK(created != context);
-  CHECK(created.device() == 0);
-  CUcontext const handle = created.native_handle();
-  Context copy = created;
-  created = Context();
-  CHECK(probe(handle) == CUDA_SUCCESS);
-  copy = Context();
-  CHECK(probe(handle) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK(context_stack() == stack);
-}
-
 TEST_CASE_METHOD(Fixture, "current() borrows the current context and throws if there is none") {
   CHECK_THROWS_AS(Context::current(driver), InvalidContext);
   Context found;
@@ -110,15 +67,6 @@ TEST_CASE_METHOD(Fixture, "creating a context on a device that does not exist th
   CHECK(Context::try_create(out, none, driver) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(Context::try_primary(out, -1, driver) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(out == context);
-}
-
-TEST_CASE_METHOD(Fixture, "device() leaves the current context unchanged") {
-  const Context created = Context::create(0, driver);
-  const ContextGuard guard(created);
-  const auto stack = context_stack();
-  CHECK(context.device() == 0);
-  CHECK(Context::borrow(context.native_handle(), driver).device() == 0);
-  CHECK(context_stack() == stack);
 }
 
 TEST_CASE_METHOD(Fixture, "a guard makes a context current for its scope, whichever was current before") {

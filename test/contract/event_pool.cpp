@@ -2,10 +2,8 @@
 // The event pool on a driver.
 #include <cuevent/event_pool.hpp>
 
-#include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
-#include "on_threads.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
@@ -14,10 +12,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <unistd.h>
 #include <vector>
@@ -144,62 +140,6 @@ TEST_CASE_METHOD(Fixture, "an event that a capture has recorded can be reused") 
   CHECK_THROWS_AS(again.wait(stream), NeverRecorded);
   again.record(stream);
   CHECK(again.synchronize_for(1min));
-}
-
-TEST_CASE_METHOD(Fixture, "acquiring and returning harm no capture in any mode") {
-  const Stream stream(context), other(context);
-  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed}) {
-    std::optional<EventPool> pool(context);
-    PooledEvent outlives = pool->acquire();
-    StreamCapture capture(context, stream, mode);
-    {
-      PooledEvent lease = pool->acquire();
-      lease.record(other);
-    }
-    pool->reserve(3);
-    pool->trim();
-    pool.reset();
-    outlives = PooledEvent();
-    CHECK(destroy_retired() == 1);
-    CHECK_NOTHROW(capture.end());
-  }
-}
-
-TEST_CASE_METHOD(Fixture, "an event detached for an external record belongs to the graph") {
-  const Stream stream(context);
-  EventPool pool(context);
-  const int before = test::live_handles().events;
-  {
-    StreamCapture capture(context, stream);
-    const DriverEvent event = capture.record(pool.acquire().detach(), stream);
-    GraphExec exec = capture.end().instantiate();
-    exec.launch(stream);
-    CHECK(event.synchronize_for(1min));
-  }
-  CHECK(pool.counters().idle == 0);
-  CHECK(test::destroyed_down_to(before, [] { destroy_retired(); }));
-}
-
-TEST_CASE_METHOD(Fixture, "eight threads acquire, record, synchronize and return concurrently") {
-  const std::vector<std::unique_ptr<Stream>> streams = [&] {
-    std::vector<std::unique_ptr<Stream>> made;
-    for (int i = 0; i < 8; ++i)
-      made.push_back(std::make_unique<Stream>(context));
-    return made;
-  }();
-  EventPool pool(context);
-  std::atomic<int> wrong = 0;
-  test::on_threads(8, [&](std::size_t t) {
-    const CUstream mine = *streams[t], next = *streams[(t + 1) % 8];
-    for (int i = 0; i < 100; ++i) {
-      PooledEvent event = pool.acquire();
-      event.record(mine);
-      pool.wait_stream(next, mine);
-      if (!event.synchronize_for(1min)) ++wrong;
-    }
-  });
-  CHECK(wrong == 0);
-  CHECK(pool.counters().created == pool.counters().idle);
 }
 
 namespace {

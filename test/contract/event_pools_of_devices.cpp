@@ -9,12 +9,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
-#include <vector>
 
 using namespace cuevent;
 using namespace test;
@@ -146,32 +143,4 @@ TEST_CASE_METHOD(Fixture, "the pool of a context that ends leaves the pools of a
   CHECK(kept.synchronize_for(1min));
   kept = PooledEvent();
   CHECK(pools.counters(context).idle == 1);
-}
-
-TEST_CASE_METHOD(Fixture, "threads use the streams of two devices in turn, from the same pools",
-                 "[devices]") {
-  const std::array contexts{context, second_device(driver)};
-  const Stream near(contexts[0]), far(contexts[1]);
-  const std::array<CUstream, 2> streams{near, far};
-  EventPools pools(driver);
-  std::atomic<int> wrong = 0;
-  std::vector<std::jthread> threads;
-  for (unsigned t = 0; t < 4; ++t)
-    threads.emplace_back([&contexts, &streams, &pools, &wrong, t] {
-      for (unsigned i = 0; i < 100; ++i) {
-        const unsigned device = (i + t) % 2;
-        PooledEvent lease;
-        const bool right = pools.try_acquire(lease, streams[device]) == CUDA_SUCCESS &&
-                           lease.event().context() == contexts[device] &&
-                           lease.try_record(streams[device]) == CUDA_SUCCESS &&
-                           lease.try_wait(streams[1 - device]) == CUDA_SUCCESS &&
-                           lease.try_synchronize_for(1min) == CUDA_SUCCESS;
-        if (!right) ++wrong;
-      }
-    });
-  threads.clear(); // joins
-  CHECK(wrong == 0);
-  CHECK(pools.size() == 2);
-  for (const Context& each : contexts)
-    CHECK(pools.counters(each).idle == pools.counters(each).created);
 }

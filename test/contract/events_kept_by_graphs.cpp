@@ -93,18 +93,6 @@ TEST_CASE_METHOD(Fixture, "a retained event keeps its owned context alive") {
   CHECK(live_handles().contexts == before.contexts);
 }
 
-TEST_CASE_METHOD(Fixture, "the caller keeps an event that a graph refuses") {
-  Graph graph(context);
-  CHECK_THROWS_AS(graph.retain(DriverEvent()), EmptyEvent);
-  CHECK_THROWS_AS(graph.add_record(DriverEvent()), EmptyEvent);
-  CHECK_THROWS_AS(graph.add_wait(DriverEvent()), EmptyEvent);
-  const Graph moved_to = std::move(graph);
-  DriverEvent event(context);
-  CHECK_THROWS_AS(graph.retain(std::move(event)), DriverError); // NOLINT(bugprone-use-after-move)
-  CHECK(event);                                                 // NOLINT(bugprone-use-after-move)
-  CHECK(moved_to.event_nodes().records.empty());
-}
-
 TEST_CASE_METHOD(Fixture, "set_event returns the event that the exec kept before, with its time") {
   const Stream stream(context);
   const int before = live_handles().events;

@@ -13,12 +13,9 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 using namespace test;
@@ -358,44 +355,6 @@ TEST_CASE_METHOD(Fixture, "a report names the call that a thread is inside") {
   CHECK(finished(context, stream));
 }
 
-TEST_CASE_METHOD(Fixture, "reports from another thread break none of a thousand captures") {
-  const Stream stream(context), pending(context);
-  FlightRecorder recorder(context, small);
-  std::atomic<bool> stop = false;
-  std::atomic<int> reports = 0, faults = 0;
-  Gate gate(pending);
-  recorder.mark(pending, "pending");
-  std::thread reporter([&] {
-    while (!stop) {
-      FlightReport report;
-      const CUresult result = recorder.try_report(report);
-      if (result != CUDA_SUCCESS || report.fault != CUDA_SUCCESS || report.no_answer != CUDA_SUCCESS)
-        ++faults;
-      ++reports;
-    }
-  });
-  CHECK(test::eventually([&] { return reports != 0; }));
-  const int captures = test::fault_is_planned() ? 3 : 1000;
-  int whole = 0;
-  try {
-    for (int i = 0; i < captures; ++i) {
-      StreamCapture capture(context, stream, CaptureMode::global);
-      recorder.mark(pending, "during a capture");
-      if (capture.end()) ++whole;
-    }
-  } catch (const DriverError&) {
-    stop = true;
-    reporter.join();
-    throw;
-  }
-  stop = true;
-  reporter.join();
-  CHECK(whole == captures);
-  CHECK(faults == 0);
-  gate.open();
-  CHECK(finished(context, pending));
-}
-
 TEST_CASE_METHOD(Fixture, "a report creates and destroys nothing") {
   const Stream stream(context);
   FlightRecorder recorder(context, small);
@@ -405,22 +364,4 @@ TEST_CASE_METHOD(Fixture, "a report creates and destroys nothing") {
     report_of(recorder);
   CHECK(test::live_handles().events == before);
   CHECK(test::capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
-TEST_CASE_METHOD(Fixture, "an empty recorder says so") {
-  const Stream stream(context);
-  FlightRecorder recorder;
-  CHECK_FALSE(recorder);
-  CHECK_THROWS_AS(recorder.mark(stream, "mark"), InvalidHandle);
-  CHECK_THROWS_AS(recorder.report(), InvalidHandle);
-  CHECK(recorder.try_mark(stream, "mark") == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(FlightRecorder(context, {.marks_per_stream = 0}), InvalidValue);
-  CHECK_THROWS_AS(FlightRecorder(Context()), InvalidContext);
-
-  CHECK(FlightRecorder::try_create(recorder, context, small) == CUDA_SUCCESS);
-  recorder.mark(stream, "mark");
-  FlightRecorder moved = std::move(recorder);
-  CHECK(moved.context() == context);
-  CHECK(report_of(moved).streams.size() == 1);
-  CHECK(finished(context, stream));
 }

@@ -77,31 +77,6 @@ TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of anoth
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of another device is refused",
-                 "[interprocess][devices]") {
-  if (test::device_count() < 2) SKIP("needs a second device");
-  const Context second = Context::primary(1, driver);
-  const Stream far(second);
-  const DriverEvent event(context, EventFlags::interprocess);
-  check_refused(event, far);
-  CHECK_THROWS_WITH(event.wait(far), ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
-  CHECK_THROWS_WITH(event.wait({second, nullptr}),
-                    ContainsSubstring("(device 0)") && ContainsSubstring("(device 1)"));
-}
-
-TEST_CASE_METHOD(Fixture,
-                 "waits that the driver refuses anyway throw the same error for an interprocess event",
-                 "[interprocess]") {
-  const Context created = Context::create(0, driver);
-  const Stream other(created);
-  const DriverEvent event(context, EventFlags::interprocess);
-  CHECK_THROWS_AS(event.wait(other, WaitFlags::external), ExternalOutsideCapture);
-  CHECK_THROWS_AS(event.wait(other, WaitFlags(64)), InvalidValue);
-  StreamCapture plain(created, other, CaptureMode::relaxed);
-  CHECK_THROWS_AS(event.wait(other), StreamCaptureUnsupported);
-  CHECK_THROWS_AS(event.wait(other), StreamCaptureInvalidated);
-}
-
 TEST_CASE_METHOD(Fixture, "a graph of another context can wait for an interprocess event", "[interprocess]") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
@@ -134,20 +109,6 @@ TEST_CASE_METHOD(Fixture, "wait_context for an interprocess event of another con
   StreamCapture capture(created, other, CaptureMode::relaxed);
   CHECK_THROWS_AS(event.wait_context(created), ContextMismatch); // and the capture is unharmed
   capture.end();
-}
-
-TEST_CASE_METHOD(Fixture, "a lease of an interprocess event refuses the same waits as the event",
-                 "[interprocess]") {
-  const Context created = Context::create(0, driver);
-  const Stream stream(context), other(created);
-  EventPool pool(context, EventFlags::interprocess);
-  PooledEvent lease = pool.acquire();
-  lease.record(stream);
-  lease.wait(stream);
-  CHECK(lease.try_wait(other) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(lease.wait(other), ContextMismatch);
-  CHECK_THROWS_AS(pool.wait_stream(other, stream), ContextMismatch);
-  CHECK(lease.synchronize_for(1min));
 }
 
 TEST_CASE_METHOD(Fixture, "an imported event can be waited for only in the context that imported it",

@@ -10,7 +10,6 @@
 #include <cuevent/timeline_fence.hpp>
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +17,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -96,58 +94,6 @@ TEST_CASE_METHOD(Fixture, "a stream of any context and device can wait for a tic
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a fence of a default stream uses the default stream of its own context",
-                 "[fence]") {
-  const Context created = Context::create(0, driver);
-  CUstream const handle = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
-  const ContextGuard current(context);
-  const auto stack = test::context_stack();
-  TimelineFence fence(created, handle);
-  std::optional<Gate> gate;
-  {
-    const ContextGuard gated(created);
-    gate.emplace(handle);
-  }
-  const std::uint64_t ticket = fence.signal();
-  CHECK(fence.status() == CUDA_SUCCESS);
-  CHECK_FALSE(fence.wait_for(ticket, 1ms));
-  const Stream waiting(created);
-  fence.wait(handle, ticket);
-  fence.wait(waiting, ticket);
-  gate->open();
-  CHECK(fence.wait_for(ticket, 1min));
-  CHECK(test::context_stack() == stack);
-}
-
-TEST_CASE_METHOD(Fixture, "signal and wait on a capturing stream are refused", "[fence]") {
-  const Stream stream(context), captured(context);
-  TimelineFence fence(context, stream), own(context, captured);
-  const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
-  Gate gate(stream);
-  const std::uint64_t ticket = fence.signal(), before = own.signalled();
-  {
-    StreamCapture capture(context, captured, mode);
-    CHECK_THROWS_AS(own.signal(), StreamCaptureUnsupported);
-    CHECK(own.signalled() == before);
-    CHECK_THROWS_AS(fence.wait(captured, ticket), StreamCaptureUnsupported);
-    CHECK_THROWS_AS(fence.wait(captured, 0),
-                    StreamCaptureUnsupported); // even if there were nothing to wait for
-
-    // All other calls work during the capture and do not invalidate it.
-    CHECK(own.status() == CUDA_SUCCESS);
-    CHECK(fence.status() == CUDA_SUCCESS);
-    CHECK_FALSE(own.wait_for(before + 1, 2ms));
-    CHECK_FALSE(fence.wait_for(ticket, 2ms));
-    { TimelineFence made(context, captured); }
-    const std::uint64_t another = fence.signal();
-    gate.open();
-    CHECK(fence.wait_for(another, 1min));
-    CHECK(capture_status(context, captured) == CaptureStatus::active);
-    CHECK(capture.end().event_nodes().records.empty());
-  }
-  CHECK(own.wait_for(own.signal(), 1min));
-}
-
 TEST_CASE_METHOD(Fixture, "allocating a page of fences during a capture does not harm the capture",
                  "[fence]") {
   const Context fresh = Context::create(0, driver);
@@ -204,26 +150,6 @@ TEST_CASE_METHOD(Fixture, "a fence keeps its owned context alive, and its memory
   CHECK(test::live_handles().contexts == before);
 }
 
-TEST_CASE_METHOD(Fixture, "tickets keep rising when the 32-bit counter of a device overflows", "[fence]") {
-  const Stream stream(context), waiting(context);
-  TimelineFence fence(context, stream);
-  std::uint64_t before = fence.signalled();
-  for (int i = 0; i < 600; ++i) {
-    const std::uint64_t ticket = fence.signal();
-    REQUIRE(ticket == ++before);
-    fence.wait(waiting, ticket);
-    REQUIRE(fence.completed() <= ticket);
-    if (i % 50 == 0) {
-      REQUIRE(fence.wait_for(ticket, 1min));
-      REQUIRE(fence.completed() == ticket);
-    }
-  }
-  REQUIRE(fence.wait_for(before, 1min));
-  DriverEvent after(context);
-  after.record(waiting);
-  CHECK(after.synchronize_for(1min));
-}
-
 namespace {
 
 /// Threads that are joined even if an assertion of the test fails.
@@ -261,87 +187,26 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "eight threads can use fences concurrently", "[fence]") {
-  constexpr std::size_t count = 4;
-  constexpr int rounds = 50;
-  const Stream streams[count] = {Stream(context), Stream(context), Stream(context), Stream(context)};
-  std::vector<TimelineFence> fences;
-  for (const Stream& stream : streams)
-    fences.emplace_back(context, stream);
-  std::atomic<std::size_t> signalling = count;
-  std::atomic<int> wrong = 0;
-  Threads threads;
-  for (std::size_t own = 0; own < count; ++own) {
-    threads.start([&, own] { // signals its own fence and makes its stream wait for the other fences
-      for (int i = 0; i < rounds; ++i) {
-        std::uint64_t ticket = 0;
-        if (fences[own].try_signal(ticket) != CUDA_SUCCESS) ++wrong;
-        const TimelineFence& other = fences[(own + 1) % count];
-        if (other.try_wait(streams[own], other.signalled()) != CUDA_SUCCESS) ++wrong;
-        TimelineFence passing;
-        if (TimelineFence::try_create(passing, context, streams[own]) != CUDA_SUCCESS) ++wrong;
-        if (passing.try_signal(ticket) != CUDA_SUCCESS) ++wrong;
-        if (i % 10 == 0 && passing.try_wait_for(ticket, 1min) != CUDA_SUCCESS) ++wrong;
-      }
-      --signalling;
-    });
-    threads.start([&, own] { // only watches
-      for (std::uint64_t before = 0; signalling != 0;) {
-        const std::uint64_t now = fences[own].completed();
-        if (now < before || !fences[own].reached(before)) ++wrong;
-        before = now;
-        if (fences[own].status() != CUDA_SUCCESS) ++wrong;
-        std::this_thread::yield();
-      }
-    });
-  }
-  CHECK(threads.join().empty());
-  CHECK(wrong == 0);
-  for (const TimelineFence& fence : fences)
-    CHECK(fence.wait_for(fence.signalled(), 1min));
-}
-
-TEST_CASE_METHOD(Fixture, "reading a fence breaks none of a thousand captures, even of its own stream",
+TEST_CASE_METHOD(Fixture, "reading a fence from another thread harms no capture, even of its own stream",
                  "[fence]") {
   const Stream stream(context), other(context);
   TimelineFence own(context, stream), pending(context, other);
   DriverEvent end(context);
   CHECK(own.wait_for(own.signal(), 1min));
-  const std::uint64_t complete = own.signalled();
   Gate gate(other);
-  const std::uint64_t never = pending.signal();
-
-  std::atomic<bool> stopped = false;
-  std::atomic<int> rounds = 0, wrong = 0;
-  Threads threads;
-  threads.start([&] {
-    while (!stopped) {
-      const bool right =
-          own.reached(complete) && own.completed() >= complete && own.status() == CUDA_SUCCESS &&
-          own.try_wait_for(own.signalled() + 1, 0ns) == CUDA_ERROR_NOT_READY && !pending.reached(never) &&
-          pending.status() == CUDA_SUCCESS && pending.try_wait_for(never, 20us) == CUDA_ERROR_NOT_READY;
-      if (!right) ++wrong;
-      const TimelineFence passing(context, other);
-      ++rounds;
-    }
-  });
-  struct Stop {
-    std::atomic<bool>& stopped;
-    ~Stop() { stopped = true; }
-  } const stop{stopped};
-
-  for (int i = 0; i < 1000; ++i) {
-    CAPTURE(i);
-    constexpr CaptureMode modes[] = {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed};
-    StreamCapture capture(context, stream, modes[i % 3]);
+  const std::uint64_t complete = own.signalled(), never = pending.signal();
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed}) {
+    StreamCapture capture(context, stream, mode);
     end.record(stream, RecordFlags::external);
-    for (const int begun = rounds; rounds < begun + 2 && wrong == 0;)
-      std::this_thread::yield();
-    REQUIRE(capture.end().event_nodes().records.size() == 1);
+    std::thread([&] {
+      CHECK((own.reached(complete) && own.completed() >= complete && own.status() == CUDA_SUCCESS));
+      CHECK(own.try_wait_for(complete + 1, 0ns) == CUDA_ERROR_NOT_READY);
+      CHECK((!pending.reached(never) && pending.status() == CUDA_SUCCESS));
+      CHECK(pending.try_wait_for(never, 20us) == CUDA_ERROR_NOT_READY);
+      const TimelineFence passing(context, other);
+    }).join();
+    CHECK(capture.end().event_nodes().records.size() == 1);
   }
-  stopped = true;
-  CHECK(threads.join().empty());
-  CHECK(wrong == 0);
   gate.open();
   CHECK(pending.wait_for(never, 1min));
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Timeline semaphores in one process. Imports: shared_semaphores.cpp. Other processes:
 // test/processes/sharing.
-#include "capture.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
 #include "on_threads.hpp"
@@ -281,29 +280,6 @@ TEST_CASE_METHOD(Fixture, "signals and waits act on default streams of the conte
   CHECK(test::context_stack() == stack);
   CHECK_THROWS_AS(semaphore.signal({Context(), handle}, 3), InvalidContext);
   CHECK_THROWS_AS(semaphore.wait({Context(), handle}, 2), InvalidContext);
-}
-
-TEST_CASE_METHOD(Fixture, "signals and waits of a capturing stream are refused, and the capture goes on",
-                 "[semaphore]") {
-  const Stream captured(context);
-  TimelineSemaphore semaphore(context, 1);
-  const CaptureMode mode = GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
-  StreamCapture capture(context, captured, mode);
-  CHECK_THROWS_AS(semaphore.signal(captured, 2), StreamCaptureUnsupported);
-  CHECK_THROWS_AS(semaphore.wait(captured, 1), StreamCaptureUnsupported);
-  CHECK_THROWS_AS(semaphore.wait(captured, 2, WaitOrder::before_signal), StreamCaptureUnsupported);
-  CHECK_THROWS_AS(semaphore.wait_when_submitted(captured, 1, 0ns), StreamCaptureUnsupported);
-  // All other calls work during the capture and do not invalidate it.
-  semaphore.signal(2);
-  CHECK(semaphore.submitted() == 2);
-  CHECK_FALSE(semaphore.wait_for(3, 3ms));
-  TimelineSemaphore joined = join(context, semaphore);
-  CHECK(joined.value() == 2);
-  CHECK(joined.status() == TimelineStatus::active);
-  const TimelineSemaphore another(context);
-  joined.abandon();
-  CHECK(capture_status(context, captured) == CaptureStatus::active);
-  capture.end();
 }
 
 TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, and a closed one is empty",

@@ -105,20 +105,6 @@ void share_a_connection(const gpu::Gpu& gpu, TimelineSemaphore& answers) {
   answers.signal(signalled ? 2 : 3);
 }
 
-/// Ends as soon as the semaphore is destroyed. If its signal is pending then, exit handlers run; otherwise
-/// nothing does.
-[[noreturn]] void destroy_and_end(const gpu::Gpu& gpu, TimelineSemaphore& semaphore, bool pending) {
-  const gpu::Stream stream = gpu.stream();
-  if (pending)
-    gpu.launch_host_function(
-        stream, [](void*) { std::this_thread::sleep_for(30ms); }, nullptr);
-  semaphore.signal(stream, 1);
-  if (!pending) require(semaphore.wait_for(1, 20s), "the signal");
-  semaphore = TimelineSemaphore();
-  if (pending) std::exit(0);
-  std::_Exit(0);
-}
-
 /// Signals on the device without end, and waits for nobody.
 void signal_on(const gpu::Gpu& gpu, TimelineSemaphore& semaphore) {
   const gpu::Stream stream = gpu.stream();
@@ -195,8 +181,6 @@ void play(const std::string& role, int device) {
   if (is("consume-device-memory")) return consume_device_memory(gpu, semaphore);
   if (is("deadlock")) return deadlock(gpu, semaphore);
   if (is("share-a-connection")) return share_a_connection(gpu, semaphore);
-  if (is("destroy-and-exit")) destroy_and_end(gpu, semaphore, true);
-  if (is("destroy-and-end-at-once")) destroy_and_end(gpu, semaphore, false);
   if (is("signal-on")) return signal_on(gpu, semaphore);
   if (is("fork")) return fork_and_sleep(semaphore);
   if (is("synchronize")) return synchronize(gpu, semaphore);

@@ -98,26 +98,6 @@ TEST_CASE_METHOD(TwoProcesses, "a process without CUDA takes part by the C heade
   CHECK(semaphore.status() == TimelineStatus::active);
 }
 
-TEST_CASE_METHOD(TwoProcesses, "a process that leaves or ends its semaphore does not count as dead") {
-  SecondProcess child(programs().participant, "leave", {semaphore.export_handle()});
-  CHECK(semaphore.wait_for(1, 20s));
-  CHECK(child.wait() == "exited with 0");
-  CHECK(semaphore.status() == TimelineStatus::active);
-}
-
-TEST_CASE_METHOD(TwoProcesses, "a process that destroyed its semaphore may end at once, and has left") {
-  // Signals that are pending then are made before the process ends, if it runs exit handlers.
-  const std::string role = GENERATE("destroy-and-exit", "destroy-and-end-at-once");
-  for (int i = 0; i < 10; ++i) {
-    TimelineSemaphore shared(gpu.context);
-    SecondProcess child(programs().participant, role, {shared.export_handle()});
-    REQUIRE(child.wait() == "exited with 0");
-    REQUIRE(shared.status() == TimelineStatus::active);
-    REQUIRE(shared.value() == 1);
-    shared.signal(2);
-  }
-}
-
 TEST_CASE_METHOD(TwoProcesses, "the end of a process that has not left is a death, however it ends") {
   const std::string role = GENERATE("exit-without-leaving", "exec", "fork", "sleep");
   SecondProcess child(programs().participant, role, {semaphore.export_handle()});
@@ -157,22 +137,6 @@ TEST_CASE_METHOD(TwoProcesses,
   victim.kill();
   CHECK(survivor.wait() == "exited with 0");
   CHECK(semaphore.status() == TimelineStatus::abandoned);
-}
-
-TEST_CASE_METHOD(TwoProcesses, "a death releases the stream and the blocked thread of this process") {
-  const gpu::Stream stream = gpu.stream();
-  semaphore.abandon_on_death();
-  semaphore.wait(stream, 1'000'000'000, WaitOrder::before_signal);
-  SecondProcess victim(programs().participant, "signal-on", {semaphore.export_handle()});
-  CHECK(semaphore.wait_for(10, 20s));
-  std::thread killer([&] {
-    std::this_thread::sleep_for(20ms);
-    victim.kill();
-  });
-  synchronize(stream);
-  killer.join();
-  CHECK(semaphore.status() == TimelineStatus::abandoned);
-  CHECK_THROWS_AS(semaphore.wait_for(1, 0ns), cuevent::SemaphoreAbandoned);
 }
 
 TEST_CASE_METHOD(TwoProcesses, "the process that made a semaphore may die, and the semaphore lives on") {

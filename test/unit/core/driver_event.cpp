@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/driver_event.hpp>
 
-#include "on_threads.hpp"
 #include "recording_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>

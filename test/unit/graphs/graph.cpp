@@ -273,6 +273,7 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
   CUgraph const handle = graph.native_handle();
   Graph moved = std::move(graph);
   CHECK_FALSE(graph);
+  CHECK_FALSE(graph.context());
   CHECK(moved.native_handle() == handle);
   CHECK(moved.context() == context);
   recording.calls();
@@ -293,8 +294,11 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
       {"cuGraphInstantiateWithFlags", [&] { graph.instantiate(); }}};
   for (const auto& [call, use] : uses)
     CHECK_THAT(refusal<InvalidHandle>(use), StartsWith(call) && ContainsSubstring("the graph is empty"));
-  GraphExec released = GraphExec::borrow(context, exec_handle(1));
+  GraphExec left = GraphExec::borrow(context, exec_handle(1)), released = std::move(left);
+  CHECK_FALSE(left.context());
+  CHECK(released.context() == context);
   released.release();
+  CHECK_FALSE(released.context());
   const std::vector<std::pair<const char*, std::function<void()>>> launches{
       {"cuGraphLaunch", [&] { released.launch(stream); }},
       {"cuGraphLaunch", [&] { released.launch(CU_STREAM_LEGACY); }},
@@ -306,6 +310,7 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
 
   CHECK(moved.release() == handle);
   CHECK_FALSE(moved);
+  CHECK_FALSE(moved.context());
   CHECK(RecordingDriver::live_graphs() == graphs_before + 1);
   graph = Graph::from_native_handle(context, handle);
   Graph& same = graph;
@@ -361,21 +366,6 @@ TEST_CASE_METHOD(RecordingFixture, "a swap exchanges ownership, contexts and kep
     borrowed = GraphExec::borrow(other, exec_handle(3));
     CHECK(recording.calls() == Names{"cuCtxGetId", "cuGraphExecDestroy", "cuCtxGetId", "cuEventDestroy"});
   }
-}
-
-TEST_CASE_METHOD(RecordingFixture, "release gives up the context too, and a move takes it along", "[graph]") {
-  Graph graph = Graph::borrow(context, graph_handle(1));
-  Graph moved(std::move(graph));
-  CHECK_FALSE(graph.context());
-  CHECK(moved.context() == context);
-  CHECK(moved.release() == graph_handle(1));
-  CHECK_FALSE(moved.context());
-  GraphExec exec = GraphExec::borrow(context, exec_handle(1));
-  GraphExec taken(std::move(exec));
-  CHECK_FALSE(exec.context());
-  CHECK(taken.context() == context);
-  CHECK(taken.release() == exec_handle(1));
-  CHECK_FALSE(taken.context());
 }
 
 TEST_CASE_METHOD(RecordingFixture, "each node of an exec keeps its own event", "[graph]") {

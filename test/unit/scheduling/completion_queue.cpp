@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "allocations.hpp"
-#include "on_threads.hpp"
 #include "overloads.hpp"
 #include "queue_fixture.hpp"
 

@@ -153,24 +153,6 @@ TEST_CASE_METHOD(Fixture, "an event given to a capture lives as long as the grap
   CHECK(destroyed_down_to(before, destroy_retired));
 }
 
-TEST_CASE_METHOD(Fixture, "an event given to an abandoned capture is destroyed with the capture") {
-  const Stream stream(context);
-  const int before = live_handles().events;
-  {
-    StreamCapture capture(context, stream);
-    capture.record(DriverEvent(context), stream);
-    CHECK(live_handles().events == before + 1);
-    SECTION("abandoned") {}
-    SECTION("ended by an error") {
-      DriverEvent inside(context);
-      inside.record(stream);
-      CHECK_THROWS_AS(inside.query_relaxed(), CapturedEvent);
-      CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
-    }
-  }
-  CHECK(live_handles().events == before);
-}
-
 TEST_CASE_METHOD(Fixture, "external_in_capture is external on a captured stream and plain on any other") {
   const Stream stream(context), other(context);
   DriverEvent event(context, EventFlags::timing), waited(context);
@@ -191,22 +173,6 @@ TEST_CASE_METHOD(Fixture, "external_in_capture is external on a captured stream 
   CHECK(graph.event(nodes.waits[0]) == waited.native_handle());
   CHECK(event.synchronize_for(1min));
   CHECK(event.elapsed_time(event).count() == 0); // recorded on the other stream
-}
-
-TEST_CASE_METHOD(Fixture, "external_in_capture orders streams like the plain calls outside a capture") {
-  const Stream producer(context), stream(context);
-  CUstream const consumer =
-      GENERATE_REF(CUstream(stream), CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, CUstream(nullptr));
-  CAPTURE(consumer);
-  DriverEvent produced(context), consumed(context);
-  Gate gate(producer);
-  CHECK(produced.try_record(producer, RecordFlags::external_in_capture) == CUDA_SUCCESS);
-  CHECK(produced.try_wait(consumer, WaitFlags::external_in_capture) == CUDA_SUCCESS);
-  consumed.record(consumer, RecordFlags::external_in_capture);
-  CHECK_FALSE(consumed.query());
-  gate.open();
-  CHECK(consumed.synchronize_for(1min));
-  CHECK(produced.query());
 }
 
 TEST_CASE_METHOD(Fixture, "plain queries and instantiation harm no capture under a relaxed guard") {

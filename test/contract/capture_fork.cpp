@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
 #include <vector>
 
 using namespace cuevent;
@@ -111,41 +110,6 @@ TEST_CASE_METHOD(MarkedCapture, "forks nest") {
   CHECK(capture.end());
 }
 
-TEST_CASE_METHOD(MarkedCapture, "branches without work change nothing") {
-  StreamCapture capture(context, stream);
-  CUgraphNode const root = mark();
-  {
-    CaptureFork fork(context, stream);
-    fork.next_branch();
-    fork.next_branch();
-  }
-  CHECK(frontier() == Nodes{root});
-  CUgraphNode only = nullptr;
-  {
-    CaptureFork fork(context, stream);
-    only = mark();
-    fork.next_branch();
-  }
-  CHECK(frontier() == Nodes{only});
-  CHECK(capture.end());
-}
-
-TEST_CASE_METHOD(MarkedCapture, "an exception in a branch leaves no branch unjoined") {
-  StreamCapture capture(context, stream);
-  CUgraphNode first = nullptr, second = nullptr;
-  const auto throws_in_a_branch = [&] {
-    CaptureFork fork(context, stream);
-    first = mark();
-    fork.next_branch();
-    second = mark();
-    throw std::runtime_error("in a branch");
-  };
-  CHECK_THROWS_AS(throws_in_a_branch(), std::runtime_error);
-  CHECK(frontier() == sorted({first, second}));
-  CHECK(before(mark()) == sorted({first, second}));
-  CHECK(capture.end());
-}
-
 TEST_CASE_METHOD(MarkedCapture, "a branch can fork streams with events too") {
   const Stream other(context);
   DriverEvent forked(context), joined(context), there(context);
@@ -183,33 +147,6 @@ TEST_CASE_METHOD(MarkedCapture,
   }
   CHECK(take_reports().empty());
   CHECK_THROWS_AS(capture.end(), StreamCaptureInvalidated);
-}
-
-TEST_CASE_METHOD(MarkedCapture, "a fork that outlives its capture touches no later one") {
-  CUgraphNode root = nullptr;
-  {
-    StreamCapture first(context, stream);
-    mark();
-    CaptureFork fork(context, stream);
-    mark();
-    fork.next_branch();
-    mark();
-    CHECK(first.end());
-    const StreamCapture second(context, stream);
-    root = mark();
-    CHECK_THROWS_AS(fork.next_branch(), IllegalState);
-    CHECK_THROWS_WITH(fork.join(), ContainsSubstring("has ended"));
-    CHECK(frontier() == Nodes{root});
-  }
-  CHECK(take_reports().empty());
-}
-
-TEST_CASE_METHOD(MarkedCapture, "a stream that is not being captured has no frontier to change") {
-  CHECK_THROWS_AS(CaptureFork(context, stream), IllegalState);
-  CHECK_THROWS_AS(set_capture_dependencies(context, stream, {}), IllegalState);
-  CHECK_THROWS_WITH(add_capture_dependencies(context, stream, {}), ContainsSubstring("not being captured"));
-  CHECK_THROWS_AS(CaptureFork(context, CU_STREAM_PER_THREAD), IllegalState);
-  CHECK(test::context_stack().empty());
 }
 
 TEST_CASE_METHOD(MarkedCapture, "dependencies are added, replaced and removed, and nothing is unjoined") {

@@ -9,7 +9,6 @@
 #include <cuevent/completion_queue.hpp>
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 
 #include <array>
 #include <atomic>
@@ -115,18 +114,6 @@ TEST_CASE_METHOD(QueueFixture, "a callback for a stream without work runs at onc
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks for default streams run with any context current") {
-  const Context other = Context::create(0, driver);
-  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
-  CompletionQueue queue(context);
-  queue.when_complete(stream, note());
-  const ContextGuard guard(other);
-  queue.when_complete(stream, note());
-  CHECK(drain(queue));
-  CHECK(results == Results(2, CUDA_SUCCESS));
-  CHECK(test::context_stack() == std::vector{other.native_handle()});
-}
-
 TEST_CASE_METHOD(QueueFixture, "the callbacks of a destroyed stream run and delay no later stream") {
   std::optional<Stream> destroyed(context);
   Results of_later;
@@ -178,89 +165,6 @@ TEST_CASE_METHOD(QueueFixture, "callbacks of lanes run in stream order, also wit
   CHECK(order == std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a lane of a default stream works with any context current, on any thread") {
-  CUstream const stream = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
-  const Context other = Context::create(0, driver);
-  CompletionQueue queue(context);
-  const ContextGuard guard(other);
-  const CompletionQueue::Lane lane = queue.lane({context, stream});
-  lane.when_complete(note());
-  std::thread([&] { lane.when_complete(note()); }).join();
-  CHECK(drain(queue));
-  CHECK(results == Results(2, CUDA_SUCCESS));
-}
-
-TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if another thread polls") {
-  const Stream slow(context), quick(context);
-  Results of_quick;
-  std::size_t before = 1;
-  CompletionQueue queue(context);
-  queue.when_complete(slow, [&](CUresult result) {
-    if (result != CUDA_SUCCESS) return;
-    std::thread([&] {
-      for (int left = 10'000; left > 0 && queue.pending() > 2; --left)
-        queue.poll();
-    }).join();
-    before = results.size();
-  });
-  queue.when_complete(slow, note());
-  for (int i = 0; i < 3; ++i)
-    queue.when_complete(quick, [&](CUresult result) { of_quick.push_back(result); });
-  while (before == 1 && queue.pending() > 0 && queue.poll(PollLimit{1}) <= 1) {
-  }
-  CHECK(before == 0);
-  CHECK(drain(queue));
-  CHECK(of_quick == Results(3, CUDA_SUCCESS));
-  CHECK(results == Results{CUDA_SUCCESS});
-}
-
-TEST_CASE_METHOD(QueueFixture, "a cancelled callback runs at the next poll, and its work goes on") {
-  const Stream stream(context);
-  const Words words(context, 1);
-  CompletionQueue queue(context);
-  CompletionToken first, second, outlives;
-  {
-    Gate gate(stream);
-    REQUIRE(words.write(0, stream, 7) == CUDA_SUCCESS);
-    queue.when_complete(stream, note(), &first);
-    queue.when_complete(stream, note());
-    queue.when_complete(stream, note(), &second);
-    CHECK(queue.poll() == 0);
-    CHECK(second.cancel());
-    CHECK_FALSE(second.cancel());
-    CHECK(queue.poll() == 1);
-    CHECK(results == Results{CompletionToken::cancelled});
-    CHECK(words.read(0) == 0);
-  }
-  CHECK(drain(queue));
-  CHECK(words.read(0) == 7);
-  CHECK(results == Results{CompletionToken::cancelled, CUDA_SUCCESS, CUDA_SUCCESS});
-  CHECK_FALSE(first.cancel());
-  Gate gate(stream);
-  queue.when_complete(stream, note(), &outlives);
-  queue.when_complete(stream, note(), &first);
-  CHECK(first.cancel());
-  queue = CompletionQueue();
-  CHECK_FALSE(outlives.cancel());
-  CHECK(results == Results{CompletionToken::cancelled, CUDA_SUCCESS, CUDA_SUCCESS, CompletionToken::cancelled,
-                           CUDA_ERROR_NOT_READY});
-}
-
-TEST_CASE_METHOD(QueueFixture, "the destructor of a queue distinguishes completed work from pending work") {
-  const Stream held(context), free(context);
-  Gate gate(held);
-  Results of_free;
-  {
-    CompletionQueue queue(context);
-    queue.when_complete(free, [&](CUresult result) { of_free.push_back(result); });
-    CHECK(drain(queue));
-    queue.when_complete(held, note());
-    queue.when_complete(held, note());
-  }
-  CHECK(of_free == Results{CUDA_SUCCESS});
-  CHECK(results == Results(2, CUDA_ERROR_NOT_READY));
-}
-
 namespace {
 
 /// The work of each stream starts when the work of the previous stream is complete.
@@ -287,30 +191,6 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine moves from stream to stream as their
   }
   CHECK(drain(queue));
   CHECK(results == Results(3, CUDA_SUCCESS));
-}
-
-TEST_CASE_METHOD(QueueFixture, "a cancelled coroutine resumes at the next poll, and its work goes on") {
-  const Stream held(context);
-  const Words words(context, 1);
-  CompletionQueue queue(context);
-  CompletionToken token;
-  const auto wait = [](CompletionQueue& its, CUstream stream, CompletionToken& by, Results& into) -> Task {
-    into.push_back(co_await its.completion(stream, &by));
-  };
-  {
-    Gate gate(held);
-    REQUIRE(words.write(0, held, 1) == CUDA_SUCCESS);
-    wait(queue, held, token, results);
-    CHECK(queue.poll() == 0);
-    CHECK(token.cancel());
-    CHECK(queue.poll() == 1);
-    CHECK(results == Results{CompletionToken::cancelled});
-    CHECK(words.read(0) == 0);
-    queue.when_complete(held, note());
-  }
-  CHECK(drain(queue));
-  CHECK(words.read(0) == 1);
-  CHECK(results == Results{CompletionToken::cancelled, CUDA_SUCCESS});
 }
 
 TEST_CASE_METHOD(QueueFixture,

@@ -16,7 +16,6 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
-#include <utility>
 #include <vector>
 
 using namespace cuevent;
@@ -70,27 +69,6 @@ TEST_CASE_METHOD(Fixture, "pools order streams of different contexts") {
   }
   CHECK(last.synchronize_for(1min));
   pools.wait_stream({second, nullptr}, {context, earlier});
-}
-
-TEST_CASE_METHOD(Fixture, "pools end with their context, also if its handle comes again") {
-  EventPools pools(driver);
-  PooledEvent kept;
-  for (int i = 0; i < 3; ++i) {
-    const Context passing = Context::create(0, driver);
-    const Stream stream(passing);
-    PooledEvent lease = pools.acquire(stream);
-    CHECK(lease.event().context() == passing);
-    lease.record(stream);
-    CHECK(lease.synchronize_for(1min));
-    pools.acquire(stream).record(stream);
-    CHECK(pools.size() == 1); // the pool of the context before this one has ended
-    if (i == 1) kept = std::move(lease);
-  }
-  pools.trim();
-  CHECK(pools.size() == 0);
-  kept = PooledEvent(); // its pool has ended, and so has its event
-  destroy_retired();
-  CHECK(take_reports().empty());
 }
 
 TEST_CASE_METHOD(Fixture, "pools harm no capture, and their leases can be part of one") {

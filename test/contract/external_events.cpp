@@ -12,7 +12,6 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include <chrono>
-#include <thread>
 
 using namespace cuevent;
 using namespace test;
@@ -133,54 +132,6 @@ TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during 
   event.synchronize();
   CHECK(event.query());
   CHECK(event.elapsed_time(event).count() == 0);
-}
-
-TEST_CASE_METHOD(Fixture, "relaxed queries of outside events harm no capture and restore the thread's mode") {
-  const Stream stream(context), other(context);
-  DriverEvent pending(context), complete(context);
-  complete.record(other);
-  complete.synchronize();
-  const Gate gate(other);
-  pending.record(other);
-
-  Capture capture(stream, any_mode());
-  const CUstreamCaptureMode mode = test::capture_mode();
-  const auto ask = [&] {
-    CHECK_FALSE(pending.query_relaxed());
-    CHECK_FALSE(pending.synchronize_for(2ms));
-    CHECK(complete.query_relaxed());
-    CHECK(complete.synchronize_for(1s));
-  };
-  SECTION("on the capturing thread") { ask(); }
-  SECTION("on another thread") { std::thread(ask).join(); }
-  CHECK(test::capture_mode() == mode);
-  CHECK(capture.status() == active);
-  CHECK(capture.end() == CUDA_SUCCESS);
-}
-
-TEST_CASE_METHOD(Fixture, "another thread's plain query invalidates a global capture") {
-  const Stream stream(context), other(context);
-  DriverEvent outside(context);
-  outside.record(other);
-  outside.synchronize();
-  Capture capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  CUresult result = CUDA_SUCCESS;
-  std::thread([&] { result = outside.try_query(); }).join();
-  CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  CHECK(capture.end() == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-}
-
-TEST_CASE_METHOD(Fixture, "creation, destruction and elapsed_time harm no capture") {
-  const Stream stream(context), other(context);
-  DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
-  start.record(other);
-  end.record(other);
-  end.synchronize();
-  Capture capture(stream, any_mode());
-  { const DriverEvent made(context); }
-  CHECK(start.elapsed_time(end).count() > 0);
-  CHECK(capture.status() == active);
-  CHECK(capture.end() == CUDA_SUCCESS);
 }
 
 TEST_CASE_METHOD(Fixture, "recording an event of an active capture outside it leaves the capture unharmed") {

@@ -11,7 +11,6 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
@@ -104,24 +103,6 @@ TEST_CASE_METHOD(Fixture, "the event of a captured launch forks the capture, as 
   CHECK(capture_status(context, branch) == CaptureStatus::active);
   CHECK(capture.end());
   CHECK_THROWS_AS(event.query(), RecordedInCapture);
-}
-
-TEST_CASE_METHOD(Fixture, "an event that a launch cannot record is refused without a driver call") {
-  const int way = any_way();
-  CAPTURE(way);
-  const DriverEvent timed(context, EventFlags::timing), shared(context, EventFlags::interprocess);
-  CHECK_THROWS_AS(attribute(way, timed), NotSupported);
-  CHECK_THROWS_WITH(attribute(way, timed),
-                    ContainsSubstring("timing") && ContainsSubstring("EventFlags::none"));
-  CHECK_THROWS_AS(attribute(way, shared), NotSupported);
-  CHECK_THROWS_WITH(attribute(way, shared), ContainsSubstring("interprocess"));
-  CHECK_THROWS_AS(attribute(way, DriverEvent()), EmptyEvent);
-}
-
-TEST_CASE_METHOD(Fixture, "launch_completion_event refuses an event with blocking_sync and says why") {
-  const DriverEvent blocking(context, EventFlags::blocking_sync);
-  CHECK_THROWS_AS(launch_completion_event(blocking), NotSupported);
-  CHECK_THROWS_WITH(launch_completion_event(blocking), ContainsSubstring("blocking_sync"));
 }
 
 TEST_CASE_METHOD(Fixture, "the driver also refuses the attributes that cuevent refuses, without a reason") {

@@ -114,24 +114,6 @@ TEST_CASE_METHOD(Fixture, "a thread sleeps in epoll until the work of a stream i
   CHECK(sleeper.sleeps < 2000); // 20 ms at 100 us take 200
 }
 
-TEST_CASE_METHOD(Fixture, "an armed queue whose work never ends is woken by its end") {
-  const Stream held(context);
-  const Gate gate(held);
-  CUresult received = CUDA_SUCCESS;
-  int copy = -1;
-  {
-    CompletionQueue queue(context);
-    copy = dup(queue.native_handle());
-    queue.when_complete(held, [&](CUresult result) { received = result; });
-    CHECK(queue.poll() == 0);
-    CHECK(queue.arm());
-  }
-  CHECK(received == CUDA_ERROR_NOT_READY);
-  std::uint64_t expirations = 0;
-  CHECK(read(copy, &expirations, sizeof expirations) == sizeof expirations);
-  close(copy);
-}
-
 TEST_CASE_METHOD(Fixture, "a wait sees the end of work that another thread lets go on") {
   const Stream held(context);
   std::vector<CUresult> ran;

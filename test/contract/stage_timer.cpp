@@ -255,27 +255,6 @@ TEST_CASE_METHOD(StageFixture, "stages on default streams use the timer's contex
   CHECK(timer.add_stream(CU_STREAM_LEGACY) == timer.add_stream(CUstream{}));
 }
 
-TEST_CASE_METHOD(StageFixture, "a default stream of a context other than the timer's is refused") {
-  const Context other = Context::create(0, driver);
-  const Stream held(other);
-  DriverEvent ours(context), theirs(other);
-  StageTimer timer(context, small);
-  const StageId stage = timer.stage("stage");
-  CHECK_THROWS_AS(timer.open({other, CUstream{}}, stage), ContextMismatch);
-  CHECK_THROWS_AS(timer.record(ours, {other, CUstream{}}), ContextMismatch);
-  CHECK_THROWS_AS(timer.record(theirs, CUstream{}), ContextMismatch);
-  CHECK_THROWS_AS(timer.open({Context(), CUstream{}}, stage), InvalidContext);
-  CHECK(timer.report().streams.empty());
-  {
-    Gate gate(held);
-    theirs.record(held);
-    timer.wait(theirs, {context, CU_STREAM_PER_THREAD});
-    timer.record(ours, {context, CU_STREAM_PER_THREAD});
-    CHECK_FALSE(ours.query());
-  }
-  CHECK(ours.synchronize_for(1min));
-}
-
 TEST_CASE_METHOD(StageFixture, "a timer on a stuck stream does not fill a launch queue") {
   // A stream takes 1,020 submissions. Enough of them are left for the program.
   constexpr int stages = 1'200, own = 600;

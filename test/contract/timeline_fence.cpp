@@ -94,47 +94,6 @@ TEST_CASE_METHOD(Fixture, "a stream of any context and device can wait for a tic
   }
 }
 
-TEST_CASE_METHOD(Fixture, "allocating a page of fences during a capture does not harm the capture",
-                 "[fence]") {
-  const Context fresh = Context::create(0, driver);
-  const Stream stream(fresh), captured(context);
-  const Capture capture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  TimelineFence fence(fresh, stream);
-  CHECK(capture.status() == CU_STREAM_CAPTURE_STATUS_ACTIVE);
-  CHECK(fence.wait_for(fence.signal(), 1min));
-  CHECK(capture.status() == CU_STREAM_CAPTURE_STATUS_ACTIVE);
-}
-
-TEST_CASE_METHOD(Fixture, "a fence can be destroyed while its tickets are pending, and others go on",
-                 "[fence]") {
-  const Stream stream(context), waiting(context);
-  std::vector<TimelineFence> fences;
-  DriverEvent after(context);
-  {
-    Gate gate(stream);
-    {
-      TimelineFence fence(context, stream);
-      fence.wait(waiting, fence.signal());
-      after.record(waiting);
-    }
-    for (int i = 0; i < 100; ++i) { // more than a page holds
-      fences.emplace_back(context, stream);
-      fences.back().signal();
-    }
-    CHECK_FALSE(after.query());
-    for (const TimelineFence& fence : fences)
-      CHECK_FALSE(fence.reached(fence.signalled()));
-    gate.open();
-  }
-  CHECK(after.synchronize_for(1min));
-  for (TimelineFence& fence : fences)
-    CHECK(fence.wait_for(fence.signalled(), 1min));
-  for (int i = 0; i < 100; ++i) // each reuses the slot of another
-    fences[static_cast<std::size_t>(i)] = TimelineFence(context, stream);
-  for (TimelineFence& fence : fences)
-    CHECK(fence.wait_for(fence.signal(), 1min));
-}
-
 TEST_CASE_METHOD(Fixture, "a fence keeps its owned context alive, and its memory does not", "[fence]") {
   const int before = test::live_handles().contexts;
   for (int i = 0; i < 3; ++i) {

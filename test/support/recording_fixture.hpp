@@ -59,47 +59,6 @@ struct RecordingFixture {
     CHECK(RecordingDriver::live_execs() == execs_before);
   }
 
-  /// Runs the scenario once for each driver call that it makes and each of some errors. That call fails
-  /// with that error. The error must be thrown, or reported by a destructor, and nothing may be left
-  /// behind.
-  void fail_each_call(const std::function<void()>& scenario) {
-    HookedErrors hooked;
-    recording.calls();
-    scenario();
-    const Names calls = recording.calls();
-    end_graphs();
-    for (std::size_t k = 0; k < calls.size(); ++k) {
-      CAPTURE(k, calls[k]);
-      for (const CUresult result : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
-                                    CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_DEINITIALIZED}) {
-        recording.fail_call(int(k) + 1, result);
-        try {
-          scenario();
-          // While a process exits, destructors do nothing.
-          CHECK(hooked.take() == (result == CUDA_ERROR_DEINITIALIZED ? CUDA_SUCCESS : result));
-        } catch (const cuevent::DriverError& error) {
-          CHECK(error.result() == result);
-          CHECK(hooked.take() == CUDA_SUCCESS);
-        }
-        recording.fail_nothing();
-        end_graphs();
-        // A failing stub has done nothing, so it still counts the object that it should have
-        // destroyed. If the driver does not say that a context exists, its event is left alone.
-        const cuevent::DriverTable& table = driver.table();
-        if (calls[k] == "cuEventDestroy" ||
-            (calls[k] == "cuCtxGetId" && RecordingDriver::live_events() > events_before))
-          table.cuEventDestroy_v4000(nullptr);
-        if (calls[k] == "cuGraphDestroy") table.cuGraphDestroy_v10000(nullptr);
-        if (calls[k] == "cuGraphExecDestroy") table.cuGraphExecDestroy_v10000(nullptr);
-        if (calls[k] == "cuCtxPopCurrent") recording.context_stack().clear();
-        if (calls[k] == "cuThreadExchangeStreamCaptureMode")
-          recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
-        check_nothing_left();
-        recording.calls();
-      }
-    }
-  }
-
   /// Destroys what graphs have kept, as the driver does some time after the last graph is destroyed.
   void end_graphs() {
     recording.end_user_objects();

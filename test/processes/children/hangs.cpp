@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Programs that hang, and what a flight recorder says about each of them.
+// Programs that hang as no contract test can, and what a flight recorder says about each of them.
 #include "kernel.hpp"
 #include "scenario.hpp"
 
-#include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
-#include <cuevent/graph_exec.hpp>
 #include <gpu.hpp>
 
 #include <atomic>
@@ -93,30 +91,6 @@ private:
   Words told_; // tells the kernel at the end
 };
 
-void endless_kernel() {
-  const gpu::Gpu gpu;
-  const gpu::Stream stuck = gpu.stream(), behind = gpu.stream(), far_behind = gpu.stream();
-  DriverEvent first(gpu.context), second(gpu.context);
-  FlightRecorder recorder(gpu.context);
-  recorder.add_stream(stuck, "stuck");
-  recorder.add_stream(behind, "behind");
-  recorder.add_stream(far_behind, "far behind");
-  const EndlessKernel kernel(gpu);
-  recorder.mark(stuck, "step 1");
-  kernel.launch(stuck);
-  recorder.mark(stuck, "step 2");
-  recorder.record(first, stuck);
-  recorder.wait(first, behind);
-  recorder.mark(behind, "copy 2");
-  recorder.record(second, behind);
-  recorder.wait(second, far_behind);
-  recorder.mark(far_behind, "save 2");
-  const FlightReport report =
-      expect_cause(recorder, Kind::unfinished,
-                   {"stream 'stuck' has not reached 'step 2'", "the last mark reached is 'step 1'"});
-  expect_held_up(report, 2);
-}
-
 /// The kernel of a collective waits for its peer, which submits nothing.
 void missing_peer() {
   const gpu::Gpu gpu;
@@ -144,52 +118,6 @@ void missing_peer() {
   expect_held_up(report, 1);
   expect(to_text(report).find("stream 'rank 1' is idle after 'all_reduce 16'") != std::string::npos,
          "the report says what the peer has done");
-}
-
-/// Each stream waits for what the other one does behind its own wait.
-void deadlock() {
-  const gpu::Gpu gpu;
-  const gpu::Stream a = gpu.stream(), b = gpu.stream(), c = gpu.stream();
-  DriverEvent done(gpu.context);
-  FlightRecorder recorder(gpu.context);
-  recorder.add_stream(a, "a");
-  recorder.add_stream(b, "b");
-  recorder.add_stream(c, "c");
-  const Words words(gpu);
-  const auto wait = [&](CUstream stream, int word, const char* name) {
-    recorder.note_wait(stream, &words[word], 1, name);
-    wait_for_word(gpu, stream, words.address(word));
-    recorder.mark(stream, std::string("after ") + name);
-  };
-  const auto signal = [&](CUstream stream, int word) {
-    gpu.write_value(stream, words.address(word), 1, 0);
-    recorder.note_signal(stream, &words[word], 1);
-  };
-  wait(a, 0, "x");
-  wait(b, 1, "y");
-  signal(a, 1);
-  signal(b, 0);
-  recorder.record(done, b);
-  recorder.wait(done, c);
-  recorder.mark(c, "last");
-  const FlightReport report =
-      expect_cause(recorder, Kind::deadlock,
-                   {"stream 'a' waits at 'after x' for value 1 of 'x', which comes later on stream 'b'",
-                    "stream 'b' waits at 'after y' for value 1 of 'y', which comes later on stream 'a'"});
-  expect_held_up(report, 1);
-}
-
-void closed_gate() {
-  const gpu::Gpu gpu;
-  const gpu::Stream stream = gpu.stream();
-  FlightRecorder recorder(gpu.context);
-  recorder.add_stream(stream, "held");
-  const Words words(gpu);
-  recorder.note_wait(stream, &words[0], 1, "gate");
-  wait_for_word(gpu, stream, words.address(0));
-  recorder.mark(stream, "behind the gate");
-  expect_cause(recorder, Kind::no_signal,
-               {"stream 'held' waits at 'behind the gate' for value 1 of 'gate', which no stream"});
 }
 
 void full_queue() {
@@ -224,39 +152,6 @@ void full_queue() {
                 "has not reached 'launch 0'"});
 }
 
-void stuck_replay() {
-  constexpr int stuck = 5'000;
-  const gpu::Gpu gpu;
-  const gpu::Stream stream = gpu.stream();
-  FlightRecorder recorder(gpu.context);
-  recorder.add_stream(stream, "main");
-  const Words words(gpu);
-  words[0] = 1;
-  StreamCapture capture(gpu.context, stream);
-  const FlightGraph number = recorder.name_capture(stream, "step");
-  recorder.mark(stream, "forward");
-  wait_for_word(gpu, stream, words.address(0));
-  recorder.mark(stream, "backward");
-  recorder.mark(stream, "update");
-  const Graph graph = capture.end();
-  GraphExec exec = graph.instantiate();
-  DriverEvent last(gpu.context);
-  for (int i = 1; i <= stuck; ++i) {
-    if (i == stuck) words[0] = 0;
-    recorder.launch(exec, stream, number);
-    if (i % 10 != 9) continue;
-    last.record(stream);
-    last.synchronize();
-  }
-  const FlightReport report = expect_cause(
-      recorder, Kind::unfinished,
-      {"stream 'main in replay 5000 of step' has not reached 'backward'", "reached is 'forward'"});
-  expect_held_up(report, 1);
-  words[0] = 1;
-  last.record(stream);
-  last.synchronize();
-}
-
 void illegal_address() {
   const gpu::Gpu gpu;
   const gpu::Stream good = gpu.stream(), bad = gpu.stream();
@@ -283,12 +178,8 @@ void illegal_address() {
 } // namespace
 
 std::vector<Scenario> hang_scenarios() {
-  return {{"hang-endless-kernel", endless_kernel},
-          {"hang-missing-peer", missing_peer},
-          {"hang-deadlock", deadlock},
-          {"hang-closed-gate", closed_gate},
+  return {{"hang-missing-peer", missing_peer},
           {"hang-full-queue", full_queue},
-          {"hang-stuck-replay", stuck_replay},
           {"hang-illegal-address", illegal_address}};
 }
 

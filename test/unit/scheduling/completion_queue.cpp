@@ -354,29 +354,27 @@ TEST_CASE_METHOD(QueueFixture, "a submission that fails leaves the reservation a
 }
 
 TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback", "[queue]") {
+  const HookedErrors hooked;
   queue.reserve(4);
-  events_before += 4; // the pool's events, which live as long as the queue
-  fail_each_call([&] {
+  const auto submit_and_poll = [&] {
     std::size_t submitted = 0, seen = 0;
-    const auto poll = [&] {
-      poll_until_empty();
-      CHECK(seen == submitted);
-    };
-    try {
-      for (CUstream each : {stream_handle(1), stream_handle(2), stream_handle(1), CUstream(nullptr)}) {
-        queue.when_complete(each, [&](CUresult result) {
-          ++seen;
-          if (result != CUDA_SUCCESS) report_error(result, "callback");
-        });
-        ++submitted;
-      }
-    } catch (const DriverError&) {
-      poll();
-      throw;
+    for (CUstream each : {stream_handle(1), stream_handle(2), stream_handle(1), CUstream(nullptr)})
+      if (queue.try_when_complete(each, [&](CUresult) { ++seen; }) == CUDA_SUCCESS) ++submitted;
+    poll_until_empty();
+    CHECK(seen == submitted);
+    return recording.calls().size();
+  };
+  recording.calls();
+  const std::size_t calls = submit_and_poll();
+  for (std::size_t k = 1; k <= calls; ++k)
+    for (const CUresult result : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_ILLEGAL_ADDRESS}) {
+      CAPTURE(k, result);
+      recording.fail_call(int(k), result);
+      submit_and_poll();
+      recording.fail_nothing();
+      recording.context_stack().clear(); // a pop may have failed
+      recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
     }
-    poll();
-  });
-  events_before -= 4;
 }
 
 TEST_CASE_METHOD(QueueFixture, "nothing is submitted if no event can be created", "[queue]") {

@@ -69,15 +69,13 @@ TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or th
   }
   CHECK(pools.acquire({context, nullptr}).event().context() == context);
   CHECK(pools.acquire({context, stream}).event().context() == context);
-  CHECK_THAT(refusal<ContextMismatch>([&] {
-               pools.acquire({other, stream});
-             }),
+  const StreamRef not_there{other, stream};
+  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(not_there); }),
              ContainsSubstring("does not belong"));
   refusal<InvalidContext>([&] { pools.acquire({Context(), nullptr}); });
   const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
-  CHECK_THAT(refusal<ContextMismatch>([&] {
-               pools.acquire({foreign, nullptr});
-             }),
+  const StreamRef of_foreign{foreign, nullptr};
+  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(of_foreign); }),
              ContainsSubstring("different drivers"));
   recording.calls();
 }

@@ -370,40 +370,26 @@ TEST_CASE_METHOD(TimerFixture, "a named context must be the timer's context") {
   const Context other = Context::borrow(context_handle(2), driver), empty;
   DriverEvent event(context), of_other(other);
   recording.calls();
-  const auto calls_of = [&](const Context& named) -> std::vector<std::function<void()>> {
-    return {[&] {
-              timer.add_stream({named, CUstream{}});
-            },
-            [&] {
-              timer.open({named, CUstream{}}, first);
-            },
-            [&] {
-              timer.next({named, CUstream{}}, second);
-            },
-            [&] {
-              timer.close({named, CUstream{}});
-            },
-            [&] {
-              timer.record(event, {named, CUstream{}});
-            },
-            [&] {
-              timer.wait(event, {named, CUstream{}});
-            },
-            [&] {
-              const StageScope scope(timer, {named, CUstream{}}, first);
-            }};
+  const StreamRef in_own{context, CUstream{}}, in_other{other, CUstream{}}, in_none{empty, CUstream{}};
+  const auto calls_of = [&](StreamRef named) -> std::vector<std::function<void()>> {
+    return {[&, named] { timer.add_stream(named); },
+            [&, named] { timer.open(named, first); },
+            [&, named] { timer.next(named, second); },
+            [&, named] { timer.close(named); },
+            [&, named] { timer.record(event, named); },
+            [&, named] { timer.wait(event, named); },
+            [&, named] { const StageScope scope(timer, named, first); }};
   };
-  const auto results_of = [&](const Context& named) -> std::vector<CUresult> {
-    return {timer.try_open({named, CUstream{}}, first), timer.try_next({named, CUstream{}}, second),
-            timer.try_close({named, CUstream{}}), timer.try_record(event, {named, CUstream{}}),
-            timer.try_wait(event, {named, CUstream{}})};
+  const auto results_of = [&](StreamRef named) -> std::vector<CUresult> {
+    return {timer.try_open(named, first), timer.try_next(named, second), timer.try_close(named),
+            timer.try_record(event, named), timer.try_wait(event, named)};
   };
-  for (const auto& call : calls_of(other))
+  for (const auto& call : calls_of(in_other))
     CHECK_THAT(refusal<ContextMismatch>(call), ContainsSubstring("not the timer's"));
-  for (const auto& call : calls_of(empty))
+  for (const auto& call : calls_of(in_none))
     CHECK_THAT(refusal<InvalidContext>(call), ContainsSubstring("empty"));
-  CHECK(results_of(other) == std::vector(5, CUDA_ERROR_INVALID_HANDLE));
-  CHECK(results_of(empty) == std::vector(5, CUDA_ERROR_INVALID_CONTEXT));
+  CHECK(results_of(in_other) == std::vector(5, CUDA_ERROR_INVALID_HANDLE));
+  CHECK(results_of(in_none) == std::vector(5, CUDA_ERROR_INVALID_CONTEXT));
   // Without a named context, a default stream means the timer's, and another context's event cannot
   // be recorded on it.
   for (CUstream const standard : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
@@ -418,9 +404,9 @@ TEST_CASE_METHOD(TimerFixture, "a named context must be the timer's context") {
   timer.wait(of_other, CUstream{});
   const std::vector<Call> waits = recording.calls_with_contexts();
   CHECK(std::count(waits.begin(), waits.end(), Call{"cuStreamWaitEvent", context_handle(1)}) == 1);
-  for (const auto& call : calls_of(context))
+  for (const auto& call : calls_of(in_own))
     CHECK_NOTHROW(call());
-  CHECK(results_of(context) == std::vector(5, CUDA_SUCCESS));
+  CHECK(results_of(in_own) == std::vector(5, CUDA_SUCCESS));
   StageTimer none;
   CHECK(none.try_open({context, stream}, first) == CUDA_ERROR_INVALID_HANDLE);
   refusal<InvalidHandle>([&] { none.open({context, stream}, first); });

@@ -2,6 +2,7 @@
 // What the marks of a FlightRecorder cost the host and the device, and how long a report takes. Runs on the
 // simulated driver too, where the times mean nothing. Exits with 1 if a bound is exceeded on a device.
 #include "gpu_at_hand.hpp"
+#include "part_of.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
@@ -28,11 +29,6 @@ constexpr std::size_t batch = 500; // fewer submissions than a launch queue take
 constexpr std::size_t threads = 16;
 constexpr double most_over_record = 30;   // ns, of as many events
 constexpr double longest_report = 10'000; // us
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 double nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();

@@ -4,6 +4,7 @@
 // no device.
 #include "../support/exit_code.hpp"
 #include "../support/gpu.hpp"
+#include "part_of.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/stage_timer.hpp>
@@ -53,12 +54,6 @@ again:
   ret;
 }
 )";
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 class Bench {
 public:

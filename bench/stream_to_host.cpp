@@ -2,6 +2,7 @@
 // How long after the last instruction of a kernel a spinning host knows that the stream got past it. The
 // clock of the device is aligned with the host's before each sample. Needs a device.
 #include "bare_word.hpp"
+#include "part_of.hpp"
 
 #include <exit_code.hpp>
 #include <gpu.hpp>
@@ -152,13 +153,8 @@ void row(const gpu::Gpu& gpu, Clocks& clocks, const char* what, int samples, Sub
     delays.push_back(delay);
     errors.push_back(error);
   }
-  std::sort(delays.begin(), delays.end());
-  std::sort(errors.begin(), errors.end());
-  const auto part = [](const std::vector<double>& sorted, double of) {
-    return sorted[static_cast<std::size_t>(of * static_cast<double>(sorted.size() - 1))];
-  };
-  std::printf("%-34s %8.2f %8.2f %8.2f %12.2f\n", what, part(delays, 0.5), part(delays, 0.9),
-              part(delays, 0.99), part(errors, 0.5));
+  std::printf("%-34s %8.2f %8.2f %8.2f %12.2f\n", what, median(delays), part_of(delays, 0.9),
+              part_of(delays, 0.99), median(errors));
   std::fflush(stdout);
 }
 

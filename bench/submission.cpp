@@ -6,6 +6,7 @@
 // Callbacks run between the batches, and are timed separately: one thread polls when all work is complete.
 #include "gpu_at_hand.hpp"
 #include "mutex_queue.hpp"
+#include "part_of.hpp"
 
 #include <cuevent/completion_queue.hpp>
 
@@ -160,22 +161,8 @@ public:
 };
 
 /// Times in ns per submission, or ratios.
-class Samples {
-public:
-  void add(double value) { values_.push_back(value); }
-  /// The smallest value that `percent` of the values do not exceed.
-  double percentile(std::size_t percent) const {
-    std::vector<double> sorted = values_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[(std::max(sorted.size() * percent, std::size_t{1}) + 99) / 100 - 1];
-  }
-
-private:
-  std::vector<double> values_;
-};
-
 struct Measured {
-  Samples time, to_record, to_calls, poll;
+  std::vector<double> time, to_record, to_calls, poll;
 };
 
 /// The places of the ways that the ratios compare with.
@@ -264,10 +251,10 @@ std::vector<Measured> measure(const std::vector<std::unique_ptr<Way>>& ways, std
     for (const std::size_t i : order)
       times[i] = run_batches(*ways[i], submitters, 3);
     for (std::size_t i = 0; i < ways.size(); ++i) {
-      all[i].time.add(times[i].submission);
-      all[i].to_record.add(times[i].submission / times[record].submission);
-      all[i].to_calls.add(times[i].submission / times[calls_of_lane].submission);
-      all[i].poll.add(times[i].poll);
+      all[i].time.push_back(times[i].submission);
+      all[i].to_record.push_back(times[i].submission / times[record].submission);
+      all[i].to_calls.push_back(times[i].submission / times[calls_of_lane].submission);
+      all[i].poll.push_back(times[i].poll);
     }
   }
   return all;
@@ -281,10 +268,10 @@ void print(const std::vector<std::unique_ptr<Way>>& ways, const std::vector<Meas
   for (std::size_t i = 0; i < ways.size(); ++i) {
     const Measured& its = measured[i];
     std::printf("| %s | %.0f | %.2f (%.2f-%.2f) | %.2f (%.2f-%.2f) |", ways[i]->name.c_str(),
-                its.time.percentile(50), its.to_record.percentile(50), its.to_record.percentile(25),
-                its.to_record.percentile(75), its.to_calls.percentile(50), its.to_calls.percentile(25),
-                its.to_calls.percentile(75));
-    if (const double poll = its.poll.percentile(50); poll == 0)
+                median(its.time), median(its.to_record), part_of(its.to_record, 0.25),
+                part_of(its.to_record, 0.75), median(its.to_calls), part_of(its.to_calls, 0.25),
+                part_of(its.to_calls, 0.75));
+    if (const double poll = median(its.poll); poll == 0)
       std::puts(" |");
     else
       std::printf(" %.0f |\n", poll);

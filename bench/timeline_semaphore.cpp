@@ -2,6 +2,7 @@
 // Semaphores that two processes share, next to interprocess events and pipes. `timeline_semaphore 20` divides
 // all counts by 20. CUEVENT_DRIVER can name the simulated driver, which only shows that it works.
 #include "bare_word.hpp"
+#include "part_of.hpp"
 
 #include <exit_code.hpp>
 #include <gpu.hpp>
@@ -47,18 +48,13 @@ struct Semaphores {
 
 double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
-double part_of(std::vector<double>& sorted, double part) {
-  return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
-}
-
-double print(const char* what, std::vector<double> samples, double from = 0, double divisor = 1) {
-  std::sort(samples.begin(), samples.end());
+double print(const char* what, const std::vector<double>& samples, double from = 0, double divisor = 1) {
   std::printf("%-66s", what);
   for (const double part : {0.5, 0.9, 0.99})
     std::printf(" %8.2f", (part_of(samples, part) - from) / divisor);
   std::printf("\n");
   std::fflush(stdout);
-  return part_of(samples, 0.5);
+  return median(samples);
 }
 
 std::uint64_t value_of(int sample, int hop) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "contest.hpp"
 
+#include "../part_of.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -44,12 +46,6 @@ private:
   std::atomic<unsigned> meeting_{0};
   std::mt19937 random_{2026};
 };
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 void run_round(benchmark::State& state, const std::vector<Contestant>& contestants, int calls) {
   static Turns turns;

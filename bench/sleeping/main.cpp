@@ -2,6 +2,7 @@
 // Ways to wait for the device without spinning: how late each sees the end of the work of one stream, and
 // the CPU time that it takes. `sleeping 20` divides all counts by 20. Without a real driver, this runs on the
 // simulated one, which only shows that it works.
+#include "../part_of.hpp"
 #include "descriptors.hpp"
 #include "testbed.hpp"
 
@@ -214,7 +215,7 @@ void measure(Testbed& testbed, const Scenario& scenario, const NamedWay& named, 
   const std::unique_ptr<Way> way = named.make(testbed, stream);
   std::mt19937 random(1);
   std::uniform_int_distribution<Nanoseconds> length(scenario.least, scenario.most);
-  Distribution late, submission;
+  std::vector<double> late, submission; // us
   const int warm = std::max(5, count / 20);
   CpuTime cpu = testbed.cpu_time();
   for (int i = -warm; i < count; ++i) {
@@ -227,16 +228,15 @@ void measure(Testbed& testbed, const Scenario& scenario, const NamedWay& named, 
     way->wait();
     const Nanoseconds seen = now();
     if (i < 0) continue;
-    late.add(seen - testbed.end());
-    submission.add(submitted - launched);
+    late.push_back(1e-3 * static_cast<double>(seen - testbed.end()));
+    submission.push_back(1e-3 * static_cast<double>(submitted - launched));
   }
   way->finish(stream);
   const Nanoseconds wall = cpu.wall(), mine = cpu.of_this_thread(), others = cpu.of_others();
   const double most = static_cast<double>(wall) / 100, each = 1000.0 * count;
-  std::printf("  %-38s %8.1f %8.1f %8.1f %9.1f %9.1f %8.1f %8.1f\n", named.name, late.quantile(0.5),
-              late.quantile(0.9), late.quantile(0.99), static_cast<double>(mine) / each,
-              static_cast<double>(others) / each, 100 - static_cast<double>(mine) / most,
-              submission.quantile(0.5));
+  std::printf("  %-38s %8.1f %8.1f %8.1f %9.1f %9.1f %8.1f %8.1f\n", named.name, median(late),
+              part_of(late, 0.9), part_of(late, 0.99), static_cast<double>(mine) / each,
+              static_cast<double>(others) / each, 100 - static_cast<double>(mine) / most, median(submission));
   std::fflush(stdout);
 }
 

@@ -14,7 +14,6 @@
 #include <ctime>
 #include <pthread.h>
 #include <thread>
-#include <vector>
 
 namespace sleeping {
 
@@ -46,23 +45,6 @@ private:
 
   clockid_t stamper_;
   Nanoseconds start_ = now(), mine_ = mine(), others_ = others();
-};
-
-/// Times in us, sorted.
-class Distribution {
-public:
-  void add(Nanoseconds time) { times_.push_back(time); }
-  std::size_t count() const { return times_.size(); }
-  /// The time in us that the given part of all times does not exceed.
-  double quantile(double part) {
-    if (times_.empty()) return 0;
-    const auto index = static_cast<std::ptrdiff_t>(part * static_cast<double>(times_.size() - 1));
-    std::nth_element(times_.begin(), times_.begin() + index, times_.end());
-    return static_cast<double>(times_[static_cast<std::size_t>(index)]) / 1000;
-  }
-
-private:
-  std::vector<Nanoseconds> times_;
 };
 
 /// Kernels that write a number to pinned memory when they end, and a thread that spins on this word and

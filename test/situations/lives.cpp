@@ -11,7 +11,6 @@
 #include <cuevent/text.hpp>
 
 #include <chrono>
-#include <new>
 #include <thread>
 
 namespace situations {
@@ -99,16 +98,7 @@ void an_allocation_fails(const Class& row) {
         bool happened = false;
         {
           const test::FailingAllocation failing(static_cast<std::size_t>(k));
-          try {
-            if (throwing)
-              operation.call();
-            else
-              result = operation.attempt();
-          } catch (const std::bad_alloc&) {
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-          } catch (const DriverError& error) {
-            result = error.result();
-          }
+          result = result_of(operation, throwing);
           happened = test::FailingAllocation::happened();
         }
         expect(result == CUDA_ERROR_OUT_OF_MEMORY || result == usual.result || result == CUDA_ERROR_NOT_READY,
@@ -132,14 +122,7 @@ void a_driver_call_fails(const Class& row) {
           CUresult result = CUDA_SUCCESS;
           {
             const test::FaultScope scope(plan);
-            try {
-              if (throwing)
-                operation.call();
-              else
-                result = operation.attempt();
-            } catch (const DriverError& error) {
-              result = error.result();
-            }
+            result = result_of(operation, throwing);
           }
           expect(result == fault || result == usual.result || result == CUDA_ERROR_NOT_READY ||
                      result == plan.refusal(),

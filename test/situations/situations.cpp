@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <new>
 #include <string_view>
 #include <sys/wait.h>
 #include <thread>
@@ -145,6 +146,18 @@ Answer Operation::expected(In in) const {
   return usual;
 }
 
+CUresult result_of(const Operation& operation, bool throwing) {
+  try {
+    if (!throwing) return operation.attempt();
+    operation.call();
+    return CUDA_SUCCESS;
+  } catch (const DriverError& error) {
+    return error.result();
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
 void check(const Operation& operation, const Answer& answer) {
   if (answer.not_called != nullptr) return;
   process::step(operation.name);
@@ -152,15 +165,8 @@ void check(const Operation& operation, const Answer& answer) {
     expect(agrees(result, answer.result), std::string(operation.name) + ", " + overload + ": " +
                                               to_string(answer.result) + ", and not " + to_string(result));
   };
-  if (operation.attempt) compare(operation.attempt(), "non-throwing");
-  if (!operation.call) return;
-  CUresult result = CUDA_SUCCESS;
-  try {
-    operation.call();
-  } catch (const DriverError& error) {
-    result = error.result();
-  }
-  compare(result, "throwing");
+  if (operation.attempt) compare(result_of(operation, false), "non-throwing");
+  if (operation.call) compare(result_of(operation, true), "throwing");
 }
 
 void Subject::check_all(In in) {

@@ -123,6 +123,8 @@ struct Operation {
       },                                                                                                     \
       [&] { const Made made(__VA_ARGS__); })
 
+/// Runs one overload. Returns its result, or the one of its exception.
+CUresult result_of(const Operation& operation, bool throwing);
 /// Runs both overloads. Their results must be `answer`.
 void check(const Operation& operation, const Answer& answer);
 

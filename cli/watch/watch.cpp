@@ -127,11 +127,11 @@ public:
       const bool has_probes = (file->region().features & watch::probes) != 0;
       for (Process& old : processes_)
         if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program
-      processes_.push_back({file,
-                            std::make_unique<watch::ProcessRules>(
-                                watch::OptInRules{options_.cost, options_.leaks},
-                                [this, file](const watch::Finding& finding) { report_.add(*file, finding); }),
-                            has_probes ? std::make_unique<watch::HangWatch>(*file, hangs_) : nullptr});
+      auto world = std::make_unique<watch::World>();
+      watch::add_rules(*world, {options_.cost, options_.leaks},
+                       [this, file](const watch::Finding& finding) { report_.add(*file, finding); });
+      auto hang = has_probes ? std::make_unique<watch::HangWatch>(*file, *world, hangs_) : nullptr;
+      processes_.push_back({file, std::move(world), std::move(hang)});
     }
     bool found = false;
     for (Process& process : processes_)
@@ -182,8 +182,8 @@ public:
       process.file->abandon(); // should it live on after all, it does not wait for a reader
       process.file->read([&](const watch::Call& call) { see(process, call); }, true);
       for (const watch::Call& call : process.file->unfinished())
-        process.rules->see(call);
-      process.rules->end(process.file->ended_by_itself() && !process.file->has_lost_calls());
+        process.world->see(call);
+      process.world->end(process.file->ended_by_itself() && !process.file->has_lost_calls());
       if (process.file->has_lost_calls())
         partly_.push_back({process.file->process(), "after a while its calls found no reader"});
       if (process.file->has_lost_threads())
@@ -199,7 +199,7 @@ public:
   /// The watch ends, and some processes run on.
   void leave_processes() {
     for (Process& process : processes_)
-      process.rules->end(false);
+      process.world->end(false);
   }
 
   std::size_t processes() const { return processes_.size() + ended_.size(); }
@@ -223,14 +223,12 @@ public:
 private:
   struct Process {
     std::shared_ptr<watch::CallFile> file;
-    std::unique_ptr<watch::ProcessRules> rules;
+    std::unique_ptr<watch::World> world;
     std::unique_ptr<watch::HangWatch> hang; // null without probes
   };
 
   void see(const Process& process, const watch::Call& call) {
-    if (process.hang) process.hang->see(call);
-    if (call.verb() == watch::Verb::probe) return;
-    process.rules->see(call);
+    process.world->see(call);
     if (call.is_of_the_program()) ++calls_;
   }
 
@@ -445,8 +443,9 @@ int report_of(const std::string& path) {
   watch::CallFile file(path, watch::CallFile::Mode::again);
   watch::CallText texts;
   watch::HangReports reports(texts);
-  watch::HangWatch hang(file, reports);
-  file.read([&](const watch::Call& call) { hang.see(call); }, true);
+  watch::World world;
+  watch::HangWatch hang(file, world, reports);
+  file.read([&](const watch::Call& call) { world.see(call); }, true);
   hang.add_lost_probes();
   hang.report(std::nullopt); // the process has looked, and waits for this report
   return 0;

@@ -6,55 +6,55 @@
 
 namespace watch {
 
-/// The comment lists the words of a record. A handle that a call returns is 0 if the call failed.
-/// The null stream is recorded as CU_STREAM_LEGACY, or as CU_STREAM_PER_THREAD for per-thread variants.
+/// The words of a record are the arguments of the function that are handles or numbers of 32 bits, in their
+/// order; rules/call.cpp names them.
 enum class Verb : std::uint8_t {
-  lookup,              // cuGetProcAddress: never recorded
-  event_create,        // event, flags
-  event_open,          // event
-  event_destroy,       // event
-  event_record,        // event, stream, flags
-  context_record,      // context, event
-  event_query,         // event
-  event_synchronize,   // event
-  event_elapsed,       // start, end
-  event_export,        // event
-  stream_wait,         // stream, event, flags
-  context_wait,        // context, event
-  stream_create,       // stream, flags
-  stream_create_green, // stream, flags; the context is the one of a green context
-  stream_destroy,      // stream
-  stream_query,        // stream
-  stream_synchronize,  // stream
-  capture_begin,       // stream, mode, ...
-  capture_into_graph,  // stream, graph, mode
-  capture_end,         // stream, graph
-  exchange_mode,       // the new mode of the thread
-  work,                // stream, function, events that the launch records
-  value_wait,          // stream, address, value, flags
-  value_write,         // stream, address, value, flags
-  graph_launch,        // exec, stream, how often it was launched so far
-  graph_create,        // graph, flags
-  graph_destroy,       // graph
-  graph_clone,         // clone, graph
-  graph_instantiate,   // exec, graph
-  exec_destroy,        // exec
-  exec_update,         // exec, graph
-  node_add_event,      // node, graph, event, and of functions for any node its CUgraphNodeType
-  node_set_event,      // node, event, or 0 for a node of another kind, type as above
-  exec_set_event,      // exec, node, event, or 0 for a node of another kind, type as above
-  primary_retain,      // context, device
-  context_create,      // context, ..., device
-  context_destroy,     // context
-  green_destroy,       // green context
-  primary_release,     // device
-  device_reset,        // device
+  lookup, // cuGetProcAddress: never recorded
+  event_create,
+  event_open, // an event of another process, or of EGL
+  event_destroy,
+  event_record,
+  context_record,
+  event_query,
+  event_synchronize,
+  event_elapsed,
+  event_export,
+  stream_wait,
+  context_wait,
+  stream_create,
+  stream_create_green, // the context is the one of a green context
+  stream_destroy,
+  stream_query,
+  stream_synchronize,
+  capture_begin,
+  capture_into_graph,
+  capture_end,
+  exchange_mode,
+  work, // the words are stream, function, and events that the launch records
+  value_wait,
+  value_write,
+  graph_launch,
+  graph_create,
+  graph_destroy,
+  graph_clone,
+  graph_instantiate,
+  exec_destroy,
+  exec_update,
+  node_add_event,
+  node_set_event,
+  exec_set_event,
+  primary_retain,
+  context_create,
+  context_destroy,
+  green_destroy,
+  primary_release,
+  device_reset,
   name_function,       // cuModuleGetFunction and its like: never recorded, see Region::names
-  context_synchronize, // nothing
-  copy,                // nothing: a copy or a memset without a stream, which may wait for the device
-  other,               // nothing; recorded only if the call failed
-  probe,               // stream, number, place in Region::streams: no call of the program
-  graph_event,         // graph, node, event, CUgraphNodeType: no call of the program
+  context_synchronize, // recorded only if it failed, or if Feature::blocking_calls is set
+  copy,        // a copy or a memset without a stream, which may wait for the device; recorded as above
+  other,       // recorded only if the call failed
+  probe,       // no call of the program
+  graph_event, // no call of the program: an event of a graph that is about to be instantiated
 };
 
 /// Calls that can wait for the device. The last of their four words is the time that they took.

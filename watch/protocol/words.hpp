@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The arguments of a call that its record holds: handles, and numbers of 32 bits. verbs.hpp lists them.
+// The arguments of a call that its record holds: handles, and numbers of 32 bits. rules/call.cpp names them.
 #pragma once
 
 #include "protocol/calls.hpp"

@@ -56,14 +56,14 @@ bool HangReports::are_many(nanoseconds time) const {
 watch::Moment HangWatch::read_state() {
   state_.wait_for_look({}); // notices the answer
   watch::Moment moment = state_.moment();
-  work_.see(moment.streams);
-  if (const std::uint64_t progress = work_.progress(); progress != progress_) {
+  work_->see(moment.streams);
+  if (const std::uint64_t progress = work_->progress(); progress != progress_) {
     progress_ = progress;
     moved_ = moment.time;
     is_reported_ = false;
   }
   const nanoseconds still = moment.time - moved_;
-  stuck_for_ = work_.has_pending() ? still : std::min(longest_call(moment), still);
+  stuck_for_ = work_->has_pending() ? still : std::min(longest_call(moment), still);
   return moment;
 }
 
@@ -100,7 +100,7 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
                              return call.stack == 0 ? std::string()
                                                     : shortened(reports_.texts().place_of(file_, call));
                            }};
-  cuevent::FlightReport found = cuevent::analyse(work_.observe(moment, namer));
+  cuevent::FlightReport found = cuevent::analyse(work_->observe(moment, namer));
   word_findings(found);
 
   const std::string name = read_name(file_.process());
@@ -128,7 +128,7 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
     const std::uint32_t python = each.python != 0 ? each.python : each.call.stack;
     text.append("  ").append(thread_text(file_, each.call.thread)).append(" has been inside ");
     text.append(each.call.name()).append(" for ").append(cuevent::age_text(each.age)).append("\n");
-    if (work_.launches_with_room(each.call))
+    if (work_->launches_with_room(each.call))
       text += "    the first launch of a kernel loads its code, which can wait until running kernels have "
               "ended\n";
     text += reports_.texts().frames_of(file_, each.call, python);

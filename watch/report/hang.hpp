@@ -39,13 +39,14 @@ private:
 /// One process. Its auditor has to record probes.
 class HangWatch {
 public:
-  HangWatch(const CallFile& file, HangReports& reports) : file_(file), state_(file), reports_(reports) {}
-
-  /// Takes the next call or probe.
-  void see(const watch::Call& call) { work_.see(call); }
+  /// It follows what the World of the process sees.
+  HangWatch(const CallFile& file, World& world, HangReports& reports)
+      : file_(file), state_(file), reports_(reports), work_(std::make_shared<StreamWork>(world)) {
+    world.add(work_);
+  }
 
   /// The records of the process were overwritten. From here on, none are taken.
-  void add_lost_probes() { work_.add_lost_probes(state_.moment().streams); }
+  void add_lost_probes() { work_->add_lost_probes(state_.moment().streams); }
 
   /// Takes what the process says about itself. Requests a look now and then if nothing moves. Call it often.
   void update();
@@ -70,7 +71,7 @@ private:
   const CallFile& file_;
   ProcessState state_;
   HangReports& reports_;
-  watch::StreamWork work_;
+  std::shared_ptr<StreamWork> work_;
   std::uint64_t progress_ = 0;
   std::chrono::nanoseconds moved_ = time_now(), requested_{}, stuck_for_{};
   bool is_reported_ = false;

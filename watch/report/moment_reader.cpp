@@ -22,7 +22,8 @@ namespace {
 std::optional<watch::CallUnderWay> call_in(const ThreadSlot& slot, const TickClock& clock) {
   if (slot.thread.load() == 0 || slot.inside.load(std::memory_order_acquire) == 0) return std::nullopt;
   const std::uint64_t begun = slot.begun;
-  watch::CallUnderWay found{{valid(slot.call), false}, {}, slot.python.load()};
+  watch::CallUnderWay found{decoded(slot.call), {}, slot.python.load()};
+  found.call.returned = false;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (slot.inside.load(std::memory_order_relaxed) == 0 || slot.begun != begun ||
       found.call.entry >= watch::entry_count)

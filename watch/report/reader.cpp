@@ -87,10 +87,9 @@ void CallFile::release() {
 }
 
 watch::Call CallFile::call_of(const watch::CallData& data, std::uint32_t time) {
-  watch::Call call{valid(data)};
+  watch::Call call = decoded(data);
   call.time = clock_->time_of_record(time);
-  if (call.entry < watch::entry_count && watch::can_block(call.verb()))
-    call.duration = clock_->duration(call.words[3]);
+  if (watch::can_block(call.verb())) call.duration = clock_->duration(call.ticks);
   return call;
 }
 
@@ -128,7 +127,7 @@ std::vector<watch::Call> CallFile::unfinished() const {
   std::vector<watch::Call> calls;
   for (const watch::ThreadSlot& slot : region_->threads)
     if (slot.thread.load() != 0 && slot.inside.load() != 0 && slot.call.entry < watch::entry_count)
-      calls.push_back({valid(slot.call), false});
+      calls.push_back(decoded(slot.call)), calls.back().returned = false;
   return calls;
 }
 

@@ -4,9 +4,8 @@
 
 #include "report/system_processes.hpp"
 #include "report/tick_clock.hpp"
-#include "rules/finding.hpp"
+#include "rules/call.hpp"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,14 +15,6 @@
 #include <vector>
 
 namespace watch {
-
-/// The call without numbers that lead astray: another process may have written anything.
-inline watch::CallData valid(watch::CallData call) {
-  call.count = std::min<std::uint8_t>(call.count, 4);
-  if (call.entry >= watch::entry_count || watch::entry_data[call.entry].suffix == nullptr)
-    call.marks &= static_cast<std::uint8_t>(~watch::per_thread);
-  return call;
-}
 
 /// The calls of one process, from its start, from its last exec or from the fork that made it.
 class CallFile {

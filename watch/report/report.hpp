@@ -3,6 +3,7 @@
 #pragma once
 
 #include "report/call_text.hpp"
+#include "rules/finding.hpp"
 
 #include <map>
 #include <nlohmann/json.hpp>

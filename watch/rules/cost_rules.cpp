@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "rules/cost_rules.hpp"
-
+// What a program wastes: calls that are right, and cost more than they need to. They are counted by the stack
+// that made them.
 #include "rules/number_text.hpp"
+#include "rules/rules.hpp"
+
+#include <unordered_set>
 
 namespace watch {
 
@@ -14,161 +17,163 @@ constexpr unsigned long few_records = 4; // of an event that lives briefly
 constexpr unsigned long reuse = 10;      // how often a pool would give each event away, at least
 constexpr auto shortest_wait = 10us;     // a call that has nothing to wait for takes less
 
-constexpr Handle legacy_stream = 1, per_thread_stream = 2;
+constexpr Handle legacy_stream = 1;
 
-} // namespace
+/// A stack and its function. Calls without a stack have one place for each function.
+using Place = std::pair<std::uint32_t, std::uint16_t>;
 
-CostRules::Repeated& CostRules::repeated(Places& places, const Call& call) {
-  Repeated& place = places[place_of(call)];
-  if (place.count++ == 0) place.call = call;
-  return place;
-}
+Place place_of(const Call& call) { return {call.stack, call.entry}; }
 
-void CostRules::see(const Call& call) {
-  if (!call.returned) return;
-  if (const Handle context = contexts_.ended_by(call); context != 0) forget_context(context);
-  const auto words = call.words;
-  if (call.verb() == Verb::event_elapsed) { // too early is a try to read it too
-    read_time(words[0]);
-    read_time(words[1]);
+class CostRules : public Observer {
+public:
+  CostRules(const World& world, Report report) : world_(world), report_(std::move(report)) {}
+
+  void before(const Call& call) override {
+    if (const Handle context = world_.context_ended_by(call); context != 0) forget_context(context);
+    if (call.verb() == Verb::event_elapsed && call.returned) // too early is a try to read it too
+      for (const Handle event : call.events())
+        if (Creation* const creation = creation_of(event)) creation->time_read = true;
+    if (!call.succeeded()) return;
+    switch (call.verb()) {
+    case Verb::event_create:
+    case Verb::event_open: // one that ended with its context may have had this handle
+      return remove_event(call.event, false);
+    case Verb::event_destroy:
+      return remove_event(call.event, true);
+    case Verb::event_query:
+      return query(call);
+    case Verb::work:
+    case Verb::value_wait:
+    case Verb::value_write:
+    case Verb::graph_launch:
+      return add_work(call);
+    default:
+      if (can_block(call.verb())) block(call);
+      return;
+    }
   }
-  count_captures(call);
-  if (!call.succeeded()) return;
-  switch (call.verb()) {
-  case Verb::event_create:
-    return create_event(call);
-  case Verb::event_open:
-    return remove_event(words[0], false); // one that ended with its context may have had this handle
-  case Verb::event_destroy:
-    return remove_event(words[0], true);
-  case Verb::event_record:
-    return record_event(call, words[0], call.count > 2 ? static_cast<unsigned>(words[2]) : 0);
-  case Verb::context_record:
-    return record_event(call, words[1], 0);
-  case Verb::event_query:
-    return query(call);
-  case Verb::event_export:
-    return recorded_elsewhere(words[0]);
-  case Verb::node_set_event:
-    return recorded_elsewhere(words[1]);
-  case Verb::node_add_event:
-  case Verb::exec_set_event:
-    return recorded_elsewhere(words[2]);
-  case Verb::stream_create:
-    blocking_streams_.erase(words[0]);
-    if ((words[1] & CU_STREAM_NON_BLOCKING) == 0) blocking_streams_.emplace(words[0], call);
-    return;
-  case Verb::stream_destroy:
-    capturing_.erase(words[0]); // nobody will end it
-    blocking_streams_.erase(words[0]);
-    return;
-  case Verb::work:
-    for (unsigned i = 2; i < call.count; ++i)
-      record_event(call, words[i], 0);
-    return add_work(call, words[0]);
-  case Verb::value_wait:
-  case Verb::value_write:
-    return add_work(call, words[0]);
-  case Verb::graph_launch:
-    return add_work(call, words[1]);
-  default:
-    if (can_block(call.verb())) block(call);
-    return;
+
+  void after(const Call& call) override {
+    if (!call.succeeded()) return;
+    if (call.verb() == Verb::event_create) create_event(call);
+    const bool is_launch = call.verb() == Verb::work;
+    if (is_launch || call.verb() == Verb::event_record || call.verb() == Verb::context_record)
+      for (const Handle event : call.events())
+        record_event(event, !is_launch);
   }
-}
 
-void CostRules::create_event(const Call& call) {
-  remove_event(call.words[0], false);
-  Creation& creation = creations_[place_of(call)];
-  if (creation.created++ == 0) creation.call = call;
-  creation.most_alive = std::max(creation.most_alive, ++creation.alive);
-  const bool timed = (call.words[1] & CU_EVENT_DISABLE_TIMING) == 0;
-  events_.emplace(call.words[0], Event{&creation, call.context, timed});
-}
+  void end(bool by_itself) override;
 
-void CostRules::remove_event(Handle handle, bool destroyed) {
-  const auto event = events_.find(handle);
-  if (event == events_.end()) return;
-  Creation& creation = *event->second.creation;
-  --creation.alive;
-  if (destroyed && event->second.records <= few_records && !event->second.recorded_elsewhere)
-    ++creation.short_lives;
-  events_.erase(event);
-}
+private:
+  /// A place that creates events.
+  struct Creation {
+    Call call;
+    unsigned long created = 0, alive = 0, most_alive = 0;
+    unsigned long short_lives = 0;   // events that were destroyed after a few records
+    unsigned long timed_records = 0; // that measure the time
+    bool time_read = false;
+  };
+  /// A place that does something costly.
+  struct Repeated {
+    Call call;
+    unsigned long count = 0;
+    std::chrono::nanoseconds waited{};
+    std::optional<Call> other; // what the calls wait for
+  };
+  using Places = std::map<Place, Repeated>;
 
-void CostRules::record_event(const Call& call, Handle handle, unsigned flags) {
-  const auto found = events_.find(handle);
-  if (found == events_.end()) return;
-  Event& event = found->second;
-  event.complete = false;
-  event.late_queries = 0;
-  ++event.records;
-  if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) event.recorded_elsewhere = true; // by launches of the graph
-  if (event.timed && capturing_.empty() && call.verb() != Verb::work) ++event.creation->timed_records;
-}
-
-/// Asking a second time is no waste: different parts of a program may ask. Asking a hundred times is.
-void CostRules::query(const Call& call) {
-  const auto found = events_.find(call.words[0]);
-  if (found == events_.end()) return;
-  Event& event = found->second;
-  if (event.records == 0 || event.recorded_elsewhere) return;
-  if (!event.complete) {
-    event.complete = true;
-    return;
+  static Repeated& repeated(Places& places, const Call& call) {
+    Repeated& place = places[place_of(call)];
+    if (place.count++ == 0) place.call = call;
+    return place;
   }
-  if (++event.late_queries < often) return;
-  Repeated& place = repeated(late_queries_, call);
-  if (event.late_queries == often) place.count += often - 1; // those before
-}
 
-void CostRules::read_time(Handle handle) {
-  if (const auto event = events_.find(handle); event != events_.end())
-    event->second.creation->time_read = true;
-}
-
-void CostRules::recorded_elsewhere(Handle handle) {
-  if (const auto event = events_.find(handle); event != events_.end())
-    event->second.recorded_elsewhere = true;
-}
-
-/// A thread that submits no work may be made to wait.
-void CostRules::block(const Call& call) {
-  if (submitting_.erase(call.thread) == 0 && call.verb() != Verb::copy) return;
-  repeated(blocking_, call).waited += call.duration;
-}
-
-void CostRules::add_work(const Call& call, Handle stream) {
-  if (!capturing_.empty()) return;
-  submitting_.insert(call.thread);
-  if (stream == legacy_stream) {
-    const auto newer = since_legacy_.find(call.context);
-    if (newer == since_legacy_.end()) return;
-    repeated(legacy_, call).other = newer->second;
-    since_legacy_.erase(newer);
-  } else if (stream == per_thread_stream) {
-    since_legacy_.insert_or_assign(call.context, call);
-  } else if (const auto found = blocking_streams_.find(stream); found != blocking_streams_.end()) {
-    since_legacy_.insert_or_assign(found->second.context, found->second);
+  /// Null if the event was not created here, or is gone.
+  Creation* creation_of(Handle handle) {
+    const EventState* const event = world_.event(handle);
+    if (event == nullptr || !event->created || !event->is_alive()) return nullptr;
+    const auto found = creations_.find(place_of(*event->created));
+    return found != creations_.end() ? &found->second : nullptr;
   }
-}
 
-void CostRules::count_captures(const Call& call) {
-  if ((call.verb() == Verb::capture_begin || call.verb() == Verb::capture_into_graph) && call.succeeded())
-    capturing_.insert(call.words[0]);
-  if (call.verb() == Verb::capture_end && ends_capture(static_cast<CUresult>(call.result)))
-    capturing_.erase(call.words[0]);
-}
+  void create_event(const Call& call) {
+    Creation& creation = creations_[place_of(call)];
+    if (creation.created++ == 0) creation.call = call;
+    creation.most_alive = std::max(creation.most_alive, ++creation.alive);
+  }
 
-void CostRules::forget_context(Handle context) {
-  std::erase_if(events_, [&](const auto& event) {
-    if (event.second.context != context) return false;
-    --event.second.creation->alive;
-    return true;
-  });
-  std::erase_if(blocking_streams_, [&](const auto& stream) { return stream.second.context == context; });
-  since_legacy_.erase(context);
-}
+  void remove_event(Handle handle, bool destroyed) {
+    Creation* const creation = creation_of(handle);
+    if (creation == nullptr) return;
+    const EventState& event = *world_.event(handle);
+    --creation->alive;
+    if (destroyed && event.records <= few_records && !is_recorded_elsewhere(event)) ++creation->short_lives;
+    late_queries_of_.erase(event.number);
+  }
+
+  static bool is_recorded_elsewhere(const EventState& event) {
+    return event.recorded_by_graph || event.shared;
+  }
+
+  void record_event(Handle handle, bool takes_time) {
+    Creation* const creation = creation_of(handle);
+    if (creation == nullptr) return;
+    const EventState& event = *world_.event(handle);
+    late_queries_of_.erase(event.number);
+    if (takes_time && (event.flags & CU_EVENT_DISABLE_TIMING) == 0 && world_.captures().empty())
+      ++creation->timed_records;
+  }
+
+  /// Asking a second time is no waste: different parts of a program may ask. Asking a hundred times is.
+  void query(const Call& call) {
+    if (creation_of(call.event) == nullptr) return;
+    const EventState& event = *world_.event(call.event);
+    if (event.records == 0 || is_recorded_elsewhere(event) || !event.complete) return;
+    const unsigned long late = ++late_queries_of_[event.number];
+    if (late < often) return;
+    Repeated& place = repeated(late_queries_, call);
+    if (late == often) place.count += often - 1; // those before
+  }
+
+  /// A thread that submits no work may be made to wait.
+  void block(const Call& call) {
+    if (submitting_.erase(call.thread) == 0 && call.verb() != Verb::copy) return;
+    repeated(blocking_, call).waited += call.duration;
+  }
+
+  void add_work(const Call& call) {
+    if (!world_.captures().empty()) return; // it may be captured, and costs nothing then
+    submitting_.insert(call.thread);
+    const StreamState* const stream = world_.stream(call.stream());
+    if (call.stream_handle == legacy_stream) {
+      const auto newer = since_legacy_.find(call.context);
+      if (newer == since_legacy_.end()) return;
+      repeated(legacy_, call).other = newer->second;
+      since_legacy_.erase(newer);
+    } else if (call.stream().thread != 0) { // the per-thread stream
+      since_legacy_.insert_or_assign(call.context, call);
+    } else if (stream != nullptr && stream->blocking && stream->is_alive()) {
+      since_legacy_.insert_or_assign(stream->context, *stream->created);
+    }
+  }
+
+  void forget_context(Handle context) {
+    for (const auto& [handle, event] : world_.events())
+      if (event.context == context)
+        if (Creation* const creation = creation_of(handle)) --creation->alive;
+    since_legacy_.erase(context);
+  }
+
+  void end_creation(const Creation& creation);
+
+  const World& world_;
+  const Report report_;
+  std::unordered_map<Handle, Call> since_legacy_; // by context: a blocking stream with newer work
+  std::unordered_set<std::uint32_t> submitting_;  // threads with work since their last wait
+  std::unordered_map<std::uint64_t, unsigned long> late_queries_of_; // since an event is complete, by number
+  std::map<Place, Creation> creations_;
+  Places blocking_, late_queries_, legacy_;
+};
 
 void CostRules::end_creation(const Creation& creation) {
   if (creation.timed_records >= often && !creation.time_read)
@@ -188,7 +193,7 @@ void CostRules::end_creation(const Creation& creation) {
              creation.short_lives});
 }
 
-void CostRules::end() {
+void CostRules::end(bool) {
   for (const auto& [where, creation] : creations_)
     end_creation(creation);
   for (const auto& [where, place] : blocking_)
@@ -202,7 +207,7 @@ void CostRules::end() {
   for (const auto& [where, place] : late_queries_)
     report_({Rule::query_of_completed,
              "events were queried here " + number_text(place.count) +
-                 " times after a query had said that they were complete",
+                 " times although they were known to be complete",
              place.call,
              {},
              place.count});
@@ -218,6 +223,12 @@ void CostRules::end() {
                  *place.other}},
                place.count});
     }
+}
+
+} // namespace
+
+Rules cost_rules(const World& world, Report report) {
+  return std::make_shared<CostRules>(world, std::move(report));
 }
 
 } // namespace watch

@@ -1,76 +1,71 @@
 // SPDX-License-Identifier: MIT
-// What the rules know about the objects of a process.
+// What the World knows about each object of a process.
 #pragma once
 
-#include "rules/finding.hpp"
+#include "rules/call.hpp"
 
-#include <compare>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 namespace watch {
 
-using Handle = std::uint64_t;
+struct Object {
+  std::uint64_t number = 0;    // of this object only: the driver gives a handle away again
+  std::optional<Call> created; // unknown if that was in another process, or before the records begin
+  std::optional<Call> destroyed, context_end; // the call that ended its context
+  Handle context = 0;
 
-/// A stream. Default streams are told apart by context, and per-thread ones also by thread.
-struct StreamKey {
-  Handle handle = 0, context = 0;
-  std::uint32_t thread = 0;
-
-  auto operator<=>(const StreamKey&) const = default;
+  bool is_alive() const { return !destroyed && !context_end; }
 };
 
-/// The key of the stream that a thread means by this handle while the context is current.
-inline StreamKey key_of(Handle handle, Handle context, std::uint32_t thread) {
-  if (handle > 2) return {handle, 0, 0};
-  return {handle, context, handle == 2 ? thread : 0};
-}
+struct Capture;
+
+/// A call that has submitted work, or a wait.
+struct Submission {
+  std::uint16_t entry = 0;
+  Handle object = 0; // the function of a kernel, the event of a wait, the address of a memory operation
+  std::uint64_t number = 0;                       // the value of a memory operation, the number of a replay
+  std::shared_ptr<const Capture> graph = nullptr; // that is replayed
+};
 
 /// How much of the work of each stream comes before something.
 using Clock = std::map<StreamKey, std::uint64_t>;
 
 struct Capture {
   Call begun;
-  StreamKey origin;
-  unsigned mode = 0; // CUstreamCaptureMode
   bool over = false, invalidated = false;
+  bool into_graph = false;             // that was there before
   std::map<StreamKey, Clock> clocks;   // of each stream in the capture
   std::map<StreamKey, Call> last_work; // the last node of each stream
+  std::uint64_t count = 0;             // of submissions
+  std::vector<Submission> submissions; // the first ones
+
+  StreamKey origin() const { return begun.stream(); }
 };
 
-struct EventState {
-  std::optional<Call> created; // unknown if it was created in another process, or before the records begin
-  std::optional<Call> destroyed, record, failed_record;
-  std::optional<Call> context_end;  // the call that ended its context
-  std::optional<Call> put_in_graph; // the call that made a graph record it, or wait for it
-  unsigned flags = 0;
-  Handle context = 0;
-  bool shared = false;              // with other processes, which may record it
-  bool recorded_by_graph = false;   // by a launch, at a time that is not known here
-  StreamKey stream;                 // of the last record
+struct EventState : Object {
+  std::uint64_t flags = 0;           // CUevent_flags
+  std::optional<Call> record;        // the last one
+  std::optional<Call> failed_record; // since then
+  std::optional<Call> put_in_graph;  // the call that made a graph record it, or wait for it
+  bool shared = false;               // with other processes, which may record it
+  bool recorded_by_graph = false;    // by launches, at times that are not known here
+  bool complete = false;             // a call has found that the last record is done
+  StreamKey stream;                  // of the last record
+  unsigned long records = 0;
   std::uint64_t work_before = 0;    // the stream's work at the last record
   bool marks_work = false;          // the stream got work between its record before and the last one
   std::shared_ptr<Capture> capture; // of the last record
   Clock clock;                      // of the last record, in that capture
-  unsigned late_records = 0;        // how often it was recorded only after the wait that should follow
 
   bool never_recorded() const { return created && !shared && !record && !recorded_by_graph; }
 };
 
-/// A wait for an event while the event's stream has newer work.
-struct LateWait {
-  Call call;
-  std::uint64_t work_before = 0, work_of_waiting = 0; // of the event's stream, and of the waiting one
-};
-
-struct StreamState {
-  std::optional<Call> created, destroyed;
-  std::optional<Call> context_end; // the call that ended its context
-  unsigned flags = 0;
-  Handle context = 0;
+struct StreamState : Object {
+  std::uint64_t flags = 0;                 // CUstream_flags
+  bool blocking = false;                   // it is known to be ordered with the legacy stream of its context
   std::uint64_t work = 0, marked_work = 0; // calls that have submitted work, in all and at the last record
   std::shared_ptr<Capture> capture;
 
@@ -80,18 +75,22 @@ struct StreamState {
 /// A node of a graph that records an event, or waits for it.
 struct EventNode {
   Handle node = 0, event = 0;
+  std::uint64_t number = 0;      // of the event
   std::optional<Call> put_there; // the call that made it
 };
 
-struct GraphState {
-  std::optional<Call> created, destroyed;
-  std::vector<EventNode> events; // as the auditor lists them before it is instantiated
+struct GraphState : Object {
+  std::vector<EventNode> events;          // as the auditor lists them before it is instantiated
+  std::shared_ptr<const Capture> capture; // that made it
 };
 
-struct ExecState {
-  Call created;
-  std::optional<Call> destroyed;
+struct ExecState : Object {
   std::vector<EventNode> events;
+  std::shared_ptr<const Capture> capture; // that made its graph
+};
+
+struct ContextState : Object {
+  std::uint64_t device = 0;
 };
 
 } // namespace watch

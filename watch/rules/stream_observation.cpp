@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rules/rules.hpp"
+#include "rules/object_text.hpp"
 #include "rules/stream_work.hpp"
 
 #include <algorithm>
@@ -33,9 +33,9 @@ std::string graph_text(const Submission& launch, const Namer& namer, Words words
   if (!launch.graph) return text + "a graph";
   const std::string place = namer.place(launch.graph->begun);
   text += place.empty() ? "a captured graph" : "the graph captured at " + place;
-  if (launch.graph->calls.empty() || words == Words::few) return text;
+  if (launch.graph->submissions.empty() || words == Words::few) return text;
   return text.append(" (its calls: ")
-      .append(list_of(launch.graph->calls, launch.graph->count, namer))
+      .append(list_of(launch.graph->submissions, launch.graph->count, namer))
       .append(")");
 }
 
@@ -89,18 +89,13 @@ bool may_fill_queue(const Stream& stream, std::uint64_t places_of_each_replay) {
   return queued >= long_queue;
 }
 
-/// The stream to which the call submits something.
+/// The stream to which the call submits something, or for which it waits.
 std::optional<StreamKey> target_of(const Call& call) {
   const Verb verb = call.verb();
-  unsigned word = 0;
-  if (verb == Verb::event_record || verb == Verb::graph_launch)
-    word = 1;
-  else if (verb != Verb::work && verb != Verb::value_wait && verb != Verb::value_write &&
-           verb != Verb::stream_wait && verb != Verb::stream_synchronize)
+  if (!submits_work(verb) && verb != Verb::event_record && verb != Verb::stream_wait &&
+      verb != Verb::stream_synchronize)
     return std::nullopt;
-  const Handle handle = call.words[word];
-  return handle > 2 ? StreamKey{handle, 0, 0}
-                    : StreamKey{handle, call.context, handle == 2 ? call.thread : 0};
+  return call.stream();
 }
 
 } // namespace
@@ -116,12 +111,13 @@ std::string StreamWork::name_of(const Stream& stream, const Namer& namer, bool o
   std::string text;
   if (stream.key.handle > 2) {
     text = stream_text(stream.key);
-    const std::string place = stream.created ? namer.place(*stream.created) : std::string();
+    const auto& created = known(stream).created;
+    const std::string place = created ? namer.place(*created) : std::string();
     return place.empty() ? text : text.append(" (made at ").append(place).append(")");
   }
   text = stream.key.handle == 1 ? "the legacy default stream"
                                 : "the default stream of thread " + std::to_string(stream.key.thread);
-  if (!one_context) text.append(" of context ").append(hexadecimal(stream.context));
+  if (!one_context) text.append(" of context ").append(hexadecimal(stream.key.context));
   return text;
 }
 
@@ -154,12 +150,12 @@ void StreamWork::show_waited_for(const Moment& moment, View& view) const {
     const Call& call = each.call;
     if (const auto target = target_of(call); target && numbers_.contains(*target)) show(numbers_.at(*target));
     if (call.verb() == Verb::event_synchronize)
-      if (const auto event = events_.find(call.words[0]); event != events_.end())
+      if (const auto event = events_.find(call.event); event != events_.end())
         for (const Point& point : event->second.points)
           if (!is_reached(point)) show(point.stream);
     if (call.verb() == Verb::context_synchronize || call.verb() == Verb::copy)
       for (const auto& [number, stream] : streams_)
-        if (stream.context == call.context) show(number);
+        if (known(stream).context == call.named_context) show(number);
   }
   for (bool changed = true; changed;) { // whatever a shown place waits for
     changed = false;
@@ -201,7 +197,7 @@ std::vector<ObservedWait> StreamWork::waits_of(const View& view, const Stream& s
 
 bool StreamWork::launches_with_room(const Call& call) const {
   const auto target = target_of(call);
-  if (!target || call.verb() != Verb::work || call.words[1] == 0) return false;
+  if (!target || call.verb() != Verb::work || call.function == 0) return false;
   const auto number = numbers_.find(*target);
   return number == numbers_.end() || !may_fill_queue(streams_.at(number->second), 1);
 }
@@ -230,7 +226,7 @@ cuevent::FlightObservation StreamWork::observe(const Moment& moment, const Namer
   for (const auto& [number, stream] : streams_) {
     view.ends[number] = stream.probed_end();
     view.index[number] = view.index.size();
-    if (stream.context != 0) contexts.insert(stream.context);
+    if (const Handle context = known(stream).context; context != 0) contexts.insert(context);
   }
   for (const ProbedState& state : moment.streams)
     if (!state.exact) inexact.insert(state.key);

@@ -9,30 +9,12 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <memory>
+#include <optional>
 #include <vector>
 
 namespace watch {
 
 using cuevent::Position;
-
-struct CapturedWork;
-
-/// A call that has submitted work, or a wait.
-struct Submission {
-  std::uint16_t entry = 0;
-  Handle object = 0; // the function of a kernel, the event of a wait, the address of a memory operation
-  std::uint64_t number = 0; // the value of a memory operation, the number of a replay
-  std::shared_ptr<const CapturedWork> graph = nullptr;
-};
-
-/// What was captured into a graph.
-struct CapturedWork {
-  Call begun;
-  bool over = false;
-  std::uint64_t count = 0;
-  std::vector<Submission> calls = {}; // the first ones
-};
 
 /// A place of a stream that has not ended. Its number is never used again.
 struct Point {
@@ -74,18 +56,13 @@ struct Place {
 struct Stream {
   std::uint64_t number = 0;
   StreamKey key;
-  std::optional<Call> created = {};
-  Handle context = 0;                     // 0 if unknown
-  bool blocking = false;                  // it is known to be ordered with the legacy stream of its context
   std::optional<std::uint32_t> slot = {}; // in Region::streams
   std::uint64_t last_probe = 0;
   Position reached = 0;          // the number of places that were reached
   Position probed = 0;           // up to the last probe
   std::deque<Place> places = {}; // the later ones
   std::optional<Place> last_reached = {};
-  std::shared_ptr<CapturedWork> capture = nullptr;
 
-  bool is_capturing() const { return capture && !capture->over; }
   Position end() const { return reached + places.size(); }
   /// The end of the last place that has a probe.
   Position probed_end() const { return std::max(probed, reached); }

@@ -30,10 +30,10 @@ bool StreamWork::has_pending() const {
 }
 
 void StreamWork::add_probe(const Call& call) {
-  Stream& on = stream(call, call.words[0]);
-  on.slot = static_cast<std::uint32_t>(call.words[2]);
-  if (call.words[1] <= on.last_probe) forget_probes(on); // they are numbered anew
-  on.last_probe = call.words[1];
+  Stream& on = stream(call.stream());
+  on.slot = static_cast<std::uint32_t>(call.slot);
+  if (call.number <= on.last_probe) forget_probes(on); // they are numbered anew
+  on.last_probe = call.number;
   // A call before it may have told its record late, so it has a place even if nothing is known before it.
   if (on.places.empty() || on.places.back().probe != 0) open_place(call, on);
   on.places.back().probe = on.last_probe;
@@ -93,14 +93,14 @@ void StreamWork::see(const std::vector<ProbedState>& states) {
 void StreamWork::add_lost_probes(const std::vector<ProbedState>& states) {
   for (const ProbedState& state : states) {
     if (state.destroyed || state.recorded == state.reached) continue;
-    Call probe{};
+    Call probe;
     probe.entry = probe_entry;
     probe.thread = state.key.thread;
     probe.context = state.key.context;
-    probe.words[0] = state.key.handle;
-    probe.words[1] = state.recorded;
-    probe.words[2] = state.place;
-    if (stream(probe, state.key.handle).last_probe < state.recorded) add_probe(probe);
+    probe.stream_handle = state.key.handle;
+    probe.number = state.recorded;
+    probe.slot = state.place;
+    if (stream(state.key).last_probe < state.recorded) add_probe(probe);
   }
 }
 

@@ -11,10 +11,9 @@ namespace {
 
 constexpr std::size_t place_limit = 100'000; // of a process: later calls share places
 constexpr std::size_t calls_kept = 4;        // of a place
-constexpr std::size_t captured_kept = 16;    // of a graph
 constexpr std::size_t waits_kept = 64;       // of a place, and as many memory operations
 
-constexpr Handle legacy = 1, per_thread_default = 2; // CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+constexpr Handle legacy = 1; // CU_STREAM_LEGACY
 
 template <class T>
 void add_up_to(std::vector<T>& list, std::size_t limit, T added) {
@@ -22,7 +21,7 @@ void add_up_to(std::vector<T>& list, std::size_t limit, T added) {
 }
 
 ValueOperation operation_of(const Call& call) {
-  return {call.words[1], call.words[2], static_cast<unsigned>(call.words[3]),
+  return {call.address, call.value, static_cast<unsigned>(call.flags),
           std::strstr(entry_data[call.entry].name, "64") != nullptr};
 }
 
@@ -32,7 +31,7 @@ void seal(Stream& stream) {
 }
 
 /// In a launch queue, at most.
-std::uint64_t places_of_record(unsigned flags) {
+std::uint64_t places_of_record(std::uint64_t flags) {
   if ((flags & CU_EVENT_BLOCKING_SYNC) != 0) return 51;
   return (flags & CU_EVENT_DISABLE_TIMING) == 0 || (flags & CU_EVENT_INTERPROCESS) != 0 ? 1 : 0;
 }
@@ -60,154 +59,89 @@ Stream& StreamWork::stream(const StreamKey& key) {
   if (!is_new) return stream;
   stream.number = next_number_++;
   stream.key = key;
-  stream.context = key.context;
-  stream.blocking = key.handle == per_thread_default;
   return stream;
 }
 
-Stream& StreamWork::stream(const Call& call, Handle handle) {
-  return stream(key_of(handle, call.context, call.thread));
+/// What the World knows about it. A stream with lost probes only is not known there.
+const StreamState& StreamWork::known(const Stream& stream) const {
+  static const StreamState unknown;
+  const StreamState* const found = world_.stream(stream.key);
+  return found != nullptr ? *found : unknown;
 }
 
-void StreamWork::forget(std::uint64_t number) {
-  const auto found = streams_.find(number);
-  if (found == streams_.end()) return;
-  const auto& capture = found->second.capture;
-  if (capture && capture->begun.words[0] == found->second.key.handle)
-    capture->over = true; // nobody will end it
+/// Whether all of its records are known: none was made before the records begin, or by others.
+bool StreamWork::is_known(Handle event) const {
+  const EventState* const found = world_.event(event);
+  return found != nullptr &&
+         (found->record ||
+          (found->created && found->created->verb() == Verb::event_create && !found->recorded_by_graph));
+}
+
+void StreamWork::forget(const StreamKey& key) {
+  const auto number = numbers_.find(key);
+  if (number == numbers_.end()) return;
+  const auto found = streams_.find(number->second);
   places_ -= found->second.places.size();
-  numbers_.erase(found->second.key);
   streams_.erase(found);
+  numbers_.erase(number);
 }
 
-/// The end failed, and so the capture is over without a graph.
-void StreamWork::see_failed_end(const Call& call) {
-  if (!call.returned || !ends_capture(static_cast<CUresult>(call.result))) return;
-  if (const auto capture = std::exchange(stream(call, call.words[0]).capture, nullptr)) capture->over = true;
-}
-
-void StreamWork::see(const Call& call) {
-  if (call.verb() == Verb::capture_end && !call.succeeded()) see_failed_end(call);
+void StreamWork::before(const Call& call) {
   if (!call.succeeded()) return;
-  if (const Handle ended = contexts_.ended_by(call); ended != 0)
+  if (const Handle ended = world_.context_ended_by(call); ended != 0)
     for (auto each = streams_.begin(); each != streams_.end();)
-      if (const Stream& stream = (each++)->second; stream.context == ended) forget(stream.number);
-  const auto words = call.words;
+      if (const Stream& stream = (each++)->second; known(stream).context == ended) forget(stream.key);
+  const bool is_another = call.verb() == Verb::stream_create || call.verb() == Verb::stream_create_green;
+  if (is_another || call.verb() == Verb::stream_destroy) forget(call.stream());
+  if (call.verb() == Verb::event_create || call.verb() == Verb::event_open ||
+      call.verb() == Verb::event_destroy)
+    events_.erase(call.event);
+}
+
+void StreamWork::after(const Call& call) {
+  if (!call.succeeded()) return;
   switch (call.verb()) {
   case Verb::probe:
     return add_probe(call);
   case Verb::stream_create:
-  case Verb::stream_create_green: {
-    if (const auto old = numbers_.find({words[0], 0, 0}); old != numbers_.end()) forget(old->second);
-    Stream& made = stream(call, words[0]);
-    made.created = call;
-    if (call.verb() != Verb::stream_create) break;
-    made.context = call.context;
-    made.blocking = (words[1] & CU_STREAM_NON_BLOCKING) == 0;
-    break;
-  }
-  case Verb::stream_destroy:
-    if (const auto found = numbers_.find({words[0], 0, 0}); found != numbers_.end()) forget(found->second);
-    break;
-  case Verb::event_create:
-    events_[words[0]] = {.created = true, .flags = static_cast<unsigned>(words[1])};
-    break;
-  case Verb::event_open:
-    events_[words[0]] = {};
-    break;
-  case Verb::event_destroy:
-    events_.erase(words[0]);
+  case Verb::stream_create_green:
+    stream(call.stream());
     break;
   case Verb::event_record:
-    if (call.count > 2 && words[2] != 0)
-      events_[words[0]] = {}; // by each launch of the graph
-    else
-      record(call, words[0], stream(call, words[1]));
+    record(call, call.event);
     break;
-  case Verb::context_record: {
-    Event& event = events_[words[1]] = {};
-    event.created = true;
-    event.time = call.time;
-    event.thread = call.thread;
-    for (auto& [number, each] : streams_)
-      if (each.context == words[0] && !each.places.empty()) {
-        seal(each);
-        event.points.push_back({number, each.end() - 1});
-      }
+  case Verb::context_record:
+    record_context(call);
     break;
-  }
   case Verb::stream_wait:
-    wait(call, words[1], stream(call, words[0]));
+    wait(call, stream(call.stream()));
     break;
   case Verb::context_wait:
     for (auto& [number, each] : streams_)
-      if (each.context == words[0]) wait(call, words[1], each);
+      if (known(each).context == call.named_context) wait(call, each);
     break;
   case Verb::event_query:
   case Verb::event_synchronize:
   case Verb::event_elapsed:
-    for (unsigned i = 0; i < (call.verb() == Verb::event_elapsed ? 2u : 1u); ++i)
-      if (const auto event = events_.find(words[i]); event != events_.end()) reach(call, event->second);
+    for (const Handle handle : call.events())
+      if (const auto event = events_.find(handle); event != events_.end()) reach(call, event->second);
     break;
   case Verb::stream_query:
   case Verb::stream_synchronize:
-    reach_all(call, stream(call, words[0]));
+    reach_all(call, stream(call.stream()));
     break;
   case Verb::context_synchronize:
     for (auto& [number, each] : streams_)
-      if (each.context != 0 && each.context == (call.count > 0 ? words[0] : call.context))
+      if (const Handle context = known(each).context; context != 0 && context == call.named_context)
         reach_all(call, each);
     break;
   case Verb::work:
-    submit(call, stream(call, words[0]), {call.entry, call.count > 1 ? words[1] : 0});
-    for (unsigned i = 2; i < call.count; ++i)
-      record(call, words[i], stream(call, words[0]));
-    break;
   case Verb::value_wait:
   case Verb::value_write:
-    submit(call, stream(call, words[0]), {call.entry, words[1], words[2]});
-    break;
-  case Verb::graph_launch: {
-    const auto exec = execs_.find(words[0]);
-    submit(call, stream(call, words[1]),
-           {call.entry, 0, words[2], exec == execs_.end() ? nullptr : exec->second});
-    break;
-  }
-  default:
-    see_capture(call);
-    break;
-  }
-}
-
-void StreamWork::see_capture(const Call& call) {
-  const auto words = call.words;
-  const auto copy = [](auto& from, Handle old, auto& to, Handle made) {
-    if (const auto found = from.find(old); found != from.end())
-      to[made] = found->second;
-    else
-      to.erase(made);
-  };
-  switch (call.verb()) {
-  case Verb::capture_begin:
-  case Verb::capture_into_graph:
-    stream(call, words[0]).capture = std::make_shared<CapturedWork>(CapturedWork{.begun = call});
-    break;
-  case Verb::capture_end:
-    if (const auto capture = std::exchange(stream(call, words[0]).capture, nullptr)) {
-      capture->over = true;
-      graphs_[words[1]] = capture;
-    }
-    break;
-  case Verb::graph_clone:
-    return copy(graphs_, words[1], graphs_, words[0]);
-  case Verb::graph_instantiate:
-  case Verb::exec_update:
-    return copy(graphs_, words[1], execs_, words[0]);
-  case Verb::graph_destroy:
-    graphs_.erase(words[0]);
-    break;
-  case Verb::exec_destroy:
-    execs_.erase(words[0]);
+  case Verb::graph_launch:
+    submit(call, stream(call.stream()));
+    for (const Handle event : call.events())
+      if (event != 0) record(call, event);
     break;
   default:
     break;
@@ -235,20 +169,16 @@ void StreamWork::order_default_streams(Stream& on, Place& place) {
   };
   if (on.key.handle == legacy) {
     for (const auto& [number, other] : streams_)
-      if (other.blocking && other.context == on.context) wait_for(other);
-  } else if (on.blocking) {
-    if (const auto found = numbers_.find({legacy, on.context, 0}); found != numbers_.end())
+      if (known(other).blocking && known(other).context == on.key.context) wait_for(other);
+  } else if (known(on).blocking) {
+    if (const auto found = numbers_.find({legacy, known(on).context, 0}); found != numbers_.end())
       wait_for(streams_.at(found->second));
   }
 }
 
-void StreamWork::submit(const Call& call, Stream& on, Submission submission) {
+void StreamWork::submit(const Call& call, Stream& on) {
   ++submitted_;
-  if (on.is_capturing()) {
-    ++on.capture->count;
-    add_up_to(on.capture->calls, captured_kept, std::move(submission));
-    return;
-  }
+  if (known(on).is_capturing()) return;
   if (call.verb() == Verb::value_wait && !on.places.empty() && on.places.back().count > 0) seal(on);
   Place& place = open_place(call, on);
   ++place.count;
@@ -256,7 +186,7 @@ void StreamWork::submit(const Call& call, Stream& on, Submission submission) {
   if (call.verb() == Verb::graph_launch) ++place.replays;
   place.last = call.time;
   place.one_thread = place.one_thread && place.thread == call.thread;
-  add_up_to(place.calls, calls_kept, std::move(submission));
+  add_up_to(place.calls, calls_kept, world_.submission_of(call));
   if (call.verb() == Verb::value_wait) add_up_to(place.value_waits, waits_kept, operation_of(call));
   if (call.verb() == Verb::value_write) add_up_to(place.writes, waits_kept, operation_of(call));
 }
@@ -266,45 +196,48 @@ std::vector<Point> StreamWork::points_of(const Stream& recorded) const {
   if (!recorded.places.empty()) points.push_back({recorded.number, recorded.end() - 1});
   if (recorded.key.handle != legacy) return points;
   for (const auto& [number, other] : streams_)
-    if (other.blocking && other.context == recorded.context && other.probed_end() > other.reached)
+    if (known(other).blocking && known(other).context == recorded.key.context &&
+        other.probed_end() > other.reached)
       points.push_back({number, other.probed_end() - 1});
   return points;
 }
 
-void StreamWork::record(const Call& call, Handle event, Stream& on) {
-  Event& recorded = events_[event];
+void StreamWork::record(const Call& call, Handle event) {
+  Event& recorded = events_[event] = {};
   recorded.time = call.time;
   recorded.thread = call.thread;
-  recorded.created = true; // all of its records are known from here on
-  recorded.points.clear();
-  recorded.capture = nullptr;
-  if (on.is_capturing()) {
-    recorded.capture = on.capture;
-  } else {
-    seal(on);
-    if (!on.places.empty()) on.places.back().queued += places_of_record(recorded.flags);
-    recorded.points = points_of(on);
-  }
+  Stream& on = stream(call.stream());
+  if (known(on).is_capturing()) return;
+  seal(on);
+  if (!on.places.empty()) on.places.back().queued += places_of_record(world_.event(event)->flags);
+  recorded.points = points_of(on);
 }
 
-void StreamWork::wait(const Call& call, Handle event, Stream& on) {
-  const auto found = events_.find(event);
-  if (found != events_.end() && found->second.capture) {
-    if (!found->second.capture->over) on.capture = found->second.capture; // the stream joins it
-    return;
-  }
-  if (on.is_capturing()) return;
-  const bool is_known = found != events_.end() && found->second.created;
+void StreamWork::record_context(const Call& call) {
+  Event& event = events_[call.event] = {};
+  event.time = call.time;
+  event.thread = call.thread;
+  for (auto& [number, each] : streams_)
+    if (known(each).context == call.named_context && !each.places.empty()) {
+      seal(each);
+      event.points.push_back({number, each.end() - 1});
+    }
+}
+
+void StreamWork::wait(const Call& call, Stream& on) {
+  const EventState* const awaited = world_.event(call.event);
+  if (known(on).is_capturing() || (awaited != nullptr && awaited->capture)) return;
+  const bool all_known = is_known(call.event);
   std::vector<Point> pending;
-  if (is_known)
+  if (const auto found = events_.find(call.event); all_known && found != events_.end())
     for (const Point& point : found->second.points)
       if (point.stream != on.number && !is_reached(point)) pending.push_back(point);
-  if (is_known && pending.empty()) return;
+  if (all_known && pending.empty()) return;
   if (!on.places.empty() && on.places.back().count > 0) seal(on);
   Place& place = open_place(call, on);
-  if (!is_known) ++place.untraced_waits;
+  if (!all_known) ++place.untraced_waits;
   for (const Point& point : pending)
-    add_up_to(place.waits, waits_kept, {event, point});
+    add_up_to(place.waits, waits_kept, {call.event, point});
 }
 
 } // namespace watch

@@ -2,9 +2,9 @@
 // What is pending on the streams of a process: calls and moments in, an observation of the streams out.
 #pragma once
 
-#include "rules/contexts.hpp"
 #include "rules/moment.hpp"
 #include "rules/stream_places.hpp"
+#include "rules/world.hpp"
 
 #include "recording/flight_observation.hpp"
 
@@ -21,10 +21,13 @@ struct Namer {
 
 /// The work of one process.
 /// Thread-safety: none; one thread calls it.
-class StreamWork {
+class StreamWork : public Observer {
 public:
-  /// Takes the next call of the process, in the order of its records. Takes probes too.
-  void see(const Call& call);
+  explicit StreamWork(const World& world) : world_(world) {}
+
+  void before(const Call& call) override;
+  /// Takes probes too.
+  void after(const Call& call) override;
 
   /// Takes what a look has found out.
   void see(const std::vector<ProbedState>& states);
@@ -47,27 +50,25 @@ public:
   cuevent::FlightObservation observe(const Moment& moment, const Namer& namer) const;
 
 private:
+  /// What the last record of an event waits for.
   struct Event {
-    bool created = false; // false: it may have been recorded before the records begin
     std::vector<Point> points = {};
-    std::shared_ptr<CapturedWork> capture = nullptr; // of the last record
-    std::chrono::nanoseconds time = {};              // of the last record
-    std::uint32_t thread = 0;                        // that recorded it
-    unsigned flags = CU_EVENT_DEFAULT;
+    std::chrono::nanoseconds time = {};
+    std::uint32_t thread = 0; // that recorded it
   };
 
   // stream_work.cpp
   Stream& stream(const StreamKey& key);
-  Stream& stream(const Call& call, Handle handle);
-  void forget(std::uint64_t number);
-  void see_failed_end(const Call& call);
-  void submit(const Call& call, Stream& on, Submission submission);
+  const StreamState& known(const Stream& stream) const;
+  bool is_known(Handle event) const;
+  void forget(const StreamKey& key);
+  void submit(const Call& call, Stream& on);
   Place& open_place(const Call& call, Stream& on);
   void order_default_streams(Stream& on, Place& place);
   std::vector<Point> points_of(const Stream& recorded) const;
-  void record(const Call& call, Handle event, Stream& on);
-  void wait(const Call& call, Handle event, Stream& on);
-  void see_capture(const Call& call);
+  void record(const Call& call, Handle event);
+  void record_context(const Call& call);
+  void wait(const Call& call, Stream& on);
 
   // stream_progress.cpp
   void add_probe(const Call& call);
@@ -86,11 +87,10 @@ private:
   std::vector<cuevent::ObservedWait> waits_of(const View& view, const Stream& stream) const;
   std::optional<cuevent::FlightCall> call_of(const Moment& moment, const Stream& stream) const;
 
-  Contexts contexts_;
+  const World& world_;
   std::map<std::uint64_t, Stream> streams_; // by number
   std::map<StreamKey, std::uint64_t> numbers_;
   std::unordered_map<Handle, Event> events_;
-  std::unordered_map<Handle, std::shared_ptr<CapturedWork>> graphs_, execs_;
   std::unordered_map<Handle, std::uint64_t> values_; // the last one that a reached place wrote, by address
   std::uint64_t next_number_ = 1;
   std::uint64_t submitted_ = 0, reached_ = 0; // calls, and places

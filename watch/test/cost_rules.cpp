@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "rules/cost_rules.hpp"
-
 #include "rules/number_text.hpp"
 #include "written_calls.hpp"
 
@@ -12,7 +10,9 @@ namespace {
 constexpr Handle event = 0x100, other_event = 0x101, stream = 0x200, blocking_stream = 0x300;
 constexpr std::uint64_t timed = 0, untimed = 2;
 
-using Process = WrittenProcess<CostRules>;
+struct Process : WrittenProcess {
+  Process() : WrittenProcess(cost_rules) {}
+};
 
 } // namespace
 
@@ -167,8 +167,8 @@ TEST_CASE("queries after the event is known to be complete are counted", "[watch
   process.repeat(500, [&] { process.see("cuEventQuery", {event}, CUDA_ERROR_NOT_READY); });
   process.repeat(121, [&] { process.see("cuEventQuery", {event}); });
   CHECK(process.end() ==
-        "query-of-completed 120: events were queried here 120 times after a query had said that "
-        "they were complete");
+        "query-of-completed 120: events were queried here 120 times although they were known "
+        "to be complete");
 }
 
 TEST_CASE("a new record makes the answer of a query new", "[watch][cost]") {

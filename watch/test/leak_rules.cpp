@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "rules/leak_rules.hpp"
-
 #include "written_calls.hpp"
 
 using namespace watch;
@@ -9,7 +7,9 @@ namespace {
 
 constexpr Handle event = 0x100, stream = 0x200, context = 0x400, graph = 0x600, exec = 0x700;
 
-using Process = WrittenProcess<LeakRules>;
+struct Process : WrittenProcess {
+  Process() : WrittenProcess(leak_rules) {}
+};
 
 /// The ways to create an object, what they create, and the call that destroys it.
 struct Creation {

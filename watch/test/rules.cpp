@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rules/rules.hpp"
-
+#include "report/process_rules.hpp"
 #include "written_calls.hpp"
 
 namespace {
@@ -13,6 +12,10 @@ constexpr Handle event = 0x100, stream = 0x200, other_stream = 0x300, context = 
 class Process {
 public:
   Process() {
+    add_rules(world_, {}, [this](const Finding& finding) {
+      found.emplace_back(page_of(finding.rule).name);
+      sentences.push_back(finding.sentence);
+    });
     see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
     see("cuStreamCreate", {other_stream, CU_STREAM_NON_BLOCKING});
   }
@@ -22,29 +25,29 @@ public:
     Call call = call_of(symbol, words);
     call.result = static_cast<std::uint32_t>(result);
     call.thread = thread;
-    rules_.see(call);
+    world_.see(call);
   }
 
   /// The process ended in this call.
   void see_unfinished(const char* symbol, const std::vector<std::uint64_t>& words) {
     Call call = call_of(symbol, words);
     call.returned = false;
-    rules_.see(call);
+    world_.see(call);
   }
 
   /// The auditor lists an event of a graph that is about to be instantiated.
   void see_graph_event(Handle graph, Handle node, Handle of, CUgraphNodeType type) {
-    Call call{};
-    call.entry = graph_event_entry;
-    call.count = 4;
-    call.words[0] = graph, call.words[1] = node, call.words[2] = of, call.words[3] = type;
-    rules_.see(call);
+    CallData data{};
+    data.entry = graph_event_entry;
+    data.count = 4;
+    data.words[0] = graph, data.words[1] = node, data.words[2] = of, data.words[3] = type;
+    world_.see(decoded(data));
   }
 
-  std::vector<std::string> found;
+  std::vector<std::string> found, sentences;
 
 private:
-  Rules rules_{[this](const Finding& finding) { found.emplace_back(page_of(finding.rule).name); }};
+  World world_;
 };
 
 using Found = std::vector<std::string>;
@@ -399,23 +402,9 @@ TEST_CASE("a call that never returned is reported if its object was destroyed", 
   Process process;
   process.see("cuEventCreate", {event, 2});
   process.see("cuEventDestroy_v2", {event});
-  Call call{};
-  call.entry = entry_named("cuEventQuery");
-  call.count = 1;
-  call.words[0] = event;
-  call.returned = false;
-  std::vector<Finding> findings;
-  Rules rules([&](const Finding& finding) { findings.push_back(finding); });
-  for (const char* symbol : {"cuEventCreate", "cuEventDestroy_v2"}) {
-    Call before{};
-    before.entry = entry_named(symbol);
-    before.words[0] = event;
-    rules.see(before);
-  }
-  rules.see(call);
-  REQUIRE(findings.size() == 1);
-  CHECK(findings[0].rule == Rule::use_after_destroy);
-  CHECK(findings[0].sentence.find("the process ended in this call") != std::string::npos);
+  process.see_unfinished("cuEventQuery", {event});
+  REQUIRE(process.found == Found{"use-after-destroy"});
+  CHECK(process.sentences[0].find("the process ended in this call") != std::string::npos);
 }
 
 TEST_CASE("after a device fault one cause is reported", "[watch][rules]") {

@@ -21,6 +21,7 @@ constexpr Handle a = 0xa00, b = 0xb00, c = 0xc00, event = 0x100, other_event = 0
 class Process {
 public:
   Process() {
+    world.add(shared);
     for (const Handle stream : {a, b, c})
       see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
     see("cuEventCreate", {event, 2});
@@ -31,18 +32,17 @@ public:
     Call call = call_of(symbol, words);
     call.thread = thread;
     call.time = now_ += 1s;
-    work.see(call);
+    world.see(call);
   }
 
   void probe(Handle stream) {
-    Call call{};
+    Call call;
     call.entry = probe_entry;
-    call.count = 3;
     call.context = context;
-    call.words[0] = stream;
-    call.words[1] = ++state_of(stream).last;
-    call.words[2] = state_of(stream).place;
-    work.see(call);
+    call.stream_handle = stream;
+    call.number = ++state_of(stream).last;
+    call.slot = state_of(stream).place;
+    world.see(call);
   }
 
   void start_probes_again(Handle stream) { state_of(stream).last = 0; }
@@ -69,7 +69,9 @@ public:
   /// "stream 'stream 0xa00 ...' has not reached 'the end of ...'", without the names of places.
   std::string cause() { return report().findings.at(0).text; }
 
-  StreamWork work;
+  World world;
+  const std::shared_ptr<StreamWork> shared = std::make_shared<StreamWork>(world);
+  StreamWork& work = *shared;
   CUresult fault = CUDA_SUCCESS;
 
 private:
@@ -244,7 +246,7 @@ TEST_CASE("a capture that fails or loses its stream is over", "[watch][work]") {
   SECTION("its end fails") {
     Call end = call_of("cuStreamEndCapture", {a, 0});
     end.result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    process.work.see(end);
+    process.world.see(end);
   }
   SECTION("its stream is destroyed") { process.see("cuStreamDestroy_v2", {a}); }
   process.launch(b);
@@ -363,7 +365,7 @@ TEST_CASE("a wait of one thread says nothing about what others submit meanwhile"
   Call synchronize = call_of("cuStreamSynchronize", {a});
   synchronize.time = 8s;
   synchronize.duration = 1500ms; // it began before the call of the other thread
-  process.work.see(synchronize);
+  process.world.see(synchronize);
   CHECK(process.work.has_pending());
   has(process.cause(), "'the end of kernel 0x600'");
 }
@@ -375,7 +377,7 @@ TEST_CASE("progress is whatever is submitted or reached, and no question", "[wat
   const std::uint64_t before = process.work.progress();
   Call query = call_of("cuEventQuery", {event});
   query.result = CUDA_ERROR_NOT_READY;
-  process.work.see(query);
+  process.world.see(query);
   process.see("cuEventCreate", {0x103, 2});
   CHECK(process.work.progress() == before);
   process.reach_all(a);
@@ -446,10 +448,10 @@ TEST_CASE("a query of one thread may mean the record before that of another thre
   Call query = call_of("cuEventQuery", {event});
   query.thread = 2;
   query.time = 7s;
-  process.work.see(query);
+  process.world.see(query);
   CHECK(process.work.has_pending());
   query.time = 8s;
-  process.work.see(query);
+  process.world.see(query);
   CHECK_FALSE(process.work.has_pending());
 }
 

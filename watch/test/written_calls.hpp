@@ -2,7 +2,7 @@
 // Calls that a test writes down.
 #pragma once
 
-#include "rules/contexts.hpp"
+#include "rules/rules.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -18,31 +18,39 @@ inline std::uint16_t entry_named(const char* symbol) {
   return 0;
 }
 
-/// A call of thread 1 in the context 0x400 that has succeeded.
-inline watch::Call call_of(const char* symbol, const std::vector<std::uint64_t>& words) {
-  watch::Call call{};
-  call.entry = entry_named(symbol);
-  call.count = static_cast<std::uint8_t>(words.size());
+/// A call of thread 1 that has succeeded.
+inline watch::Call call_of(const char* symbol, const std::vector<std::uint64_t>& words,
+                           watch::Handle context = 0x400) {
+  watch::CallData data{};
+  data.entry = entry_named(symbol);
+  data.count = static_cast<std::uint8_t>(words.size());
   for (std::size_t i = 0; i < words.size(); ++i)
-    call.words[i] = words[i];
-  call.thread = 1;
-  call.context = 0x400;
-  return call;
+    data.words[i] = words[i];
+  data.thread = 1;
+  data.context = context;
+  return watch::decoded(data);
 }
 
 /// A process whose calls are made in the context 0x400, at the stack and by the thread that were set last.
 /// For rules that report at the end.
-template <class Rules>
 class WrittenProcess {
 public:
+  explicit WrittenProcess(watch::Rules rules(const watch::World&, watch::Report)) {
+    world_.add(rules(world_, [this](const watch::Finding& finding) {
+      found_.append(found_.empty() ? "" : "\n").append(watch::page_of(finding.rule).name).append(" ");
+      found_.append(std::to_string(finding.count)).append(": ").append(finding.sentence);
+      for (const watch::Earlier& earlier : finding.earlier)
+        found_.append("; ").append(earlier.what);
+    }));
+  }
+
   void see(const char* symbol, const std::vector<std::uint64_t>& words, CUresult result = CUDA_SUCCESS) {
-    watch::Call call = call_of(symbol, words);
+    watch::Call call = call_of(symbol, words, context);
     call.result = static_cast<std::uint32_t>(result);
     call.thread = thread;
     call.stack = stack;
-    call.context = context;
     call.duration = duration;
-    rules_.see(call);
+    world_.see(call);
   }
 
   void repeat(int times, const std::function<void()>& calls) {
@@ -52,7 +60,7 @@ public:
 
   /// The findings, "RULE COUNT: SENTENCE", or the empty text.
   std::string end() {
-    rules_.end();
+    world_.end(true);
     return found_;
   }
 
@@ -62,10 +70,5 @@ public:
 
 private:
   std::string found_;
-  Rules rules_{[this](const watch::Finding& finding) {
-    found_.append(found_.empty() ? "" : "\n").append(watch::page_of(finding.rule).name).append(" ");
-    found_.append(std::to_string(finding.count)).append(": ").append(finding.sentence);
-    for (const watch::Earlier& earlier : finding.earlier)
-      found_.append("; ").append(earlier.what);
-  }};
+  watch::World world_;
 };

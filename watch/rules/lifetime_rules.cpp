@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Objects that are used after their end.
+#include "rules/object_text.hpp"
+#include "rules/rules.hpp"
+
+namespace watch {
+
+namespace {
+
+/// An object that a call uses although it is gone.
+struct Gone {
+  const Object* object = nullptr;
+  std::string text;
+};
+
+bool is_destruction(Verb verb) {
+  return verb == Verb::event_destroy || verb == Verb::stream_destroy || verb == Verb::exec_destroy ||
+         verb == Verb::graph_destroy;
+}
+
+bool makes_event(Verb verb) { return verb == Verb::event_create || verb == Verb::event_open; }
+
+std::optional<Gone> gone_object_of(const World& world, const Call& call) {
+  const Verb verb = call.verb();
+  // A destruction that failed, or did not return, was recorded before as if it would succeed.
+  if (is_destruction(verb) && !call.succeeded()) return std::nullopt;
+  if (!call.is_of_the_program()) return std::nullopt;
+  // A child graph, whose handle comes from no watched call, may have the handle and be used rightly.
+  if (call.graph != 0 && (verb == Verb::graph_destroy || !call.succeeded()))
+    if (const GraphState* const graph = world.graph(call.graph); graph != nullptr && graph->destroyed)
+      return Gone{graph, "graph " + hexadecimal(call.graph)};
+  // Programs often destroy objects after their context, which does no harm.
+  const auto is_gone = [&](const Object* object) {
+    return object != nullptr && (object->destroyed || (object->context_end && !is_destruction(verb)));
+  };
+  if (!makes_event(verb))
+    for (const Handle handle : call.events())
+      if (const EventState* const event = world.event(handle); is_gone(event))
+        return Gone{event, event_text(handle)};
+  if (call.has_stream() && verb != Verb::stream_create && verb != Verb::stream_create_green)
+    if (const StreamState* const stream = world.stream(call.stream()); is_gone(stream))
+      return Gone{stream, stream_text(call.stream())};
+  if (verb != Verb::graph_instantiate)
+    if (const ExecState* const exec = world.exec(call.exec); is_gone(exec))
+      return Gone{exec, "executable graph " + hexadecimal(call.exec)};
+  return std::nullopt;
+}
+
+class LifetimeRules : public Observer {
+public:
+  LifetimeRules(const World& world, Report report) : world_(world), report_(std::move(report)) {}
+
+  void before(const Call& call) override {
+    if (const auto gone = gone_object_of(world_, call)) return report_use(call, *gone);
+    if (call.verb() == Verb::event_destroy && call.succeeded()) check_graphs_with(call);
+    // The driver may crash in the instantiation of a graph that refers to a destroyed event.
+    if (call.verb() == Verb::graph_instantiate && (call.succeeded() || !call.returned))
+      if (const GraphState* const graph = world_.graph(call.graph)) check_events_of(call, *graph);
+  }
+
+private:
+  void report_use(const Call& call, const Gone& gone) {
+    const bool is_destroyed = gone.object->destroyed.has_value();
+    const Call& end = is_destroyed ? *gone.object->destroyed : *gone.object->context_end;
+    std::vector<Earlier> earlier;
+    add(earlier, "it was created here", gone.object->created);
+    earlier.push_back({is_destroyed ? "it was destroyed here" : "its context ended here", end});
+    std::string sentence = gone.text + " is used after ";
+    sentence += is_destroyed                       ? "it was destroyed"
+                : end.verb() == Verb::device_reset ? "its context was reset"
+                                                   : "its context was destroyed";
+    report_({is_destroyed ? Rule::use_after_destroy : Rule::use_after_context,
+             sentence + (call.returned ? "" : ", and the process ended in this call"), call,
+             std::move(earlier)});
+  }
+
+  void check_events_of(const Call& call, const GraphState& graph) {
+    for (const EventNode& node : graph.events) {
+      const EventState* const event = world_.event(node.event);
+      if (event == nullptr || !event->destroyed) continue;
+      std::vector<Earlier> earlier;
+      add(earlier, "the graph refers to the event since here", node.put_there);
+      earlier.push_back({"the event was destroyed here", *event->destroyed});
+      report_({Rule::destroyed_in_graph,
+               event_text(node.event) + " was destroyed before this instantiation" +
+                   (call.returned ? "" : ", and the process ended in this call"),
+               call, std::move(earlier)});
+    }
+  }
+
+  void check_graphs_with(const Call& call) {
+    const EventState* const event = world_.event(call.event);
+    if (event == nullptr || event->context_end) return;
+    for (const auto& [handle, exec] : world_.execs()) {
+      if (exec.destroyed) continue;
+      for (const EventNode& node : exec.events)
+        if (node.number == event->number) {
+          std::vector<Earlier> earlier;
+          add(earlier, "the graph refers to the event since here", node.put_there);
+          add(earlier, "the graph was instantiated here", exec.created);
+          return report_({Rule::destroyed_in_graph,
+                          event_text(call.event) + " is destroyed, but an executable graph refers to it",
+                          call, std::move(earlier)});
+        }
+    }
+  }
+
+  const World& world_;
+  const Report report_;
+};
+
+} // namespace
+
+Rules lifetime_rules(const World& world, Report report) {
+  return std::make_shared<LifetimeRules>(world, std::move(report));
+}
+
+bool is_of_interest(const World& world, const Call& call) {
+  return call.returned && !is_capture_error(call) && !is_fault(call) && !gone_object_of(world, call);
+}
+
+} // namespace watch

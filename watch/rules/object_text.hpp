@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Objects in the sentences of findings.
+#pragma once
+
+#include "rules/call.hpp"
+
+#include <string>
+
+namespace watch {
+
+std::string hexadecimal(Handle handle);
+/// "event 0x55d0c0", "stream 0x55d0c0", "the legacy stream of context 0x55d0".
+std::string event_text(Handle event);
+std::string stream_text(const StreamKey& stream);
+
+} // namespace watch

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What follows the calls of a process, next to its World.
+#pragma once
+
+#include "rules/call.hpp"
+
+namespace watch {
+
+/// A set of rules, or another view of the calls. It keeps a reference to the World, and what it alone needs.
+class Observer {
+public:
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
+
+  /// The call has been made, but the World is still as it was before.
+  virtual void before(const Call&) {}
+  /// The World knows what the call has changed.
+  virtual void after(const Call&) {}
+  /// There are no more calls. What a process leaves behind is a leak only if it has ended by itself.
+  virtual void end(bool /*by_itself*/) {}
+};
+
+} // namespace watch

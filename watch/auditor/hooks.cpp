@@ -93,7 +93,7 @@ bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 /// Whether only failed calls are recorded.
 template <Verb verb>
 bool is_unrecorded() {
-  return verb == Verb::other ||
+  return verb == Verb::other || is_question(verb) ||
          ((verb == Verb::context_synchronize || verb == Verb::copy) && !has_feature(blocking_calls));
 }
 
@@ -111,7 +111,7 @@ template <Verb verb>
 bool wants_stack(const Thread& thread, const CallData& call) {
   if (region->stacks != Stacks::usual) [[unlikely]]
     return region->stacks == Stacks::all;
-  return (!is_work(verb) && !is_unrecorded<verb>()) || captures_are_active() ||
+  return (!is_work(verb) && (is_question(verb) || !is_unrecorded<verb>())) || captures_are_active() ||
          (has_feature(probes) && may_block<verb>(thread, call));
 }
 

@@ -287,6 +287,28 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(GreenContext*)>{
         {Verb::green_destroy, "cuGreenCtxDestroy", "cuGreenCtxDestroy", 12040, nullptr}},
 
+    Entry<CUresult(CUstream, unsigned*)>{
+        {Verb::stream_ask, "cuStreamGetFlags", "cuStreamGetFlags", 5050, "_ptsz"}},
+    Entry<CUresult(CUstream, int*)>{
+        {Verb::stream_ask, "cuStreamGetPriority", "cuStreamGetPriority", 5050, "_ptsz"}},
+    Entry<CUresult(CUstream, unsigned long long*)>{
+        {Verb::stream_ask, "cuStreamGetId", "cuStreamGetId", 12000, "_ptsz"}},
+    Entry<CUresult(CUgraph, CUgraphNode*, std::size_t*)>{
+        {Verb::graph_ask, "cuGraphGetNodes", "cuGraphGetNodes", 10000, nullptr}},
+    Entry<CUresult(CUgraphExec, cuuint64_t*)>{
+        {Verb::exec_ask, "cuGraphExecGetFlags", "cuGraphExecGetFlags", 12000, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t)>{
+        {Verb::node_add, "cuGraphAddEmptyNode", "cuGraphAddEmptyNode", 10000, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_KERNEL_NODE_PARAMS*)>{
+        {Verb::node_add, "cuGraphAddKernelNode_v2", "cuGraphAddKernelNode", 12000, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_HOST_NODE_PARAMS*)>{
+        {Verb::node_add, "cuGraphAddHostNode", "cuGraphAddHostNode", 10000, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_MEMCPY3D*, CUcontext)>{
+        {Verb::node_add, "cuGraphAddMemcpyNode", "cuGraphAddMemcpyNode", 10000, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_MEMSET_NODE_PARAMS*,
+                   CUcontext)>{
+        {Verb::node_add, "cuGraphAddMemsetNode", "cuGraphAddMemsetNode", 10000, nullptr}},
+
     Entry<CUresult(CUfunction*, CUmodule, const char*)>{
         {Verb::name_function, "cuModuleGetFunction", "cuModuleGetFunction", 2000, nullptr}},
     Entry<CUresult(CUkernel*, CUlibrary, const char*)>{

@@ -43,6 +43,10 @@ enum class Verb : std::uint8_t {
   node_add_event,
   node_set_event,
   exec_set_event,
+  stream_ask, // these four are recorded only if they failed: they tell of handles that are not valid
+  graph_ask,
+  exec_ask,
+  node_add, // a node of another kind
   primary_retain,
   context_create,
   context_destroy,
@@ -61,6 +65,12 @@ enum class Verb : std::uint8_t {
 constexpr bool can_block(Verb verb) {
   return verb == Verb::event_synchronize || verb == Verb::stream_synchronize ||
          verb == Verb::context_synchronize || verb == Verb::copy;
+}
+
+/// Calls that change nothing that matters here, and may have an object that is gone.
+constexpr bool is_question(Verb verb) {
+  return verb == Verb::stream_ask || verb == Verb::graph_ask || verb == Verb::exec_ask ||
+         verb == Verb::node_add;
 }
 
 /// Calls that put one piece of work on a stream: a node, while the stream is being captured.

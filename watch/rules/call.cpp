@@ -52,6 +52,10 @@ constexpr Row rows[] = {
     {Verb::node_add_event, {&C::node, &C::graph, &C::event, &C::node_type}}, // no event: another kind of node
     {Verb::node_set_event, {&C::node, &C::event, &C::node_type}},
     {Verb::exec_set_event, {&C::exec, &C::node, &C::event, &C::node_type}},
+    {Verb::stream_ask, {&C::stream_handle}},
+    {Verb::graph_ask, {&C::graph}},
+    {Verb::exec_ask, {&C::exec}},
+    {Verb::node_add, {&C::node, &C::graph}},
     {Verb::primary_retain, {&C::named_context, &C::device}},
     {Verb::context_create, {&C::named_context}}, // the last word is the device
     {Verb::context_destroy, {&C::named_context}},

@@ -21,10 +21,11 @@ public:
       late_waits_.erase(call.event);
       break;
     case Verb::event_record:
-      if (call.succeeded())
-        notice_late_record(call);
-      else
+    case Verb::context_record:
+      if (!call.succeeded())
         check_failed_record(call);
+      else if (call.verb() == Verb::event_record)
+        notice_late_record(call);
       break;
     case Verb::event_synchronize:
       late_waits_.clear(); // the work may be complete now
@@ -70,7 +71,9 @@ private:
                       {}});
     const EventState* const event = world_.event(call.event);
     const StreamState* const on = world_.stream(call.stream());
-    const Handle theirs = on != nullptr ? on->context : call.stream().context;
+    const Handle theirs = on != nullptr       ? on->context
+                          : call.has_stream() ? call.stream().context
+                                              : call.named_context;
     if (call.result != CUDA_ERROR_INVALID_HANDLE || event == nullptr || !event->created || theirs == 0 ||
         theirs == event->context)
       return;

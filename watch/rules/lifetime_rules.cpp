@@ -3,6 +3,8 @@
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
 
+#include <set>
+
 namespace watch {
 
 namespace {
@@ -16,6 +18,12 @@ struct Gone {
 bool is_destruction(Verb verb) {
   return verb == Verb::event_destroy || verb == Verb::stream_destroy || verb == Verb::exec_destroy ||
          verb == Verb::graph_destroy;
+}
+
+/// Such calls are made by processes that are not at their end.
+bool goes_on(Verb verb) {
+  return submits_work(verb) || verb == Verb::event_create || verb == Verb::stream_create ||
+         verb == Verb::context_create || verb == Verb::primary_retain;
 }
 
 bool makes_event(Verb verb) { return verb == Verb::event_create || verb == Verb::event_open; }
@@ -51,15 +59,32 @@ public:
   LifetimeRules(const World& world, Report report) : world_(world), report_(std::move(report)) {}
 
   void before(const Call& call) override {
-    if (const auto gone = gone_object_of(world_, call)) return report_use(call, *gone);
-    if (call.verb() == Verb::event_destroy && call.succeeded()) check_graphs_with(call);
+    if (const auto gone = gone_object_of(world_, call)) return report_(use_of(call, *gone));
+    if (goes_on(call.verb()) && call.succeeded())
+      for (const Finding& finding : std::exchange(late_, {}))
+        report_(finding);
+    if (call.verb() == Verb::event_destroy) destroy_event(call);
     // The driver may crash in the instantiation of a graph that refers to a destroyed event.
     if (call.verb() == Verb::graph_instantiate && (call.succeeded() || !call.returned))
       if (const GraphState* const graph = world_.graph(call.graph)) check_events_of(call, *graph);
   }
 
 private:
-  void report_use(const Call& call, const Gone& gone) {
+  /// Reads memory that the driver has freed. Many programs do it at their end, without harm. So it is
+  /// reported if the process ends in this call, or makes other objects later.
+  void destroy_event(const Call& call) {
+    const EventState* const event = world_.event(call.event);
+    if (event == nullptr || event->destroyed) return;
+    if (!event->context_end) {
+      if (call.succeeded()) check_graphs_with(call, *event);
+    } else if (!call.returned) {
+      report_(use_of(call, {event, event_text(call.event)}));
+    } else if (call.succeeded() && late_places_.insert(call.stack).second) {
+      late_.push_back(use_of(call, {event, event_text(call.event)}));
+    }
+  }
+
+  static Finding use_of(const Call& call, const Gone& gone) {
     const bool is_destroyed = gone.object->destroyed.has_value();
     const Call& end = is_destroyed ? *gone.object->destroyed : *gone.object->context_end;
     std::vector<Earlier> earlier;
@@ -69,9 +94,9 @@ private:
     sentence += is_destroyed                       ? "it was destroyed"
                 : end.verb() == Verb::device_reset ? "its context was reset"
                                                    : "its context was destroyed";
-    report_({is_destroyed ? Rule::use_after_destroy : Rule::use_after_context,
-             sentence + (call.returned ? "" : ", and the process ended in this call"), call,
-             std::move(earlier)});
+    return {is_destroyed ? Rule::use_after_destroy : Rule::use_after_context,
+            sentence + (call.returned ? "" : ", and the process ended in this call"), call,
+            std::move(earlier)};
   }
 
   void check_events_of(const Call& call, const GraphState& graph) {
@@ -88,13 +113,11 @@ private:
     }
   }
 
-  void check_graphs_with(const Call& call) {
-    const EventState* const event = world_.event(call.event);
-    if (event == nullptr || event->context_end) return;
+  void check_graphs_with(const Call& call, const EventState& event) {
     for (const auto& [handle, exec] : world_.execs()) {
       if (exec.destroyed) continue;
       for (const EventNode& node : exec.events)
-        if (node.number == event->number) {
+        if (node.number == event.number) {
           std::vector<Earlier> earlier;
           add(earlier, "the graph refers to the event since here", node.put_there);
           add(earlier, "the graph was instantiated here", exec.created);
@@ -107,6 +130,8 @@ private:
 
   const World& world_;
   const Report report_;
+  std::vector<Finding> late_;           // destructions after the end of the context
+  std::set<std::uint32_t> late_places_; // their stacks
 };
 
 } // namespace

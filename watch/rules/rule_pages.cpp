@@ -36,10 +36,10 @@ const std::vector<RulePage>& rule_pages() {
        "pending when an event or a stream is destroyed."},
       {Rule::use_after_context, "use-after-context",
        "uses an event or a stream after its context was destroyed or reset",
-       "Calls with such an event read memory that the driver has freed. They return "
+       "Calls with such an event, also its destruction, read memory that the driver has freed. They return "
        "CUDA_ERROR_CONTEXT_IS_DESTROYED, or crash if that memory was used again, as after a primary context "
-       "was "
-       "released and retained again.",
+       "was released and retained again. A late destruction is not reported if the process only ends after "
+       "it.",
        "Let go of the events and streams of a context before the context ends. A new context may have the "
        "handle of an old one, so a pool that finds its events by this handle hands out old ones: clear it "
        "when the context ends, or compare the number that cuCtxGetId returns."},
@@ -72,8 +72,7 @@ const std::vector<RulePage>& rule_pages() {
        "Check the result of the record, and do not use the event after an error."},
       {Rule::device_fault, "device-fault", "runs device work that fails",
        "The work of all streams ends. From the first call that tells, nearly every call of the process "
-       "returns "
-       "this error, in all contexts, whatever it is about. So no later failure is reported.",
+       "returns this error, in all contexts, whatever it is about. So no later failure is reported.",
        "Find the work that fails: compute-sanitizer names the kernel and the access. With "
        "CUDA_LAUNCH_BLOCKING=1 the launch itself returns the error. Only a new process can use the device "
        "again."},

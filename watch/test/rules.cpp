@@ -142,6 +142,19 @@ TEST_CASE("an object of a context that has ended is reported when it is used", "
     process.see("cuEventSynchronize", {event});
     CHECK(process.found.empty());
   }
+  SECTION("the event is only destroyed, and other work follows") {
+    process.see("cuCtxDestroy_v2", {context});
+    process.see("cuEventDestroy_v2", {event}); // recorded before the call
+    process.see("cuEventDestroy_v2", {event}, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CHECK(process.found.empty());
+    process.see("cuCtxCreate_v2", {0x501, 0, 0});
+    CHECK(process.found == Found{"use-after-context"});
+  }
+  SECTION("the process ends in its destruction") {
+    process.see("cuCtxDestroy_v2", {context});
+    process.see_unfinished("cuEventDestroy_v2", {event});
+    CHECK(process.found == Found{"use-after-context"});
+  }
   SECTION("a new object has the handle") {
     process.see("cuCtxDestroy_v2", {context});
     process.see("cuEventDestroy_v2", {event}, CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -389,6 +402,47 @@ TEST_CASE("a graph that was destroyed is reported when a call refuses it", "[wat
     process.see("cuGraphInstantiateWithFlags", {0, 0x600}, CUDA_ERROR_INVALID_VALUE);
     CHECK(process.found.empty());
   }
+}
+
+TEST_CASE("a failed record of a context or of a launch is a failed record", "[watch][rules]") {
+  Process process;
+  process.see("cuEventCreate", {event, 2});
+  SECTION("of a context") {
+    process.see("cuCtxRecordEvent", {context, event}, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    process.see("cuStreamWaitEvent", {stream, event, 0});
+    CHECK(process.found == Found{"use-after-error"});
+  }
+  SECTION("of another context") {
+    process.see("cuCtxRecordEvent", {0x401, event}, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(process.found == Found{"record-in-other-context"});
+  }
+  SECTION("of a launch") {
+    process.see("cuLaunchKernelEx", {stream, 0x800, event}, CUDA_ERROR_NOT_SUPPORTED);
+    process.see("cuStreamWaitEvent", {other_stream, event, 0});
+    CHECK(process.found == Found{"use-after-error"});
+  }
+  SECTION("the next one succeeds") {
+    process.see("cuLaunchKernelEx", {stream, 0x800, event}, CUDA_ERROR_NOT_SUPPORTED);
+    process.see("cuLaunchKernelEx", {stream, 0x800, event});
+    process.see("cuStreamWaitEvent", {other_stream, event, 0});
+    CHECK(process.found.empty());
+  }
+}
+
+TEST_CASE("questions about objects that are gone are uses of them", "[watch][rules]") {
+  Process process;
+  process.see("cuGraphCreate", {0x600, 0});
+  process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+  process.see("cuStreamGetFlags", {stream});
+  process.see("cuGraphAddEmptyNode", {0x800, 0x600});
+  CHECK(process.found.empty());
+  for (const auto& [destroy, handle] :
+       {std::pair{"cuStreamDestroy_v2", stream}, {"cuGraphDestroy", 0x600}, {"cuGraphExecDestroy", 0x700}})
+    process.see(destroy, {handle});
+  process.see_unfinished("cuStreamGetFlags", {stream});
+  process.see("cuGraphAddEmptyNode", {0, 0x600}, CUDA_ERROR_INVALID_VALUE);
+  process.see_unfinished("cuGraphExecGetFlags", {0x700});
+  CHECK(process.found == Found{"use-after-destroy", "use-after-destroy", "use-after-destroy"});
 }
 
 TEST_CASE("an unjoined capture is reported although its branch was not watched", "[watch][rules]") {

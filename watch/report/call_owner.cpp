@@ -16,9 +16,12 @@ bool starts_with_any(const std::string& text, const char* const (&starts)[Count]
                      [&](const char* start) { return text.starts_with(start); });
 }
 
-/// Also what leads from Python to the functions of a library.
-bool is_python(const std::string& path) {
-  return starts_with_any(name_of(path), {"python", "libpython", "_ctypes.", "libffi."});
+/// A class of a package that a program uses as its own: an event that it makes is the program's. A wait for a
+/// stream makes an event too, which the program cannot keep.
+bool is_event_class(const std::string& frame) {
+  return (frame.find("/torch/cuda/streams.py:") != std::string::npos ||
+          frame.find("/numba/cuda/cudadrv/driver.py:") != std::string::npos) &&
+         !frame.ends_with(" in wait_stream");
 }
 
 bool is_of_cuda(const std::string& path) {
@@ -47,6 +50,39 @@ bool is_cuda_runtime(const SourceFrame& frame) {
          starts_with_any(frame.function, {"cuda", "libcudart_static"});
 }
 
+std::string_view qualified_name(std::string_view function) {
+  int depth = 0;
+  std::size_t end = function.rfind(')');
+  for (std::size_t i = end == std::string_view::npos ? 0 : end + 1; i-- > 0;) {
+    const char c = function[i];
+    depth += c == ')' || c == '>' || c == '}';
+    depth -= c == '(' || c == '<' || c == '{';
+    if (depth == 0 && c == '(' && i > 0) {
+      function = function.substr(0, i);
+      break;
+    }
+  }
+  depth = 0;
+  for (std::size_t i = function.size(); i-- > 0;) {
+    const char c = function[i];
+    depth += c == ')' || c == '>' || c == '}';
+    depth -= c == '(' || c == '<' || c == '{';
+    if (depth == 0 && c == ' ') return function.substr(i + 1);
+  }
+  return function;
+}
+
+bool is_wrapper(const SourceFrame& frame) {
+  if (is_cuda_runtime(frame) || name_of(frame.library).starts_with("libcuevent")) return true;
+  const std::string_view name = qualified_name(frame.function);
+  return name.ends_with("}::_FUN") || // makes a pointer to a function of a lambda
+         name.starts_with("std::") || name.starts_with("cuevent::") || name.starts_with("__gnu_cxx::");
+}
+
+bool is_python(const std::string& path) {
+  return starts_with_any(name_of(path), {"python", "libpython", "_ctypes.", "libffi."});
+}
+
 bool is_python_package(const std::string& frame) {
   return frame.find("/site-packages/") != std::string::npos ||
          frame.find("/dist-packages/") != std::string::npos ||
@@ -56,6 +92,10 @@ bool is_python_package(const std::string& frame) {
 Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::string>& python,
                const std::string& program) {
   if (!caller || caller->library.empty()) return Owner::unknown;
+  if (!python.empty() && is_event_class(python.front())) {
+    const auto user = std::find_if_not(python.begin(), python.end(), is_event_class);
+    return user == python.end() || is_python_package(*user) ? Owner::package : Owner::program;
+  }
   const std::string& library = caller->library;
   if (is_of_cuda(library)) return Owner::cuda;
   if (is_python(library)) {

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace watch {
@@ -21,10 +22,20 @@ enum class Owner {
 /// Whether the frame belongs to the driver or to the CUDA runtime, which may be linked statically.
 bool is_cuda_runtime(const SourceFrame& frame);
 
+/// The name of a function, without its result and arguments: "std::function<void ()>::operator()".
+std::string_view qualified_name(std::string_view function);
+
+/// Whether the frame leads from the program's own code to the driver: the CUDA runtime, cuevent, or the C++
+/// library.
+bool is_wrapper(const SourceFrame& frame);
+
+/// Whether the file is Python, or leads from Python to the functions of a library.
+bool is_python(const std::string& path);
+
 /// Whether a Python frame `train.py:12 in step` is code of a package, or of Python itself.
 bool is_python_package(const std::string& frame);
 
-/// `caller` is the first frame outside the CUDA runtime, `python` are the Python frames of the stack, and
+/// `caller` is the first frame that is no wrapper, `python` are the Python frames of the stack, and
 /// `program` is the file that the process runs.
 Owner owner_of(const std::optional<SourceFrame>& caller, const std::vector<std::string>& python,
                const std::string& program);

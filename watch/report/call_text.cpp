@@ -2,6 +2,7 @@
 #include "report/call_text.hpp"
 
 #include "report/call_owner.hpp"
+#include "report/readable_name.hpp"
 
 #include <cuevent/error.hpp>
 
@@ -10,11 +11,10 @@
 
 namespace watch {
 
-using watch::Call;
-
 namespace {
 
-constexpr std::size_t frames_shown = 16;
+constexpr std::size_t lines_shown = 16;
+constexpr std::size_t wrappers_shown = 3;
 
 /// Frames of the loader and of the start of a thread say nothing.
 bool is_start(const SourceFrame& frame) {
@@ -28,11 +28,19 @@ bool is_unnamed_libc(const SourceFrame& frame) {
   return frame.function.empty() && frame.library.ends_with("/libc.so.6");
 }
 
-/// The Python frames say more than the interpreter's own frames.
-bool is_interpreter(const SourceFrame& frame) {
-  const std::string name = frame.library.substr(frame.library.rfind('/') + 1);
-  return name.starts_with("python") || name.starts_with("libpython");
+/// The frames between the program and the driver, the program's side first. Those without a name say nothing.
+std::string through_text(std::vector<NamedFrame> frames) {
+  std::reverse(frames.begin(), frames.end());
+  std::erase_if(frames, [](const NamedFrame& frame) { return frame.text.find("+0x") != std::string::npos; });
+  std::string text;
+  for (std::size_t i = 0; i < frames.size() && i < wrappers_shown; ++i)
+    text += (i == 0 ? "through " : ", ") + frames[i].text;
+  if (frames.size() > wrappers_shown)
+    text += " and " + std::to_string(frames.size() - wrappers_shown) + " more";
+  return frames.empty() ? "through libraries without names" : text;
 }
+
+} // namespace
 
 std::string code_text(unsigned code) {
   // "CUDA_ERROR_INVALID_HANDLE (400): ..."
@@ -40,11 +48,9 @@ std::string code_text(unsigned code) {
   return text.substr(0, text.find(' '));
 }
 
-} // namespace
-
 std::optional<SourceFrame> CallText::caller_of(const CallFile& process, const Call& call) {
   for (const std::uint64_t address : process.stack(call.stack))
-    if (SourceFrame frame = symbols_.frame(process, address); !is_cuda_runtime(frame))
+    if (SourceFrame frame = symbols_.frame(process, address); !is_wrapper(frame))
       return is_start(frame) ? std::nullopt : std::optional(std::move(frame));
   return std::nullopt;
 }
@@ -66,56 +72,68 @@ std::string thread_text(const CallFile& process, unsigned thread) {
   return "thread " + std::to_string(thread) + (name.empty() ? "" : " (" + name + ")");
 }
 
-std::string CallText::text_of(const CallFile& process, const Call& call) {
-  std::string text = call.name() + ", " + thread_text(process, call.thread) + " of process " +
-                     std::to_string(process.process());
-  if (!call.returned)
-    text += ", did not return";
-  else if (call.result != 0)
-    text += ": " + code_text(call.result);
-  return text + '\n' + frames_of(process, call, call.stack);
-}
-
-std::string CallText::frames_of(const CallFile& process, const Call& call, std::uint32_t python_stack) {
-  std::string text;
-  auto frames = stack_of(process, call);
+std::vector<NamedFrame> CallText::frames_of(const CallFile& process, const Call& call,
+                                            std::uint32_t python_stack) {
+  std::vector<NamedFrame> frames;
   const auto python = process.python_stack(python_stack);
-  if (!python.empty()) frames.erase(std::find_if(frames.begin(), frames.end(), is_interpreter), frames.end());
-  for (std::size_t i = 0; i < frames.size() && i < frames_shown; ++i)
-    text += "      " + frames[i].text() + '\n';
-  if (frames.size() > frames_shown)
-    text += "      and " + std::to_string(frames.size() - frames_shown) + " more\n";
-  for (std::size_t i = 0; i < python.size() && i < frames_shown; ++i)
-    text += (i == 0 ? "    in Python\n      " : "      ") + python[i] + '\n';
-  return text;
+  for (const SourceFrame& frame : stack_of(process, call)) {
+    if (!python.empty() && is_python(frame.library)) break; // the Python frames say more
+    const bool wraps = is_wrapper(frame);
+    const bool is_own = !wraps && owner_of(frame, {}, process.program()) == Owner::program;
+    const bool has_name = wraps && !frame.function.empty();
+    frames.push_back({shortened(has_name ? std::string(qualified_name(frame.function)) : frame.text()),
+                      is_own, frame.library + std::to_string(frame.offset)});
+  }
+  for (const std::string& frame : python)
+    frames.push_back({frame, !is_python_package(frame), frame});
+  return frames;
 }
 
-nlohmann::ordered_json CallText::json_of(const CallFile& process, const Call& call) {
-  nlohmann::ordered_json json{
-      {"function", call.name()}, {"process", process.process()}, {"thread", call.thread}};
-  if (call.returned)
-    json["result"] = code_text(call.result);
-  else
-    json["result"] = nullptr;
-  auto& stack = json["stack"] = nlohmann::ordered_json::array();
-  for (const SourceFrame& frame : stack_of(process, call)) {
-    nlohmann::ordered_json line{
-        {"function", frame.function}, {"library", frame.library}, {"offset", frame.offset}};
-    if (!frame.file.empty()) {
-      line["file"] = frame.file;
-      line["line"] = frame.line;
+std::vector<std::string> folded(const std::vector<NamedFrame>& frames) {
+  const auto is_own = [](const NamedFrame& frame) { return frame.is_own; };
+  const auto first = std::find_if(frames.begin(), frames.end(), is_own);
+  const auto last = std::find_if(frames.rbegin(), frames.rend(), is_own).base();
+  std::vector<std::string> lines;
+  if (first == frames.end()) {
+    for (const NamedFrame& frame : frames)
+      lines.push_back(frame.text);
+  } else {
+    lines.push_back(first->text);
+    if (first != frames.begin()) lines.push_back(through_text({frames.begin(), first}));
+    for (auto frame = first + 1; frame != last;) {
+      const auto next = std::find_if(frame, last, is_own);
+      if (next == frame) lines.push_back(frame->text);
+      if (next - frame > 1) lines.push_back("... " + std::to_string(next - frame) + " frames of libraries");
+      frame = next == frame ? next + 1 : next;
     }
-    stack.push_back(std::move(line));
   }
-  if (const auto python = process.python_stack(call.stack); !python.empty()) json["python"] = python;
-  return json;
+  if (lines.size() > lines_shown) {
+    const std::size_t more = lines.size() - lines_shown;
+    lines.resize(lines_shown);
+    lines.push_back("and " + std::to_string(more) + " more");
+  }
+  return lines;
+}
+
+std::vector<std::string> folded_below(const std::vector<NamedFrame>& above,
+                                      const std::vector<NamedFrame>& frames) {
+  const auto [mine, theirs] =
+      std::mismatch(frames.rbegin(), frames.rend(), above.rbegin(), above.rend(),
+                    [](const NamedFrame& a, const NamedFrame& b) { return a.place == b.place; });
+  const auto is_own = [](const NamedFrame& frame) { return frame.is_own; };
+  const auto shared = mine.base(); // the first of them
+  if (std::count_if(shared, frames.end(), is_own) < 2) return folded(frames);
+  auto lines = folded({frames.begin(), shared});
+  lines.push_back(lines.empty() ? "as above"
+                                : "as above from " + std::find_if(shared, frames.end(), is_own)->text);
+  return lines;
 }
 
 std::string CallText::place_of(const CallFile& process, const Call& call) {
-  const auto python = process.python_stack(call.stack);
-  for (const std::string& frame : python)
-    if (!is_python_package(frame)) return frame;
-  if (!python.empty()) return python.front();
+  const auto frames = frames_of(process, call, call.stack);
+  for (const NamedFrame& frame : frames)
+    if (frame.is_own) return frame.text;
+  if (const auto python = process.python_stack(call.stack); !python.empty()) return python.front();
   const auto caller = caller_of(process, call);
   return caller ? caller->text() : call.name();
 }

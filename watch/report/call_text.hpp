@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Calls of watched processes as text and as JSON: the function, the thread, and the stack.
+// The stacks of calls, as a reader wants them.
 #pragma once
 
 #include "report/symbols.hpp"
+#include "rules/call.hpp"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,24 +14,36 @@ namespace watch {
 /// "thread 2314 (python3)"
 std::string thread_text(const CallFile& process, unsigned thread);
 
+/// "CUDA_ERROR_INVALID_HANDLE"
+std::string code_text(unsigned code);
+
+struct NamedFrame {
+  std::string text;
+  bool is_own = false;    // of the program, and not of a library that it uses
+  std::string place = {}; // of the call, also if the text lacks its line
+};
+
+/// The program's own frames as lines, the innermost first. What lies between them is folded, and what lies
+/// outside of them left out. If none is the program's own, all frames are shown.
+std::vector<std::string> folded(const std::vector<NamedFrame>& frames);
+
+/// The same without the outer frames that the stack above shows too.
+std::vector<std::string> folded_below(const std::vector<NamedFrame>& above,
+                                      const std::vector<NamedFrame>& frames);
+
 class CallText {
 public:
-  /// The first frame outside the CUDA runtime and the driver. Other frames get no names, which takes long.
-  std::optional<SourceFrame> caller_of(const CallFile& process, const watch::Call& call);
+  /// The first frame outside of the driver and what wraps it. Other frames get no names, which takes long.
+  std::optional<SourceFrame> caller_of(const CallFile& process, const Call& call);
 
   /// Without the frames in which every thread begins.
-  std::vector<SourceFrame> stack_of(const CallFile& process, const watch::Call& call);
+  std::vector<SourceFrame> stack_of(const CallFile& process, const Call& call);
 
-  /// The function, the thread, the result, and the stack, as several lines.
-  std::string text_of(const CallFile& process, const watch::Call& call);
+  /// All frames but those of the interpreter. The stack `python_stack` has the Python frames.
+  std::vector<NamedFrame> frames_of(const CallFile& process, const Call& call, std::uint32_t python_stack);
 
-  /// The stack as several lines. The stack `python_stack` has the Python frames.
-  std::string frames_of(const CallFile& process, const watch::Call& call, std::uint32_t python_stack);
-
-  nlohmann::ordered_json json_of(const CallFile& process, const watch::Call& call);
-
-  /// The first Python frame that is not of a package, or the caller.
-  std::string place_of(const CallFile& process, const watch::Call& call);
+  /// The innermost frame of the program, or of any code if there is none.
+  std::string place_of(const CallFile& process, const Call& call);
 
 private:
   Symbols symbols_;

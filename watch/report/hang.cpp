@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "report/hang.hpp"
 
+#include "report/finding_text.hpp"
 #include "report/hang_text.hpp"
+#include "report/printable.hpp"
 #include "report/readable_name.hpp"
-#include "report/report.hpp"
 
 #include "recording/flight_analysis.hpp"
 
@@ -131,8 +132,9 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
     if (work_->launches_with_room(each.call))
       text += "    the first launch of a kernel loads its code, which can wait until running kernels have "
               "ended\n";
-    text += reports_.texts().frames_of(file_, each.call, python);
-    auto& thread = threads.emplace_back(reports_.texts().json_of(file_, each.call));
+    for (const std::string& line : folded(reports_.texts().frames_of(file_, each.call, python)))
+      text.append("      ").append(line).append("\n");
+    auto& thread = threads.emplace_back(json_of(reports_.texts(), file_, each.call));
     if (const auto frames = file_.python_stack(python); !frames.empty()) thread["python"] = frames;
     thread["inside_ns"] = each.age.count();
   }

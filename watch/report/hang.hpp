@@ -7,6 +7,8 @@
 
 #include "rules/stream_work.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace watch {
 
 /// How long a report waits for a look.

@@ -3,6 +3,7 @@
 
 #include "report/system_processes.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -170,6 +171,14 @@ std::string CallFile::path_of(const watch::Module& module) const {
   if (module.path > watch::path_room - watch::longest_path) return {};
   const char* const text = region_->path_text + module.path;
   return {text, strnlen(text, watch::longest_path)};
+}
+
+bool CallFile::has_loaded(const std::string& name) const {
+  const auto count = std::min(region_->module_count.load(), watch::module_limit);
+  return std::any_of(region_->modules, region_->modules + count, [&](const watch::Module& module) {
+    const std::string path = path_of(module);
+    return path.compare(path.rfind('/') + 1, name.size(), name) == 0;
+  });
 }
 
 std::pair<std::string, std::uint64_t> CallFile::module_at(std::uint64_t address) const {

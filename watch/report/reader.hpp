@@ -58,6 +58,8 @@ public:
   std::vector<std::string> python_stack(std::uint32_t number) const;
   /// The file that the process runs.
   std::string program() const { return path_of(region_->modules[0]); }
+  /// Whether it has mapped a file whose name begins so.
+  bool has_loaded(const std::string& name) const;
   /// The file that was mapped at this address most recently, and where it begins. Empty if unknown.
   std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
 

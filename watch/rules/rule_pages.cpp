@@ -10,25 +10,32 @@ const std::vector<RulePage>& rule_pages() {
       {Rule::wait_never_recorded, "wait-never-recorded", "waits for an event that was never recorded",
        "The wait succeeds and has no effect. The stream, or the thread, does not wait for anything.",
        "Record the event before the wait, on the stream whose work the wait is for. If two threads share "
-       "the event, make sure that the record has returned before the other thread waits."},
+       "the event, make sure that the record has returned before the other thread waits.",
+       "Call event.record() on the stream with the work before the wait. consumer.wait_stream(producer) "
+       "does both."},
       {Rule::wait_before_record, "wait-before-record",
        "waits for an event, and records it for the same work only after that",
        "A wait refers to the last record before it. Here this is an older record, so the stream does not "
        "wait for the work submitted since then.",
-       "Swap the two calls: record the event after the work, and then let the other stream wait for it."},
+       "Swap the two calls: record the event after the work, and then let the other stream wait for it.",
+       "Swap the two calls: event.record(producer) after the work, and then consumer.wait_event(event). "
+       "consumer.wait_stream(producer) does both."},
       {Rule::recorded_in_capture_only, "recorded-in-capture-only",
        "uses an event whose last record is part of a finished capture",
        "An event recorded in a capture marks a place in that graph. After the capture, query, synchronize, "
        "wait and elapsed time return CUDA_ERROR_INVALID_VALUE until the event is recorded outside a "
        "capture.",
        "Use another event outside the capture. To learn when a launch of the graph reaches that place, "
-       "record the event in the capture with CU_EVENT_RECORD_EXTERNAL."},
+       "record the event in the capture with CU_EVENT_RECORD_EXTERNAL.",
+       "Use another torch.cuda.Event outside the graph. To learn when a replay reaches that place, create "
+       "the event with torch.cuda.Event(external=True)."},
       {Rule::record_in_other_context, "record-in-other-context",
        "records an event on a stream of another context or device",
        "cuEventRecord returns CUDA_ERROR_INVALID_HANDLE, and the event keeps its earlier state. Waits for "
        "an event work between contexts and devices, records do not.",
        "Create the event while the context of the stream is current. For default streams, make the context "
-       "of the event current before the record."},
+       "of the event current before the record.",
+       "A torch.cuda.Event belongs to the device of its first record. Use one event for each device."},
       {Rule::use_after_destroy, "use-after-destroy", "uses a handle after it was destroyed",
        "The driver does not check handles. It crashes, or uses the object that has taken the place of the "
        "old one.",
@@ -54,19 +61,23 @@ const std::vector<RulePage>& rule_pages() {
        "graph whose event is gone ended the process.",
        "Destroy the event after all executable graphs that refer to it. A user object of the graph can tell "
        "when that is, but its destructor must not call the driver: let it note the event, and destroy the "
-       "event later from a thread of the program."},
+       "event later from a thread of the program.",
+       "Keep the torch.cuda.Event as long as the torch.cuda.CUDAGraph in which it was recorded."},
       {Rule::elapsed_without_timing, "elapsed-without-timing",
        "asks for the time between two events, and one does not measure time",
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE if one of the events was created with "
        "CU_EVENT_DISABLE_TIMING.",
-       "Create both events without CU_EVENT_DISABLE_TIMING."},
+       "Create both events without CU_EVENT_DISABLE_TIMING.",
+       "Create both events with torch.cuda.Event(enable_timing=True)."},
       {Rule::elapsed_never_recorded, "elapsed-never-recorded",
        "asks for the time between two events, and one was never recorded",
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE if one of the events was never recorded.",
-       "Record both events before the call."},
+       "Record both events before the call.",
+       "Call start.record() and end.record() before start.elapsed_time(end)."},
       {Rule::elapsed_two_contexts, "elapsed-two-contexts", "asks for the time between events of two contexts",
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE for events of two contexts or devices.",
-       "Measure each device with two events of its own."},
+       "Measure each device with two events of its own.",
+       "Measure each device with two torch.cuda.Event of its own."},
       {Rule::use_after_error, "use-after-error", "uses an event whose last record failed",
        "The failed record changed nothing. The call refers to an earlier record, or to no record.",
        "Check the result of the record, and do not use the event after an error."},
@@ -82,17 +93,24 @@ const std::vector<RulePage>& rule_pages() {
        "any thread.",
        "Make the call before or after the capture. A thread that must poll during the captures of others "
        "calls cuThreadExchangeStreamCaptureMode(CU_STREAM_CAPTURE_MODE_RELAXED) around its calls. Begin "
-       "captures with CU_STREAM_CAPTURE_MODE_THREAD_LOCAL if other threads call the driver."},
+       "captures with CU_STREAM_CAPTURE_MODE_THREAD_LOCAL if other threads call the driver.",
+       "Make the call before or after the capture. If other threads call CUDA meanwhile, as a watchdog or "
+       "a loader with pinned memory does, capture with torch.cuda.graph(graph, "
+       "capture_error_mode=\"thread_local\")."},
       {Rule::capture_unjoined, "capture-unjoined", "ends a capture while a branch of it has not been joined",
        "cuStreamEndCapture returns CUDA_ERROR_STREAM_CAPTURE_UNJOINED, and there is no graph.",
        "After the last work of the branch, record an event on its stream, and let the stream that began "
-       "the capture wait for this event."},
+       "the capture wait for this event.",
+       "At the end of the torch.cuda.graph block, call torch.cuda.current_stream().wait_stream(side) for "
+       "each side stream that got work in it."},
       {Rule::legacy_beside_capture, "legacy-beside-capture",
        "uses the legacy default stream while a blocking stream is capturing",
        "The legacy stream would wait for the capturing stream. The call returns "
        "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the capture is invalidated.",
        "Use a stream of your own instead of the default stream, or capture on a stream created with "
-       "CU_STREAM_NON_BLOCKING."},
+       "CU_STREAM_NON_BLOCKING.",
+       "While a graph is captured, give other work a torch.cuda.Stream() of its own instead of "
+       "torch.cuda.default_stream()."},
       {Rule::external_outside_capture, "external-outside-capture",
        "passes an external flag to a call outside a capture",
        "CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL make nodes of a graph. Outside a capture the "
@@ -102,16 +120,22 @@ const std::vector<RulePage>& rule_pages() {
        "A record of an event that measures the time takes 7 to 10 times as long as another record, on the "
        "host and on the device.",
        "Create the events with CU_EVENT_DISABLE_TIMING (cudaEventDisableTiming, disable_timing=True in "
-       "CuPy, enable_timing=False in PyTorch)."},
+       "CuPy, enable_timing=False in PyTorch).",
+       "Create the events with torch.cuda.Event(), without enable_timing=True."},
       {Rule::created_in_a_loop, "created-in-a-loop", "creates events in a loop and destroys them soon after",
        "cuEventCreate and cuEventDestroy together take longer than a record, many times longer if several "
        "threads call them. They do not return while another thread is blocked on a full launch queue.",
-       "Keep the events and record them again. A pool does this, for example cuevent::EventPool."},
+       "Keep the events and record them again. A pool does this, for example cuevent::EventPool.",
+       "Create the torch.cuda.Event before the loop, and record it again in each step. "
+       "stream.record_event() without an event makes a new one each time."},
       {Rule::blocking_in_a_loop, "blocking-in-a-loop", "waits for the device again and again",
        "While the thread waits, it submits nothing, so the device may run out of work.",
        "Wait less often, or later: submit the next work before the wait for earlier work. Let streams wait "
        "for each other with cuStreamWaitEvent, and copy with cuMemcpyAsync and pinned memory. If the "
-       "program needs the wait, for example to read a loss, wait only every few steps."},
+       "program needs the wait, for example to read a loss, wait only every few steps.",
+       "Wait less often, or later: .item(), .cpu(), .tolist() and torch.cuda.synchronize() wait for the "
+       "device. Keep losses on the device and read them every few steps. Copy with non_blocking=True from "
+       "pinned memory."},
       {Rule::query_of_completed, "query-of-completed",
        "queries an event again and again although it is known to be complete",
        "Each query is a call of the driver. A completed event stays complete until its next record, so the "

@@ -41,6 +41,7 @@ struct RulePage {
   const char* title;  // what the program does
   const char* driver; // what the driver does in that case
   const char* fix;
+  const char* torch = nullptr; // the fix in the words of PyTorch, if they differ
 };
 
 const RulePage& page_of(Rule rule);

@@ -50,7 +50,7 @@ TEST_CASE("the libraries of CUDA are known wherever they are", "[watch][owner]")
 
 TEST_CASE("a call of Python is the program's if its first frame is", "[watch][owner]") {
   const std::vector<std::string> script = {"train.py:12 in step"};
-  const std::vector<std::string> package = {"/x/site-packages/torch/cuda/streams.py:3 in f",
+  const std::vector<std::string> package = {"/x/site-packages/torch/autograd/graph.py:3 in f",
                                             "train.py:12 in step"};
   for (const char* library : {"/home/a/conda/bin/python3.11", "/usr/lib/libpython3.11.so.1.0",
                               "/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so",
@@ -60,6 +60,32 @@ TEST_CASE("a call of Python is the program's if its first frame is", "[watch][ow
     CHECK(owner(library, {"/usr/lib/python3.11/ctypes/__init__.py:5 in f"}, python) == Owner::package);
     CHECK(owner(library, {}, python) == Owner::unknown);
   }
+}
+
+TEST_CASE("an event that a program makes by the class of a package is the program's", "[watch][owner]") {
+  const char* const library = "/x/site-packages/torch/lib/libtorch_python.so";
+  const std::string record = "/x/site-packages/torch/cuda/streams.py:223 in record",
+                    wait = "/x/site-packages/torch/cuda/streams.py:55 in wait_stream",
+                    script = "train.py:12 in step", package = "/x/site-packages/model/layer.py:3 in forward";
+  CHECK(owner(library, {record, script}, python) == Owner::program);
+  CHECK(owner(library, {record, record, script}, python) == Owner::program);
+  CHECK(owner(library, {record, package, script}, python) == Owner::package);
+  CHECK(owner(library, {record, wait, script}, python) == Owner::package); // the program cannot keep it
+  CHECK(owner(library, {script}, python) == Owner::package);               // of the allocator, perhaps
+  CHECK(owner(library, {record}, python) == Owner::package);
+}
+
+TEST_CASE("what leads from the program to the driver is no part of the program", "[watch][owner]") {
+  for (const char* function : {"std::function<void ()>::operator()() const",
+                               "void std::__invoke_impl<void, main::{lambda()#1}>(int)",
+                               "cuevent::v0_1::DriverEvent::record(cuevent::v0_1::StreamRef) const",
+                               "cudaEventRecord", "programs()::{lambda(Gpu&)#9}::_FUN(Gpu&)"})
+    CHECK(watch::is_wrapper(frame(program, function)));
+  CHECK(watch::is_wrapper(frame("/usr/lib/libcuevent.so.0.1")));
+  for (const char* function :
+       {"main", "step(std::vector<int>&)", "std::vector<int> load<int>(int)", "",
+        "programs()::{lambda(std::string)#9}::operator()(std::string) const", "mystd::run()"})
+    CHECK_FALSE(watch::is_wrapper(frame(program, function)));
 }
 
 TEST_CASE("calls without frames have no owner", "[watch][owner]") {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "report/filter.hpp"
+
+#include "report/call_owner.hpp"
+#include "report/printable.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fnmatch.h>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace watch {
+
+void Suppressions::read(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error(path + ": " + std::strerror(errno));
+  unsigned number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    std::istringstream words(line);
+    std::string rule, pattern;
+    words >> rule;
+    if (rule.empty() || rule[0] == '#') continue; // a # elsewhere may be part of the name of a lambda
+    std::getline(words >> std::ws, pattern);
+    pattern.erase(pattern.find_last_not_of(" \t\r") + 1);
+    if (rule != "*" && page_named(rule) == nullptr) {
+      std::string wrong = path;
+      wrong.append(":")
+          .append(std::to_string(number))
+          .append(": there is no rule ")
+          .append(printable(rule.substr(0, 40)));
+      throw std::runtime_error(wrong.append(". `cuevent watch --explain all` lists the rules"));
+    }
+    lines_.emplace_back(rule, pattern);
+  }
+}
+
+bool Suppressions::drop(const Finding& finding, const std::vector<SourceFrame>& stack) const {
+  const std::string name = page_of(finding.rule).name;
+  // NCCL lets each stream that it takes wait for the event of the one before, also if there was none.
+  if (finding.rule == Rule::wait_never_recorded)
+    for (const SourceFrame& frame : stack)
+      if (frame.function.starts_with("ncclStrongStream") ||
+          frame.library.find("libnccl.so") != std::string::npos)
+        return true;
+  for (const auto& [rule, pattern] : lines_) {
+    if (rule != "*" && rule != name) continue;
+    if (pattern.empty()) return true;
+    for (const SourceFrame& frame : stack)
+      for (const std::string& text : {frame.function, frame.file, frame.library})
+        if (fnmatch(pattern.c_str(), text.c_str(), 0) == 0) return true;
+  }
+  return false;
+}
+
+bool Filter::is_of_the_program(const CallFile& process, const Finding& finding) const {
+  const auto owner = [&](const Call& call) {
+    return owner_of(texts_.caller_of(process, call), process.python_stack(call.stack), process.program());
+  };
+  if (!concerns_program(finding.rule, owner(finding.call))) return false;
+  if (finding.rule != Rule::leaked || finding.earlier.empty()) return true;
+  // What the program does not destroy, it may mean to end with the context. The runtime's own release at the
+  // end of the process is not meant so.
+  const Call& release = finding.earlier.front().call;
+  return owner(release) != Owner::program;
+}
+
+bool Filter::keeps(const CallFile& process, const Finding& finding) const {
+  return is_of_the_program(process, finding) &&
+         !suppressions_.drop(finding, texts_.stack_of(process, finding.call));
+}
+
+} // namespace watch

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Which findings are reported.
+#pragma once
+
+#include "report/call_text.hpp"
+#include "rules/finding.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace watch {
+
+/// Lines "RULE PATTERN": findings of this rule are dropped if a function, a source file or a library of the
+/// stack matches the pattern of the shell. RULE may be *, and without PATTERN every finding of the rule is
+/// dropped.
+class Suppressions {
+public:
+  /// Throws std::runtime_error with the number of the line that is wrong.
+  void read(const std::string& path);
+
+  bool drop(const Finding& finding, const std::vector<SourceFrame>& stack) const;
+
+private:
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
+
+class Filter {
+public:
+  Filter(const Suppressions& suppressions, CallText& texts) : suppressions_(suppressions), texts_(texts) {}
+
+  /// Whether the program can change what the finding reports, and nobody has suppressed it.
+  bool keeps(const CallFile& process, const Finding& finding) const;
+
+private:
+  /// Always true for mistakes.
+  bool is_of_the_program(const CallFile& process, const Finding& finding) const;
+
+  const Suppressions& suppressions_;
+  CallText& texts_;
+};
+
+} // namespace watch

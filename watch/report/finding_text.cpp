@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "report/finding_text.hpp"
+
+namespace watch {
+
+namespace {
+
+std::string result_text(const Call& call) {
+  if (!call.returned) return ", did not return";
+  return call.result == 0 ? std::string() : ": " + code_text(call.result);
+}
+
+std::string indented(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines)
+    text += "      " + line + '\n';
+  return text;
+}
+
+} // namespace
+
+std::string fix_for(const CallFile& process, Rule rule) {
+  const RulePage& page = page_of(rule);
+  return page.torch != nullptr && process.has_loaded("libtorch") ? page.torch : page.fix;
+}
+
+std::string text_of(CallText& texts, const CallFile& process, const Finding& finding, Advice advice) {
+  const RulePage& page = page_of(finding.rule);
+  const Call& call = finding.call;
+  const auto frames = texts.frames_of(process, call, call.stack);
+  std::string text = std::string("cuevent watch: ") + page.name + ": " + finding.sentence + "\n  in " +
+                     call.name() + ", " + thread_text(process, call.thread) + " of process " +
+                     std::to_string(process.process()) + result_text(call) + '\n' + indented(folded(frames));
+  for (const auto& [what, before] : finding.earlier) {
+    text += "  " + what + ": " + before.name();
+    if (before.thread != call.thread) text += ", " + thread_text(process, before.thread);
+    text += result_text(before) + '\n' +
+            indented(folded_below(frames, texts.frames_of(process, before, before.stack)));
+  }
+  if (advice == Advice::without) return text;
+  return text + "  the driver: " + page.driver + "\n  to fix it: " + fix_for(process, finding.rule) + '\n';
+}
+
+} // namespace watch

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+// What real programs do with events, and is right.
+#include "suite.hpp"
+
+namespace {
+
+HARMLESS_WITH("--leaks", pool_of_events, "events return to a pool once the host has waited for them") {
+  std::vector<CUevent> pool = events(gpu, 4);
+  for (int i = 0; i < 100; ++i) {
+    CUevent taken = pool.back();
+    pool.pop_back();
+    gpu.work(gpu.a);
+    record(taken, gpu.a);
+    expect(cuEventSynchronize(taken));
+    pool.push_back(taken);
+  }
+  clean(gpu, pool);
+}
+
+HARMLESS(ring_of_four, "each slot of a ring is waited for before it is written again, also in the first round") {
+  const std::vector<CUevent> ring = events(gpu, 4);
+  for (std::size_t i = 0; i < 40; ++i) {
+    expect(cuEventSynchronize(ring[i % 4]));
+    gpu.work(gpu.a);
+    record(ring[i % 4], gpu.a);
+  }
+  clean(gpu, ring);
+}
+
+HARMLESS(ring_that_polls, "a slot is free if its event, perhaps never recorded, is done") {
+  const std::vector<CUevent> ring = events(gpu, 4);
+  for (std::size_t i = 0; i < 40;) {
+    if (cuEventQuery(ring[i % 4]) != CUDA_SUCCESS) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      continue;
+    }
+    gpu.work(gpu.a);
+    record(ring[i++ % 4], gpu.a);
+  }
+  clean(gpu, ring);
+}
+
+HARMLESS(lags_by_one, "the consumer waits for the step before, so its first wait has nothing to wait for") {
+  CUevent step = gpu.event();
+  for (int i = 0; i < 20; ++i) {
+    wait(gpu.b, step);
+    gpu.work(gpu.b);
+    gpu.work(gpu.a);
+    record(step, gpu.a);
+  }
+  clean(gpu, {step});
+}
+
+HARMLESS(lags_by_three, "the same with a ring of three events") {
+  const std::vector<CUevent> ring = events(gpu, 3);
+  for (std::size_t i = 0; i < 30; ++i) {
+    wait(gpu.b, ring[i % 3]); // recorded three steps ago
+    gpu.work(gpu.b);
+    gpu.work(gpu.a);
+    record(ring[i % 3], gpu.a);
+  }
+  clean(gpu, ring);
+}
+
+HARMLESS(double_buffer_both_ways, "two streams wait for each other's event of the step before") {
+  const std::vector<CUevent> full = events(gpu, 2), empty = events(gpu, 2);
+  for (std::size_t i = 0; i < 20; ++i) {
+    wait(gpu.a, empty[i % 2]); // nothing in the first two steps
+    gpu.work(gpu.a);
+    record(full[i % 2], gpu.a);
+    wait(gpu.b, full[i % 2]);
+    gpu.work(gpu.b);
+    record(empty[i % 2], gpu.b);
+  }
+  clean(gpu, {full[0], full[1], empty[0], empty[1]});
+}
+
+HARMLESS(threads_that_lag, "a producer and a consumer thread, one step apart") {
+  const std::vector<CUevent> ring = events(gpu, 2);
+  for (std::size_t i = 0; i < 10; ++i) {
+    on_another_thread([&] {
+      wait(gpu.b, ring[i % 2]);
+      gpu.work(gpu.b);
+    });
+    on_another_thread([&] {
+      gpu.work(gpu.a);
+      record(ring[i % 2], gpu.a);
+    });
+  }
+  clean(gpu, ring);
+}
+
+HARMLESS(destroyed_while_pending, "an event is destroyed while its work and a wait for it are pending") {
+  CUevent done = gpu.event();
+  slow(gpu.a);
+  record(done, gpu.a);
+  wait(gpu.b, done);
+  destroy(done);
+  gpu.work(gpu.b);
+  clean(gpu);
+}
+
+HARMLESS_WITH("--leaks", event_for_one_wait, "a framework's helper creates, records, waits and destroys") {
+  for (int i = 0; i < 10; ++i) {
+    CUevent once = gpu.event();
+    record(once, gpu.a);
+    wait(gpu.b, once);
+    destroy(once);
+  }
+  clean(gpu);
+}
+
+HARMLESS(recorded_again_after_the_wait, "one event carries every step from one stream to another") {
+  CUevent carry = gpu.event();
+  for (int i = 0; i < 20; ++i) {
+    gpu.work(gpu.a);
+    record(carry, gpu.a);
+    wait(gpu.b, carry);
+    gpu.work(gpu.b);
+  }
+  clean(gpu, {carry});
+}
+
+HARMLESS(marks_progress, "an event is recorded after each step on one stream, and only the last one is waited for") {
+  CUevent progress = gpu.event();
+  for (int i = 0; i < 10; ++i) {
+    gpu.work(gpu.a);
+    record(progress, gpu.a);
+  }
+  wait(gpu.b, progress);
+  gpu.work(gpu.b);
+  clean(gpu, {progress});
+}
+
+HARMLESS(token_from_stream_to_stream, "each stream waits for the event and then records it again") {
+  CUevent token = gpu.event();
+  CUstream third = gpu.stream();
+  gpu.work(gpu.a);
+  record(token, gpu.a);
+  for (CUstream each : {gpu.b, third, gpu.a}) {
+    wait(each, token);
+    gpu.work(each);
+    record(token, each);
+  }
+  finish(gpu.a);
+  expect(cuStreamDestroy(third));
+  clean(gpu, {token});
+}
+
+HARMLESS(fan_in_of_eight, "one stream waits for eight others") {
+  std::vector<CUevent> done = events(gpu, 8);
+  std::vector<CUstream> workers;
+  for (CUevent each : done) {
+    workers.push_back(gpu.stream());
+    gpu.work(workers.back());
+    record(each, workers.back());
+    wait(gpu.a, each);
+  }
+  gpu.work(gpu.a);
+  finish(gpu.a);
+  for (CUstream each : workers)
+    expect(cuStreamDestroy(each));
+  clean(gpu, done);
+}
+
+HARMLESS(pairs_read_later, "pairs of timed events are read once all steps are complete") {
+  const std::vector<CUevent> start = events(gpu, 10, 0), stop = events(gpu, 10, 0);
+  for (std::size_t i = 0; i < 10; ++i) {
+    record(start[i], gpu.a);
+    gpu.work(gpu.a);
+    record(stop[i], gpu.a);
+  }
+  expect(cuEventSynchronize(stop[9]));
+  for (std::size_t i = 0; i < 10; ++i) {
+    float milliseconds = 0;
+    expect(cuEventElapsedTime(&milliseconds, start[i], stop[i]));
+    destroy(start[i]), destroy(stop[i]);
+  }
+  clean(gpu);
+}
+
+HARMLESS(time_polled_until_ready, "a profiler reads the time again and again until it is there") {
+  CUevent start = gpu.event(0), stop = gpu.event(0);
+  record(start, gpu.a);
+  slow(gpu.a);
+  record(stop, gpu.a);
+  float milliseconds = 0;
+  while (cuEventElapsedTime(&milliseconds, start, stop) == CUDA_ERROR_NOT_READY)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  clean(gpu, {start, stop});
+}
+
+HARMLESS(stream_destroyed_before_its_event, "the event of a destroyed stream completes as usual") {
+  CUevent done = gpu.event();
+  CUstream stream = gpu.stream();
+  slow(stream);
+  record(done, stream);
+  expect(cuStreamDestroy(stream));
+  expect(cuEventSynchronize(done));
+  clean(gpu, {done});
+}
+
+HARMLESS(legacy_stream_joins, "a record on the legacy stream comes after the work of all blocking streams") {
+  CUevent all = gpu.event();
+  CUstream blocking = gpu.stream(CU_STREAM_DEFAULT);
+  for (int i = 0; i < 3; ++i) {
+    slow(blocking);
+    record(all, CU_STREAM_LEGACY);
+    expect(cuEventSynchronize(all));
+  }
+  expect(cuStreamDestroy(blocking));
+  clean(gpu, {all});
+}
+
+HARMLESS(default_stream_feeds_another, "an event orders a non-blocking stream behind the default stream") {
+  CUevent fed = gpu.event();
+  gpu.work(nullptr);
+  record(fed, nullptr);
+  wait(gpu.a, fed);
+  gpu.work(gpu.a);
+  clean(gpu, {fed});
+}
+
+HARMLESS(wait_for_work_that_is_done, "a stream waits for an event that has completed long ago") {
+  CUevent done = gpu.event();
+  gpu.work(gpu.a);
+  record(done, gpu.a);
+  expect(cuEventSynchronize(done));
+  for (int i = 0; i < 3; ++i) {
+    wait(gpu.b, done);
+    gpu.work(gpu.b);
+  }
+  clean(gpu, {done});
+}
+
+HARMLESS_WITH("--leaks", records_that_nobody_asks_for, "a library records an event after each call for whom it may concern") {
+  const std::vector<CUevent> done = events(gpu, 10);
+  for (CUevent each : done) {
+    gpu.work(gpu.a);
+    record(each, gpu.a);
+  }
+  clean(gpu, done);
+}
+
+HARMLESS(generic_wait_for_itself, "generic code lets a stream wait for another, which is once the same") {
+  CUevent done = gpu.event();
+  for (CUstream from : {gpu.b, gpu.a}) {
+    gpu.work(from);
+    record(done, from);
+    wait(gpu.a, done);
+    gpu.work(gpu.a);
+  }
+  clean(gpu, {done});
+}
+
+HARMLESS(two_hundred_events_at_once, "a pool is filled at the start") {
+  const std::vector<CUevent> pool = events(gpu, 200);
+  for (CUevent each : pool) {
+    gpu.work(gpu.a);
+    record(each, gpu.a);
+  }
+  finish(gpu.a);
+  clean(gpu, pool);
+}
+
+HARMLESS(reads_a_result_each_step, "the host needs the result of each step, and waits for the stream") {
+  unsigned result = 0;
+  for (int i = 0; i < 20; ++i) {
+    gpu.work(gpu.a);
+    expect(cuMemcpyDtoHAsync(&result, gpu.memory, sizeof result, gpu.a));
+    finish(gpu.a);
+  }
+  clean(gpu);
+}
+
+HARMLESS(two_threads_pass_an_event, "an event is created, recorded, waited for and destroyed by different threads") {
+  CUevent passed = nullptr;
+  on_another_thread([&] {
+    expect(cuCtxSetCurrent(gpu.context));
+    passed = gpu.event();
+  });
+  on_another_thread([&] {
+    gpu.work(gpu.a);
+    record(passed, gpu.a);
+  });
+  on_another_thread([&] { wait(gpu.b, passed); });
+  on_another_thread([&] { destroy(passed); });
+  clean(gpu);
+}
+
+HARMLESS(watcher_thread_polls, "a thread polls an event until it is done, and the main thread records it again") {
+  CUevent done = gpu.event();
+  for (int i = 0; i < 3; ++i) {
+    slow(gpu.a);
+    record(done, gpu.a);
+    on_another_thread([&] {
+      while (cuEventQuery(done) == CUDA_ERROR_NOT_READY)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  }
+  clean(gpu, {done});
+}
+
+} // namespace

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+// What real programs do with captures and graphs, and is right.
+#include "suite.hpp"
+
+namespace {
+
+/// A captured graph of work on `gpu.a` that records `event` for the outside.
+CUgraph graph_that_records(Gpu& gpu, CUevent event) {
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  expect(cuEventRecordWithFlags(event, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  return end(gpu.a);
+}
+
+void launch_and_ask(Gpu& gpu, CUgraphExec exec, CUevent event) {
+  for (int i = 0; i < 3; ++i) {
+    launch(exec, gpu.a);
+    expect(cuEventSynchronize(event));
+  }
+}
+
+void clean_exec(CUgraphExec exec, CUstream used_by) {
+  finish(used_by);
+  expect(cuGraphExecDestroy(exec));
+}
+
+HARMLESS(fork_and_join, "a capture forks to a second stream and joins it") {
+  CUevent forked = gpu.event(), joined = gpu.event();
+  begin(gpu.a);
+  for (int i = 0; i < 3; ++i) { // the events are recorded again in the same capture
+    gpu.work(gpu.a);
+    record(forked, gpu.a);
+    wait(gpu.b, forked);
+    gpu.work(gpu.b);
+    record(joined, gpu.b);
+    wait(gpu.a, joined);
+  }
+  CUgraphExec exec = exec_of(end(gpu.a));
+  launch(exec, gpu.a);
+  clean_exec(exec, gpu.a);
+  clean(gpu, {forked, joined});
+}
+
+HARMLESS(fork_without_work, "a forked stream that did no work needs no join") {
+  CUevent forked = gpu.event();
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  record(forked, gpu.a);
+  wait(gpu.b, forked);
+  CUgraphExec exec = exec_of(end(gpu.a));
+  launch(exec, gpu.a);
+  clean_exec(exec, gpu.a);
+  clean(gpu, {forked});
+}
+
+HARMLESS(event_of_a_capture_is_recorded_again, "a record outside makes an event of a capture usable again") {
+  CUevent both = gpu.event();
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  record(both, gpu.a);
+  wait(gpu.b, both);
+  CUgraphExec exec = exec_of(end(gpu.a));
+  launch(exec, gpu.a);
+  record(both, gpu.a);
+  expect(cuEventSynchronize(both));
+  clean_exec(exec, gpu.a);
+  clean(gpu, {both});
+}
+
+HARMLESS(watchdog_in_relaxed_mode, "a thread makes itself relaxed before it polls during a global capture") {
+  CUevent done = gpu.event();
+  gpu.work(gpu.b);
+  record(done, gpu.b);
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  on_another_thread([&] {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    expect(cuThreadExchangeStreamCaptureMode(&mode));
+    cuEventQuery(done);
+    expect(cuThreadExchangeStreamCaptureMode(&mode));
+  });
+  expect(cuGraphDestroy(end(gpu.a)));
+  clean(gpu, {done});
+}
+
+HARMLESS(watchdog_beside_a_thread_local_capture, "a thread-local capture does not mind what other threads ask") {
+  CUevent done = gpu.event();
+  record(done, gpu.b);
+  begin(gpu.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  gpu.work(gpu.a);
+  on_another_thread([&] { expect(cuEventSynchronize(done)); });
+  expect(cuGraphDestroy(end(gpu.a)));
+  clean(gpu, {done});
+}
+
+HARMLESS(polls_in_a_relaxed_capture, "the capturing thread asks for events outside of its relaxed capture") {
+  CUevent done = gpu.event();
+  record(done, gpu.b);
+  begin(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED);
+  gpu.work(gpu.a);
+  expect(cuEventSynchronize(done));
+  finish(gpu.b);
+  expect(cuGraphDestroy(end(gpu.a)));
+  clean(gpu, {done});
+}
+
+HARMLESS(ends_elsewhere_in_relaxed_mode, "a relaxed capture may be ended by another thread") {
+  begin(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED);
+  gpu.work(gpu.a);
+  on_another_thread([&] { expect(cuGraphDestroy(end(gpu.a))); });
+  clean(gpu);
+}
+
+HARMLESS(other_threads_work_during_a_capture, "other threads submit work to their own streams") {
+  CUevent done = gpu.event();
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  on_another_thread([&] {
+    gpu.work(gpu.b);
+    record(done, gpu.b);
+  });
+  expect(cuGraphDestroy(end(gpu.a)));
+  expect(cuEventSynchronize(done));
+  clean(gpu, {done});
+}
+
+HARMLESS(events_made_in_a_capture, "events are created and destroyed in a capture") {
+  begin(gpu.a);
+  CUevent forked = gpu.event(), joined = gpu.event();
+  record(forked, gpu.a);
+  wait(gpu.b, forked);
+  gpu.work(gpu.b);
+  record(joined, gpu.b);
+  wait(gpu.a, joined);
+  destroy(forked), destroy(joined);
+  expect(cuGraphDestroy(end(gpu.a)));
+  clean(gpu);
+}
+
+HARMLESS(legacy_next_to_a_non_blocking_capture, "the legacy stream does not touch the capture of a non-blocking one") {
+  CUevent other = gpu.event();
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  gpu.work(nullptr);
+  record(other, nullptr);
+  expect(cuGraphDestroy(end(gpu.a)));
+  expect(cuEventSynchronize(other));
+  clean(gpu, {other});
+}
+
+HARMLESS(two_captures_at_once, "two threads capture their own streams") {
+  begin(gpu.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  on_another_thread([&] {
+    begin(gpu.b, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    gpu.work(gpu.b);
+    expect(cuGraphDestroy(end(gpu.b)));
+  });
+  gpu.work(gpu.a);
+  expect(cuGraphDestroy(end(gpu.a)));
+  clean(gpu);
+}
+
+HARMLESS(external_wait, "a graph waits for an event that is recorded before each launch") {
+  CUevent ready = gpu.event();
+  begin(gpu.a);
+  expect(cuStreamWaitEvent(gpu.a, ready, CU_EVENT_WAIT_EXTERNAL));
+  gpu.work(gpu.a);
+  CUgraphExec exec = exec_of(end(gpu.a));
+  for (int i = 0; i < 3; ++i) {
+    gpu.work(gpu.b);
+    record(ready, gpu.b);
+    launch(exec, gpu.a);
+  }
+  clean_exec(exec, gpu.a);
+  clean(gpu, {ready});
+}
+
+HARMLESS(times_part_of_a_graph, "two timed events in a graph are read after each launch") {
+  CUevent start = gpu.event(0), stop = gpu.event(0);
+  begin(gpu.a);
+  expect(cuEventRecordWithFlags(start, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  gpu.work(gpu.a);
+  expect(cuEventRecordWithFlags(stop, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  CUgraphExec exec = exec_of(end(gpu.a));
+  for (int i = 0; i < 3; ++i) {
+    launch(exec, gpu.a);
+    expect(cuEventSynchronize(stop));
+    float milliseconds = 0;
+    expect(cuEventElapsedTime(&milliseconds, start, stop));
+  }
+  clean_exec(exec, gpu.a);
+  clean(gpu, {start, stop});
+}
+
+HARMLESS(clone_outlives_its_graph, "the clone of a graph is launched, and the event destroyed after it") {
+  CUevent done = gpu.event();
+  CUgraph graph = graph_that_records(gpu, done), clone = nullptr;
+  expect(cuGraphClone(&clone, graph));
+  expect(cuGraphDestroy(graph));
+  CUgraphExec exec = exec_of(clone);
+  launch_and_ask(gpu, exec, done);
+  clean_exec(exec, gpu.a);
+  clean(gpu, {done});
+}
+
+HARMLESS(node_of_a_clone_gets_another_event, "a clone's node refers to another event, so the first may go") {
+  CUevent first = gpu.event(), second = gpu.event();
+  CUgraph graph = nullptr, clone = nullptr;
+  CUgraphNode node = nullptr, of_clone = nullptr;
+  expect(cuGraphCreate(&graph, 0));
+  expect(cuGraphAddEventRecordNode(&node, graph, nullptr, 0, first));
+  expect(cuGraphClone(&clone, graph));
+  expect(cuGraphNodeFindInClone(&of_clone, node, clone));
+  expect(cuGraphEventRecordNodeSetEvent(of_clone, second));
+  expect(cuGraphDestroy(graph));
+  destroy(first);
+  CUgraphExec exec = exec_of(clone);
+  launch_and_ask(gpu, exec, second);
+  clean_exec(exec, gpu.a);
+  clean(gpu, {second});
+}
+
+HARMLESS(exec_gets_another_event, "an exec records another event from now on, so the first may go") {
+  CUevent first = gpu.event(), second = gpu.event();
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  expect(cuGraphCreate(&graph, 0));
+  expect(cuGraphAddEventRecordNode(&node, graph, nullptr, 0, first));
+  CUgraphExec exec = instantiate(graph);
+  launch_and_ask(gpu, exec, first);
+  expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
+  expect(cuGraphDestroy(graph));
+  finish(gpu.a);
+  destroy(first);
+  launch_and_ask(gpu, exec, second);
+  clean_exec(exec, gpu.a);
+  clean(gpu, {second});
+}
+
+HARMLESS(node_destroyed_before_its_event, "a graph's node is removed, so its event may be destroyed") {
+  CUevent removed = gpu.event(), kept = gpu.event();
+  CUgraph graph = nullptr;
+  CUgraphNode first = nullptr, second = nullptr;
+  expect(cuGraphCreate(&graph, 0));
+  expect(cuGraphAddEventRecordNode(&first, graph, nullptr, 0, removed));
+  expect(cuGraphAddEventRecordNode(&second, graph, &first, 1, kept));
+  expect(cuGraphDestroyNode(first));
+  destroy(removed);
+  CUgraphExec exec = exec_of(graph);
+  launch_and_ask(gpu, exec, kept);
+  clean_exec(exec, gpu.a);
+  clean(gpu, {kept});
+}
+
+HARMLESS(child_graph_with_an_event, "a child graph records an event, and the child's own graph is destroyed") {
+  CUevent done = gpu.event();
+  CUgraph child = graph_that_records(gpu, done), parent = nullptr;
+  CUgraphNode node = nullptr;
+  expect(cuGraphCreate(&parent, 0));
+  expect(cuGraphAddChildGraphNode(&node, parent, nullptr, 0, child));
+  expect(cuGraphDestroy(child));
+  CUgraphExec exec = exec_of(parent);
+  launch_and_ask(gpu, exec, done);
+  clean_exec(exec, gpu.a);
+  clean(gpu, {done});
+}
+
+HARMLESS(events_go_after_the_graph, "graph, exec and then the event are destroyed") {
+  CUevent done = gpu.event();
+  CUgraph graph = graph_that_records(gpu, done);
+  CUgraphExec exec = instantiate(graph);
+  launch_and_ask(gpu, exec, done);
+  clean_exec(exec, gpu.a);
+  expect(cuGraphDestroy(graph));
+  destroy(done);
+  clean(gpu);
+}
+
+HARMLESS(updates_an_exec, "an exec is updated from a new capture in each step") {
+  CUgraphExec exec = nullptr;
+  for (int i = 0; i < 4; ++i) {
+    begin(gpu.a);
+    gpu.work(gpu.a);
+    CUgraph graph = end(gpu.a);
+    if (exec == nullptr) exec = instantiate(graph);
+    CUgraphExecUpdateResultInfo info;
+    expect(cuGraphExecUpdate(exec, graph, &info));
+    expect(cuGraphDestroy(graph));
+    launch(exec, gpu.a);
+  }
+  clean_exec(exec, gpu.a);
+  clean(gpu);
+}
+
+HARMLESS(one_graph_for_each_shape, "a server captures one graph for each of five shapes") {
+  std::vector<CUgraphExec> execs;
+  for (int shape = 1; shape <= 5; ++shape) {
+    begin(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (int i = 0; i < shape; ++i)
+      gpu.work(gpu.a);
+    execs.push_back(exec_of(end(gpu.a)));
+  }
+  for (CUgraphExec each : execs) {
+    launch(each, gpu.a);
+    clean_exec(each, gpu.a);
+  }
+  clean(gpu);
+}
+
+} // namespace

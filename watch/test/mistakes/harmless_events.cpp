@@ -17,7 +17,8 @@ HARMLESS_WITH("--leaks", pool_of_events, "events return to a pool once the host 
   clean(gpu, pool);
 }
 
-HARMLESS(ring_of_four, "each slot of a ring is waited for before it is written again, also in the first round") {
+HARMLESS(ring_of_four,
+         "each slot of a ring is waited for before it is written again, also in the first round") {
   const std::vector<CUevent> ring = events(gpu, 4);
   for (std::size_t i = 0; i < 40; ++i) {
     expect(cuEventSynchronize(ring[i % 4]));
@@ -121,7 +122,8 @@ HARMLESS(recorded_again_after_the_wait, "one event carries every step from one s
   clean(gpu, {carry});
 }
 
-HARMLESS(marks_progress, "an event is recorded after each step on one stream, and only the last one is waited for") {
+HARMLESS(marks_progress,
+         "an event is recorded after each step on one stream, and only the last one is waited for") {
   CUevent progress = gpu.event();
   for (int i = 0; i < 10; ++i) {
     gpu.work(gpu.a);
@@ -233,7 +235,8 @@ HARMLESS(wait_for_work_that_is_done, "a stream waits for an event that has compl
   clean(gpu, {done});
 }
 
-HARMLESS_WITH("--leaks", records_that_nobody_asks_for, "a library records an event after each call for whom it may concern") {
+HARMLESS_WITH("--leaks", records_that_nobody_asks_for,
+              "a library records an event after each call for whom it may concern") {
   const std::vector<CUevent> done = events(gpu, 10);
   for (CUevent each : done) {
     gpu.work(gpu.a);
@@ -273,7 +276,8 @@ HARMLESS(reads_a_result_each_step, "the host needs the result of each step, and 
   clean(gpu);
 }
 
-HARMLESS(two_threads_pass_an_event, "an event is created, recorded, waited for and destroyed by different threads") {
+HARMLESS(two_threads_pass_an_event,
+         "an event is created, recorded, waited for and destroyed by different threads") {
   CUevent passed = nullptr;
   on_another_thread([&] {
     expect(cuCtxSetCurrent(gpu.context));
@@ -288,7 +292,8 @@ HARMLESS(two_threads_pass_an_event, "an event is created, recorded, waited for a
   clean(gpu);
 }
 
-HARMLESS(watcher_thread_polls, "a thread polls an event until it is done, and the main thread records it again") {
+HARMLESS(watcher_thread_polls,
+         "a thread polls an event until it is done, and the main thread records it again") {
   CUevent done = gpu.event();
   for (int i = 0; i < 3; ++i) {
     slow(gpu.a);

@@ -74,7 +74,7 @@ HARMLESS(watchdog_in_relaxed_mode, "a thread makes itself relaxed before it poll
   begin(gpu.a);
   gpu.work(gpu.a);
   on_another_thread([&] {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUstreamCaptureMode mode = relaxed;
     expect(cuThreadExchangeStreamCaptureMode(&mode));
     cuEventQuery(done);
     expect(cuThreadExchangeStreamCaptureMode(&mode));
@@ -83,10 +83,11 @@ HARMLESS(watchdog_in_relaxed_mode, "a thread makes itself relaxed before it poll
   clean(gpu, {done});
 }
 
-HARMLESS(watchdog_beside_a_thread_local_capture, "a thread-local capture does not mind what other threads ask") {
+HARMLESS(watchdog_beside_a_thread_local_capture,
+         "a thread-local capture does not mind what other threads ask") {
   CUevent done = gpu.event();
   record(done, gpu.b);
-  begin(gpu.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  begin(gpu.a, thread_local_mode);
   gpu.work(gpu.a);
   on_another_thread([&] { expect(cuEventSynchronize(done)); });
   expect(cuGraphDestroy(end(gpu.a)));
@@ -96,7 +97,7 @@ HARMLESS(watchdog_beside_a_thread_local_capture, "a thread-local capture does no
 HARMLESS(polls_in_a_relaxed_capture, "the capturing thread asks for events outside of its relaxed capture") {
   CUevent done = gpu.event();
   record(done, gpu.b);
-  begin(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED);
+  begin(gpu.a, relaxed);
   gpu.work(gpu.a);
   expect(cuEventSynchronize(done));
   finish(gpu.b);
@@ -105,7 +106,7 @@ HARMLESS(polls_in_a_relaxed_capture, "the capturing thread asks for events outsi
 }
 
 HARMLESS(ends_elsewhere_in_relaxed_mode, "a relaxed capture may be ended by another thread") {
-  begin(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED);
+  begin(gpu.a, relaxed);
   gpu.work(gpu.a);
   on_another_thread([&] { expect(cuGraphDestroy(end(gpu.a))); });
   clean(gpu);
@@ -137,7 +138,8 @@ HARMLESS(events_made_in_a_capture, "events are created and destroyed in a captur
   clean(gpu);
 }
 
-HARMLESS(legacy_next_to_a_non_blocking_capture, "the legacy stream does not touch the capture of a non-blocking one") {
+HARMLESS(legacy_next_to_a_non_blocking_capture,
+         "the legacy stream does not touch the capture of a non-blocking one") {
   CUevent other = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
@@ -149,9 +151,9 @@ HARMLESS(legacy_next_to_a_non_blocking_capture, "the legacy stream does not touc
 }
 
 HARMLESS(two_captures_at_once, "two threads capture their own streams") {
-  begin(gpu.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  begin(gpu.a, thread_local_mode);
   on_another_thread([&] {
-    begin(gpu.b, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    begin(gpu.b, thread_local_mode);
     gpu.work(gpu.b);
     expect(cuGraphDestroy(end(gpu.b)));
   });
@@ -252,7 +254,8 @@ HARMLESS(node_destroyed_before_its_event, "a graph's node is removed, so its eve
   clean(gpu, {kept});
 }
 
-HARMLESS(child_graph_with_an_event, "a child graph records an event, and the child's own graph is destroyed") {
+HARMLESS(child_graph_with_an_event,
+         "a child graph records an event, and the child's own graph is destroyed") {
   CUevent done = gpu.event();
   CUgraph child = graph_that_records(gpu, done), parent = nullptr;
   CUgraphNode node = nullptr;
@@ -295,7 +298,7 @@ HARMLESS(updates_an_exec, "an exec is updated from a new capture in each step") 
 HARMLESS(one_graph_for_each_shape, "a server captures one graph for each of five shapes") {
   std::vector<CUgraphExec> execs;
   for (int shape = 1; shape <= 5; ++shape) {
-    begin(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED);
+    begin(gpu.a, relaxed);
     for (int i = 0; i < shape; ++i)
       gpu.work(gpu.a);
     execs.push_back(exec_of(end(gpu.a)));

@@ -23,7 +23,8 @@ HARMLESS(context_created_again, "a context with its events is ended, and the nex
   clean(gpu);
 }
 
-HARMLESS_WITH("--cost", context_ends_with_its_objects, "a context is destroyed with events and streams in it") {
+HARMLESS_WITH("--cost", context_ends_with_its_objects,
+              "a context is destroyed with events and streams in it") {
   for (int i = 0; i < 3; ++i) {
     CUcontext context = gpu.other_context();
     CUstream stream = gpu.stream();
@@ -32,7 +33,8 @@ HARMLESS_WITH("--cost", context_ends_with_its_objects, "a context is destroyed w
   }
 }
 
-HARMLESS(event_of_a_second_context_lives_on, "one context ends, and the events of the other are used further") {
+HARMLESS(event_of_a_second_context_lives_on,
+         "one context ends, and the events of the other are used further") {
   CUevent done = gpu.event();
   record(done, gpu.a);
   expect(cuCtxDestroy(gpu.other_context()));
@@ -41,7 +43,8 @@ HARMLESS(event_of_a_second_context_lives_on, "one context ends, and the events o
   clean(gpu, {done});
 }
 
-HARMLESS_WITH("", primary_reset_and_used_again, "everything is made anew after the reset of the primary context") {
+HARMLESS_WITH("", primary_reset_and_used_again,
+              "everything is made anew after the reset of the primary context") {
   for (int i = 0; i < 2; ++i) {
     CUevent done = gpu.event();
     record(done, gpu.a);
@@ -74,8 +77,8 @@ HARMLESS(waits_across_contexts, "a stream waits for an event of another context"
   clean(gpu, {done});
 }
 
-HARMLESS(records_whole_contexts, "an event of all work of a context, and a context that waits for it") {
 #if CUDA_VERSION >= 12050
+HARMLESS(records_whole_contexts, "an event of all work of a context, and a context that waits for it") {
   CUcontext other = gpu.other_context();
   CUstream stream = gpu.stream();
   CUevent all = gpu.event();
@@ -87,9 +90,9 @@ HARMLESS(records_whole_contexts, "an event of all work of a context, and a conte
   destroy(all);
   expect(cuStreamDestroy(stream));
   expect(cuCtxDestroy(other));
-#endif
   clean(gpu);
 }
+#endif
 
 HARMLESS(no_context_is_current, "events are recorded, waited for and destroyed while no context is current") {
   CUevent done = gpu.event();
@@ -144,7 +147,8 @@ HARMLESS(per_thread_streams, "two threads use their default streams, ordered by 
   clean(gpu, {done});
 }
 
-HARMLESS(each_thread_records_the_event_in_turn, "threads record one event in turn, and each waits for it first") {
+HARMLESS(each_thread_records_the_event_in_turn,
+         "threads record one event in turn, and each waits for it first") {
   CUevent turn = gpu.event();
   for (int i = 0; i < 4; ++i)
     on_another_thread([&] {

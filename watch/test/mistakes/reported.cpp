@@ -7,7 +7,8 @@
 
 namespace {
 
-MISTAKE(one_event_for_three_streams, "each record replaces the one before, so the wait orders one stream only") {
+MISTAKE(one_event_for_three_streams,
+        "each record replaces the one before, so the wait orders one stream only") {
   CUevent done = gpu.event();
   CUstream main = gpu.stream();
   for (CUstream each : {gpu.a, gpu.b, gpu.stream()}) {
@@ -19,7 +20,8 @@ MISTAKE(one_event_for_three_streams, "each record replaces the one before, so th
   finish(main);
 }
 
-MISTAKE(watchdog_polls_during_capture, "a thread that polls an event breaks the global capture of another thread") {
+MISTAKE(watchdog_polls_during_capture,
+        "a thread that polls an event breaks the global capture of another thread") {
   CUevent done = gpu.event();
   slow(gpu.b);
   record(done, gpu.b);
@@ -32,7 +34,8 @@ MISTAKE(watchdog_polls_during_capture, "a thread that polls an event breaks the 
   cuStreamEndCapture(gpu.a, &graph);
 }
 
-MISTAKE(event_of_the_current_device, "the event belongs to the context that happened to be current, not the stream's") {
+MISTAKE(event_of_the_current_device,
+        "the event belongs to the context that happened to be current, not the stream's") {
   gpu.other_context();
   CUevent done = gpu.event();
   expect(cuCtxSetCurrent(gpu.context));
@@ -120,7 +123,8 @@ MISTAKE(copied_owner, "a copy of an owner destroys the same event again") {
   finish(gpu.a);
 }
 
-MISTAKE(pool_hands_out_a_used_event, "an event is recorded for somebody else before its consumer has waited for it") {
+MISTAKE(pool_hands_out_a_used_event,
+        "an event is recorded for somebody else before its consumer has waited for it") {
   CUevent pooled = gpu.event();
   slow(gpu.a);
   record(pooled, gpu.a);
@@ -132,7 +136,8 @@ MISTAKE(pool_hands_out_a_used_event, "an event is recorded for somebody else bef
   finish(consumer);
 }
 
-MISTAKE(captured_event_waited_for_later, "an event that was recorded in a capture is waited for after the capture") {
+MISTAKE(captured_event_waited_for_later,
+        "an event that was recorded in a capture is waited for after the capture") {
   CUevent done = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
@@ -142,12 +147,13 @@ MISTAKE(captured_event_waited_for_later, "an event that was recorded in a captur
   cuEventSynchronize(done); //!
 }
 
-MISTAKE(allocator_polls_in_capture, "an allocator polls the events of its blocks in the middle of a capture") {
+MISTAKE(allocator_polls_in_capture,
+        "an allocator polls the events of its blocks in the middle of a capture") {
   std::vector<CUevent> of_blocks{gpu.event(), gpu.event()};
   for (CUevent each : of_blocks)
     record(each, gpu.b);
   finish(gpu.b);
-  begin(gpu.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  begin(gpu.a, thread_local_mode);
   for (CUevent each : of_blocks)
     if (cuEventQuery(each) != CUDA_SUCCESS) break; //!
   CUgraph graph = nullptr;
@@ -162,7 +168,8 @@ MISTAKE(item_in_capture, "a value is read back, so the host waits for the stream
   cuStreamEndCapture(gpu.a, &graph);
 }
 
-MISTAKE(default_stream_in_capture, "some code still uses the default stream while a blocking stream is captured") {
+MISTAKE(default_stream_in_capture,
+        "some code still uses the default stream while a blocking stream is captured") {
   CUstream captured = gpu.stream(CU_STREAM_DEFAULT);
   begin(captured);
   gpu.work(captured);
@@ -181,7 +188,8 @@ MISTAKE(waits_for_the_warm_up, "a capture waits for an event of the warm-up, whi
   cuStreamEndCapture(gpu.a, &graph);
 }
 
-MISTAKE(temporary_event_in_a_graph, "an event that a graph records is destroyed before the graph is launched") {
+MISTAKE(temporary_event_in_a_graph,
+        "an event that a graph records is destroyed before the graph is launched") {
   CUevent done = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
@@ -191,7 +199,8 @@ MISTAKE(temporary_event_in_a_graph, "an event that a graph records is destroyed 
   expect(cuGraphLaunch(exec, gpu.a));
 }
 
-MISTAKE(times_the_default_stream, "both events are recorded on the default stream, and the work runs on another") {
+MISTAKE(times_the_default_stream,
+        "both events are recorded on the default stream, and the work runs on another") {
   CUevent start = gpu.event(0), stop = gpu.event(0);
   record(start, nullptr);
   slow(gpu.a);
@@ -236,7 +245,7 @@ MISTAKE(exports_a_plain_event, "an event that was not created for other processe
 MISTAKE(capture_in_a_capture, "a layer begins a capture on a stream that its caller captures") {
   begin(gpu.a);
   gpu.work(gpu.a);
-  cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_GLOBAL); //!
+  cuStreamBeginCapture(gpu.a, global); //!
   CUgraph graph = nullptr;
   cuStreamEndCapture(gpu.a, &graph);
 }
@@ -250,9 +259,10 @@ MISTAKE(worker_ends_the_capture, "a worker thread ends the capture that the main
   });
 }
 
-MISTAKE(exception_leaves_the_capture_open, "an exception skips the end of the capture, and later work never runs") {
+MISTAKE(exception_leaves_the_capture_open,
+        "an exception skips the end of the capture, and later work never runs") {
   try {
-    cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED); //!
+    cuStreamBeginCapture(gpu.a, relaxed); //!
     gpu.work(gpu.a);
     throw 1;
   } catch (int) {
@@ -261,7 +271,8 @@ MISTAKE(exception_leaves_the_capture_open, "an exception skips the end of the ca
     gpu.work(gpu.a);
 }
 
-MISTAKE_WITH("--cost", waits_for_the_device_each_step, "each step waits for all streams, though it needs one") {
+MISTAKE_WITH("--cost", waits_for_the_device_each_step,
+             "each step waits for all streams, though it needs one") {
   for (int i = 0; i < 40; ++i) {
     slow(gpu.b);
     gpu.work(gpu.a);
@@ -269,7 +280,8 @@ MISTAKE_WITH("--cost", waits_for_the_device_each_step, "each step waits for all 
   }
 }
 
-MISTAKE_WITH("--cost", timing_for_order_only, "an event that only orders two streams was created with timing") {
+MISTAKE_WITH("--cost", timing_for_order_only,
+             "an event that only orders two streams was created with timing") {
   CUevent order = nullptr;
   cuEventCreate(&order, CU_EVENT_DEFAULT); //!
   for (int i = 0; i < 100; ++i) {
@@ -281,7 +293,8 @@ MISTAKE_WITH("--cost", timing_for_order_only, "an event that only orders two str
   finish(gpu.b);
 }
 
-MISTAKE_WITH("--cost", waits_for_its_own_stream, "a stream waits for an event that the same stream recorded") {
+MISTAKE_WITH("--cost", waits_for_its_own_stream,
+             "a stream waits for an event that the same stream recorded") {
   CUevent done = gpu.event();
   for (int i = 0; i < 100; ++i) {
     gpu.work(gpu.a);
@@ -295,11 +308,12 @@ MISTAKE(records_on_a_destroyed_stream, "a stream is destroyed while a caller sti
   CUevent done = gpu.event();
   CUstream stream = gpu.stream();
   gpu.work(stream);
-  cuStreamDestroy(stream); //!
+  cuStreamDestroy(stream);     //!
   cuEventRecord(done, stream); //!
 }
 
-MISTAKE(pool_keyed_by_a_context, "a pool that is keyed by the handle of a context hands out an event of a dead one") {
+MISTAKE(pool_keyed_by_a_context,
+        "a pool that is keyed by the handle of a context hands out an event of a dead one") {
   CUcontext first = gpu.other_context();
   CUevent pooled = gpu.event();
   expect(cuCtxDestroy(first));

@@ -26,9 +26,9 @@ struct Listed {
   explicit Listed(const Program& program) { programs().push_back(program); }
 };
 
-#define CUEVENT_PROGRAM(kind, name, what, options) \
-  static void name(Gpu&); \
-  static const Listed listed_##name({kind, #name, what, options, name}); \
+#define CUEVENT_PROGRAM(kind, name, what, options)                                                           \
+  static void name(Gpu&);                                                                                    \
+  static const Listed listed_##name({kind, #name, what, options, name});                                     \
   static void name([[maybe_unused]] Gpu& gpu)
 /// A finding has to name every line that ends with `//!`.
 #define MISTAKE(name, what) CUEVENT_PROGRAM("mistake", name, what, "")
@@ -58,13 +58,23 @@ void on_another_thread(Body body) {
   std::thread(body).join();
 }
 
-inline void begin(CUstream on, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
-  expect(cuStreamBeginCapture(on, mode));
-}
+constexpr CUstreamCaptureMode global = CU_STREAM_CAPTURE_MODE_GLOBAL;
+constexpr CUstreamCaptureMode thread_local_mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+constexpr CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+inline void begin(CUstream on, CUstreamCaptureMode mode = global) { expect(cuStreamBeginCapture(on, mode)); }
 inline CUgraph end(CUstream on) {
   CUgraph graph = nullptr;
   expect(cuStreamEndCapture(on, &graph));
   return graph;
+}
+/// A capture that may be lost in between.
+template <class Body>
+void in_capture(CUstream on, CUstreamCaptureMode mode, Body body) {
+  begin(on, mode);
+  body();
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(on, &graph);
 }
 inline CUgraphExec instantiate(CUgraph graph) {
   CUgraphExec exec = nullptr;

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+// Ways to be wrong with captures and graphs, in several shapes.
+#include "suite.hpp"
+
+namespace {
+
+// Events of a capture that is over, or in progress.
+
+MISTAKE(polls_a_captured_event, "a completion queue polls an event that was recorded in a capture") {
+  CUevent done = gpu.event();
+  begin(gpu.a, thread_local_mode);
+  gpu.work(gpu.a);
+  record(done, gpu.a);
+  CUgraphExec exec = exec_of(end(gpu.a));
+  for (int i = 0; i < 3; ++i) {
+    launch(exec, gpu.a);
+    on_another_thread([&] {
+      cuEventQuery(done); //!
+    });
+  }
+}
+
+MISTAKE(stream_waits_for_a_captured_event, "another stream is to wait for the replay, with an event of the capture") {
+  CUevent done = gpu.event();
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  record(done, gpu.a);
+  launch(exec_of(end(gpu.a)), gpu.a);
+  cuStreamWaitEvent(gpu.b, done, 0); //!
+  gpu.work(gpu.b);
+}
+
+MISTAKE(asks_for_an_event_of_an_active_capture, "a relaxed thread polls an event of the capture itself") {
+  CUevent done = gpu.event();
+  in_capture(gpu.a, relaxed, [&] {
+    gpu.work(gpu.a);
+    record(done, gpu.a);
+    on_another_thread([&] {
+      cuEventQuery(done); //!
+    });
+  });
+}
+
+// Calls that a capture does not survive.
+
+MISTAKE(other_thread_synchronizes_in_capture, "another thread waits for an older event during a global capture") {
+  CUevent old = gpu.event();
+  record(old, gpu.b);
+  in_capture(gpu.a, global, [&] {
+    on_another_thread([&] {
+      cuEventSynchronize(old); //!
+    });
+  });
+}
+
+MISTAKE(device_synchronize_in_capture, "a debug option waits for the whole context, also while something captures") {
+  in_capture(gpu.a, relaxed, [&] {
+    gpu.work(gpu.a);
+    on_another_thread([&] {
+      cuCtxSetCurrent(gpu.context);
+      cuCtxSynchronize(); //!
+    });
+  });
+}
+
+MISTAKE(stream_flags_in_capture, "a library asks for the flags of the stream that it was given") {
+  in_capture(gpu.a, relaxed, [&] {
+    unsigned flags = 0;
+    cuStreamGetFlags(gpu.a, &flags); //!
+  });
+}
+
+MISTAKE(exec_destroyed_in_capture, "a cache of graphs throws out an old one during a global capture") {
+  begin(gpu.b);
+  gpu.work(gpu.b);
+  CUgraphExec old = exec_of(end(gpu.b));
+  in_capture(gpu.a, global, [&] {
+    gpu.work(gpu.a);
+    cuGraphExecDestroy(old); //!
+  });
+}
+
+MISTAKE(two_captures_meet, "a captured stream waits for an event of another capture") {
+  CUevent done = gpu.event();
+  begin(gpu.b, relaxed);
+  gpu.work(gpu.b);
+  record(done, gpu.b);
+  in_capture(gpu.a, relaxed, [&] {
+    cuStreamWaitEvent(gpu.a, done, 0); //!
+  });
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(gpu.b, &graph);
+}
+
+MISTAKE(legacy_record_in_capture, "an event is recorded on the legacy stream while a blocking stream captures") {
+  CUevent done = gpu.event();
+  CUstream blocking = gpu.stream(CU_STREAM_DEFAULT);
+  in_capture(blocking, relaxed, [&] {
+    on_another_thread([&] {
+      cuCtxSetCurrent(gpu.context);
+      cuEventRecord(done, CU_STREAM_LEGACY); //!
+    });
+  });
+}
+
+MISTAKE(copy_in_capture, "a synchronous copy from pageable memory in a global capture") {
+  unsigned word = 0;
+  in_capture(gpu.stream(CU_STREAM_DEFAULT), global, [&] {
+    cuMemcpyHtoD(gpu.memory, &word, sizeof word); //!
+  });
+}
+
+MISTAKE(captures_the_legacy_stream, "a capture is begun on the default stream") {
+  cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL); //!
+  gpu.work(nullptr);
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(nullptr, &graph);
+}
+
+MISTAKE(interprocess_event_in_capture, "a captured stream waits for an interprocess event") {
+  CUevent shared = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+  record(shared, gpu.b);
+  in_capture(gpu.a, relaxed, [&] {
+    cuStreamWaitEvent(gpu.a, shared, 0); //!
+  });
+}
+
+#if CUDA_VERSION >= 12050
+MISTAKE(context_record_in_capture, "a profiler records an event of the whole context during a capture") {
+  CUevent all = gpu.event();
+  in_capture(gpu.a, relaxed, [&] {
+    gpu.work(gpu.a);
+    cuCtxRecordEvent(gpu.context, all); //!
+  });
+}
+#endif
+
+MISTAKE(wait_for_old_work_in_relaxed_capture, "a forked stream of a relaxed capture waits for an event of before") {
+  CUevent old = gpu.event(), forked = gpu.event();
+  record(old, gpu.stream());
+  in_capture(gpu.a, relaxed, [&] {
+    gpu.work(gpu.a);
+    record(forked, gpu.a);
+    wait(gpu.b, forked);
+    cuStreamWaitEvent(gpu.b, old, 0); //!
+  });
+}
+
+// Ends of captures.
+
+MISTAKE(ends_on_the_fork, "the capture is ended on the stream that was forked") {
+  CUevent forked = gpu.event();
+  begin(gpu.a);
+  record(forked, gpu.a);
+  wait(gpu.b, forked);
+  gpu.work(gpu.b);
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(gpu.b, &graph); //!
+}
+
+MISTAKE(works_after_the_join, "the forked stream gets more work after it was joined") {
+  CUevent forked = gpu.event(), joined = gpu.event();
+  begin(gpu.a, relaxed);
+  record(forked, gpu.a);
+  wait(gpu.b, forked);
+  gpu.work(gpu.b);
+  record(joined, gpu.b);
+  wait(gpu.a, joined);
+  gpu.work(gpu.b);
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(gpu.a, &graph); //!
+}
+
+MISTAKE(external_events_do_not_join, "a fork is joined by an external record, which joins nothing") {
+  CUevent forked = gpu.event(), joined = gpu.event();
+  begin(gpu.a, thread_local_mode);
+  record(forked, gpu.a);
+  wait(gpu.b, forked);
+  gpu.work(gpu.b);
+  expect(cuEventRecordWithFlags(joined, gpu.b, CU_EVENT_RECORD_EXTERNAL));
+  expect(cuStreamWaitEvent(gpu.a, joined, CU_EVENT_WAIT_EXTERNAL));
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(gpu.a, &graph); //!
+}
+
+MISTAKE(fork_of_a_fork, "the first fork is joined, and the stream that it forked is not") {
+  CUevent first = gpu.event(), second = gpu.event(), joined = gpu.event();
+  CUstream third = gpu.stream();
+  begin(gpu.a);
+  record(first, gpu.a);
+  wait(gpu.b, first);
+  record(second, gpu.b);
+  wait(third, second);
+  gpu.work(third);
+  gpu.work(gpu.b);
+  record(joined, gpu.b);
+  wait(gpu.a, joined);
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(gpu.a, &graph); //!
+}
+
+MISTAKE(ends_twice, "a helper has ended the capture, and its caller ends it again and takes no graph") {
+  begin(gpu.a, relaxed);
+  gpu.work(gpu.a);
+  on_another_thread([&] { expect(cuGraphDestroy(end(gpu.a))); });
+  CUgraph graph = nullptr;
+  cuStreamEndCapture(gpu.a, &graph); //!
+}
+
+MISTAKE(thread_ends_in_its_capture, "a thread ends without ending the capture of its stream") {
+  on_another_thread([&] {
+    expect(cuCtxSetCurrent(gpu.context));
+    CUstream own = gpu.stream();
+    cuStreamBeginCapture(own, thread_local_mode); //!
+    gpu.work(own);
+  });
+  gpu.work(gpu.a);
+}
+
+// Graphs and their events.
+
+/// An exec with one node that records `event`.
+CUgraphExec exec_that_records(CUevent event, CUgraph* kept = nullptr, CUgraphNode* node = nullptr) {
+  CUgraph graph = nullptr;
+  CUgraphNode made = nullptr;
+  expect(cuGraphCreate(&graph, 0));
+  expect(cuGraphAddEventRecordNode(node ? node : &made, graph, nullptr, 0, event));
+  if (kept == nullptr) return exec_of(graph);
+  *kept = graph;
+  return instantiate(graph);
+}
+
+MISTAKE(destroyed_event_of_a_node, "an event that a graph's node records is destroyed between two launches") {
+  CUevent done = gpu.event();
+  CUgraphExec exec = exec_that_records(done);
+  launch(exec, gpu.a);
+  finish(gpu.a);
+  cuEventDestroy(done); //!
+  cuGraphLaunch(exec, gpu.a);
+}
+
+MISTAKE(destroyed_event_of_a_wait_node, "an event for which a graph's node waits is destroyed by another thread") {
+  CUevent ready = gpu.event();
+  record(ready, gpu.b);
+  begin(gpu.a);
+  expect(cuStreamWaitEvent(gpu.a, ready, CU_EVENT_WAIT_EXTERNAL));
+  CUgraphExec exec = exec_of(end(gpu.a));
+  on_another_thread([&] {
+    cuEventDestroy(ready); //!
+  });
+  cuGraphLaunch(exec, gpu.b);
+}
+
+MISTAKE(destroyed_event_of_a_clone, "the clone of a graph still refers to the event") {
+  CUevent done = gpu.event();
+  CUgraph graph = nullptr, clone = nullptr;
+  expect(cuGraphExecDestroy(exec_that_records(done, &graph)));
+  expect(cuGraphClone(&clone, graph));
+  expect(cuGraphDestroy(graph));
+  CUgraphExec exec = instantiate(clone);
+  cuEventDestroy(done); //!
+  cuGraphLaunch(exec, gpu.a);
+}
+
+MISTAKE(destroyed_event_of_a_changed_exec, "an exec was given a second event, which is then destroyed") {
+  CUevent first = gpu.event(), second = gpu.event();
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = exec_that_records(first, &graph, &node);
+  expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
+  launch(exec, gpu.a);
+  finish(gpu.a);
+  cuEventDestroy(second); //!
+  cuGraphLaunch(exec, gpu.a);
+}
+
+MISTAKE(destroyed_event_of_an_updated_exec, "an update brought a second event into an exec, which is then destroyed") {
+  CUevent first = gpu.event(), second = gpu.event();
+  CUgraph graph = nullptr;
+  CUgraphExec exec = exec_that_records(first);
+  expect(cuGraphExecDestroy(exec_that_records(second, &graph)));
+  CUgraphExecUpdateResultInfo info;
+  expect(cuGraphExecUpdate(exec, graph, &info));
+  cuEventDestroy(second); //!
+  cuGraphLaunch(exec, gpu.a);
+}
+
+MISTAKE(launches_a_destroyed_exec, "a cache has destroyed the exec that is launched") {
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  CUgraphExec exec = exec_of(end(gpu.a));
+  launch(exec, gpu.a);
+  finish(gpu.a);
+  cuGraphExecDestroy(exec); //!
+  cuGraphLaunch(exec, gpu.a); //!
+}
+
+MISTAKE(instantiates_a_destroyed_graph, "a graph is instantiated after it was destroyed") {
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  CUgraph graph = end(gpu.a);
+  cuGraphDestroy(graph); //!
+  CUgraphExec exec = nullptr;
+  cuGraphInstantiate(&exec, graph, 0); //!
+}
+
+MISTAKE(update_was_refused, "an exec cannot be updated to another shape, and the old graph runs on") {
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  CUgraphExec exec = exec_of(end(gpu.a));
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  gpu.work(gpu.a);
+  CUgraph larger = end(gpu.a);
+  CUgraphExecUpdateResultInfo info;
+  cuGraphExecUpdate(exec, larger, &info); //!
+  launch(exec, gpu.a);
+}
+
+MISTAKE(time_before_the_launch, "the events of a graph are asked for the time before it was launched") {
+  CUevent start = gpu.event(0), stop = gpu.event(0);
+  begin(gpu.a);
+  expect(cuEventRecordWithFlags(start, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  gpu.work(gpu.a);
+  expect(cuEventRecordWithFlags(stop, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  exec_of(end(gpu.a));
+  float milliseconds = 0;
+  cuEventElapsedTime(&milliseconds, start, stop); //!
+}
+
+} // namespace

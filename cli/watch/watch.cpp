@@ -128,7 +128,7 @@ public:
       for (Process& old : processes_)
         if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program
       auto world = std::make_unique<watch::World>();
-      watch::add_rules(*world, {options_.cost, options_.leaks},
+      watch::add_rules(*world, {options_.cost, options_.leaks, file->is_forked()},
                        [this, file](const watch::Finding& finding) { report_.add(*file, finding); });
       auto hang = has_probes ? std::make_unique<watch::HangWatch>(*file, *world, hangs_) : nullptr;
       processes_.push_back({file, std::move(world), std::move(hang)});

@@ -94,7 +94,7 @@ bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 template <Verb verb>
 bool is_unrecorded() {
   return verb == Verb::other || is_question(verb) ||
-         ((verb == Verb::context_synchronize || verb == Verb::copy) && !has_feature(blocking_calls));
+         (verb == Verb::context_synchronize && !has_feature(blocking_calls));
 }
 
 /// Whether a submission may block its thread.
@@ -111,8 +111,9 @@ template <Verb verb>
 bool wants_stack(const Thread& thread, const CallData& call) {
   if (region->stacks != Stacks::usual) [[unlikely]]
     return region->stacks == Stacks::all;
-  return (!is_work(verb) && (is_question(verb) || !is_unrecorded<verb>())) || captures_are_active() ||
-         (has_feature(probes) && may_block<verb>(thread, call));
+  const bool is_rare = is_question(verb) || (verb == Verb::copy ? has_feature(blocking_calls)
+                                                                : !is_work(verb) && !is_unrecorded<verb>());
+  return is_rare || captures_are_active() || (has_feature(probes) && may_block<verb>(thread, call));
 }
 
 /// Whether the Python frames of the thread may be wanted during the call.

@@ -113,6 +113,7 @@ Region* make_region(char* path) {
   made->stacks = stacks_wanted;
   made->python = python_wanted ? 1 : 0;
   made->features = features_wanted;
+  made->forked = region != nullptr ? 1 : 0; // it is the parent's
   made->overwrites = is_quiet ? 1 : 0;
   made->first_tick = ticks();
   const timespec now = time_since_start();

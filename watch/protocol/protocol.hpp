@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 7; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 8; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -113,6 +113,7 @@ struct Region {
   std::atomic<std::uint32_t> stack_count;
   std::atomic<std::uint32_t> frame_count;
   std::uint32_t features;
+  std::uint32_t forked;     // not 0: its parent had loaded the driver before the fork
   std::uint32_t overwrites; // not 0: records are overwritten if nobody reads them
   std::uint64_t name_space; // the inode of /proc/self/ns/pid, 0 if unknown
   std::uint64_t first_tick; // of the clock of ticks.hpp, and the time then: ns of CLOCK_MONOTONIC

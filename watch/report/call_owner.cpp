@@ -111,6 +111,7 @@ bool concerns_program(watch::Rule rule, Owner owner) {
   case watch::Rule::leaked:
   case watch::Rule::created_in_a_loop:
   case watch::Rule::query_of_completed:
+  case watch::Rule::wait_for_own_stream:
     return owner == Owner::program;
   case watch::Rule::timed_never_read: // a package may do both because of how the program calls it
   case watch::Rule::blocking_in_a_loop:

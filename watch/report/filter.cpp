@@ -67,9 +67,22 @@ bool Filter::is_of_the_program(const CallFile& process, const Finding& finding) 
   return owner(release) != Owner::program;
 }
 
+/// Whether the stack is part of the end of the process, or may be: the names of its functions are unknown.
+static bool is_at_exit(const std::vector<SourceFrame>& stack) {
+  bool has_names = false;
+  for (const SourceFrame& frame : stack) {
+    has_names = has_names || !frame.function.empty();
+    for (const char* end : {"exit", "__run_exit_handlers", "__cxa_finalize", "_dl_fini", "Py_FinalizeEx"})
+      if (frame.function == end) return true;
+  }
+  return !has_names;
+}
+
 bool Filter::keeps(const CallFile& process, const Finding& finding) const {
-  return is_of_the_program(process, finding) &&
-         !suppressions_.drop(finding, texts_.stack_of(process, finding.call));
+  if (!is_of_the_program(process, finding)) return false;
+  const auto stack = texts_.stack_of(process, finding.call);
+  const bool is_late = finding.rule == Rule::use_after_context && finding.call.verb() == Verb::event_destroy;
+  return !(is_late && finding.call.returned && is_at_exit(stack)) && !suppressions_.drop(finding, stack);
 }
 
 } // namespace watch

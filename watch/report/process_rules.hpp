@@ -6,16 +6,19 @@
 
 namespace watch {
 
-/// The rules that are opt-in.
+/// The rules that not every process gets.
 struct OptInRules {
-  bool cost = false;  // what the program wastes
-  bool leaks = false; // what it leaks
+  bool cost = false;   // what the program wastes
+  bool leaks = false;  // what it leaks
+  bool forked = false; // the process is a forked child
 };
 
 /// What follows the calls of one process.
 inline void add_rules(World& world, OptInRules opt_in, const Report& report) {
-  for (const auto rules : {fault_rules, lifetime_rules, event_rules, capture_rules})
+  for (const auto rules :
+       {fault_rules, lifetime_rules, event_rules, time_rules, capture_rules, refused_rules})
     world.add(rules(world, report));
+  if (opt_in.forked) world.add(fork_rules(world, report));
   if (opt_in.cost) world.add(cost_rules(world, report));
   if (opt_in.leaks) world.add(leak_rules(world, report));
 }

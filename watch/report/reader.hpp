@@ -48,6 +48,8 @@ public:
   bool has_ended() const;
   /// It has returned from main, or called exit.
   bool ended_by_itself() const { return region_->exited.load() != 0; }
+  /// It is a forked child of a process that had loaded the driver.
+  bool is_forked() const { return region_->forked != 0; }
   bool has_lost_calls() const { return region_->lost.load() != 0; }
   bool has_lost_threads() const { return region_->lost_threads.load() != 0; }
   /// Its number here. If nothing is known about it here, its number in its own namespace.

@@ -33,6 +33,12 @@ public:
     }
   }
 
+  void end(bool by_itself) override {
+    for (const auto& capture : world_.captures())
+      if (by_itself && !capture->invalidated)
+        report_({Rule::capture_never_ended, capture_text(*capture) + " was never ended", capture->begun, {}});
+  }
+
 private:
   void report_unjoined(const Call& call, const Capture& capture) {
     const std::string end = " is not joined to " + stream_text(call.stream()) + ", which ends the capture";

@@ -12,10 +12,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr unsigned long often = 100;     // below that, a place is no loop
-constexpr unsigned long few_records = 4; // of an event that lives briefly
-constexpr unsigned long reuse = 10;      // how often a pool would give each event away, at least
-constexpr auto shortest_wait = 10us;     // a call that has nothing to wait for takes less
+constexpr unsigned long often = 100;    // below that, a place is no loop
+constexpr unsigned long few_uses = 4;   // of an object that lives briefly
+constexpr unsigned long few_waits = 30; // that are a loop too, if they take long
+constexpr unsigned long reuse = 10;     // how often a pool would give each event away, at least
+constexpr auto long_wait = 50ms;        // of all calls of a place
+constexpr auto shortest_wait = 10us;    // a call that has nothing to wait for takes less
 
 constexpr Handle legacy_stream = 1;
 
@@ -40,6 +42,17 @@ public:
       return remove_event(call.event, false);
     case Verb::event_destroy:
       return remove_event(call.event, true);
+    case Verb::stream_destroy:
+      if (const StreamState* const stream = world_.stream(call.stream())) remove(*stream, stream->work);
+      return;
+    case Verb::exec_destroy:
+      if (const ExecState* const exec = world_.exec(call.exec)) remove(*exec, exec->launches);
+      return;
+    case Verb::stream_wait:
+      if (const EventState* const event = world_.event(call.event);
+          event != nullptr && event->record && event->stream == call.stream() && world_.captures().empty())
+        repeated(own_waits_, call).other = event->record;
+      return;
     case Verb::event_query:
       return query(call);
     case Verb::work:
@@ -55,7 +68,9 @@ public:
 
   void after(const Call& call) override {
     if (!call.succeeded()) return;
-    if (call.verb() == Verb::event_create) create_event(call);
+    if (call.verb() == Verb::event_create || call.verb() == Verb::stream_create ||
+        call.verb() == Verb::graph_instantiate)
+      create(call);
     const bool is_launch = call.verb() == Verb::work;
     if (is_launch || call.verb() == Verb::event_record || call.verb() == Verb::context_record)
       for (const Handle event : call.events())
@@ -65,11 +80,11 @@ public:
   void end(bool by_itself) override;
 
 private:
-  /// A place that creates events.
+  /// A place that creates events, streams or executable graphs.
   struct Creation {
     Call call;
     unsigned long created = 0, alive = 0, most_alive = 0;
-    unsigned long short_lives = 0;   // events that were destroyed after a few records
+    unsigned long short_lives = 0;   // objects that were destroyed after a few uses
     unsigned long timed_records = 0; // that measure the time
     bool time_read = false;
   };
@@ -88,15 +103,25 @@ private:
     return place;
   }
 
-  /// Null if the event was not created here, or is gone.
-  Creation* creation_of(Handle handle) {
-    const EventState* const event = world_.event(handle);
-    if (event == nullptr || !event->created || !event->is_alive()) return nullptr;
-    const auto found = creations_.find(place_of(*event->created));
+  /// Null if the object was not created here, or is gone.
+  Creation* creation_of(const Object& object) {
+    if (!object.created || !object.is_alive()) return nullptr;
+    const auto found = creations_.find(place_of(*object.created));
     return found != creations_.end() ? &found->second : nullptr;
   }
+  Creation* creation_of(Handle event) {
+    const EventState* const found = world_.event(event);
+    return found != nullptr ? creation_of(*found) : nullptr;
+  }
 
-  void create_event(const Call& call) {
+  void remove(const Object& object, unsigned long uses) {
+    Creation* const creation = creation_of(object);
+    if (creation == nullptr) return;
+    --creation->alive;
+    if (uses <= few_uses) ++creation->short_lives;
+  }
+
+  void create(const Call& call) {
     Creation& creation = creations_[place_of(call)];
     if (creation.created++ == 0) creation.call = call;
     creation.most_alive = std::max(creation.most_alive, ++creation.alive);
@@ -107,7 +132,7 @@ private:
     if (creation == nullptr) return;
     const EventState& event = *world_.event(handle);
     --creation->alive;
-    if (destroyed && event.records <= few_records && !is_recorded_elsewhere(event)) ++creation->short_lives;
+    if (destroyed && event.records <= few_uses && !is_recorded_elsewhere(event)) ++creation->short_lives;
     late_queries_of_.erase(event.number);
   }
 
@@ -158,9 +183,13 @@ private:
   }
 
   void forget_context(Handle context) {
-    for (const auto& [handle, event] : world_.events())
-      if (event.context == context)
-        if (Creation* const creation = creation_of(handle)) --creation->alive;
+    const auto forget = [&](const auto& objects) {
+      for (const auto& [handle, object] : objects)
+        if (object.context == context)
+          if (Creation* const creation = creation_of(object)) --creation->alive;
+    };
+    forget(world_.events());
+    forget(world_.streams());
     since_legacy_.erase(context);
   }
 
@@ -172,7 +201,7 @@ private:
   std::unordered_set<std::uint32_t> submitting_;  // threads with work since their last wait
   std::unordered_map<std::uint64_t, unsigned long> late_queries_of_; // since an event is complete, by number
   std::map<Place, Creation> creations_;
-  Places blocking_, late_queries_, legacy_;
+  Places blocking_, late_queries_, legacy_, own_waits_;
 };
 
 void CostRules::end_creation(const Creation& creation) {
@@ -183,21 +212,29 @@ void CostRules::end_creation(const Creation& creation) {
              creation.call,
              {},
              creation.timed_records});
-  if (creation.short_lives >= often && creation.short_lives >= reuse * creation.most_alive)
-    report_({Rule::created_in_a_loop,
-             number_text(creation.short_lives) + " events were created here and destroyed after at most " +
-                 number_text(few_records) + " records each; at most " + number_text(creation.most_alive) +
-                 " of them lived at a time",
-             creation.call,
-             {},
-             creation.short_lives});
+  if (creation.short_lives < often || creation.short_lives < reuse * creation.most_alive) return;
+  const Verb made = creation.call.verb();
+  const char* const what =
+      made == Verb::event_create    ? " events were created here and destroyed after at most "
+      : made == Verb::stream_create ? " streams were created here and destroyed after at most "
+                                    : " graphs were instantiated here and destroyed after at most ";
+  const char* const uses = made == Verb::event_create    ? " records each; at most "
+                           : made == Verb::stream_create ? " pieces of work each; at most "
+                                                         : " launches each; at most ";
+  report_({Rule::created_in_a_loop,
+           number_text(creation.short_lives) + what + number_text(few_uses) + uses +
+               number_text(creation.most_alive) + " of them lived at a time",
+           creation.call,
+           {},
+           creation.short_lives});
 }
 
 void CostRules::end(bool) {
   for (const auto& [where, creation] : creations_)
     end_creation(creation);
   for (const auto& [where, place] : blocking_)
-    if (place.count >= often && place.waited > shortest_wait * place.count)
+    if ((place.count >= often && place.waited > shortest_wait * place.count) ||
+        (place.count >= few_waits && place.waited > long_wait))
       report_({Rule::blocking_in_a_loop,
                "the thread waited " + time_text(place.waited) + " in " + number_text(place.count) +
                    " calls that were made here",
@@ -211,6 +248,13 @@ void CostRules::end(bool) {
              place.call,
              {},
              place.count});
+  for (const auto& [where, place] : own_waits_)
+    if (place.count >= often)
+      report_({Rule::wait_for_own_stream,
+               "streams waited here " + number_text(place.count) + " times for their own records",
+               place.call,
+               {{"the event was recorded here on the same stream", *place.other}},
+               place.count});
   for (const auto& [where, place] : legacy_)
     if (place.count >= often) {
       const bool created = place.other->verb() == Verb::stream_create;

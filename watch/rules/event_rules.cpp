@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Records, waits, queries and times of events.
+// Records, waits and queries of events.
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
 
+#include <set>
 #include <unordered_set>
 
 namespace watch {
 
 namespace {
+
+constexpr std::size_t waits_kept = 100; // for one event
 
 class EventRules : public Observer {
 public:
@@ -15,6 +18,11 @@ public:
 
   void before(const Call& call) override {
     if (!is_of_interest(world_, call)) return;
+    const EventState* const event = world_.event(call.event);
+    if (call.succeeded() && is_wait(call.verb())) {
+      ++waits_;
+      if (event != nullptr) report_lost_record(*event, call);
+    }
     switch (call.verb()) {
     case Verb::event_create:
     case Verb::event_open:
@@ -22,10 +30,23 @@ public:
       break;
     case Verb::event_record:
     case Verb::context_record:
-      if (!call.succeeded())
+      if (!call.succeeded()) {
         check_failed_record(call);
-      else if (call.verb() == Verb::event_record)
+      } else if (event != nullptr) {
+        record_after_waits(call, *event);
+        if (call.verb() == Verb::context_record) break;
         notice_late_record(call);
+        notice_lost_record(call, *event);
+      }
+      break;
+    case Verb::event_destroy:
+      if (event != nullptr && call.succeeded()) report_waits(event->number);
+      break;
+    case Verb::event_export: // others may record it
+      if (event != nullptr && call.succeeded()) for_nothing_.erase(event->number);
+      break;
+    case Verb::graph_launch:
+      if (call.succeeded()) launch(call);
       break;
     case Verb::event_synchronize:
       late_waits_.clear(); // the work may be complete now
@@ -43,14 +64,41 @@ public:
       wait(call);
       break;
     case Verb::event_elapsed:
-      elapsed(call);
+      for (const Handle handle : call.events())
+        if (const EventState* const each = world_.event(handle);
+            each != nullptr && (each->failed_record || each->capture))
+          return use(call, handle);
       break;
     default:
       break;
     }
   }
 
+  void end(bool) override {
+    std::map<std::uint64_t, WaitsForNothing> in_order(for_nothing_.begin(), for_nothing_.end());
+    for (const auto& [number, waits] : in_order)
+      report_waits(number);
+  }
+
 private:
+  static bool is_wait(Verb verb) {
+    return verb == Verb::stream_wait || verb == Verb::context_wait || verb == Verb::event_synchronize ||
+           verb == Verb::stream_synchronize || verb == Verb::context_synchronize ||
+           verb == Verb::event_query || verb == Verb::stream_query;
+  }
+
+  /// Waits for an event that was never recorded so far.
+  struct WaitsForNothing {
+    std::vector<Finding> findings;
+    std::set<StreamKey> busy; // streams with work that no record marked at the first wait
+    bool is_recorded = false; // since then
+  };
+
+  struct LostRecords {
+    unsigned count = 0;
+    std::optional<Finding> finding; // of the last one, until it is reported
+  };
+
   /// A wait for an event while the event's stream has newer work.
   struct LateWait {
     Call call;
@@ -137,10 +185,92 @@ private:
                event_text(handle) + " was last recorded in a capture that is over", call,
                std::move(earlier)});
     } else if (event->never_recorded() && call.succeeded() && call.verb() != Verb::event_query) {
-      report_({Rule::wait_never_recorded,
-               event_text(handle) + " was never recorded, so this wait has no effect", call,
-               std::move(earlier)});
+      wait_for_nothing({Rule::wait_never_recorded,
+                        event_text(handle) + " was never recorded, so this wait has no effect", call,
+                        std::move(earlier)},
+                       event->number);
+    } else if (const auto found = for_nothing_.find(event->number);
+               found != for_nothing_.end() && found->second.is_recorded) {
+      for_nothing_.erase(found); // the first turn of a ring
     }
+  }
+
+  void wait_for_nothing(Finding finding, std::uint64_t number) {
+    WaitsForNothing& waits = for_nothing_[number];
+    if (waits.findings.empty())
+      for (const auto& [key, stream] : world_.streams())
+        if (stream.work > stream.marked_work) waits.busy.insert(key);
+    if (waits.findings.size() < waits_kept) waits.findings.push_back(std::move(finding));
+  }
+
+  /// A ring, or a pipeline that lags, waits for nothing in its first turn. Then the work that the record
+  /// marks is newer than the wait, and there is another wait after it.
+  void record_after_waits(const Call& call, const EventState& event) {
+    const auto found = for_nothing_.find(event.number);
+    if (found == for_nothing_.end() || found->second.is_recorded) return;
+    found->second.is_recorded = true;
+    if (found->second.busy.contains(call.stream())) report_waits(event.number);
+  }
+
+  void report_waits(std::uint64_t number) {
+    const auto found = for_nothing_.find(number);
+    if (found == for_nothing_.end()) return;
+    const auto findings = std::move(found->second.findings);
+    for_nothing_.erase(found);
+    for (const Finding& finding : findings)
+      report_(finding);
+  }
+
+  /// The nodes of a graph may wait for an event too.
+  void launch(const Call& call) {
+    const ExecState* const exec = world_.exec(call.exec);
+    if (exec == nullptr || exec->launches > 0) return;
+    for (const EventNode& node : exec->events) {
+      const EventState* const event = world_.event(node.event);
+      if (!node.waits || event == nullptr || event->number != node.number || !event->never_recorded())
+        continue;
+      std::vector<Earlier> earlier;
+      add(earlier, "the event was created here", event->created);
+      add(earlier, "the graph waits for the event since here", node.put_there);
+      wait_for_nothing(
+          {Rule::wait_never_recorded,
+           event_text(node.event) + " was never recorded, so the wait of the graph has no effect", call,
+           std::move(earlier)},
+          event->number);
+    }
+  }
+
+  /// A record for another stream, before anything has waited, may lose the work of the first.
+  void notice_lost_record(const Call& call, const EventState& event) {
+    const std::uint64_t waits = std::exchange(waits_at_record_[event.number], waits_);
+    if (!event.record || event.record->verb() != Verb::event_record || event.stream == call.stream() ||
+        waits != waits_ || !event.marks_work || event.capture || event.complete || event.shared ||
+        (event.flags & CU_EVENT_DISABLE_TIMING) == 0 || is_ordered(event.stream) ||
+        is_ordered(call.stream()) || work_of(call.stream()) == world_.stream(call.stream())->marked_work)
+      return;
+    std::vector<Earlier> earlier{{"it replaces this record, for which nothing has waited", *event.record}};
+    add(earlier, "the event was created here", event.created);
+    LostRecords& lost = lost_[event.number];
+    ++lost.count;
+    lost.finding = {Rule::record_replaced,
+                    event_text(call.event) + " is recorded on " + stream_text(call.stream()) +
+                        ", and no longer marks the work of " + stream_text(event.stream),
+                    call, std::move(earlier)};
+  }
+
+  /// Streams that the driver orders itself.
+  bool is_ordered(const StreamKey& key) const {
+    const StreamState* const stream = world_.stream(key);
+    return stream == nullptr || !stream->created || stream->blocking || stream->is_capturing();
+  }
+
+  void report_lost_record(const EventState& event, const Call& wait) {
+    const auto found = lost_.find(event.number);
+    if (found == lost_.end() || found->second.count < 2 || !found->second.finding)
+      return; // once may be chance
+    Finding finding = *std::exchange(found->second.finding, std::nullopt);
+    finding.earlier.push_back({"this waits for the last record only", wait});
+    report_(std::move(finding));
   }
 
   void wait(const Call& call) {
@@ -167,39 +297,15 @@ private:
       late_waits_[call.event] = {call, work_of(event->stream), work_of(call.stream())};
   }
 
-  void elapsed(const Call& call) {
-    for (const Handle handle : call.events())
-      if (const EventState* const event = world_.event(handle);
-          event != nullptr && (event->failed_record || event->capture))
-        return use(call, handle);
-    if (call.result != CUDA_ERROR_INVALID_HANDLE) return;
-    const EventState* const start = world_.event(call.event);
-    const EventState* const end = world_.event(call.second_event);
-    for (const Handle handle : call.events()) {
-      const EventState* const event = world_.event(handle);
-      if (event == nullptr || !event->created) continue;
-      const std::vector<Earlier> earlier{{"the event was created here", *event->created}};
-      if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0)
-        return report_({Rule::elapsed_without_timing,
-                        event_text(handle) + " was created with CU_EVENT_DISABLE_TIMING", call, earlier});
-      if (event->never_recorded())
-        return report_(
-            {Rule::elapsed_never_recorded, event_text(handle) + " was never recorded", call, earlier});
-    }
-    if (start == nullptr || end == nullptr || !start->created || !end->created) return;
-    if (start->context != end->context)
-      report_({Rule::elapsed_two_contexts,
-               "the two events belong to different contexts",
-               call,
-               {{"the start event was created here", *start->created},
-                {"the end event was created here", *end->created}}});
-  }
-
   const World& world_;
   const Report report_;
-  std::unordered_map<Handle, LateWait> late_waits_;          // by event
-  std::unordered_map<std::uint64_t, unsigned> late_records_; // of events, by number
-  std::unordered_set<std::uint64_t> told_;                   // events whose failed record was reported
+  std::unordered_map<Handle, LateWait> late_waits_;                // by event
+  std::unordered_map<std::uint64_t, unsigned> late_records_;       // of events, by number
+  std::unordered_map<std::uint64_t, WaitsForNothing> for_nothing_; // by number of the event
+  std::unordered_map<std::uint64_t, LostRecords> lost_;            // as above
+  std::unordered_map<std::uint64_t, std::uint64_t> waits_at_record_;
+  std::uint64_t waits_ = 0;                // of streams and threads for anything
+  std::unordered_set<std::uint64_t> told_; // events whose failed record was reported
 };
 
 } // namespace

@@ -3,8 +3,6 @@
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
 
-#include <set>
-
 namespace watch {
 
 namespace {
@@ -18,12 +16,6 @@ struct Gone {
 bool is_destruction(Verb verb) {
   return verb == Verb::event_destroy || verb == Verb::stream_destroy || verb == Verb::exec_destroy ||
          verb == Verb::graph_destroy;
-}
-
-/// Such calls are made by processes that are not at their end.
-bool goes_on(Verb verb) {
-  return submits_work(verb) || verb == Verb::event_create || verb == Verb::stream_create ||
-         verb == Verb::context_create || verb == Verb::primary_retain;
 }
 
 bool makes_event(Verb verb) { return verb == Verb::event_create || verb == Verb::event_open; }
@@ -60,9 +52,6 @@ public:
 
   void before(const Call& call) override {
     if (const auto gone = gone_object_of(world_, call)) return report_(use_of(call, *gone));
-    if (goes_on(call.verb()) && call.succeeded())
-      for (const Finding& finding : std::exchange(late_, {}))
-        report_(finding);
     if (call.verb() == Verb::event_destroy) destroy_event(call);
     // The driver may crash in the instantiation of a graph that refers to a destroyed event.
     if (call.verb() == Verb::graph_instantiate && (call.succeeded() || !call.returned))
@@ -70,17 +59,15 @@ public:
   }
 
 private:
-  /// Reads memory that the driver has freed. Many programs do it at their end, without harm. So it is
-  /// reported if the process ends in this call, or makes other objects later.
+  /// After the end of the context it reads memory that the driver has freed. Many programs do it at their
+  /// exit; Filter drops that.
   void destroy_event(const Call& call) {
     const EventState* const event = world_.event(call.event);
     if (event == nullptr || event->destroyed) return;
     if (!event->context_end) {
       if (call.succeeded()) check_graphs_with(call, *event);
-    } else if (!call.returned) {
+    } else if (!call.returned || call.succeeded()) { // a failed one was recorded before
       report_(use_of(call, {event, event_text(call.event)}));
-    } else if (call.succeeded() && late_places_.insert(call.stack).second) {
-      late_.push_back(use_of(call, {event, event_text(call.event)}));
     }
   }
 
@@ -130,8 +117,6 @@ private:
 
   const World& world_;
   const Report report_;
-  std::vector<Finding> late_;           // destructions after the end of the context
-  std::set<std::uint32_t> late_places_; // their stacks
 };
 
 } // namespace

@@ -35,6 +35,7 @@ using Clock = std::map<StreamKey, std::uint64_t>;
 
 struct Capture {
   Call begun;
+  std::optional<Call> ended; // with a graph
   bool over = false, invalidated = false;
   bool into_graph = false;             // that was there before
   std::map<StreamKey, Clock> clocks;   // of each stream in the capture
@@ -55,6 +56,7 @@ struct EventState : Object {
   bool complete = false;             // a call has found that the last record is done
   StreamKey stream;                  // of the last record
   unsigned long records = 0;
+  std::uint64_t sequence = 0;       // of the last record, among all records
   std::uint64_t work_before = 0;    // the stream's work at the last record
   bool marks_work = false;          // the stream got work between its record before and the last one
   std::shared_ptr<Capture> capture; // of the last record
@@ -76,6 +78,7 @@ struct StreamState : Object {
 struct EventNode {
   Handle node = 0, event = 0;
   std::uint64_t number = 0;      // of the event
+  bool waits = false;            // and does not record it
   std::optional<Call> put_there; // the call that made it
 };
 
@@ -86,6 +89,8 @@ struct GraphState : Object {
 
 struct ExecState : Object {
   std::vector<EventNode> events;
+  std::optional<Call> failed_update; // the last update
+  unsigned long launches = 0;
   std::shared_ptr<const Capture> capture; // that made its graph
 };
 

@@ -78,9 +78,41 @@ const std::vector<RulePage>& rule_pages() {
        "cuEventElapsedTime returns CUDA_ERROR_INVALID_HANDLE for events of two contexts or devices.",
        "Measure each device with two events of its own.",
        "Measure each device with two torch.cuda.Event of its own."},
-      {Rule::use_after_error, "use-after-error", "uses an event whose last record failed",
-       "The failed record changed nothing. The call refers to an earlier record, or to no record.",
-       "Check the result of the record, and do not use the event after an error."},
+      {Rule::elapsed_too_early, "elapsed-too-early",
+       "asks for a time before the work is complete, and never again",
+       "cuEventElapsedTime returns CUDA_ERROR_NOT_READY, and there is no time.",
+       "Call cuEventSynchronize for the end event first, and check the result of cuEventElapsedTime.",
+       "Call end.synchronize() before start.elapsed_time(end)."},
+      {Rule::elapsed_reversed, "elapsed-reversed", "gives the two events of a time in the wrong order",
+       "cuEventElapsedTime succeeds, and the time is negative.",
+       "Pass the event that was recorded first as the start."},
+      {Rule::elapsed_without_work, "elapsed-without-work",
+       "measures the time of a stream that got no work between the two records",
+       "An event marks a place of its own stream. Work on other streams is not between the two records.",
+       "Record both events on the stream that gets the work.",
+       "Pass the stream to event.record(stream), or record inside of `with torch.cuda.stream(stream):`."},
+      {Rule::record_replaced, "record-replaced",
+       "records an event for a second stream before anything has waited for the first record",
+       "An event has one record, the last. Waits order the waiter behind the work of the last stream only.",
+       "Use an event for each stream, or let the second stream wait for the event before it records the "
+       "event "
+       "again."},
+      {Rule::use_after_error, "use-after-error",
+       "uses an event whose last record failed, or an executable graph whose last update failed",
+       "The failed call changed nothing. A wait refers to an earlier record, or to no record. A launch runs "
+       "the graph as it was.",
+       "Check the result of the record or the update. After an update that failed, instantiate the graph "
+       "again."},
+      {Rule::refused_call, "refused-call", "makes a call that the driver refuses for a certain reason",
+       "The call returns an error and does nothing. The finding says why.",
+       "Remove the reason that the finding names, and check the results of such calls."},
+      {Rule::used_after_fork, "used-after-fork", "uses an event or a stream of the parent in a forked child",
+       "The driver does not work in a child that was forked after the parent had used it. On a device, a "
+       "query "
+       "of the parent's event returned CUDA_SUCCESS whether the work was complete or not.",
+       "Start the child before the first use of the driver, or let it execute a program: "
+       "posix_spawn, or in Python multiprocessing.set_start_method('spawn'). Share events by "
+       "cuIpcGetEventHandle."},
       {Rule::device_fault, "device-fault", "runs device work that fails",
        "The work of all streams ends. From the first call that tells, nearly every call of the process "
        "returns this error, in all contexts, whatever it is about. So no later failure is reported.",
@@ -103,6 +135,10 @@ const std::vector<RulePage>& rule_pages() {
        "the capture wait for this event.",
        "At the end of the torch.cuda.graph block, call torch.cuda.current_stream().wait_stream(side) for "
        "each side stream that got work in it."},
+      {Rule::capture_never_ended, "capture-never-ended", "begins a capture and never ends it",
+       "All later work of the stream becomes part of the capture, and never runs.",
+       "End the capture on every way out, also if an exception is thrown or the thread ends. "
+       "cuevent::StreamCapture does."},
       {Rule::legacy_beside_capture, "legacy-beside-capture",
        "uses the legacy default stream while a blocking stream is capturing",
        "The legacy stream would wait for the capturing stream. The call returns "
@@ -122,10 +158,13 @@ const std::vector<RulePage>& rule_pages() {
        "Create the events with CU_EVENT_DISABLE_TIMING (cudaEventDisableTiming, disable_timing=True in "
        "CuPy, enable_timing=False in PyTorch).",
        "Create the events with torch.cuda.Event(), without enable_timing=True."},
-      {Rule::created_in_a_loop, "created-in-a-loop", "creates events in a loop and destroys them soon after",
+      {Rule::created_in_a_loop, "created-in-a-loop",
+       "creates events, streams or executable graphs in a loop and destroys them soon after",
        "cuEventCreate and cuEventDestroy together take longer than a record, many times longer if several "
-       "threads call them. They do not return while another thread is blocked on a full launch queue.",
-       "Keep the events and record them again. A pool does this, for example cuevent::EventPool.",
+       "threads call them. Creations do not return while another thread is blocked on a full launch queue.",
+       "Keep the events and record them again: a pool does this, for example cuevent::EventPool. Keep "
+       "streams. "
+       "Launch an executable graph again, after cuGraphExecUpdate if its graph has changed.",
        "Create the torch.cuda.Event before the loop, and record it again in each step. "
        "stream.record_event() without an event makes a new one each time."},
       {Rule::blocking_in_a_loop, "blocking-in-a-loop", "waits for the device again and again",
@@ -149,6 +188,9 @@ const std::vector<RulePage>& rule_pages() {
        "Create the streams with CU_STREAM_NON_BLOCKING (non_blocking=True in CuPy), and order them with "
        "events where they depend on each other; or submit the work to a stream of your own. `--stacks all` "
        "shows where the work is submitted."},
+      {Rule::wait_for_own_stream, "wait-for-own-stream", "lets a stream wait for its own work",
+       "A stream runs its work in order, so the wait has no effect. It costs a call, as does the record.",
+       "Leave out the record and the wait if both streams are the same."},
       {Rule::leaked, "leaked", "never destroys an object that it created",
        "The driver keeps the object, and the memory that it takes, until its context or the process ends.",
        "Destroy the object after its last use. If it has to live until the end of the program, destroy it "

@@ -10,7 +10,10 @@ namespace watch {
 
 using Rules = std::shared_ptr<Observer>;
 
-Rules event_rules(const World& world, Report report);    // records, waits and times of events
+Rules event_rules(const World& world, Report report);    // records, waits and queries of events
+Rules time_rules(const World& world, Report report);     // times between events
+Rules refused_rules(const World& world, Report report);  // calls that fail for a reason that is known
+Rules fork_rules(const World& world, Report report);     // in a forked child, objects of its parent
 Rules lifetime_rules(const World& world, Report report); // what is used after its end
 Rules capture_rules(const World& world, Report report);  // what invalidates captures, and what they lack
 Rules fault_rules(const World& world, Report report);    // device work that fails

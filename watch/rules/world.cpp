@@ -59,6 +59,8 @@ void World::apply(const Call& call) {
   if (records && !call.succeeded() && !is_external_outside_capture(call))
     for (const Handle event : call.events())
       if (event != 0) known_event(event).failed_record = call;
+  if (call.verb() == Verb::exec_update)
+    execs_[call.exec].failed_update = call.succeeded() ? std::nullopt : std::optional(call);
   if (!call.succeeded()) return;
   switch (call.verb()) {
   case Verb::event_create:
@@ -111,6 +113,7 @@ void World::apply(const Call& call) {
   case Verb::value_write:
   case Verb::graph_launch:
     add_work(call);
+    if (call.verb() == Verb::graph_launch) ++execs_[call.exec].launches;
     for (const Handle event : call.events())
       if (event != 0) record(call, event, call.stream());
     break;
@@ -218,6 +221,7 @@ void World::record(const Call& call, Handle handle, const StreamKey& stream) {
     return add_work(call);
   }
   event.record = call;
+  event.sequence = ++last_record_;
   event.stream = stream;
   if (stream.handle == 0) return; // of a whole context
   StreamState& on = known_stream(stream);
@@ -267,7 +271,9 @@ void World::apply_graph(const Call& call) {
   case Verb::graph_event: {
     EventState& event = known_event(call.event);
     if (call.node_type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) event.recorded_by_graph = true;
-    graphs_[call.graph].events.push_back({call.node, call.event, event.number, event.put_in_graph});
+    graphs_[call.graph].events.push_back({call.node, call.event, event.number,
+                                          call.node_type == CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+                                          event.put_in_graph});
     break;
   }
   case Verb::graph_instantiate: {
@@ -301,7 +307,7 @@ void World::apply_graph(const Call& call) {
     put_in_graph(call);
     for (EventNode& node : execs_[call.exec].events)
       if (node.node == call.node && call.event != 0)
-        node = {call.node, call.event, known_event(call.event).number, call};
+        node = {call.node, call.event, known_event(call.event).number, node.waits, call};
     break;
   default:
     break;

@@ -105,7 +105,7 @@ private:
   std::unordered_map<std::uint64_t, Primary> primary_; // by device
   std::unordered_map<std::uint32_t, std::uint64_t> mode_of_thread_;
   std::vector<std::shared_ptr<Capture>> captures_;
-  std::uint64_t last_number_ = 0;
+  std::uint64_t last_number_ = 0, last_record_ = 0;
 };
 
 /// Whether the call has failed because of a capture. It may have invalidated one.

@@ -44,6 +44,7 @@ void World::end_capture(const Call& call) {
   const auto capture = stream.is_capturing() ? stream.capture : nullptr;
   if (call.succeeded() && !(capture && capture->into_graph)) make(graphs_, call.made_graph, call);
   if (call.succeeded()) graphs_[call.made_graph].capture = capture;
+  if (capture && call.succeeded()) capture->ended = call;
   if (capture) end_capture(*capture);
 }
 

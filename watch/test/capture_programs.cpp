@@ -66,6 +66,16 @@ const std::vector<Programs>& capture_programs() {
          CUgraph graph = nullptr;
          expect(cuStreamEndCapture(gpu.a, &graph));
        }},
+      {"capture-never-ended",
+       [](Gpu& gpu) {
+         expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+         gpu.work(gpu.a);
+       },
+       [](Gpu&) { // the stream ends with its capture
+         const CUstream stream = Gpu().stream();
+         expect(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+         expect(cuStreamDestroy(stream));
+       }},
       {"legacy-beside-capture", [](Gpu& gpu) { legacy_beside_capture(gpu, CU_STREAM_DEFAULT); },
        [](Gpu& gpu) { legacy_beside_capture(gpu, CU_STREAM_NON_BLOCKING); }},
       {"external-outside-capture",

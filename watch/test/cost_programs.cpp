@@ -37,6 +37,15 @@ void alternate(Gpu& gpu, CUstream other) {
   }
 }
 
+void wait_for_itself(Gpu& gpu, int times) {
+  const CUevent event = gpu.event();
+  for (int i = 0; i < times; ++i) {
+    gpu.work(gpu.a);
+    expect(cuEventRecord(event, gpu.a));
+    expect(cuStreamWaitEvent(gpu.a, event, 0));
+  }
+}
+
 CUgraph captured(Gpu& gpu) {
   CUgraph graph = nullptr;
   expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -118,6 +127,8 @@ const std::vector<Programs>& cost_programs() {
          alternate(gpu, gpu.a);
        },
        "--cost"},
+      {"wait-for-own-stream", [](Gpu& gpu) { wait_for_itself(gpu, many); },
+       [](Gpu& gpu) { wait_for_itself(gpu, 20); }, "--cost"},
       {"leaked", [](Gpu& gpu) { Objects{gpu}; },
        [](Gpu& gpu) { // both contexts end with all that belongs to them
          Objects(gpu).destroy();

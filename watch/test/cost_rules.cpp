@@ -115,6 +115,41 @@ TEST_CASE("events that live at the same time, or are used for long, need no pool
   CHECK(process.end().empty());
 }
 
+TEST_CASE("streams and executable graphs that live briefly are counted too", "[watch][cost]") {
+  Process process;
+  process.repeat(150, [&] {
+    process.see("cuStreamCreate", {stream, 1});
+    process.see("cuLaunchKernel", {stream, 0x800});
+    process.see("cuStreamDestroy_v2", {stream});
+    process.see("cuGraphInstantiateWithFlags", {0x700, 0x600});
+    process.see("cuGraphLaunch", {0x700, 0x999});
+    process.see("cuGraphExecDestroy", {0x700});
+  });
+  process.stack = 2;
+  process.repeat(150, [&] { // used for long
+    process.see("cuGraphInstantiateWithFlags", {0x701, 0x600});
+    process.repeat(5, [&] { process.see("cuGraphLaunch", {0x701, 0x999}); });
+    process.see("cuGraphExecDestroy", {0x701});
+  });
+  CHECK(process.end() ==
+        "created-in-a-loop 150: 150 streams were created here and destroyed after at most 4 pieces of work "
+        "each; at most 1 of them lived at a time\n"
+        "created-in-a-loop 150: 150 graphs were instantiated here and destroyed after at most 4 launches "
+        "each; at most 1 of them lived at a time");
+}
+
+TEST_CASE("waits for records of the same stream are counted", "[watch][cost]") {
+  Process process;
+  process.see("cuEventCreate", {event, untimed});
+  process.repeat(120, [&] {
+    process.see("cuEventRecord", {event, stream});
+    process.see("cuStreamWaitEvent", {stream, event, 0});
+    process.see("cuStreamWaitEvent", {blocking_stream, event, 0});
+  });
+  CHECK(process.end() == "wait-for-own-stream 120: streams waited here 120 times for their own records; the "
+                         "event was recorded here on the same stream");
+}
+
 TEST_CASE("waits are counted with their time", "[watch][cost]") {
   Process process;
   process.duration = 3100us;

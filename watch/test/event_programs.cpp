@@ -2,6 +2,11 @@
 #include "programs.hpp"
 #include <kernels.hpp>
 
+#include <chrono>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
 namespace {
 
 /// Graphs with one node that records the event.
@@ -73,6 +78,23 @@ void wait_for_record_of_green_context([[maybe_unused]] Gpu& gpu) {
   expect(cuGreenCtxRecordEvent(green_context(), event));
   expect(cuStreamWaitEvent(gpu.a, event, 0));
 #endif
+}
+
+void time_slow_work(Gpu& gpu, CUevent start, CUevent end) {
+  expect(cuEventRecord(start, gpu.a));
+  const auto sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  expect(cuLaunchHostFunc(gpu.a, sleep, nullptr));
+  expect(cuEventRecord(end, gpu.a));
+}
+
+template <class Work>
+void in_child(Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    work();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
 }
 
 void launch(CUstream stream, const char* kernel) {
@@ -165,7 +187,7 @@ const std::vector<Programs>& event_programs() {
          expect(cuCtxSetCurrent(gpu.context));
          expect(cuEventQuery(event), CUDA_ERROR_CONTEXT_IS_DESTROYED);
        },
-       [](Gpu& gpu) { // the event of another context lives, and a late destruction at the end does no harm
+       [](Gpu& gpu) { // the event of another context lives, and one is destroyed at the exit of the process
          const CUevent event = gpu.event();
          const CUcontext other = gpu.other_context();
          const CUevent old = gpu.event();
@@ -174,8 +196,9 @@ const std::vector<Programs>& event_programs() {
          expect(cuCtxSetCurrent(gpu.context));
          expect(cuEventRecord(event, gpu.a));
          expect(cuEventSynchronize(event));
-         expect(cuEventDestroy(old), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-         expect(cuEventDestroy(event));
+         static CUevent destroyed_late = nullptr;
+         destroyed_late = old;
+         std::atexit([] { cuEventDestroy(destroyed_late); });
        }},
       {"interprocess-wait",
        [](Gpu& gpu) {
@@ -253,6 +276,86 @@ const std::vector<Programs>& event_programs() {
          float milliseconds = 0;
          expect(cuEventElapsedTime(&milliseconds, start, end));
        }},
+      {"elapsed-too-early",
+       [](Gpu& gpu) {
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         time_slow_work(gpu, start, end);
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
+       },
+       [](Gpu& gpu) { // it is asked again
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         time_slow_work(gpu, start, end);
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
+         expect(cuEventSynchronize(end));
+         expect(cuEventElapsedTime(&milliseconds, start, end));
+       }},
+      {"elapsed-reversed",
+       [](Gpu& gpu) {
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         time_slow_work(gpu, start, end);
+         expect(cuEventSynchronize(end));
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, end, start));
+       },
+       [](Gpu& gpu) { // the next step records the start again, before the time of the last step is read
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         for (int i = 0; i < 2; ++i)
+           time_slow_work(gpu, start, end);
+         expect(cuEventSynchronize(end));
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, start, end));
+         expect(cuEventElapsedTime(&milliseconds, start, start));
+       }},
+      {"elapsed-without-work",
+       [](Gpu& gpu) {
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         expect(cuEventRecord(start, gpu.b));
+         gpu.work(gpu.a);
+         expect(cuEventRecord(end, gpu.b));
+         expect(cuEventSynchronize(end));
+         float milliseconds = 0;
+         expect(cuEventElapsedTime(&milliseconds, start, end));
+       },
+       [](Gpu& gpu) { // the stream waits for the work of the other one, or a copy is measured
+         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+         const CUevent done = gpu.event();
+         float milliseconds = 0;
+         for (const CUstream stream : {gpu.b, CUstream(nullptr)}) {
+           expect(cuEventRecord(start, stream));
+           gpu.work(gpu.a);
+           expect(cuEventRecord(done, gpu.a));
+           if (stream != nullptr) expect(cuStreamWaitEvent(stream, done, 0));
+           unsigned char byte = 0;
+           if (stream == nullptr) expect(cuMemcpyDtoH(&byte, gpu.memory, 1));
+           expect(cuEventRecord(end, stream));
+           expect(cuEventSynchronize(end));
+           expect(cuEventElapsedTime(&milliseconds, start, end));
+         }
+       }},
+      {"record-replaced",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         const CUstream third = gpu.stream();
+         for (const CUstream stream : {gpu.a, gpu.b, third}) {
+           gpu.work(stream);
+           expect(cuEventRecord(event, stream));
+         }
+         expect(cuEventSynchronize(event));
+       },
+       [](Gpu& gpu) { // the event is handed on, and the last stream has all work before it
+         const CUevent event = gpu.event();
+         const CUstream third = gpu.stream();
+         gpu.work(gpu.a);
+         expect(cuEventRecord(event, gpu.a));
+         for (const CUstream stream : {gpu.b, third, gpu.a}) {
+           expect(cuStreamWaitEvent(stream, event, 0));
+           gpu.work(stream);
+           expect(cuEventRecord(event, stream));
+         }
+         expect(cuEventSynchronize(event));
+       }},
       {"use-after-error",
        [](Gpu& gpu) {
          const CUevent event = gpu.event();
@@ -264,6 +367,26 @@ const std::vector<Programs>& event_programs() {
          expect(cuEventRecordWithFlags(event, gpu.a, 64), CUDA_ERROR_INVALID_VALUE);
          expect(cuEventRecord(event, gpu.a));
          expect(cuStreamWaitEvent(gpu.b, event, 0));
+       }},
+      {"refused-call",
+       [](Gpu& gpu) {
+         CUipcEventHandle handle;
+         expect(cuIpcGetEventHandle(&handle, gpu.event()), CUDA_ERROR_INVALID_HANDLE);
+       },
+       [](Gpu& gpu) { // nobody makes a mistake who asks too early, or destroys nothing
+         CUipcEventHandle handle;
+         expect(cuIpcGetEventHandle(&handle, gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)));
+         expect(cuEventDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
+       }},
+      {"used-after-fork",
+       [](Gpu& gpu) {
+         const CUevent event = gpu.event();
+         expect(cuEventRecord(event, gpu.a));
+         in_child([&] { cuEventQuery(event); });
+       },
+       [](Gpu& gpu) {
+         in_child([] {});
+         expect(cuEventRecord(gpu.event(), gpu.a));
        }},
       {"device-fault",
        [](Gpu& gpu) { // each of the events tells of the one fault

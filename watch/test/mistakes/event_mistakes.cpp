@@ -30,7 +30,8 @@ MISTAKE(swapped_with_work_between, "the same, and the producer submits more befo
   }
 }
 
-MISTAKE(swapped_between_threads, "a consumer thread waits for an event of a pool, and the producer records it after that") {
+MISTAKE(swapped_between_threads,
+        "a consumer thread waits for an event of a pool, and the producer records it after that") {
   for (CUevent pooled : events(gpu, 3)) {
     gpu.work(gpu.a);
     on_another_thread([&] {
@@ -70,7 +71,8 @@ MISTAKE(whole_context_waits_for_nothing, "a context waits for an event that was 
 }
 #endif
 
-MISTAKE(host_reads_before_the_record, "the host takes a new event for done, and its record comes after that") {
+MISTAKE(host_reads_before_the_record,
+        "the host takes a new event for done, and its record comes after that") {
   CUevent done = gpu.event();
   slow(gpu.a);
   cuEventSynchronize(done); //!
@@ -88,7 +90,8 @@ MISTAKE(poll_of_a_new_event, "a thread polls an event that was not recorded, and
   finish(gpu.a);
 }
 
-MISTAKE(two_producers_of_one_event, "two threads record the same event for different streams, and one work is lost") {
+MISTAKE(two_producers_of_one_event,
+        "two threads record the same event for different streams, and one work is lost") {
   CUevent shared = gpu.event();
   for (int i = 0; i < 3; ++i) {
     on_another_thread([&] {
@@ -198,7 +201,8 @@ MISTAKE(destroyed_event_in_a_new_node, "a graph gets a node for an event that is
 
 // Contexts.
 
-MISTAKE(default_stream_of_another_context, "the per-thread stream belongs to the current context, the event does not") {
+MISTAKE(default_stream_of_another_context,
+        "the per-thread stream belongs to the current context, the event does not") {
   CUevent done = gpu.event();
   gpu.other_context();
   for (int i = 0; i < 3; ++i)
@@ -213,7 +217,8 @@ MISTAKE(thread_without_a_context, "a new thread creates an event without a curre
   cuEventRecord(done, gpu.a);
 }
 
-MISTAKE(thread_records_on_the_default_stream, "a new thread without a context records on the default stream") {
+MISTAKE(thread_records_on_the_default_stream,
+        "a new thread without a context records on the default stream") {
   CUevent done = gpu.event();
   on_another_thread([&] {
     cuEventRecord(done, nullptr); //!
@@ -236,7 +241,7 @@ MISTAKE(stream_of_a_dead_context, "work is ordered behind an event on a stream w
   record(done, gpu.a);
   CUcontext context = gpu.other_context();
   CUstream stream = gpu.stream();
-  cuCtxDestroy(context); //!
+  cuCtxDestroy(context);       //!
   cuStreamSynchronize(stream); //!
 }
 
@@ -245,10 +250,11 @@ MISTAKE(last_release_of_the_primary, "an event is used after the last release of
   record(done, gpu.a);
   finish(gpu.a);
   cuDevicePrimaryCtxRelease(0); //!
-  cuEventDestroy(done); //!
+  cuEventDestroy(done);         //!
 }
 
-MISTAKE(interprocess_event_of_another_context, "an interprocess event is waited for in another context of the process") {
+MISTAKE(interprocess_event_of_another_context,
+        "an interprocess event is waited for in another context of the process") {
   CUevent shared = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   record(shared, gpu.a);
   gpu.other_context();
@@ -294,7 +300,8 @@ MISTAKE(external_wait_outside, "an external wait on the default stream outside o
   cuStreamWaitEvent(nullptr, done, CU_EVENT_WAIT_EXTERNAL); //!
 }
 
-MISTAKE(callback_calls_the_driver, "a host function on a stream asks for an event, which no callback may do") {
+MISTAKE(callback_calls_the_driver,
+        "a host function on a stream asks for an event, which no callback may do") {
   static CUevent done = gpu.event();
   record(done, gpu.b);
   const auto ask = [](void*) {

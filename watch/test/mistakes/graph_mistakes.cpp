@@ -20,7 +20,8 @@ MISTAKE(polls_a_captured_event, "a completion queue polls an event that was reco
   }
 }
 
-MISTAKE(stream_waits_for_a_captured_event, "another stream is to wait for the replay, with an event of the capture") {
+MISTAKE(stream_waits_for_a_captured_event,
+        "another stream is to wait for the replay, with an event of the capture") {
   CUevent done = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
@@ -43,7 +44,8 @@ MISTAKE(asks_for_an_event_of_an_active_capture, "a relaxed thread polls an event
 
 // Calls that a capture does not survive.
 
-MISTAKE(other_thread_synchronizes_in_capture, "another thread waits for an older event during a global capture") {
+MISTAKE(other_thread_synchronizes_in_capture,
+        "another thread waits for an older event during a global capture") {
   CUevent old = gpu.event();
   record(old, gpu.b);
   in_capture(gpu.a, global, [&] {
@@ -53,7 +55,8 @@ MISTAKE(other_thread_synchronizes_in_capture, "another thread waits for an older
   });
 }
 
-MISTAKE(device_synchronize_in_capture, "a debug option waits for the whole context, also while something captures") {
+MISTAKE(device_synchronize_in_capture,
+        "a debug option waits for the whole context, also while something captures") {
   in_capture(gpu.a, relaxed, [&] {
     gpu.work(gpu.a);
     on_another_thread([&] {
@@ -92,7 +95,8 @@ MISTAKE(two_captures_meet, "a captured stream waits for an event of another capt
   cuStreamEndCapture(gpu.b, &graph);
 }
 
-MISTAKE(legacy_record_in_capture, "an event is recorded on the legacy stream while a blocking stream captures") {
+MISTAKE(legacy_record_in_capture,
+        "an event is recorded on the legacy stream while a blocking stream captures") {
   CUevent done = gpu.event();
   CUstream blocking = gpu.stream(CU_STREAM_DEFAULT);
   in_capture(blocking, relaxed, [&] {
@@ -135,7 +139,8 @@ MISTAKE(context_record_in_capture, "a profiler records an event of the whole con
 }
 #endif
 
-MISTAKE(wait_for_old_work_in_relaxed_capture, "a forked stream of a relaxed capture waits for an event of before") {
+MISTAKE(wait_for_old_work_in_relaxed_capture,
+        "a forked stream of a relaxed capture waits for an event of before") {
   CUevent old = gpu.event(), forked = gpu.event();
   record(old, gpu.stream());
   in_capture(gpu.a, relaxed, [&] {
@@ -239,7 +244,8 @@ MISTAKE(destroyed_event_of_a_node, "an event that a graph's node records is dest
   cuGraphLaunch(exec, gpu.a);
 }
 
-MISTAKE(destroyed_event_of_a_wait_node, "an event for which a graph's node waits is destroyed by another thread") {
+MISTAKE(destroyed_event_of_a_wait_node,
+        "an event for which a graph's node waits is destroyed by another thread") {
   CUevent ready = gpu.event();
   record(ready, gpu.b);
   begin(gpu.a);
@@ -274,7 +280,8 @@ MISTAKE(destroyed_event_of_a_changed_exec, "an exec was given a second event, wh
   cuGraphLaunch(exec, gpu.a);
 }
 
-MISTAKE(destroyed_event_of_an_updated_exec, "an update brought a second event into an exec, which is then destroyed") {
+MISTAKE(destroyed_event_of_an_updated_exec,
+        "an update brought a second event into an exec, which is then destroyed") {
   CUevent first = gpu.event(), second = gpu.event();
   CUgraph graph = nullptr;
   CUgraphExec exec = exec_that_records(first);
@@ -291,7 +298,7 @@ MISTAKE(launches_a_destroyed_exec, "a cache has destroyed the exec that is launc
   CUgraphExec exec = exec_of(end(gpu.a));
   launch(exec, gpu.a);
   finish(gpu.a);
-  cuGraphExecDestroy(exec); //!
+  cuGraphExecDestroy(exec);   //!
   cuGraphLaunch(exec, gpu.a); //!
 }
 

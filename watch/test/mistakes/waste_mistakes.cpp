@@ -4,7 +4,8 @@
 
 namespace {
 
-MISTAKE_WITH("--cost", events_made_by_a_pool_of_threads, "each task of each thread creates an event for one wait") {
+MISTAKE_WITH("--cost", events_made_by_a_pool_of_threads,
+             "each task of each thread creates an event for one wait") {
   for (int thread = 0; thread < 3; ++thread)
     on_another_thread([&] {
       expect(cuCtxSetCurrent(gpu.context));
@@ -18,7 +19,8 @@ MISTAKE_WITH("--cost", events_made_by_a_pool_of_threads, "each task of each thre
     });
 }
 
-MISTAKE_WITH("--cost", waits_after_each_launch, "the host waits after each submission, though the next needs no result") {
+MISTAKE_WITH("--cost", waits_after_each_launch,
+             "the host waits after each submission, though the next needs no result") {
   CUevent done = gpu.event();
   for (int i = 0; i < 120; ++i) {
     slow(gpu.a);
@@ -27,7 +29,8 @@ MISTAKE_WITH("--cost", waits_after_each_launch, "the host waits after each submi
   }
 }
 
-MISTAKE_WITH("--cost", polls_what_is_done, "a thread asks again and again for an event that is known to be done") {
+MISTAKE_WITH("--cost", polls_what_is_done,
+             "a thread asks again and again for an event that is known to be done") {
   CUevent done = gpu.event();
   record(done, gpu.a);
   expect(cuEventSynchronize(done));
@@ -37,7 +40,8 @@ MISTAKE_WITH("--cost", polls_what_is_done, "a thread asks again and again for an
   });
 }
 
-MISTAKE_WITH("--cost --stacks all", default_stream_between_blocking_ones, "the default stream separates two streams") {
+MISTAKE_WITH("--cost --stacks all", default_stream_between_blocking_ones,
+             "the default stream separates two streams") {
   CUstream blocking = gpu.stream(CU_STREAM_DEFAULT);
   for (int i = 0; i < 150; ++i) {
     gpu.work(blocking);
@@ -69,7 +73,8 @@ MISTAKE_WITH("--cost", stream_for_each_task, "each task creates a stream and des
   }
 }
 
-MISTAKE_WITH("--leaks", leaked_exec_of_each_shape, "a new exec replaces the old one, which is not destroyed") {
+MISTAKE_WITH("--leaks", leaked_exec_of_each_shape,
+             "a new exec replaces the old one, which is not destroyed") {
   CUgraphExec exec = nullptr;
   for (int i = 0; i < 4; ++i) {
     begin(gpu.a);
@@ -81,7 +86,8 @@ MISTAKE_WITH("--leaks", leaked_exec_of_each_shape, "a new exec replaces the old 
   expect(cuGraphExecDestroy(exec));
 }
 
-MISTAKE_WITH("--leaks", leaked_graph_of_a_capture, "the graph of a capture is not destroyed once it is instantiated") {
+MISTAKE_WITH("--leaks", leaked_graph_of_a_capture,
+             "the graph of a capture is not destroyed once it is instantiated") {
   begin(gpu.a, relaxed);
   gpu.work(gpu.a);
   CUgraph graph = nullptr;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Objects of the parent in a forked child: those that the child has not made.
+#include "rules/object_text.hpp"
+#include "rules/rules.hpp"
+
+namespace watch {
+
+namespace {
+
+class ForkRules : public Observer {
+public:
+  ForkRules(const World& world, Report report) : world_(world), report_(std::move(report)) {}
+
+  void before(const Call& call) override {
+    if (is_told_ || !call.is_of_the_program() || makes_object(call.verb())) return;
+    std::string what;
+    for (const Handle handle : call.events())
+      if (const EventState* const event = world_.event(handle);
+          handle != 0 && (event == nullptr || !event->created))
+        what = event_text(handle);
+    if (const StreamState* const stream = world_.stream(call.stream());
+        call.has_stream() && !is_default_stream(call.stream_handle) && (stream == nullptr || !stream->created))
+      what = stream_text(call.stream());
+    if (what.empty()) return;
+    is_told_ = true; // one cause
+    report_({Rule::used_after_fork,
+             what + " of the parent is used in a forked child" +
+                 (call.returned ? "" : ", and the process ended in this call"),
+             call,
+             {}});
+  }
+
+private:
+  static bool makes_object(Verb verb) {
+    return verb == Verb::event_create || verb == Verb::event_open || verb == Verb::stream_create ||
+           verb == Verb::stream_create_green;
+  }
+
+  const World& world_;
+  const Report report_;
+  bool is_told_ = false;
+};
+
+} // namespace
+
+Rules fork_rules(const World& world, Report report) {
+  return std::make_shared<ForkRules>(world, std::move(report));
+}
+
+} // namespace watch

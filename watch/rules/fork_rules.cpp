@@ -19,7 +19,8 @@ public:
           handle != 0 && (event == nullptr || !event->created))
         what = event_text(handle);
     if (const StreamState* const stream = world_.stream(call.stream());
-        call.has_stream() && !is_default_stream(call.stream_handle) && (stream == nullptr || !stream->created))
+        call.has_stream() && !is_default_stream(call.stream_handle) &&
+        (stream == nullptr || !stream->created))
       what = stream_text(call.stream());
     if (what.empty()) return;
     is_told_ = true; // one cause

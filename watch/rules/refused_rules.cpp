@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls that the driver refuses for a reason that is known, and objects that a failed call has left unchanged.
+// Calls that the driver refuses for a reason that is known, and objects that a failed call has not changed.
 #include "rules/object_text.hpp"
 #include "rules/rules.hpp"
 
@@ -17,10 +17,11 @@ public:
       if (call.verb() == Verb::event_export) has_exported_ = true;
       if (const ExecState* const exec = world_.exec(call.exec);
           call.verb() == Verb::graph_launch && exec != nullptr && exec->failed_update)
-        report_({Rule::use_after_error,
-                 "the last update of executable graph " + hexadecimal(call.exec) + " failed, and it is launched",
-                 call,
-                 {{"the update failed here", *exec->failed_update}}});
+        report_(
+            {Rule::use_after_error,
+             "the last update of executable graph " + hexadecimal(call.exec) + " failed, and it is launched",
+             call,
+             {{"the update failed here", *exec->failed_update}}});
       return;
     }
     std::vector<Earlier> earlier;

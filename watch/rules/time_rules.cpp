@@ -58,8 +58,9 @@ private:
     std::vector<Earlier> earlier;
     if (const EventState* const event = world_.event(call.second_event))
       add(earlier, "the end was recorded here", event->record);
-    report_({Rule::elapsed_too_early, "the work before " + event_text(call.second_event) +
-                                          " was not complete, and the time was not asked for again",
+    report_({Rule::elapsed_too_early,
+             "the work before " + event_text(call.second_event) +
+                 " was not complete, and the time was not asked for again",
              call, std::move(earlier)});
   }
 
@@ -94,8 +95,8 @@ private:
       if (event->record || event->shared) continue;
       std::vector<Earlier> earlier{{"the event was created here", *event->created}};
       add(earlier, "a graph records it since here, and was not launched", event->put_in_graph);
-      return report_({Rule::elapsed_never_recorded,
-                      event_text(event->created->event) + " was never recorded", call, std::move(earlier)});
+      return report_({Rule::elapsed_never_recorded, event_text(event->created->event) + " was never recorded",
+                      call, std::move(earlier)});
     }
   }
 
@@ -114,8 +115,8 @@ private:
         start.record->thread == end.record->thread && before.ordered == after.ordered &&
         before.apart != after.apart)
       report_({Rule::elapsed_without_work,
-               stream_text(start.stream) + " got no work between the two records, but other streams did", call,
-               earlier});
+               stream_text(start.stream) + " got no work between the two records, but other streams did",
+               call, earlier});
   }
 
   const World& world_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ways to be wrong with events, in several shapes: other threads, streams, contexts, forms of a call, distances.
+// Ways to be wrong with events, in several shapes: other threads, streams, contexts, forms of a call,
+// distances.
 #include "suite.hpp"
 
 #include <sys/wait.h>

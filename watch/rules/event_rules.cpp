@@ -200,6 +200,7 @@ private:
     if (waits.findings.empty())
       for (const auto& [key, stream] : world_.streams())
         if (stream.work > stream.marked_work) waits.busy.insert(key);
+    if (finding.call.stack != 0) events_of_place_[finding.call.stack].insert(number);
     if (waits.findings.size() < waits_kept) waits.findings.push_back(std::move(finding));
   }
 
@@ -209,16 +210,20 @@ private:
     const auto found = for_nothing_.find(event.number);
     if (found == for_nothing_.end() || found->second.is_recorded) return;
     found->second.is_recorded = true;
-    if (found->second.busy.contains(call.stream())) report_waits(event.number);
+    if (found->second.busy.contains(call.stream())) report_waits(event.number, true);
   }
 
-  void report_waits(std::uint64_t number) {
+  void report_waits(std::uint64_t number, bool is_certain = false) {
     const auto found = for_nothing_.find(number);
     if (found == for_nothing_.end()) return;
-    const auto findings = std::move(found->second.findings);
+    const auto [findings, busy, is_recorded] = std::move(found->second);
     for_nothing_.erase(found);
-    for (const Finding& finding : findings)
-      report_(finding);
+    for (const Finding& finding : findings) {
+      // Of a ring that did not begin a second turn, or that has slots which were never used.
+      const bool may_be_ring = is_recorded && events_of_place_[finding.call.stack].size() > 1;
+      const bool drains = finding.call.verb() == Verb::event_synchronize && busy.empty();
+      if (is_certain || !(may_be_ring || drains)) report_(finding);
+    }
   }
 
   /// The nodes of a graph may wait for an event too.
@@ -299,10 +304,11 @@ private:
 
   const World& world_;
   const Report report_;
-  std::unordered_map<Handle, LateWait> late_waits_;                // by event
-  std::unordered_map<std::uint64_t, unsigned> late_records_;       // of events, by number
-  std::unordered_map<std::uint64_t, WaitsForNothing> for_nothing_; // by number of the event
-  std::unordered_map<std::uint64_t, LostRecords> lost_;            // as above
+  std::unordered_map<Handle, LateWait> late_waits_;                            // by event
+  std::unordered_map<std::uint64_t, unsigned> late_records_;                   // of events, by number
+  std::unordered_map<std::uint64_t, WaitsForNothing> for_nothing_;             // by number of the event
+  std::unordered_map<std::uint32_t, std::set<std::uint64_t>> events_of_place_; // that waits for nothing
+  std::unordered_map<std::uint64_t, LostRecords> lost_;                        // as above
   std::unordered_map<std::uint64_t, std::uint64_t> waits_at_record_;
   std::uint64_t waits_ = 0;                // of streams and threads for anything
   std::unordered_set<std::uint64_t> told_; // events whose failed record was reported

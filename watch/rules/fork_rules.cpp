@@ -12,7 +12,7 @@ public:
   ForkRules(const World& world, Report report) : world_(world), report_(std::move(report)) {}
 
   void before(const Call& call) override {
-    if (is_told_ || !call.is_of_the_program() || makes_object(call.verb())) return;
+    if (is_told_ || !call.is_of_the_program() || is_left_out(call.verb())) return;
     std::string what;
     for (const Handle handle : call.events())
       if (const EventState* const event = world_.event(handle);
@@ -32,9 +32,10 @@ public:
   }
 
 private:
-  static bool makes_object(Verb verb) {
-    return verb == Verb::event_create || verb == Verb::event_open || verb == Verb::stream_create ||
-           verb == Verb::stream_create_green;
+  /// A child also destroys what it has inherited, for example when Python collects garbage.
+  static bool is_left_out(Verb verb) {
+    return verb == Verb::event_create || verb == Verb::event_open || verb == Verb::event_destroy ||
+           verb == Verb::stream_create || verb == Verb::stream_create_green || verb == Verb::stream_destroy;
   }
 
   const World& world_;

@@ -4,6 +4,7 @@
 #include "rules/rules.hpp"
 
 #include <unordered_map>
+#include <unordered_set>
 
 namespace watch {
 
@@ -54,7 +55,7 @@ private:
     if (found == early_.end()) return;
     const auto [call, tries] = found->second;
     early_.erase(found);
-    if (tries > 1) return; // a thread that polls may give up
+    if (tries > 1 || read_.contains(end)) return; // a program that polls may give up
     std::vector<Earlier> earlier;
     if (const EventState* const event = world_.event(call.second_event))
       add(earlier, "the end was recorded here", event->record);
@@ -74,6 +75,7 @@ private:
       early_.try_emplace(end->number, call, 0u).first->second.second++;
     } else if (call.succeeded()) {
       early_.erase(end->number);
+      read_.insert(end->number);
       judge(call, *start, *end);
     }
   }
@@ -122,6 +124,7 @@ private:
   const World& world_;
   const Report report_;
   std::unordered_map<std::uint64_t, std::pair<Call, unsigned>> early_; // tries, by the number of the end
+  std::unordered_set<std::uint64_t> read_;                             // ends whose time was read
   std::unordered_map<std::uint32_t, Work> work_of_;                    // by thread
   std::unordered_map<std::uint64_t, Work> work_at_record_;             // by the number of the event
   unsigned long waits_ = 0;                                            // of streams, by all threads

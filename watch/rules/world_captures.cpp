@@ -37,10 +37,10 @@ void World::begin_capture(const Call& call) {
   captures_.push_back(capture);
 }
 
-/// A failed end of a fork leaves the capture as it is, invalidated.
+/// A failed end of a fork leaves the capture as it is, invalidated. After other errors nobody ends it.
 void World::end_capture(const Call& call) {
   StreamState& stream = known_stream(call.stream());
-  if (!ends_capture(static_cast<CUresult>(call.result))) return;
+  if (call.result == CUDA_ERROR_ILLEGAL_STATE || call.result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) return;
   const auto capture = stream.is_capturing() ? stream.capture : nullptr;
   if (call.succeeded() && !(capture && capture->into_graph)) make(graphs_, call.made_graph, call);
   if (call.succeeded()) graphs_[call.made_graph].capture = capture;

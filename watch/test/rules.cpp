@@ -25,6 +25,7 @@ public:
     Call call = call_of(symbol, words);
     call.result = static_cast<std::uint32_t>(result);
     call.thread = thread;
+    call.stack = stack;
     world_.see(call);
   }
 
@@ -51,6 +52,7 @@ public:
   }
 
   std::vector<std::string> found, sentences;
+  std::uint32_t stack = 0;
 
 private:
   World world_;
@@ -253,7 +255,7 @@ TEST_CASE("a primary context lives until its last release", "[watch][rules]") {
   process.see("cuEventCreate", {event, 2});
   process.see("cuEventCreate", {0x101, 2});
   process.see("cuDevicePrimaryCtxRelease_v2", {0});
-  process.see("cuEventSynchronize", {event});
+  process.see("cuStreamWaitEvent", {stream, event, 0});
   CHECK(process.found.empty());
   process.see("cuStreamBeginCapture_v2", {stream, 0});
   process.see("cuDevicePrimaryCtxRelease_v2", {0});
@@ -474,6 +476,16 @@ TEST_CASE("the first wait of a ring has nothing to wait for", "[watch][rules]") 
     wait(), work(stream), record(), wait();
     CHECK(process.end().empty());
   }
+  SECTION("the ring makes no second turn, or does not use a slot") {
+    process.stack = 5;
+    for (const Handle slot : {Handle{0x111}, Handle{0x112}}) {
+      process.see("cuEventCreate", {slot, 2});
+      process.see("cuStreamWaitEvent", {other_stream, slot, 0});
+      process.see("cuEventRecord", {slot, stream});
+    }
+    process.see("cuEventSynchronize", {event});
+    CHECK(process.end().empty());
+  }
   SECTION("the event is destroyed") {
     wait(), process.see("cuEventDestroy_v2", {event});
     CHECK(process.found == Found{"wait-never-recorded"});
@@ -546,6 +558,12 @@ TEST_CASE("times that mean nothing are reported", "[watch][rules]") {
       CHECK(process.end() == Found{"elapsed-too-early"});
     }
     SECTION("again") {
+      process.see("cuEventElapsedTime", {event, 0x101}, CUDA_ERROR_NOT_READY);
+      CHECK(process.end().empty());
+    }
+    SECTION("by a program that reads other times") {
+      process.see("cuEventRecord", {event, stream});
+      process.see("cuEventElapsedTime", {event, 0x101});
       process.see("cuEventElapsedTime", {event, 0x101}, CUDA_ERROR_NOT_READY);
       CHECK(process.end().empty());
     }

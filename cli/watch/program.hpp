@@ -4,6 +4,7 @@
 
 #include "exit_code.hpp"
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -19,9 +20,17 @@ private:
   ExitCode code_;
 };
 
-/// The file that the shell would run for this name. Throws CannotStart if there is none, or if the
-/// loader would not load an auditing library into the program.
-std::string watchable_program(const std::string& name);
+struct WatchableProgram {
+  std::string path;           // that the shell would run
+  std::string binary, loader; // of that file or its interpreter; empty if it cannot be read
+};
+
+/// Finds the program with this name. Throws CannotStart if there is none, or if the loader would not load an
+/// auditing library into the program.
+WatchableProgram watchable_program(const std::string& name);
+
+/// How many bytes of static thread-local memory the program and its libraries may need.
+std::uint64_t static_storage_of(const WatchableProgram& program);
 
 /// The auditing library: the one that CUEVENT_WATCH_LIBRARY names, or the one of this build or installation.
 std::string auditing_library();

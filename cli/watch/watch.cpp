@@ -73,7 +73,29 @@ private:
                                std::to_string(watch::folder_limit) + " bytes");
   }
 
+  /// Those of commands that were killed, but not one that is being made. Files that no command took fill
+  /// /dev/shm.
+  static void remove_left_behind(const std::filesystem::path& place) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
+      const std::string path = entry.path();
+      struct stat status {};
+      if (!entry.path().filename().string().starts_with("cuevent-watch-") ||
+          lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
+        continue;
+      const int lock = open((path + "/" + watch::reader_lock).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+      if (lock < 0) continue;
+      constexpr time_t shortest_age = 60;
+      if (fstat(lock, &status) == 0 && time(nullptr) - status.st_mtime > shortest_age &&
+          flock(lock, LOCK_EX | LOCK_NB) == 0)
+        std::filesystem::remove_all(path, ignored);
+      close(lock);
+    }
+  }
+
   void make() {
+    for (const char* place : {"/dev/shm", "/tmp"})
+      remove_left_behind(place);
     for (const std::uint64_t processes : {4u, 0u}) // for which there has to be room
       for (const char* place : {"/dev/shm", "/tmp"}) {
         struct statvfs status {};
@@ -205,10 +227,12 @@ public:
   std::size_t processes() const { return processes_.size() + ended_.size(); }
   unsigned long calls() const { return calls_; }
 
-  /// Processes whose calls are not known, or not all of them.
+  /// Processes of which not all calls are known.
+  const std::vector<watch::Unwatched>& partly_watched() const { return partly_; }
+
+  /// Processes whose calls are not known.
   std::vector<watch::Unwatched> unwatched() const {
     auto all = folder_.unwatched();
-    all.insert(all.end(), partly_.begin(), partly_.end());
     const auto is_known = [&](pid_t process) {
       return watched_.contains(process) || std::ranges::any_of(folder_.unwatched(), [&](const auto& other) {
                return other.process == static_cast<unsigned>(process);
@@ -254,25 +278,28 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 }
 
 /// What the watch has seen: silence alone would not tell a blind watch from a clean program.
-void print_last_line(const Watch& watched, std::size_t findings, bool have_hangs) {
-  std::string text = "cuevent watch: no process used the driver";
+std::string last_line(const Watch& watched, std::size_t findings, bool have_hangs) {
+  const auto unwatched = watched.unwatched();
+  std::string text = unwatched.empty() ? "no process used the driver" : "watched no process";
   if (watched.processes() > 0)
-    text = "cuevent watch: watched " + counted(watched.processes(), "process", "processes") + ", " +
+    text = "watched " + counted(watched.processes(), "process", "processes") + ", " +
            counted(watched.calls(), "call", "calls") + ", " + counted(findings, "finding", "findings");
   if (have_hangs) text += ", and it hangs";
-  const auto unwatched = watched.unwatched();
-  if (!unwatched.empty() && watched.processes() == 0) text = "cuevent watch: watched no process";
   std::map<std::string, std::size_t> reasons;
-  for (const watch::Unwatched& process : unwatched)
-    ++reasons[process.reason];
+  const auto add = [&](const std::vector<watch::Unwatched>& processes, const std::string& what) {
+    for (const watch::Unwatched& process : processes)
+      ++reasons[what + process.reason];
+  };
+  add(unwatched, " could not be watched: ");
+  add(watched.partly_watched(), " could be watched only in part: ");
   for (const auto& [reason, count] : reasons)
-    text += "; " + counted(count, "process", "processes") + " could not be watched: " + reason;
-  watch::print_text(text + '\n');
+    text += "; " + counted(count, "process", "processes") + reason;
+  return text;
 }
 
-nlohmann::ordered_json unwatched_json(const Watch& watched) {
+nlohmann::ordered_json processes_json(const std::vector<watch::Unwatched>& processes) {
   auto json = nlohmann::ordered_json::array();
-  for (const watch::Unwatched& process : watched.unwatched())
+  for (const watch::Unwatched& process : processes)
     json.push_back({{"process", process.process}, {"reason", process.reason}});
   return json;
 }
@@ -295,6 +322,17 @@ std::string with_auditor(const std::string& library) {
     if (!path.empty() && std::filesystem::path(path).filename() != "libcuevent-watch.so")
       auditors += ':' + path;
   return auditors;
+}
+
+/// With room for static thread-local memory. The loader lays it out when it loads an auditor, and libraries
+/// that need more of it, such as an allocator that LD_PRELOAD names, find no room later.
+std::string tunables_for(std::uint64_t static_storage) {
+  const std::string name = "glibc.rtld.optional_static_tls=";
+  const char* const old = std::getenv("GLIBC_TUNABLES");
+  std::string tunables = old == nullptr ? "" : old;
+  if (tunables.find(name) != std::string::npos) return tunables;
+  if (!tunables.empty()) tunables += ':';
+  return tunables + name + std::to_string(static_storage);
 }
 
 /// Otherwise a file of this command could become its standard error. The program still finds them closed.
@@ -324,12 +362,13 @@ InheritedSignals take_signals() {
   return inherited;
 }
 
-pid_t start(const WatchOptions& options, const std::string& program, const std::string& auditors,
+pid_t start(const WatchOptions& options, const WatchableProgram& program, const std::string& auditors,
             const std::string& folder, const InheritedSignals& signals) {
   std::vector<char*> arguments;
   for (const std::string& argument : options.program)
     arguments.push_back(const_cast<char*>(argument.c_str())); // execv does not change them
   arguments.push_back(nullptr);
+  const std::string tunables = tunables_for(static_storage_of(program));
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
   if (child > 0) return child;
@@ -338,14 +377,15 @@ pid_t start(const WatchOptions& options, const std::string& program, const std::
   sigaction(SIGXFSZ, &signals.file_size, nullptr);
   setenv("LD_AUDIT", auditors.c_str(), 1);
   setenv("CUEVENT_WATCH", folder.c_str(), 1);
+  setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
   setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
   if (const unsigned features = features_for(options); features != 0)
     setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);
   else
     unsetenv("CUEVENT_WATCH_FEATURES"); // of another `cuevent watch`
-  execv(program.c_str(), arguments.data());
-  std::fprintf(stderr, "cuevent: %s: %s\n", program.c_str(), std::strerror(errno));
+  execv(program.path.c_str(), arguments.data());
+  std::fprintf(stderr, "cuevent: %s: %s\n", program.path.c_str(), std::strerror(errno));
   _exit(errno == ENOENT ? not_found : not_started);
 }
 
@@ -459,7 +499,8 @@ int run_watched(const WatchOptions& options) {
     suppressions.read(path);
   fill_closed_descriptors();
   // Whatever can be wrong with the options is found before the program starts.
-  std::string program, auditors;
+  WatchableProgram program;
+  std::string auditors;
   if (options.program.empty()) {
     auditors = auditing_library();
   } else {
@@ -482,9 +523,9 @@ int run_watched(const WatchOptions& options) {
     if (options.program.empty()) {
       const unsigned features = features_for(options);
       std::fprintf(stderr,
-                   "cuevent watch: start programs with\n  LD_AUDIT=%s CUEVENT_WATCH=%s%s\n"
+                   "cuevent watch: start programs with\n  GLIBC_TUNABLES=%s LD_AUDIT=%s CUEVENT_WATCH=%s%s\n"
                    "Ctrl-C ends the watch.\n",
-                   auditors.c_str(), folder.path().c_str(),
+                   tunables_for(static_storage_of({})).c_str(), auditors.c_str(), folder.path().c_str(),
                    features == 0 ? "" : (" CUEVENT_WATCH_FEATURES=" + std::to_string(features)).c_str());
     } else {
       child = start(options, program, auditors, folder.path(), signals);
@@ -493,11 +534,17 @@ int run_watched(const WatchOptions& options) {
     code = read_until_end(watched, child, hang);
     watched.leave_processes();
     report.print_summary();
-    print_last_line(watched, report.findings(), hangs.have_hangs());
+    const std::string seen = last_line(watched, report.findings(), hangs.have_hangs());
+    watch::print_text("cuevent watch: " + seen + '\n');
     if (json_file) {
-      nlohmann::ordered_json json{{"program", options.program},           {"exit_code", code},
-                                  {"processes", watched.processes()},     {"calls", watched.calls()},
-                                  {"unwatched", unwatched_json(watched)}, {"findings", report.json()}};
+      nlohmann::ordered_json json{{"program", options.program},
+                                  {"exit_code", code},
+                                  {"seen", seen},
+                                  {"processes", watched.processes()},
+                                  {"calls", watched.calls()},
+                                  {"unwatched", processes_json(watched.unwatched())},
+                                  {"partly_watched", processes_json(watched.partly_watched())},
+                                  {"findings", report.json()}};
       if (options.hang > 0) json["hangs"] = hangs.json();
       try {
         json_file->write(json_text(json) + "\n");

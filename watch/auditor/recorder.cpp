@@ -32,6 +32,7 @@ bool python_wanted = false;
 std::uint32_t features_wanted = 0;      // bits of Feature
 bool is_quiet = false;                  // the records are overwritten, and there is no folder
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
+char published[folder_limit + 60];      // the file of this process. The reader removes its name
 std::uint32_t last_generation = 0;      // of this process and its ancestors
 
 /// Writes `text`, and then `number`, at `at`.
@@ -55,12 +56,11 @@ char* append(char* at, unsigned number) {
 /// Shows a file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process
 /// makes another file, and the reader may not have seen the first one yet.
 void publish(const char* path, const char* kind) {
-  char final_path[sizeof folder + 60];
-  char* at = append(append(append(final_path, folder), "/"), static_cast<unsigned>(process_number()));
+  char* at = append(append(append(published, folder), "/"), static_cast<unsigned>(process_number()));
   const timespec now = time_since_start();
   at = append(append(at, "-"), static_cast<unsigned>(now.tv_sec));
   append(append(append(at, "-"), static_cast<unsigned>(now.tv_nsec)), kind);
-  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, final_path);
+  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, published);
 }
 
 /// Whether this process may make a file of that size. Otherwise the kernel would end it with SIGXFSZ.
@@ -133,6 +133,14 @@ bool reader_has_ended() {
   return ended;
 }
 
+/// Leaves no file behind, nor waits, once the command has ended.
+bool has_lost_reader() {
+  if (!reader_has_ended()) return false;
+  syscall(SYS_unlinkat, AT_FDCWD, published, 0);
+  region->abandoned.store(1, std::memory_order_relaxed);
+  return true;
+}
+
 void start() {
   const Locked lock(cleared_by_fork->starting);
   if (cleared_by_fork->generation.load(std::memory_order_relaxed) != 0) return;
@@ -150,7 +158,9 @@ void start() {
     first = first->l_prev;
   for (; first != nullptr; first = first->l_next)
     add_module(*first);
-  if (!is_quiet) publish(path, ".calls");
+  if (is_quiet) return;
+  publish(path, ".calls");
+  has_lost_reader(); // while the file was made
 }
 
 /// A slot of a thread that has ended, or one that was never used. Null if all are taken: the calls of this
@@ -231,7 +241,7 @@ bool wait_for_room(std::uint64_t number) {
   const time_t deadline = time_since_start().tv_sec + patience_s;
   for (unsigned waits = 0; !has_room_for(number); ++waits) {
     if (region->abandoned.load(std::memory_order_relaxed) != 0) return false;
-    if ((waits % 100 == 0 && reader_has_ended()) || time_since_start().tv_sec >= deadline) {
+    if ((waits % 100 == 0 && has_lost_reader()) || time_since_start().tv_sec >= deadline) {
       region->lost.fetch_add(1, std::memory_order_relaxed);
       region->abandoned.store(1, std::memory_order_relaxed);
       return false;

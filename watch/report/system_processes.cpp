@@ -19,9 +19,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto shortest_pause = 20ms, longest_pause = 5'000ms;
-constexpr auto longest_pause_of_looks = 500ms; // while no process begins
-constexpr int share = 25;                      // looking takes at most one part in 25 of the time
+constexpr auto shortest_pause = 5ms, longest_pause = 5'000ms;
+constexpr auto longest_pause_of_others = 250ms; // for processes without the auditor
+constexpr auto pause_of_looks = 5ms;
+constexpr int share = 25; // looking takes at most one part in 25 of the time
 
 std::string file_of(pid_t process, const char* name) {
   return "/proc/" + std::to_string(process) + '/' + name;
@@ -81,8 +82,7 @@ Mapped mapped_in(pid_t process) {
 
 /// Why the calls of a process are not recorded. `is_copy`: it was forked from a watched process. Empty if
 /// it is not known to use the driver.
-std::string reason_for(pid_t process, bool is_copy) {
-  const Mapped mapped = mapped_in(process);
+std::string reason_for(pid_t process, const Mapped& mapped, bool is_copy) {
   if (!mapped.is_readable)
     return is_another_user(process) ? "it runs as another user, so it may use the driver unseen" : "";
   if (!mapped.driver || (mapped.auditor && is_copy)) return ""; // a copy makes its file at its first call
@@ -134,15 +134,17 @@ void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
   if (state.state == 'Z' || now < seen.next || is_watched(process)) return;
   const bool is_copy = is_watched(state.parent) && link_of(process, "exe") == link_of(state.parent, "exe");
   // Asked again, because a process can change its user or root folder after it has loaded the driver.
-  if (std::string reason = reason_for(process, is_copy); !reason.empty()) seen.reason = std::move(reason);
-  seen.pause = std::clamp<Clock::duration>(2 * seen.pause, shortest_pause, longest_pause);
+  const Mapped mapped = mapped_in(process);
+  if (std::string reason = reason_for(process, mapped, is_copy); !reason.empty())
+    seen.reason = std::move(reason);
+  seen.pause = std::clamp<Clock::duration>(2 * seen.pause, shortest_pause,
+                                           mapped.auditor ? longest_pause : longest_pause_of_others);
   seen.next = now + seen.pause;
 }
 
 void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
   const auto begin = Clock::now();
   if (root_ == 0 || begin < next_look_) return;
-  const std::size_t known_before = seen_.size();
   for (const pid_t process : all_processes())
     if (const auto state = state_of(process); state) {
       const auto known = seen_.find(process);
@@ -151,9 +153,7 @@ void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
         inspect(process, *state, is_watched);
     }
   const auto end = Clock::now();
-  pause_ = seen_.size() != known_before ? shortest_pause
-                                        : std::min<Clock::duration>(2 * pause_, longest_pause_of_looks);
-  next_look_ = end + std::max<Clock::duration>(pause_, share * (end - begin));
+  next_look_ = end + std::max<Clock::duration>(pause_of_looks, share * (end - begin));
 }
 
 pid_t UnwatchedProcesses::seen_as(unsigned number, std::uint64_t name_space) const {

@@ -37,7 +37,7 @@ struct Unwatched {
 };
 
 /// Looks for descendants of a process that have loaded the driver but record no calls. Processes that live
-/// for less than half a second may be missed.
+/// for a few hundredths of a second may be missed.
 class UnwatchedProcesses {
 public:
   explicit UnwatchedProcesses(pid_t root) : root_(root) {}
@@ -66,8 +66,7 @@ private:
 
   pid_t root_;
   Clock::time_point next_look_{};
-  Clock::duration pause_ = std::chrono::milliseconds(20); // between looks
-  std::map<pid_t, Seen> seen_;                            // descendants
+  std::map<pid_t, Seen> seen_; // the process and its descendants
 };
 
 } // namespace watch

@@ -116,6 +116,10 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(const CUlaunchConfig*, CUfunction, void**, void**)>{
         {Verb::work, "cuLaunchKernelEx", "cuLaunchKernelEx", 11060, "_ptsz"}},
     Entry<Cooperative>{{Verb::work, "cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel", 9000, "_ptsz"}},
+    // Its record has the stream of the first launch.
+    Entry<CUresult(CUDA_LAUNCH_PARAMS*, unsigned, unsigned)>{
+        {Verb::work, "cuLaunchCooperativeKernelMultiDevice", "cuLaunchCooperativeKernelMultiDevice", 9000,
+         nullptr}},
     Entry<CUresult(CUstream, CUhostFn, void*)>{
         {Verb::work, "cuLaunchHostFunc", "cuLaunchHostFunc", 10000, "_ptsz"}},
     Entry<CUresult(CUstream, CUstreamCallback, void*, unsigned)>{

@@ -73,10 +73,14 @@ void add_words_of_work(CallData& call, Arguments... arguments) {
     if constexpr (std::is_same_v<decltype(argument), CUstream>) add(call, stream_word(argument, PerThread));
     if constexpr (std::is_same_v<decltype(argument), const CUlaunchConfig*>)
       add(call, argument != nullptr ? stream_word(argument->hStream, PerThread) : 0);
+    if constexpr (std::is_same_v<decltype(argument), CUDA_LAUNCH_PARAMS*>)
+      add(call, argument != nullptr ? stream_word(argument->hStream, PerThread) : 0);
   };
   const auto add_function = [&](auto argument) {
     if constexpr (std::is_same_v<decltype(argument), CUfunction>)
       add(call, reinterpret_cast<std::uintptr_t>(argument));
+    if constexpr (std::is_same_v<decltype(argument), CUDA_LAUNCH_PARAMS*>)
+      add(call, argument != nullptr ? reinterpret_cast<std::uintptr_t>(argument->function) : 0);
   };
   // Attribute 7 is a programmatic event, and attribute 12 a launch completion event.
   const auto add_events = [&](auto argument) {

@@ -130,9 +130,9 @@ void mistake_by(const Find& find) {
 /// A filter of calls of the kernel, as sandboxes have them: those that only the auditor needs are forbidden.
 void forbid_calls(unsigned action) {
   std::vector<sock_filter> filter{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
-  for (const unsigned call :
+  for (const long call :
        {SYS_flock, SYS_fallocate, SYS_renameat, SYS_prlimit64, SYS_memfd_create, SYS_getcwd, SYS_unlinkat}) {
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1));
     filter.push_back(BPF_STMT(BPF_RET | BPF_K, action));
   }
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
+#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,12 @@ std::string installed_prefix() {
   namespace fs = std::filesystem;
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   return fs::weakly_canonical(here / fs::path(CUEVENT_PREFIX).lexically_relative(CUEVENT_BIN_FOLDER));
+}
+
+/// Empty, or what is wrong. Seeds have up to 9 digits.
+std::string mistake_in_jitter(const std::string& text) {
+  static const std::regex form("[0-9]{1,9}(\\.\\.[0-9]{1,9})?|=([0-9]{1,9}\\.[0-9]{1,9}:[0-9]{1,4}(,|$))*");
+  return std::regex_match(text, form) ? "" : "not a seed such as 7, nor seeds such as 1..20";
 }
 
 } // namespace
@@ -146,6 +153,9 @@ With --hang, a report says where each stream is stuck, what it waits for, and wh
 is printed when nothing has moved for that long, when the command gets SIGUSR1, and at Ctrl-C if work has been
 pending for a second. The auditing library then records events of its own on the program's streams.
 
+With --jitter, streams are held back for up to 2 ms, so that a missing wait shows. The program must give the
+same result. With --check, the command compares the results and names the calls.
+
 A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
 libraries of the stack. RULE may be *.
 
@@ -155,6 +165,7 @@ Examples:
   cuevent watch --suppressions known.txt -- ./server
   cuevent watch --hang 30 -- python3 train.py
   cuevent watch --cost --leaks -- ./server
+  cuevent watch --jitter 1..20 --check md5sum -- ./simulation
   cuevent watch --explain capture-invalidated
   cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
   WatchOptions watch_options;
@@ -181,9 +192,20 @@ Examples:
   watch_command->add_flag("--cost", watch_options.cost, "At the end, also report what the program wastes");
   watch_command->add_flag("--leaks", watch_options.leaks,
                           "At the end, also report what the program never destroys");
+  CLI::Option* const jitter =
+      watch_command->add_option("--jitter", watch_options.jitter,
+                                "Hold streams back, by a seed: 7, or with --check several seeds: 1..20");
+  jitter->type_name("SEED")->check(mistake_in_jitter);
+  watch_command
+      ->add_option(
+          "--check", watch_options.check,
+          "Run the program without jitter and with each seed, and compare what this command makes of "
+          "its output")
+      ->type_name("COMMAND")
+      ->needs(jitter);
   CLI::Option* const attach = watch_command->add_option(
       "--attach", watch_options.attach, "Watch programs that others start, through this folder");
-  attach->type_name("FOLDER");
+  attach->type_name("FOLDER")->excludes(jitter);
   watch_command
       ->add_option("--explain", watch_options.explain, "Print what a rule means; all: list the rules")
       ->type_name("RULE")
@@ -216,6 +238,11 @@ Examples:
     if (!watch_options.program.empty() && watch_options.program.front().starts_with('-')) {
       err << "cuevent watch: there is no option " << watch_options.program.front()
           << ". See `cuevent watch --help`\n";
+      return usage;
+    }
+    const bool is_run_once = watch_options.check.empty();
+    if (watch_options.jitter.find(is_run_once ? ".." : "=") != std::string::npos) {
+      err << "cuevent watch: --jitter with several seeds needs --check, and with a list of holds has none\n";
       return usage;
     }
     const bool is_the_programs = !watch_options.program.empty(); // the -- after its name

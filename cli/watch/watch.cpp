@@ -8,6 +8,7 @@
 #include "report/process_rules.hpp"
 #include "report/report.hpp"
 #include "report/system_processes.hpp"
+#include "watch/jitter.hpp"
 #include "watch/program.hpp"
 
 #include <algorithm>
@@ -127,8 +128,8 @@ private:
 class Watch {
 public:
   Watch(const WatchOptions& options, const std::string& folder, watch::WatchReport& report,
-        watch::HangReports& hangs)
-      : options_(options), folder_(folder), report_(report), hangs_(hangs) {}
+        watch::HangReports& hangs, HeldCalls& held)
+      : options_(options), folder_(folder), report_(report), hangs_(hangs), held_(held) {}
 
   /// The process whose descendants are watched.
   void start(pid_t root) { others_.emplace(root); }
@@ -212,6 +213,7 @@ public:
         partly_.push_back({process.file->process(), "it has more than " +
                                                         std::to_string(watch::thread_limit) +
                                                         " threads, and not all were watched"});
+      held_.end(*process.file);
       process.file->release();
       ended_.push_back(process.file); // the report tells processes apart by these addresses
       return true;
@@ -220,8 +222,10 @@ public:
 
   /// The watch ends, and some processes run on.
   void leave_processes() {
-    for (Process& process : processes_)
+    for (Process& process : processes_) {
       process.world->end(false);
+      held_.end(*process.file);
+    }
   }
 
   std::size_t processes() const { return processes_.size() + ended_.size(); }
@@ -252,6 +256,7 @@ private:
   };
 
   void see(const Process& process, const watch::Call& call) {
+    if (call.entry == watch::hold_entry) return held_.see(*process.file, call);
     process.world->see(call);
     if (call.is_of_the_program()) ++calls_;
   }
@@ -260,6 +265,7 @@ private:
   watch::CallFolder folder_;
   watch::WatchReport& report_;
   watch::HangReports& hangs_;
+  HeldCalls& held_;
   std::vector<Process> processes_;
   std::vector<std::shared_ptr<watch::CallFile>> ended_;
   std::set<pid_t> watched_; // all that have ever had a file
@@ -309,6 +315,7 @@ unsigned features_for(const WatchOptions& options) {
   unsigned features = 0;
   if (options.hang > 0) features |= watch::probes | watch::blocking_calls;
   if (options.cost) features |= watch::blocking_calls;
+  if (!options.jitter.empty()) features |= watch::jitter;
   return features;
 }
 
@@ -380,6 +387,7 @@ pid_t start(const WatchOptions& options, const WatchableProgram& program, const 
   setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
   setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
+  if (!options.jitter.empty()) setenv(watch::jitter_variable, options.jitter.c_str(), 1);
   if (const unsigned features = features_for(options); features != 0)
     setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);
   else
@@ -494,6 +502,7 @@ int report_of(const std::string& path) {
 int run_watched(const WatchOptions& options) {
   if (!options.explain.empty()) return explain(options.explain);
   if (!options.report.empty()) return report_of(options.report);
+  if (!options.check.empty()) return check_with_jitter(options);
   watch::Suppressions suppressions;
   for (const std::string& path : options.suppressions)
     suppressions.read(path);
@@ -514,10 +523,11 @@ int run_watched(const WatchOptions& options) {
   watch::CallText texts;
   watch::WatchReport report(suppressions, texts);
   watch::HangReports hangs(texts);
+  HeldCalls held(options.jitter, texts);
   const std::chrono::seconds hang(options.hang);
   int code = 0;
   {
-    Watch watched(options, folder.path(), report, hangs);
+    Watch watched(options, folder.path(), report, hangs, held);
     handle_signals(options.program.empty(), options.hang > 0);
     pid_t child = 0;
     if (options.program.empty()) {
@@ -534,6 +544,7 @@ int run_watched(const WatchOptions& options) {
     code = read_until_end(watched, child, hang);
     watched.leave_processes();
     report.print_summary();
+    if (!options.jitter.empty()) watch::print_text("cuevent watch: " + held.sentence() + '\n');
     const std::string seen = last_line(watched, report.findings(), hangs.have_hangs());
     watch::print_text("cuevent watch: " + seen + '\n');
     if (json_file) {
@@ -546,6 +557,7 @@ int run_watched(const WatchOptions& options) {
                                   {"partly_watched", processes_json(watched.partly_watched())},
                                   {"findings", report.json()}};
       if (options.hang > 0) json["hangs"] = hangs.json();
+      if (!options.jitter.empty()) json["jitter"] = held.json();
       try {
         json_file->write(json_text(json) + "\n");
         json_file->finish();

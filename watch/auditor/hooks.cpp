@@ -6,6 +6,7 @@
 #include "auditor/first_launches.hpp"
 #include "auditor/graph_events.hpp"
 #include "auditor/interprocess_events.hpp"
+#include "auditor/jitter.hpp"
 #include "auditor/kernel_names.hpp"
 #include "auditor/launch_numbers.hpp"
 #include "auditor/libraries.hpp"
@@ -150,6 +151,11 @@ template <Verb verb>
     offer_python_frames(thread);
   begin_call(thread, call);
   if constexpr (begins_capture(verb)) count_capture_before();
+  if (has_feature(jitter)) [[unlikely]] {
+    if constexpr (begins_capture(verb)) wait_for_holders();
+    if constexpr (may_wait(verb)) begin_waiting();
+    if constexpr (submits_work(verb)) hold_back(thread, library, call, verb, address, above);
+  }
   if (!has_feature(probes)) return;
   if constexpr (verb == Verb::exec_destroy) forget_launches(call.words[0]);
   if constexpr (submits_work(verb)) before_submission(thread, library, call, verb);
@@ -168,9 +174,23 @@ constexpr bool ends_events(Verb verb) {
          verb == Verb::device_reset;
 }
 
+/// Contexts get words when they are made, and never later.
 template <Verb verb>
-[[gnu::noinline]] void end(Thread& thread, CallData& call, CUresult result, std::uintptr_t address,
-                           std::uintptr_t above) {
+void end_jitter(unsigned library, const CallData& call, CUresult result) {
+  if constexpr (may_wait(verb)) end_waiting();
+  if (result != CUDA_SUCCESS) return;
+  if constexpr (verb == Verb::primary_retain)
+    give_words(library, call.words[0], static_cast<int>(call.words[1]));
+  if constexpr (verb == Verb::context_create) give_words(library, call.words[0], -1);
+  if constexpr (verb == Verb::stream_destroy) forget_held_stream(call.words[0]);
+  if constexpr (verb == Verb::context_destroy) forget_words(call.words[0]);
+  if constexpr (verb == Verb::device_reset || verb == Verb::primary_release)
+    forget_primary_words(library, static_cast<int>(call.words[0]));
+}
+
+template <Verb verb>
+[[gnu::noinline]] void end(Thread& thread, unsigned library, CallData& call, CUresult result,
+                           std::uintptr_t address, std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
   const bool has_offered = offers_frames<verb>(call);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
@@ -178,6 +198,8 @@ template <Verb verb>
     call.stack = stack_number(thread, address, above, true);
   if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);
+  if (has_feature(jitter)) [[unlikely]]
+    end_jitter<verb>(library, call, result);
   if (has_offered) [[unlikely]]
     withdraw_python_frames(thread);
   if constexpr (changes_captures(verb)) count_capture_after(verb, result, call.words[0]);
@@ -243,7 +265,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
       if (must_refuse(library, made, verb)) {
         made.marks |= Mark::refused;
-        end<verb>(*thread, made, CUDA_ERROR_INVALID_HANDLE, address, above);
+        end<verb>(*thread, Copy, made, CUDA_ERROR_INVALID_HANDLE, address, above);
         return CUDA_ERROR_INVALID_HANDLE;
       }
     }
@@ -252,7 +274,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
       [[maybe_unused]] std::uint8_t index = 0;
       (add_result(made, index, arguments), ...);
     }
-    end<verb>(*thread, made, result, address, above);
+    end<verb>(*thread, Copy, made, result, address, above);
     return result;
   }
 

@@ -64,6 +64,11 @@ void add_library(const link_map& map) {
   if (added.graphs.type == nullptr || added.graphs.recorded == nullptr || added.graphs.awaited == nullptr ||
       added.graphs.child == nullptr)
     added.graphs.nodes = nullptr;
+  find(added.jitter.wait, map, "cuStreamWaitValue32_v2");
+  find(added.jitter.write, map, "cuStreamWriteValue32_v2");
+  find(added.jitter.pin, map, "cuMemHostRegister_v2");
+  find(added.jitter.address, map, "cuMemHostGetDevicePointer_v2");
+  find(added.jitter.primary_state, map, "cuDevicePrimaryCtxGetState");
   find(added.find, map, "cuGetProcAddress_v2");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;

@@ -42,6 +42,14 @@ struct Library {
     CUresult (*awaited)(CUgraphNode, CUevent*) = nullptr;
     CUresult (*child)(CUgraphNode, CUgraph*) = nullptr;
   } graphs;
+  /// What holds streams back.
+  struct {
+    CUresult (*wait)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
+    CUresult (*write)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
+    CUresult (*pin)(void*, std::size_t, unsigned) = nullptr;
+    CUresult (*address)(CUdeviceptr*, void*, unsigned) = nullptr;
+    CUresult (*primary_state)(CUdevice, unsigned*, int*) = nullptr;
+  } jitter;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };
 

@@ -20,7 +20,6 @@ namespace watch {
 
 namespace {
 
-constexpr std::size_t stack_size = 256U << 10U;
 constexpr std::int64_t patience_us = 50'000; // for the locks of all streams together
 constexpr std::uint64_t long_submission_us = 50'000;
 
@@ -145,24 +144,6 @@ void* run(void*) {
   return nullptr; // the C library then ends the process, if this was its last thread
 }
 
-/// A thread without signals: none of the program's handlers may run on it.
-bool create_thread() {
-  const ProgramFunctions& program = program_functions;
-  sigset_t all, before;
-  std::memset(&all, 0xFF, sizeof all);
-  if (program.block_signals(SIG_SETMASK, &all, &before) != 0) return false;
-  pthread_attr_t attributes;
-  pthread_t thread{};
-  const bool has_attributes =
-      program.make_attributes(&attributes) == 0 && program.set_stack_size(&attributes, stack_size) == 0;
-  // Large thread-local variables of the program may not fit into a small stack.
-  const bool created = (has_attributes && program.create_thread(&thread, &attributes, &run, nullptr) == 0) ||
-                       program.create_thread(&thread, nullptr, &run, nullptr) == 0;
-  if (created) program.detach_thread(thread);
-  program.block_signals(SIG_SETMASK, &before, nullptr);
-  return created;
-}
-
 } // namespace
 
 bool prepare_looker() {
@@ -172,7 +153,7 @@ bool prepare_looker() {
 
 void start_looker() {
   if (cleared_by_fork->looker_started.exchange(1, std::memory_order_relaxed) != 0) return;
-  if (!program_functions.can_create_threads() || !create_thread()) return;
+  if (!start_thread(&run)) return;
   if (region->overwrites != 0) listen_to_signal();
   if (program_functions.call_at_exit != nullptr) program_functions.call_at_exit(&end_looks, nullptr, nullptr);
 }

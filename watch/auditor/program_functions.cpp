@@ -3,6 +3,8 @@
 
 #include "auditor/loaded_library.hpp"
 
+#include <cstring>
+
 namespace watch {
 
 ProgramFunctions program_functions;
@@ -27,6 +29,24 @@ void find_program_functions(const link_map& map) {
   find(found.block_signals, map, "pthread_sigmask");
   find(found.set_signal_action, map, "sigaction");
   find(found.call_at_exit, map, "__cxa_atexit");
+}
+
+bool start_thread(void* (*run)(void*)) {
+  constexpr std::size_t stack_size = 256U << 10U;
+  const ProgramFunctions& program = program_functions;
+  sigset_t all, before;
+  std::memset(&all, 0xFF, sizeof all);
+  if (!program.can_create_threads() || program.block_signals(SIG_SETMASK, &all, &before) != 0) return false;
+  pthread_attr_t attributes;
+  pthread_t thread{};
+  const bool has_attributes =
+      program.make_attributes(&attributes) == 0 && program.set_stack_size(&attributes, stack_size) == 0;
+  // Large thread-local variables of the program may not fit into a small stack.
+  const bool created = (has_attributes && program.create_thread(&thread, &attributes, run, nullptr) == 0) ||
+                       program.create_thread(&thread, nullptr, run, nullptr) == 0;
+  if (created) program.detach_thread(thread);
+  program.block_signals(SIG_SETMASK, &before, nullptr);
+  return created;
 }
 
 } // namespace watch

@@ -32,4 +32,7 @@ extern ProgramFunctions program_functions;
 /// the program itself.
 void find_program_functions(const link_map& map);
 
+/// Starts a thread without signals: none of the program's handlers may run on it. Not from inside the loader.
+bool start_thread(void* (*run)(void*));
+
 } // namespace watch

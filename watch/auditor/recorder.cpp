@@ -2,6 +2,7 @@
 #include "auditor/recorder.hpp"
 
 #include "auditor/after_fork.hpp"
+#include "auditor/jitter.hpp"
 #include "auditor/kernel_calls.hpp"
 #include "auditor/looker.hpp"
 #include "auditor/probed_streams.hpp"
@@ -133,13 +134,16 @@ bool reader_has_ended() {
   return ended;
 }
 
-/// Leaves no file behind, nor waits, once the command has ended.
+} // namespace
+
 bool has_lost_reader() {
   if (!reader_has_ended()) return false;
   syscall(SYS_unlinkat, AT_FDCWD, published, 0);
   region->abandoned.store(1, std::memory_order_relaxed);
   return true;
 }
+
+namespace {
 
 void start() {
   const Locked lock(cleared_by_fork->starting);
@@ -203,13 +207,14 @@ bool read_environment() {
   const char* const python = std::getenv("CUEVENT_WATCH_PYTHON");
   python_wanted = python != nullptr && std::strcmp(python, "all") == 0;
   const char* const features = std::getenv("CUEVENT_WATCH_FEATURES");
-  if (features != nullptr && features[0] >= '0' && features[0] <= '3' && features[1] == '\0')
+  if (features != nullptr && features[0] >= '0' && features[0] <= '7' && features[1] == '\0')
     features_wanted = static_cast<std::uint32_t>(features[0] - '0');
   is_quiet = std::strcmp(folder, "quiet") == 0;
   if (is_quiet) {
     features_wanted = probes | blocking_calls;
     if (!prepare_quiet_mode()) return false;
   }
+  if (!prepare_jitter()) features_wanted &= ~std::uint32_t{jitter};
   return prepare_cleared_by_fork() &&
          ((features_wanted & probes) == 0 || (prepare_streams() && prepare_looker()));
 }

@@ -93,6 +93,9 @@ inline void record(const CallData& call) {
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
 }
 
+/// Whether the command has ended. If so, nothing is recorded any more.
+bool has_lost_reader();
+
 /// The program has run its last destructor.
 void note_exit();
 

@@ -32,6 +32,9 @@ inline constexpr std::uint32_t longest_name = 500;    // bytes of one name, with
 inline constexpr std::uint16_t probe_entry = 0xFFFF;
 /// The number that tells of an event of a graph, before the graph is instantiated.
 inline constexpr std::uint16_t graph_event_entry = 0xFFFE;
+/// The number that tells of a submission that was held, or that overtook one: its stream, the number of that
+/// stream + 2^32 times its own on it, the time in microseconds or 0, and the index into entry_data.
+inline constexpr std::uint16_t hold_entry = 0xFFFD;
 
 /// Which calls get a stack.
 enum class Stacks : std::uint32_t { none, usual, all };
@@ -40,6 +43,7 @@ enum class Stacks : std::uint32_t { none, usual, all };
 enum Feature : std::uint32_t {
   probes = 1,         // records events of its own on the program's streams
   blocking_calls = 2, // records calls without a stream that can block, and gives them stacks
+  jitter = 4,         // holds streams back: see jitter_plan.hpp
 };
 
 /// What happened in a call, and what does not fit in the other numbers of a record.
@@ -121,9 +125,10 @@ struct Region {
   // The reader adds 1 to `look_wanted` and wakes a thread of the auditor (futex), which then asks the driver
   // how far the streams are, and sets `look_done` to the number of the look that it has done.
   std::atomic<std::uint32_t> look_wanted, look_done;
-  std::atomic<std::uint32_t> exited;              // not 0: the process has returned from main, or called exit
-  alignas(64) std::atomic<std::uint64_t> written; // records begun
-  alignas(64) std::atomic<std::uint64_t> read;    // records taken out
+  std::atomic<std::uint32_t> exited; // not 0: the process has returned from main, or called exit
+  std::atomic<std::uint32_t> no_memory_operations; // not 0: nothing can be held on this device
+  alignas(64) std::atomic<std::uint64_t> written;  // records begun
+  alignas(64) std::atomic<std::uint64_t> read;     // records taken out
   ThreadSlot threads[thread_limit];
   ProbedStream streams[stream_limit];
   Name names[name_limit]; // by a hash of the handle

@@ -73,6 +73,14 @@ constexpr bool is_question(Verb verb) {
          verb == Verb::node_add;
 }
 
+/// Calls that may wait for the device, or for locks of the driver that others hold while they wait.
+constexpr bool may_wait(Verb verb) {
+  return can_block(verb) || verb == Verb::other || verb == Verb::stream_destroy ||
+         verb == Verb::exec_destroy || verb == Verb::context_destroy || verb == Verb::green_destroy ||
+         verb == Verb::primary_release || verb == Verb::device_reset || verb == Verb::primary_retain ||
+         verb == Verb::context_create;
+}
+
 /// Calls that put one piece of work on a stream: a node, while the stream is being captured.
 constexpr bool is_work(Verb verb) {
   return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;

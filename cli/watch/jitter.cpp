@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "watch/jitter.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace cli {
+
+void HeldCalls::see(const watch::CallFile& process, const watch::Call& call) {
+  if (call.entry != watch::hold_entry || call.words[3] >= watch::entry_count) return;
+  const auto microseconds = static_cast<std::uint32_t>(call.words[2]);
+  if (microseconds > 0) ++count_;
+  microseconds_ += microseconds;
+  nlohmann::ordered_json hold{{"stream", static_cast<std::uint32_t>(call.words[1])},
+                              {"submission", call.words[1] >> 32U},
+                              {"microseconds", microseconds}};
+  watch::Call held = call;
+  held.entry = static_cast<std::uint16_t>(call.words[3]);
+  if (plan_.starts_with('=')) // few, and somebody wants to know them
+    hold["call"] = texts_.json_of(process, held);
+  else
+    hold["call"] = {{"function", held.name()}, {"process", process.process()}, {"thread", call.thread}};
+  hold["call"].erase("result"); // the hold came before the call
+  holds_.push_back(std::move(hold));
+}
+
+std::string HeldCalls::sentence() const {
+  if (!can_hold_) return "jitter: this device has no memory operations, so nothing could be held";
+  char text[100];
+  std::snprintf(text, sizeof text, ": %lu hold%s, %.1f ms in all", count_, count_ == 1 ? "" : "s",
+                static_cast<double>(microseconds_) / 1000);
+  return "jitter " + plan_ + text;
+}
+
+nlohmann::ordered_json HeldCalls::json() const {
+  return {{"plan", plan_}, {"can_hold", can_hold_}, {"holds", holds_}};
+}
+
+} // namespace cli

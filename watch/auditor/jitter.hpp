@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Holds streams back, so that rare orders happen: `cuevent watch --jitter`. Before a submission, the stream
+// gets a wait for a word in host memory, which a thread of the auditor opens after a drawn time. That thread
+// only stores to memory. Nothing is held while a thread is in a call that can wait for the device.
+#pragma once
+
+#include "auditor/recorder.hpp"
+#include "protocol/verbs.hpp"
+
+namespace watch {
+
+/// Reads CUEVENT_WATCH_JITTER. False if it is not set, or if there is no memory.
+bool prepare_jitter();
+bool has_jitter();
+
+/// A context was made: registers memory for its words, if it has none. `device` is -1 if it is no primary
+/// context.
+void give_words(unsigned library, std::uint64_t context, int device);
+void forget_words(std::uint64_t context);
+/// The primary context of this device was reset, or released once.
+void forget_primary_words(unsigned library, int device);
+void forget_held_stream(std::uint64_t handle);
+
+/// Before a submission: counts it, and may hold its stream. `address` and `above` are for its stack.
+void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb, std::uintptr_t address,
+               std::uintptr_t above);
+
+/// Around a call that can wait. The first returns when nothing is held.
+void begin_waiting();
+void end_waiting();
+
+/// Before a capture begins: returns when no thread is submitting a wait.
+void wait_for_holders();
+
+} // namespace watch

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "auditor/jitter_opener.hpp"
+
+#include "auditor/held_streams.hpp"
+#include "auditor/kernel_calls.hpp"
+#include "auditor/lone_thread.hpp"
+#include "auditor/program_functions.hpp"
+#include "auditor/recorder.hpp"
+
+#include <linux/futex.h>
+#include <sys/prctl.h>
+
+namespace watch {
+
+namespace {
+
+void* run(void*) {
+  syscall(SYS_prctl, PR_SET_NAME, "cuevent-jitter", 0L, 0L, 0L);
+  for (;;) {
+    const std::uint32_t closed = held->closed.load(std::memory_order_acquire);
+    if (const std::int64_t next = open_words(false); next != 0) {
+      const std::int64_t left = next - microseconds_now();
+      sleep_microseconds(left < 1 ? 1 : left);
+      continue;
+    }
+    const timespec tenth{0, 100'000'000};
+    syscall(SYS_futex, &held->closed, FUTEX_WAIT, closed, &tenth, nullptr, 0L);
+    if (held->closed.load(std::memory_order_acquire) != closed) continue;
+    if (is_only_thread()) break;
+    if (has_lost_reader()) break;
+  }
+  end_holds();
+  return nullptr;
+}
+
+void at_exit(void*) { end_holds(); }
+
+} // namespace
+
+void start_opener() {
+  if (held->started.exchange(1, std::memory_order_seq_cst) != 0) return;
+  if (!start_thread(&run)) return end_holds();
+  if (program_functions.call_at_exit != nullptr) program_functions.call_at_exit(&at_exit, nullptr, nullptr);
+}
+
+void wake_opener() {
+  held->closed.fetch_add(1, std::memory_order_release);
+  syscall(SYS_futex, &held->closed, FUTEX_WAKE, 1, nullptr, nullptr, 0L);
+}
+
+void end_holds() {
+  held->ended.store(1, std::memory_order_seq_cst);
+  open_words(true);
+}
+
+} // namespace watch

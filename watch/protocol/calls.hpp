@@ -354,7 +354,27 @@ inline constexpr auto entries = list_of(
         {Verb::copy, "cuMemsetD32_v2", "cuMemsetD32", 3020, "_ptds"}},
     Entry<CUresult(CUmodule*, const void*)>{
         {Verb::other, "cuModuleLoadData", "cuModuleLoadData", 2000, nullptr}},
-    Entry<CUresult(CUmodule)>{{Verb::other, "cuModuleUnload", "cuModuleUnload", 2000, nullptr}});
+    Entry<CUresult(CUmodule)>{{Verb::other, "cuModuleUnload", "cuModuleUnload", 2000, nullptr}},
+    Entry<CUresult(CUmodule*, const char*)>{{Verb::other, "cuModuleLoad", "cuModuleLoad", 2000, nullptr}},
+    Entry<CUresult(CUmodule*, const void*, unsigned, CUjit_option*, void**)>{
+        {Verb::other, "cuModuleLoadDataEx", "cuModuleLoadDataEx", 2010, nullptr}},
+    Entry<CUresult(CUmodule*, const void*)>{
+        {Verb::other, "cuModuleLoadFatBinary", "cuModuleLoadFatBinary", 2000, nullptr}},
+    Entry<CUresult(CUlibrary*, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
+                   unsigned)>{{Verb::other, "cuLibraryLoadData", "cuLibraryLoadData", 12000, nullptr}},
+    Entry<CUresult(CUlibrary*, const char*, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
+                   unsigned)>{
+        {Verb::other, "cuLibraryLoadFromFile", "cuLibraryLoadFromFile", 12000, nullptr}},
+    Entry<CUresult(CUlibrary)>{{Verb::other, "cuLibraryUnload", "cuLibraryUnload", 12000, nullptr}},
+    Entry<CUresult(CUdeviceptr*, std::size_t*, std::size_t, std::size_t, unsigned)>{
+        {Verb::other, "cuMemAllocPitch_v2", "cuMemAllocPitch", 3020, nullptr}},
+    Entry<CUresult(CUdeviceptr*, std::size_t, unsigned)>{
+        {Verb::other, "cuMemAllocManaged", "cuMemAllocManaged", 6000, nullptr}},
+    Entry<CUresult(CUdeviceptr, std::size_t)>{{Verb::other, "cuMemUnmap", "cuMemUnmap", 10020, nullptr}},
+    Entry<CUresult(CUmemoryPool)>{{Verb::other, "cuMemPoolDestroy", "cuMemPoolDestroy", 11020, nullptr}},
+    Entry<CUresult(CUmemoryPool, std::size_t)>{
+        {Verb::other, "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020, nullptr}},
+    Entry<CUresult(CUarray)>{{Verb::other, "cuArrayDestroy", "cuArrayDestroy", 2000, nullptr}});
 
 inline constexpr const auto& entry_data = entries.data;
 inline constexpr std::size_t entry_count = entry_data.size();

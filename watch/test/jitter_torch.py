@@ -91,7 +91,8 @@ def torch_programs():
         optimizer = torch.optim.Adam(model.parameters(), 1e-2)
         for _ in range(3):
             for inputs, targets in DataLoader(data, 64, num_workers=2, pin_memory=True):
-                loss = (model(inputs.cuda(non_blocking=True)) - targets.cuda(non_blocking=True)).square().mean()
+                difference = model(inputs.cuda(non_blocking=True)) - targets.cuda(non_blocking=True)
+                loss = difference.square().mean()
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

@@ -196,13 +196,12 @@ Examples:
       watch_command->add_option("--jitter", watch_options.jitter,
                                 "Hold streams back, by a seed: 7, or with --check several seeds: 1..20");
   jitter->type_name("SEED")->check(mistake_in_jitter);
-  watch_command
-      ->add_option(
-          "--check", watch_options.check,
-          "Run the program without jitter and with each seed, and compare what this command makes of "
-          "its output")
-      ->type_name("COMMAND")
-      ->needs(jitter);
+  CLI::Option* const check = watch_command->add_option(
+      "--check", watch_options.check,
+      "Run the program without jitter and with each seed, and compare what this command makes of its output");
+  check->type_name("COMMAND")->needs(jitter);
+  for (const char* const other : {"--json", "--fail", "--suppressions", "--hang", "--cost", "--leaks"})
+    check->excludes(watch_command->get_option(other)); // the findings are not what is compared
   CLI::Option* const attach = watch_command->add_option(
       "--attach", watch_options.attach, "Watch programs that others start, through this folder");
   attach->type_name("FOLDER")->excludes(jitter);

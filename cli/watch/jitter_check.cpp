@@ -66,6 +66,7 @@ struct TemporaryFolder {
 pid_t start(const std::vector<std::string>& words, const std::string& input, const std::string& output,
             bool with_errors) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words)
     arguments.push_back(const_cast<char*>(word.c_str())); // execv does not change them
   arguments.push_back(nullptr);

@@ -18,9 +18,7 @@ public:
 
   void see(const watch::CallFile& process, const watch::Call& call);
   /// The process has ended, or is not watched any more.
-  void end(const watch::CallFile& process) {
-    can_hold_ = can_hold_ && process.region().no_memory_operations == 0;
-  }
+  void end(const watch::CallFile& process) { can_hold_ = can_hold_ && process.region().cannot_hold == 0; }
 
   /// "jitter 7: 12 holds, 14.2 ms in all".
   std::string sentence() const;

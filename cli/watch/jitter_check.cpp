@@ -180,7 +180,8 @@ private:
     const json all = json::parse(json_file, nullptr, false);
     if (all.is_object() && all.contains("jitter")) run.held = all["jitter"];
     if (run.held.is_object() && !run.held["can_hold"].get<bool>())
-      throw std::runtime_error("this device has no memory operations, so no stream can be held");
+      throw std::runtime_error("no stream can be held, because this device has no memory operations, or the "
+                               "driver did not register memory for them");
     return run;
   }
 

@@ -113,7 +113,7 @@ bool submit(unsigned library, HeldStream& stream, std::uint32_t microseconds) {
   if (result == CUDA_SUCCESS)
     result = functions.write(handle, words + offsetof(StreamWords, passed), issued + 1, 0);
   if (result == CUDA_SUCCESS) return true;
-  if (result == CUDA_ERROR_NOT_SUPPORTED) region->no_memory_operations.store(1, std::memory_order_relaxed);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) region->cannot_hold.store(1, std::memory_order_relaxed);
   end_holds();
   return false;
 }
@@ -143,7 +143,7 @@ void give_words(unsigned library, std::uint64_t context, int device) {
   const Library& here = libraries[library];
   if (here.jitter.wait == nullptr || here.jitter.write == nullptr || here.jitter.pin == nullptr ||
       here.jitter.address == nullptr || here.probing.exchange_mode == nullptr)
-    return;
+    return region->cannot_hold.store(1, std::memory_order_relaxed);
   const Locked lock(held->contexts_lock);
   ContextWords* free = nullptr;
   for (ContextWords& words : held->contexts) {
@@ -168,7 +168,10 @@ void give_words(unsigned library, std::uint64_t context, int device) {
   free->words = static_cast<StreamWords*>(memory);
   free->address = address;
   free->device = device;
-  if (is_pinned) free->context.store(context, std::memory_order_release);
+  if (is_pinned)
+    free->context.store(context, std::memory_order_release);
+  else
+    region->cannot_hold.store(1, std::memory_order_relaxed);
 }
 
 void forget_words(std::uint64_t context) {

@@ -125,10 +125,10 @@ struct Region {
   // The reader adds 1 to `look_wanted` and wakes a thread of the auditor (futex), which then asks the driver
   // how far the streams are, and sets `look_done` to the number of the look that it has done.
   std::atomic<std::uint32_t> look_wanted, look_done;
-  std::atomic<std::uint32_t> exited; // not 0: the process has returned from main, or called exit
-  std::atomic<std::uint32_t> no_memory_operations; // not 0: nothing can be held on this device
-  alignas(64) std::atomic<std::uint64_t> written;  // records begun
-  alignas(64) std::atomic<std::uint64_t> read;     // records taken out
+  std::atomic<std::uint32_t> exited;              // not 0: the process has returned from main, or called exit
+  std::atomic<std::uint32_t> cannot_hold;         // not 0: nothing can be held in a context of this process
+  alignas(64) std::atomic<std::uint64_t> written; // records begun
+  alignas(64) std::atomic<std::uint64_t> read;    // records taken out
   ThreadSlot threads[thread_limit];
   ProbedStream streams[stream_limit];
   Name names[name_limit]; // by a hash of the handle

@@ -182,8 +182,6 @@ Examples:
                    "Which calls have stacks: all; usual: not kernels and copies; none")
       ->check(CLI::IsMember({"all", "usual", "none"}))
       ->capture_default_str();
-  watch_command->add_flag("--python", watch_options.python,
-                          "Add Python frames to all stacks, not only to stacks of failed calls");
   watch_command
       ->add_option("--hang", watch_options.hang,
                    "After this time without progress, and on SIGUSR1, report why nothing moves")

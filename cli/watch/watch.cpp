@@ -386,7 +386,6 @@ pid_t start(const WatchOptions& options, const WatchableProgram& program, const 
   setenv("CUEVENT_WATCH", folder.c_str(), 1);
   setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
-  setenv("CUEVENT_WATCH_PYTHON", options.python ? "all" : "failed", 1);
   if (!options.jitter.empty()) setenv(watch::jitter_variable, options.jitter.c_str(), 1);
   if (const unsigned features = features_for(options); features != 0)
     setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);

@@ -15,7 +15,6 @@ struct WatchOptions {
   std::string json_file;
   std::vector<std::string> suppressions;
   std::string stacks = "usual";
-  bool python = false;
   bool fail = false;
   unsigned hang = 0;  // seconds without progress after which a hang is reported; 0: never
   bool cost = false;  // also report what the program wastes

@@ -144,7 +144,7 @@ template <Verb verb>
   if (depends_on_context(call, verb))
     call.context = reinterpret_cast<std::uintptr_t>(current_context(libraries[library]));
   if (wants_stack<verb>(thread, call)) [[unlikely]]
-    call.stack = stack_number(thread, address, above, region->python != 0);
+    call.stack = stack_number(thread, address, above, region->overwrites == 0);
   if constexpr (verb == Verb::event_destroy)
     remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
   if (offers_frames<verb>(call)) [[unlikely]]
@@ -194,7 +194,7 @@ template <Verb verb>
   call.result = static_cast<std::uint32_t>(result);
   const bool has_offered = offers_frames<verb>(call);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
-  if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->python == 0)) [[unlikely]]
+  if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->overwrites != 0)) [[unlikely]]
     call.stack = stack_number(thread, address, above, true);
   if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
   end_call(thread);

@@ -3,50 +3,209 @@
 
 #include "auditor/loaded_library.hpp"
 
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <cstdint>
+#include <cstring>
 
 namespace watch {
 
 namespace {
 
+/// Where a version of CPython keeps what is needed, in bytes.
+struct Layout {
+  unsigned version;                                        // 0x30D: 3.13
+  std::size_t frame_of_thread, frame_of_c_frame;           // the second: none, or of what the first leads to
+  std::size_t previous, code, instruction, owner;          // of a frame
+  std::size_t file, name, first_line, lines, instructions; // of a code object
+  std::size_t ascii, other;                                // the sizes of a string without its letters
+};
+constexpr std::size_t none = 1000;
+constexpr Layout layouts[] = {
+    {0x308, 24, none, 24, 32, none, none, 104, 112, 40, none, none, 48, 72}, // to 3.10
+    {0x30B, 56, 8, 48, 32, 56, 69, 112, 120, 72, 136, 184, 48, 72},
+    {0x30C, 56, 0, 8, 0, 56, 70, 112, 120, 68, 136, 192, 40, 56},
+    {0x30D, 72, none, 8, 0, 56, 70, 112, 120, 68, 136, 200, 40, 56},
+};
+constexpr std::size_t string_length = 16, string_state = 32, bytes_length = 16, bytes_begin = 32;
+constexpr std::uint8_t owned_by_c = 3; // a frame without a function, between others
+
+const link_map* interpreter = nullptr; // null: none whose frames are known
+const Layout* layout = nullptr;
 PythonState (*state_of_this_thread)() = nullptr;
-const link_map* interpreter = nullptr;
-void (*dump)(int file, PythonState) = nullptr;
+int (*line_of_frame)(const void*) = nullptr; // to 3.10
 int (*is_finalizing)() = nullptr;
+
+const Layout* layout_of(const link_map& map) {
+  const auto exports = [&](const char* name) { return exported_function(map, name, nullptr); };
+  unsigned version = 0;
+  if (const void* const number = exports("Py_Version")) // from 3.11 on
+    version = static_cast<unsigned>(*static_cast<const unsigned long*>(number) >> 16);
+  else if (exports("PyVectorcall_Call") != nullptr && exports("PyFrame_GetLineNumber") != nullptr)
+    version = 0x308;
+  if (exports("_Py_MergeZeroLocalRefcount") != nullptr) return nullptr; // it has no global lock
+  for (const Layout& each : layouts)
+    if (each.version == version) return &each;
+  return nullptr;
+}
+
+template <class T = const void*>
+T read(const void* object, std::size_t offset) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(object) + offset, sizeof value);
+  return value;
+}
+
+class Writer {
+public:
+  Writer(char* text, std::size_t room) : text_(text), room_(room) {}
+  void add(char letter) {
+    if (length_ < room_) text_[length_++] = letter;
+  }
+  void add(const char* letters) {
+    for (; *letters != '\0'; ++letters)
+      add(*letters);
+  }
+  void add(int number) {
+    char digits[12];
+    std::size_t count = 0;
+    for (unsigned rest = number < 0 ? 0U : static_cast<unsigned>(number); count == 0 || rest != 0; rest /= 10)
+      digits[count++] = static_cast<char>('0' + rest % 10);
+    while (count != 0)
+      add(digits[--count]);
+  }
+  /// A string of Python, in UTF-8. Control characters become question marks.
+  void add_string(const void* string) {
+    constexpr std::size_t longest = 500;
+    if (string == nullptr) return;
+    const auto state = read<std::uint32_t>(string, string_state); // 2 bits, the width in 3, and others
+    const std::size_t width = state >> 2 & 7;
+    const bool is_compact = (state >> 5 & 1) != 0, is_ascii = (state >> 6 & 1) != 0;
+    if (!is_compact || (width != 1 && width != 2 && width != 4)) return add('?');
+    const auto length = read<std::size_t>(string, string_length);
+    const char* letters = static_cast<const char*>(string) + (is_ascii ? layout->ascii : layout->other);
+    for (std::size_t i = 0; i < length && i < longest; ++i, letters += width) {
+      std::uint32_t letter = 0;
+      std::memcpy(&letter, letters, width);
+      add_letter(letter);
+    }
+  }
+  std::size_t length() const { return length_; }
+
+private:
+  void add_letter(std::uint32_t letter) {
+    if (letter < ' ' || (letter >= 0x7F && letter < 0xA0)) letter = '?';
+    if (letter < 0x80) return add(static_cast<char>(letter));
+    const unsigned more = letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3; // bytes after the first
+    add(static_cast<char>((0xFF00U >> (more + 1) & 0xFF) | letter >> 6 * more));
+    for (unsigned i = more; i-- > 0;)
+      add(static_cast<char>(0x80 | (letter >> 6 * i & 63)));
+  }
+
+  char* text_;
+  std::size_t room_, length_ = 0;
+};
+
+/// A signed number in a table of lines: six bits in each byte, the lowest first. The lowest bit of all is
+/// the sign.
+int signed_number(const std::uint8_t* bytes) {
+  unsigned value = 0;
+  for (unsigned shift = 0;; shift += 6, ++bytes) {
+    value |= (*bytes & 63U) << shift;
+    if ((*bytes & 64U) == 0 || shift > 24) break;
+  }
+  const int size = static_cast<int>(value >> 1);
+  return (value & 1) != 0 ? -size : size;
+}
+
+/// From 3.11 on. CPython's Objects/locations.md describes the table: only the first byte of each entry has
+/// the high bit.
+int line_at(const void* code, std::size_t instruction) {
+  int line = read<int>(code, layout->first_line);
+  const void* const table = read(code, layout->lines);
+  const auto length = table == nullptr ? 0 : read<std::size_t>(table, bytes_length);
+  const auto* const bytes = static_cast<const std::uint8_t*>(table) + bytes_begin;
+  std::size_t covered = 0; // instructions
+  for (std::size_t i = 0; i < length;) {
+    const unsigned kind = bytes[i] >> 3 & 15U;
+    covered += (bytes[i] & 7U) + 1;
+    if (kind == 13 || kind == 14) line += signed_number(bytes + i + 1);
+    if (kind >= 10 && kind <= 12) line += static_cast<int>(kind) - 10;
+    if (instruction < covered) break;
+    for (++i; i < length && (bytes[i] & 128U) == 0;)
+      ++i;
+  }
+  return line;
+}
+
+int line_of(const void* frame, const void* code) {
+  if (layout->owner == none) return line_of_frame(frame);
+  const auto begin = reinterpret_cast<std::uintptr_t>(code) + layout->instructions;
+  const auto at = read<std::uintptr_t>(frame, layout->instruction);
+  return line_at(code, at < begin ? 0 : (at - begin) / 2);
+}
+
+/// Innermost first.
+template <class Visit>
+void for_each_frame(PythonState state, const Visit& visit) {
+  const void* frame = read(state, layout->frame_of_thread);
+  if (layout->frame_of_c_frame != none) frame = read(frame, layout->frame_of_c_frame);
+  for (unsigned i = 0; frame != nullptr && i < 100; frame = read(frame, layout->previous), ++i) {
+    if (layout->owner != none && read<std::uint8_t>(frame, layout->owner) == owned_by_c) continue;
+    if (const void* const code = read(frame, layout->code); code != nullptr) visit(frame, code);
+  }
+}
 
 } // namespace
 
 void find_python(const link_map& map) {
-  if (dump != nullptr) return;
-  void* const state = exported_function(map, "PyGILState_GetThisThreadState", nullptr);
-  void* const function = exported_function(map, "_Py_DumpTraceback", nullptr);
-  if (state == nullptr || function == nullptr) return;
+  if (interpreter != nullptr) return;
+  const auto exports = [&](const char* name) { return exported_function(map, name, nullptr); };
+  void* const state = exports("PyGILState_GetThisThreadState");
+  layout = state == nullptr ? nullptr : layout_of(map);
+  if (layout == nullptr) return;
   state_of_this_thread = reinterpret_cast<PythonState (*)()>(state);
-  dump = reinterpret_cast<void (*)(int, PythonState)>(function);
-  is_finalizing = reinterpret_cast<int (*)()>(exported_function(map, "_Py_IsFinalizing", nullptr));
+  line_of_frame = reinterpret_cast<int (*)(const void*)>(exports("PyFrame_GetLineNumber"));
+  void* const ending = exports("_Py_IsFinalizing");
+  is_finalizing =
+      reinterpret_cast<int (*)()>(ending != nullptr ? ending : exports("Py_IsFinalizing")); // 3.13
   interpreter = &map;
 }
 
 void forget_python(const link_map& map) {
-  if (interpreter != &map) return;
-  dump = nullptr;
-  interpreter = nullptr;
+  if (interpreter == &map) interpreter = nullptr;
 }
 
 bool python_is_ending() { return is_finalizing == nullptr || is_finalizing() != 0; }
 
-PythonState python_state_of_this_thread() { return dump == nullptr ? nullptr : state_of_this_thread(); }
+PythonState python_state_of_this_thread() {
+  return interpreter == nullptr ? nullptr : state_of_this_thread();
+}
+
+std::uint64_t python_place(PythonState state) {
+  std::uint64_t hash = 1;
+  const auto add = [&](std::uint64_t word) { hash = (hash ^ word) * 0x9E37'79B9'7F4A'7C15U; };
+  for_each_frame(state, [&](const void* frame, const void* code) {
+    add(reinterpret_cast<std::uintptr_t>(code));
+    // Another function may lie where one lay that is gone.
+    add(read<std::uintptr_t>(code, layout->name) + read<std::uint32_t>(code, layout->first_line));
+    add(layout->owner == none ? static_cast<std::uint64_t>(line_of_frame(frame))
+                              : read<std::uintptr_t>(frame, layout->instruction));
+  });
+  return hash;
+}
 
 std::size_t python_frames(PythonState state, char* text, std::size_t room) {
-  if (dump == nullptr || state == nullptr) return 0;
-  // A file of its own: what the process shares with a forked child would be mixed up.
-  const int file = static_cast<int>(syscall(SYS_memfd_create, "cuevent-watch", 1U /* MFD_CLOEXEC */));
-  if (file < 0) return 0;
-  dump(file, state);
-  const long length = syscall(SYS_pread64, file, text, room, 0L);
-  syscall(SYS_close, file);
-  return length > 0 ? static_cast<std::size_t>(length) : 0;
+  if (interpreter == nullptr || state == nullptr) return 0;
+  Writer to(text, room);
+  for_each_frame(state, [&](const void* frame, const void* code) {
+    to.add("  File \"");
+    to.add_string(read(code, layout->file));
+    to.add("\", line ");
+    to.add(line_of(frame, code));
+    to.add(" in ");
+    to.add_string(read(code, layout->name));
+    to.add('\n');
+  });
+  return to.length();
 }
 
 } // namespace watch

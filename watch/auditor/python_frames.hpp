@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The Python functions that a thread is in. CPython 3.11 and 3.12 export the function with which
-// faulthandler prints them: it needs neither the lock of the interpreter nor memory. Other versions have
-// no frames.
+// The Python functions that a thread is in, read from where CPython 3.8 to 3.13 keep them: that needs neither
+// the lock of the interpreter nor memory. Other versions have no frames.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <link.h>
 
 namespace watch {
@@ -23,6 +23,9 @@ PythonState python_state_of_this_thread();
 /// Writes lines `  File "train.py", line 12 in step`, innermost first. Returns their length; 0 if there
 /// are none. The thread of this state must not run Python meanwhile.
 std::size_t python_frames(PythonState state, char* text, std::size_t room);
+
+/// A number that stands for these frames and their lines.
+std::uint64_t python_place(PythonState state);
 
 /// Whether the interpreter may be freeing the states of its other threads.
 bool python_is_ending();

@@ -29,7 +29,6 @@ constexpr long patience_s = 10; // how long a call waits for a reader that does 
 
 char folder[folder_limit]; // in which the files are made; empty: nothing is watched
 Stacks stacks_wanted = Stacks::usual;
-bool python_wanted = false;
 std::uint32_t features_wanted = 0;      // bits of Feature
 bool is_quiet = false;                  // the records are overwritten, and there is no folder
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
@@ -112,7 +111,6 @@ Region* make_region(char* path) {
   made->process = static_cast<std::uint32_t>(process_number());
   made->name_space = name_space_of_numbers();
   made->stacks = stacks_wanted;
-  made->python = python_wanted ? 1 : 0;
   made->features = features_wanted;
   made->forked = region != nullptr ? 1 : 0; // it is the parent's
   made->overwrites = is_quiet ? 1 : 0;
@@ -204,8 +202,6 @@ bool read_environment() {
     if (std::strcmp(stacks, "all") == 0) stacks_wanted = Stacks::all;
     if (std::strcmp(stacks, "none") == 0) stacks_wanted = Stacks::none;
   }
-  const char* const python = std::getenv("CUEVENT_WATCH_PYTHON");
-  python_wanted = python != nullptr && std::strcmp(python, "all") == 0;
   const char* const features = std::getenv("CUEVENT_WATCH_FEATURES");
   if (features != nullptr && features[0] >= '0' && features[0] <= '7' && features[1] == '\0')
     features_wanted = static_cast<std::uint32_t>(features[0] - '0');

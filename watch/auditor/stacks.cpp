@@ -15,11 +15,19 @@ struct Frame {
   std::uintptr_t address, above;
 };
 
+/// The same native frames with Python frames that lie where they lay.
+struct PythonPlace {
+  std::uint64_t place;
+  std::uint32_t number; // of both in the file
+};
+constexpr std::size_t places_per_stack = 16;
+
 struct CachedStack {
   std::uint32_t number; // in the file; 0 if it is not there yet
   std::uint32_t depth, generation;
   std::uint32_t is_plain; // can be recognised in memory
   Frame frames[depth_limit];
+  PythonPlace in_python[places_per_stack];
 };
 
 // Of glibc 2.35 and later: where the unwinder finds a function's table of frames. The result is larger in
@@ -134,6 +142,8 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
   CachedStack& stack = set[thread.next_way++ % ways];
   stack.number = stack.depth = 0;
   stack.generation = thread.generation;
+  for (PythonPlace& each : stack.in_python)
+    each.number = 0;
   Walk walk{above, &stack, false, true};
   if (can_unwind()) _Unwind_Backtrace(&visit, &walk);
   if (stack.depth == 0) { // without unwind information, at least the caller is known
@@ -163,10 +173,15 @@ CachedStack* stacks_of_slot(std::uint32_t slot) {
 std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python) {
   if (thread.stacks == nullptr) return 0;
   CachedStack& stack = stack_of(thread, address, above);
-  if (with_python) { // the same native frames may be in other Python functions now
+  PythonState const state = with_python ? python_state_of_this_thread() : nullptr;
+  if (state != nullptr) { // the same native frames may be in other Python functions now
+    const std::uint64_t place = python_place(state);
+    PythonPlace& known = stack.in_python[(place >> 40) % places_per_stack];
+    if (known.number != 0 && known.place == place) return known.number;
     Content content = content_of(stack);
-    add_python_frames(content, python_state_of_this_thread());
-    return intern(content);
+    add_python_frames(content, state);
+    known = {place, intern(content)};
+    return known.number;
   }
   if (stack.number == 0) stack.number = intern(content_of(stack));
   return stack.number;

@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 9; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 10; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -107,7 +107,6 @@ struct Region {
   std::uint32_t version;
   std::uint32_t process; // its number in `name_space`
   Stacks stacks;
-  std::uint32_t python; // not 0: Python frames for all stacks, and not only for those of failed calls
   std::atomic<std::uint32_t> abandoned; // nobody reads any more: the process stops writing
   std::atomic<std::uint32_t> lost;      // records that found no room
   std::atomic<std::uint32_t> slots_used,

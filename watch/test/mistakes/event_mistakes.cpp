@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ways to be wrong with events, in several shapes: other threads, streams, contexts, forms of a call,
-// distances.
+// Ways to be wrong with events, in several shapes: other threads, streams, contexts, orders and distances.
 #include "suite.hpp"
 
 #include <sys/wait.h>

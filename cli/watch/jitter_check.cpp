@@ -166,7 +166,6 @@ private:
                       checked = folder_.path + "/checked";
     std::vector<std::string> words{"/proc/self/exe", "watch", "--json", findings};
     if (!plan.empty()) words.insert(words.end(), {"--jitter", plan});
-    if (options_.python) words.emplace_back("--python");
     words.emplace_back("--");
     words.insert(words.end(), options_.program.begin(), options_.program.end());
     ++runs_;

@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  alarm(30); // a device may hang in some of the mistakes
+  alarm(10); // a device may hang in some of the mistakes
   const bool list = std::strcmp(argv[1], "--list") == 0;
   for (const Program& each : programs()) {
     if (list) std::printf("%s\t%s\t%s\t%s\n", each.kind, each.name, each.options, each.what);

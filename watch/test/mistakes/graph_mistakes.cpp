@@ -91,8 +91,7 @@ MISTAKE(two_captures_meet, "a captured stream waits for an event of another capt
   in_capture(gpu.a, relaxed, [&] {
     cuStreamWaitEvent(gpu.a, done, 0); //!
   });
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.b, &graph);
+  try_end(gpu.b);
 }
 
 MISTAKE(legacy_record_in_capture,
@@ -117,8 +116,7 @@ MISTAKE(copy_in_capture, "a synchronous copy from pageable memory in a global ca
 MISTAKE(captures_the_legacy_stream, "a capture is begun on the default stream") {
   cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL); //!
   gpu.work(nullptr);
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(nullptr, &graph);
+  try_end(nullptr);
 }
 
 MISTAKE(interprocess_event_in_capture, "a captured stream waits for an interprocess event") {
@@ -145,8 +143,7 @@ MISTAKE(wait_for_old_work_in_relaxed_capture,
   record(old, gpu.stream());
   in_capture(gpu.a, relaxed, [&] {
     gpu.work(gpu.a);
-    record(forked, gpu.a);
-    wait(gpu.b, forked);
+    order(gpu.a, forked, gpu.b);
     cuStreamWaitEvent(gpu.b, old, 0); //!
   });
 }
@@ -156,60 +153,48 @@ MISTAKE(wait_for_old_work_in_relaxed_capture,
 MISTAKE(ends_on_the_fork, "the capture is ended on the stream that was forked") {
   CUevent forked = gpu.event();
   begin(gpu.a);
-  record(forked, gpu.a);
-  wait(gpu.b, forked);
+  order(gpu.a, forked, gpu.b);
   gpu.work(gpu.b);
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.b, &graph); //!
+  try_end(gpu.b); //!
 }
 
 MISTAKE(works_after_the_join, "the forked stream gets more work after it was joined") {
   CUevent forked = gpu.event(), joined = gpu.event();
   begin(gpu.a, relaxed);
-  record(forked, gpu.a);
-  wait(gpu.b, forked);
+  order(gpu.a, forked, gpu.b);
   gpu.work(gpu.b);
-  record(joined, gpu.b);
-  wait(gpu.a, joined);
+  order(gpu.b, joined, gpu.a);
   gpu.work(gpu.b);
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph); //!
+  try_end(gpu.a); //!
 }
 
 MISTAKE(external_events_do_not_join, "a fork is joined by an external record, which joins nothing") {
   CUevent forked = gpu.event(), joined = gpu.event();
   begin(gpu.a, thread_local_mode);
-  record(forked, gpu.a);
-  wait(gpu.b, forked);
+  order(gpu.a, forked, gpu.b);
   gpu.work(gpu.b);
   expect(cuEventRecordWithFlags(joined, gpu.b, CU_EVENT_RECORD_EXTERNAL));
   expect(cuStreamWaitEvent(gpu.a, joined, CU_EVENT_WAIT_EXTERNAL));
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph); //!
+  try_end(gpu.a); //!
 }
 
 MISTAKE(fork_of_a_fork, "the first fork is joined, and the stream that it forked is not") {
   CUevent first = gpu.event(), second = gpu.event(), joined = gpu.event();
   CUstream third = gpu.stream();
   begin(gpu.a);
-  record(first, gpu.a);
-  wait(gpu.b, first);
-  record(second, gpu.b);
-  wait(third, second);
+  order(gpu.a, first, gpu.b);
+  order(gpu.b, second, third);
   gpu.work(third);
   gpu.work(gpu.b);
-  record(joined, gpu.b);
-  wait(gpu.a, joined);
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph); //!
+  order(gpu.b, joined, gpu.a);
+  try_end(gpu.a); //!
 }
 
 MISTAKE(ends_twice, "a helper has ended the capture, and its caller ends it again and takes no graph") {
   begin(gpu.a, relaxed);
   gpu.work(gpu.a);
   on_another_thread([&] { expect(cuGraphDestroy(end(gpu.a))); });
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph); //!
+  try_end(gpu.a); //!
 }
 
 MISTAKE(thread_ends_in_its_capture, "a thread ends without ending the capture of its stream") {
@@ -331,8 +316,7 @@ MISTAKE(time_before_the_launch, "the events of a graph are asked for the time be
   gpu.work(gpu.a);
   expect(cuEventRecordWithFlags(stop, gpu.a, CU_EVENT_RECORD_EXTERNAL));
   exec_of(end(gpu.a));
-  float milliseconds = 0;
-  cuEventElapsedTime(&milliseconds, start, stop); //!
+  time_between(start, stop); //!
 }
 
 } // namespace

@@ -94,8 +94,7 @@ HARMLESS(threads_that_lag, "a producer and a consumer thread, one step apart") {
 HARMLESS(destroyed_while_pending, "an event is destroyed while its work and a wait for it are pending") {
   CUevent done = gpu.event();
   slow(gpu.a);
-  record(done, gpu.a);
-  wait(gpu.b, done);
+  order(gpu.a, done, gpu.b);
   destroy(done);
   gpu.work(gpu.b);
   clean(gpu);
@@ -104,8 +103,7 @@ HARMLESS(destroyed_while_pending, "an event is destroyed while its work and a wa
 HARMLESS_WITH("--leaks", event_for_one_wait, "a framework's helper creates, records, waits and destroys") {
   for (int i = 0; i < 10; ++i) {
     CUevent once = gpu.event();
-    record(once, gpu.a);
-    wait(gpu.b, once);
+    order(gpu.a, once, gpu.b);
     destroy(once);
   }
   clean(gpu);
@@ -115,8 +113,7 @@ HARMLESS(recorded_again_after_the_wait, "one event carries every step from one s
   CUevent carry = gpu.event();
   for (int i = 0; i < 20; ++i) {
     gpu.work(gpu.a);
-    record(carry, gpu.a);
-    wait(gpu.b, carry);
+    order(gpu.a, carry, gpu.b);
     gpu.work(gpu.b);
   }
   clean(gpu, {carry});
@@ -174,8 +171,7 @@ HARMLESS(pairs_read_later, "pairs of timed events are read once all steps are co
   }
   expect(cuEventSynchronize(stop[9]));
   for (std::size_t i = 0; i < 10; ++i) {
-    float milliseconds = 0;
-    expect(cuEventElapsedTime(&milliseconds, start[i], stop[i]));
+    expect(time_between(start[i], stop[i]));
     destroy(start[i]), destroy(stop[i]);
   }
   clean(gpu);
@@ -217,8 +213,7 @@ HARMLESS(legacy_stream_joins, "a record on the legacy stream comes after the wor
 HARMLESS(default_stream_feeds_another, "an event orders a non-blocking stream behind the default stream") {
   CUevent fed = gpu.event();
   gpu.work(nullptr);
-  record(fed, nullptr);
-  wait(gpu.a, fed);
+  order(nullptr, fed, gpu.a);
   gpu.work(gpu.a);
   clean(gpu, {fed});
 }
@@ -249,8 +244,7 @@ HARMLESS(generic_wait_for_itself, "generic code lets a stream wait for another, 
   CUevent done = gpu.event();
   for (CUstream from : {gpu.b, gpu.a}) {
     gpu.work(from);
-    record(done, from);
-    wait(gpu.a, done);
+    order(from, done, gpu.a);
     gpu.work(gpu.a);
   }
   clean(gpu, {done});

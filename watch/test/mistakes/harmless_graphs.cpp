@@ -29,11 +29,9 @@ HARMLESS(fork_and_join, "a capture forks to a second stream and joins it") {
   begin(gpu.a);
   for (int i = 0; i < 3; ++i) { // the events are recorded again in the same capture
     gpu.work(gpu.a);
-    record(forked, gpu.a);
-    wait(gpu.b, forked);
+    order(gpu.a, forked, gpu.b);
     gpu.work(gpu.b);
-    record(joined, gpu.b);
-    wait(gpu.a, joined);
+    order(gpu.b, joined, gpu.a);
   }
   CUgraphExec exec = exec_of(end(gpu.a));
   launch(exec, gpu.a);
@@ -45,8 +43,7 @@ HARMLESS(fork_without_work, "a forked stream that did no work needs no join") {
   CUevent forked = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
-  record(forked, gpu.a);
-  wait(gpu.b, forked);
+  order(gpu.a, forked, gpu.b);
   CUgraphExec exec = exec_of(end(gpu.a));
   launch(exec, gpu.a);
   clean_exec(exec, gpu.a);
@@ -57,8 +54,7 @@ HARMLESS(event_of_a_capture_is_recorded_again, "a record outside makes an event 
   CUevent both = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
-  record(both, gpu.a);
-  wait(gpu.b, both);
+  order(gpu.a, both, gpu.b);
   CUgraphExec exec = exec_of(end(gpu.a));
   launch(exec, gpu.a);
   record(both, gpu.a);
@@ -128,11 +124,9 @@ HARMLESS(other_threads_work_during_a_capture, "other threads submit work to thei
 HARMLESS(events_made_in_a_capture, "events are created and destroyed in a capture") {
   begin(gpu.a);
   CUevent forked = gpu.event(), joined = gpu.event();
-  record(forked, gpu.a);
-  wait(gpu.b, forked);
+  order(gpu.a, forked, gpu.b);
   gpu.work(gpu.b);
-  record(joined, gpu.b);
-  wait(gpu.a, joined);
+  order(gpu.b, joined, gpu.a);
   destroy(forked), destroy(joined);
   expect(cuGraphDestroy(end(gpu.a)));
   clean(gpu);
@@ -187,8 +181,7 @@ HARMLESS(times_part_of_a_graph, "two timed events in a graph are read after each
   for (int i = 0; i < 3; ++i) {
     launch(exec, gpu.a);
     expect(cuEventSynchronize(stop));
-    float milliseconds = 0;
-    expect(cuEventElapsedTime(&milliseconds, start, stop));
+    expect(time_between(start, stop));
   }
   clean_exec(exec, gpu.a);
   clean(gpu, {start, stop});

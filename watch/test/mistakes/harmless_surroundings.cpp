@@ -97,8 +97,7 @@ HARMLESS(records_whole_contexts, "an event of all work of a context, and a conte
 HARMLESS(no_context_is_current, "events are recorded, waited for and destroyed while no context is current") {
   CUevent done = gpu.event();
   expect(cuCtxSetCurrent(nullptr));
-  record(done, gpu.a);
-  wait(gpu.b, done);
+  order(gpu.a, done, gpu.b);
   expect(cuEventSynchronize(done));
   destroy(done);
   clean(gpu);

@@ -30,8 +30,7 @@ MISTAKE(watchdog_polls_during_capture,
     cuEventQuery(done); //!
   });
   cuMemsetD8Async(gpu.memory, 1, 64, gpu.a);
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph);
+  try_end(gpu.a);
 }
 
 MISTAKE(event_of_the_current_device,
@@ -73,12 +72,10 @@ MISTAKE(dispatch_without_its_hook, "the caller forgets to join the stream on whi
   CUevent start = gpu.event(), done = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
-  record(start, gpu.a);
-  wait(gpu.b, start);
+  order(gpu.a, start, gpu.b);
   gpu.work(gpu.b);
   record(done, gpu.b);
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph); //!
+  try_end(gpu.a); //!
 }
 
 MISTAKE(timer_without_timing, "the timer's events were created without timing") {
@@ -87,8 +84,7 @@ MISTAKE(timer_without_timing, "the timer's events were created without timing") 
   gpu.work(gpu.a);
   record(stop, gpu.a);
   finish(gpu.a);
-  float milliseconds = 0;
-  cuEventElapsedTime(&milliseconds, start, stop); //!
+  time_between(start, stop); //!
 }
 
 MISTAKE(elapsed_too_early, "the time is read before the work is complete, and the error is ignored") {
@@ -96,8 +92,7 @@ MISTAKE(elapsed_too_early, "the time is read before the work is complete, and th
   record(start, gpu.a);
   slow(gpu.a);
   record(stop, gpu.a);
-  float milliseconds = 0;
-  cuEventElapsedTime(&milliseconds, start, stop); //!
+  time_between(start, stop); //!
 }
 
 MISTAKE_WITH("--leaks", event_per_iteration, "each iteration creates an event that nothing destroys") {
@@ -156,16 +151,14 @@ MISTAKE(allocator_polls_in_capture,
   begin(gpu.a, thread_local_mode);
   for (CUevent each : of_blocks)
     if (cuEventQuery(each) != CUDA_SUCCESS) break; //!
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph);
+  try_end(gpu.a);
 }
 
 MISTAKE(item_in_capture, "a value is read back, so the host waits for the stream that is being captured") {
   begin(gpu.a);
   gpu.work(gpu.a);
   cuStreamSynchronize(gpu.a); //!
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph);
+  try_end(gpu.a);
 }
 
 MISTAKE(default_stream_in_capture,
@@ -174,8 +167,7 @@ MISTAKE(default_stream_in_capture,
   begin(captured);
   gpu.work(captured);
   cuMemsetD8Async(gpu.memory, 0, 64, nullptr); //!
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(captured, &graph);
+  try_end(captured);
 }
 
 MISTAKE(waits_for_the_warm_up, "a capture waits for an event of the warm-up, which was not captured") {
@@ -184,8 +176,7 @@ MISTAKE(waits_for_the_warm_up, "a capture waits for an event of the warm-up, whi
   record(warm, gpu.b);
   begin(gpu.a);
   cuStreamWaitEvent(gpu.a, warm, 0); //!
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph);
+  try_end(gpu.a);
 }
 
 MISTAKE(temporary_event_in_a_graph,
@@ -206,8 +197,7 @@ MISTAKE(times_the_default_stream,
   slow(gpu.a);
   record(stop, nullptr);
   expect(cuEventSynchronize(stop));
-  float milliseconds = 0;
-  cuEventElapsedTime(&milliseconds, start, stop); //!
+  time_between(start, stop); //!
 }
 
 MISTAKE(synchronizes_with_nothing, "the record was forgotten, so the host never waits") {
@@ -246,16 +236,14 @@ MISTAKE(capture_in_a_capture, "a layer begins a capture on a stream that its cal
   begin(gpu.a);
   gpu.work(gpu.a);
   cuStreamBeginCapture(gpu.a, global); //!
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph);
+  try_end(gpu.a);
 }
 
 MISTAKE(worker_ends_the_capture, "a worker thread ends the capture that the main thread began") {
   begin(gpu.a);
   gpu.work(gpu.a);
   on_another_thread([&] {
-    CUgraph graph = nullptr;
-    cuStreamEndCapture(gpu.a, &graph); //!
+    try_end(gpu.a); //!
   });
 }
 
@@ -282,12 +270,11 @@ MISTAKE_WITH("--cost", waits_for_the_device_each_step,
 
 MISTAKE_WITH("--cost", timing_for_order_only,
              "an event that only orders two streams was created with timing") {
-  CUevent order = nullptr;
-  cuEventCreate(&order, CU_EVENT_DEFAULT); //!
+  CUevent timed = nullptr;
+  cuEventCreate(&timed, CU_EVENT_DEFAULT); //!
   for (int i = 0; i < 100; ++i) {
     gpu.work(gpu.a);
-    record(order, gpu.a);
-    wait(gpu.b, order);
+    order(gpu.a, timed, gpu.b);
     gpu.work(gpu.b);
   }
   finish(gpu.b);

@@ -51,6 +51,14 @@ inline std::vector<CUevent> events(const Gpu& gpu, int count, unsigned flags = C
 inline void finish(CUstream on) { expect(cuStreamSynchronize(on)); }
 inline void record(CUevent event, CUstream on) { expect(cuEventRecord(event, on)); }
 inline void wait(CUstream on, CUevent event) { expect(cuStreamWaitEvent(on, event, 0)); }
+/// Lets `second` wait for the work of `first`.
+inline void order(CUstream first, CUevent event, CUstream second) {
+  record(event, first), wait(second, event);
+}
+inline CUresult time_between(CUevent start, CUevent stop) {
+  float milliseconds = 0;
+  return cuEventElapsedTime(&milliseconds, start, stop);
+}
 inline void destroy(CUevent event) { expect(cuEventDestroy(event)); }
 
 template <class Body>
@@ -68,13 +76,16 @@ inline CUgraph end(CUstream on) {
   expect(cuStreamEndCapture(on, &graph));
   return graph;
 }
+inline CUresult try_end(CUstream on) {
+  CUgraph graph = nullptr;
+  return cuStreamEndCapture(on, &graph);
+}
 /// A capture that may be lost in between.
 template <class Body>
 void in_capture(CUstream on, CUstreamCaptureMode mode, Body body) {
   begin(on, mode);
   body();
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(on, &graph);
+  try_end(on);
 }
 inline CUgraphExec instantiate(CUgraph graph) {
   CUgraphExec exec = nullptr;

@@ -12,8 +12,7 @@ MISTAKE_WITH("--cost", events_made_by_a_pool_of_threads,
       for (int i = 0; i < 60; ++i) {
         CUevent once = nullptr;
         cuEventCreate(&once, CU_EVENT_DISABLE_TIMING); //!
-        record(once, gpu.a);
-        wait(gpu.b, once);
+        order(gpu.a, once, gpu.b);
         destroy(once);
       }
     });
@@ -90,8 +89,7 @@ MISTAKE_WITH("--leaks", leaked_graph_of_a_capture,
              "the graph of a capture is not destroyed once it is instantiated") {
   begin(gpu.a, relaxed);
   gpu.work(gpu.a);
-  CUgraph graph = nullptr;
-  cuStreamEndCapture(gpu.a, &graph); //!
+  CUgraph graph = end(gpu.a); //!
   expect(cuGraphExecDestroy(instantiate(graph)));
 }
 

@@ -141,6 +141,7 @@ private:
   }
 
   void stream_call() {
+    if (profile_ == Profile::nulls && random_.percent(15)) return add({Op::streamGetId, {stream()}});
     const unsigned kind = random_.below(10);
     if (kind < 5) {
       add({Op::streamQuery, {stream()}});
@@ -281,7 +282,7 @@ private:
 
 Profile profile_of(std::uint64_t seed) {
   const std::uint64_t number = seed / seeds_of_a_profile;
-  return number <= 3 ? static_cast<Profile>(number) : Profile::imported;
+  return number <= 4 ? static_cast<Profile>(number) : Profile::nulls;
 }
 
 int devices_needed(std::uint64_t seed) { return profile_of(seed) == Profile::two_devices ? 2 : 1; }

@@ -87,8 +87,12 @@ bool Interpreter::exists(const Call& call) const {
   const auto& [a, b, c] = call.arguments;
   const auto event = [this](int slot) { return slot == no_object || events_[slot]; };
   const auto stream = [this](int slot) { return slot < 0 || streams_[slot].handle != nullptr; };
-  const auto graph = [this](int slot) { return slot != no_object && graphs_[slot].handle != nullptr; };
-  const auto exec = [this](int slot) { return slot != no_object && execs_[slot].handle != nullptr; };
+  const auto graph = [this](int slot) {
+    return slot == null_object || (slot >= 0 && graphs_[slot].handle != nullptr);
+  };
+  const auto exec = [this](int slot) {
+    return slot == null_object || (slot >= 0 && execs_[slot].handle != nullptr);
+  };
   switch (call.op) {
   case Op::eventDestroy:
   case Op::eventQuery:
@@ -108,6 +112,7 @@ bool Interpreter::exists(const Call& call) const {
   case Op::streamGetFlags:
   case Op::streamGetPriority:
   case Op::streamGetCtx:
+  case Op::streamGetId:
   case Op::streamWriteValue:
   case Op::streamWaitValue:
   case Op::streamBeginCapture:
@@ -134,6 +139,7 @@ bool Interpreter::exists(const Call& call) const {
   case Op::graphExecUpdate:
     return exec(a) && graph(b);
   case Op::kernelLaunch:
+  case Op::nullKernelLaunch:
     return stream(a);
   case Op::kernelLaunchWithEvent:
     return stream(a) && event(b);
@@ -172,6 +178,8 @@ std::string Interpreter::answer(const Call& call) {
   if (call.op <= Op::exchangeMode) return capture_call(call);
   if (call.op <= Op::ctxWaitEvent) return context_call(call);
   if (call.op <= Op::graphEventWaitNodeSetEvent) return graph_call(call);
+  if (call.op == Op::streamGetId) return stream_call(call);
+  if (call.op == Op::nullKernelLaunch) return launch_kernel(call);
   if (call.op >= Op::importEvent) return partner_call(call);
   if (call.op == Op::ctxEnablePeerAccess) return enable_peer_access(call);
   if (call.op == Op::kernelLaunch || call.op == Op::kernelLaunchWithEvent) return launch_kernel(call);
@@ -214,7 +222,7 @@ std::string Interpreter::context_call(const Call& call) {
   const auto& [context, slot, unused] = call.arguments;
   switch (call.op) {
   case Op::ctxSetCurrent: {
-    const CUresult result = cu_.CtxSetCurrent(context == no_object ? nullptr : contexts_[context]);
+    const CUresult result = cu_.CtxSetCurrent(context_handle(context));
     if (result == CUDA_SUCCESS) current_[call.thread] = context;
     return short_form(result);
   }
@@ -227,8 +235,8 @@ std::string Interpreter::context_call(const Call& call) {
   }
 #else
   case Op::ctxRecordEvent: {
-    const CUresult result = cu_.CtxRecordEvent(contexts_[context], event_handle(slot));
-    if (result != CUDA_SUCCESS) return short_form(result);
+    const CUresult result = cu_.CtxRecordEvent(context_handle(context), event_handle(slot));
+    if (context == no_object || result != CUDA_SUCCESS) return short_form(result);
     const auto& event = events_[slot]; // its earlier record counts too, in two cases
     event->recorded(held_.all(context) | (event->interprocess || event->by_launch ? event->behind : 0));
     held_.submit_whole(context, event->behind);
@@ -237,8 +245,8 @@ std::string Interpreter::context_call(const Call& call) {
   default: {
     const auto event = slot == no_object ? nullptr : events_[slot];
     if (event && event->interprocess && event->context != context) return not_made;
-    const CUresult result = cu_.CtxWaitEvent(contexts_[context], event_handle(slot));
-    if (result != CUDA_SUCCESS || event->captured) return short_form(result);
+    const CUresult result = cu_.CtxWaitEvent(context_handle(context), event_handle(slot));
+    if (context == no_object || result != CUDA_SUCCESS || event->captured) return short_form(result);
     // The wait for an interprocess event is one for all streams, and comes after the work of all of them.
     const Gates before = event->interprocess ? held_.all(context) : event->ever ? held_.whole(context) : 0;
     held_.bar(context, held_.closed(event->behind) | before);

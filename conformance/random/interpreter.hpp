@@ -123,7 +123,15 @@ private:
 
   bool exists(const Call&) const;
   CUevent event_handle(int slot) const { return slot == no_object ? nullptr : events_[slot]->handle; }
+  CUcontext context_handle(int slot) const { return slot == no_object ? nullptr : contexts_[slot]; }
   CUstream stream_handle(int stream) const;
+  Graph& graph(int slot) { return slot < 0 ? no_graph_ = {} : graphs_[slot]; }
+  Exec& exec(int slot) { return slot < 0 ? no_exec_ = {} : execs_[slot]; }
+  /// Null if the call has no place for its result.
+  template <class Result>
+  static Result* place(const Call& call, Result& result) {
+    return call.flags == null_result ? nullptr : &result;
+  }
   Lane* lane_of(const Call&, int stream); ///< null: no context is current
   int current(const Call& call) const { return current_[call.thread]; }
   bool capturing(int stream) const;
@@ -158,8 +166,8 @@ private:
   std::shared_ptr<Event> events_[event_slots];
   std::shared_ptr<Event> partner_events_[event_slots]; ///< those that the other process has open
   Stream streams_[stream_slots];
-  Graph graphs_[graph_slots];
-  Exec execs_[exec_slots];
+  Graph graphs_[graph_slots], no_graph_; ///< a null handle is that of no graph
+  Exec execs_[exec_slots], no_exec_;
   std::map<CUgraphNode, Node> nodes_; ///< of all graphs and captures
   struct Write {
     int word;

@@ -61,7 +61,8 @@ std::string Interpreter::event_call(const Call& call) {
     return short_form(cu_.EventSynchronize(event_handle(slot)));
   default: {
     float milliseconds = 0;
-    return short_form(cu_.EventElapsedTime(&milliseconds, event_handle(slot), event_handle(other)));
+    return short_form(
+        cu_.EventElapsedTime(place(call, milliseconds), event_handle(slot), event_handle(other)));
   }
   }
 }

@@ -24,7 +24,7 @@ std::string Interpreter::capture_call(const Call& call) {
         cu_.StreamBeginCapture(stream_handle(slot), static_cast<CUstreamCaptureMode>(call.flags)));
   case Op::streamEndCapture: {
     CUgraph graph = nullptr;
-    const CUresult result = cu_.StreamEndCapture(stream_handle(origin), &graph);
+    const CUresult result = cu_.StreamEndCapture(stream_handle(origin), slot == no_object ? nullptr : &graph);
     if (result != CUDA_SUCCESS || graph == nullptr) return short_form(result);
     std::size_t count = 0;
     cu_.GraphGetNodes(graph, nullptr, &count);
@@ -38,7 +38,7 @@ std::string Interpreter::capture_call(const Call& call) {
   }
   case Op::exchangeMode: {
     auto mode = static_cast<CUstreamCaptureMode>(call.flags);
-    const CUresult result = cu_.ThreadExchangeStreamCaptureMode(&mode);
+    const CUresult result = cu_.ThreadExchangeStreamCaptureMode(place(call, mode));
     return short_form(result) + std::to_string(static_cast<int>(mode));
   }
   default: {
@@ -47,9 +47,9 @@ std::string Interpreter::capture_call(const Call& call) {
     std::size_t count = 0;
     const bool info = call.op == Op::streamGetCaptureInfo;
     const CUstream stream = stream_handle(slot);
-    const CUresult result = info
-                                ? cu_.StreamGetCaptureInfo(stream, &status, nullptr, nullptr, &newest, &count)
-                                : cu_.StreamIsCapturing(stream, &status);
+    CUstreamCaptureStatus* const asked = place(call, status);
+    const CUresult result = info ? cu_.StreamGetCaptureInfo(stream, asked, nullptr, nullptr, &newest, &count)
+                                 : cu_.StreamIsCapturing(stream, asked);
     if (result != CUDA_SUCCESS) return short_form(result);
     const std::string text = short_form(result) + std::to_string(static_cast<int>(status));
     return info && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? text + ":" + std::to_string(count) : text;
@@ -59,24 +59,27 @@ std::string Interpreter::capture_call(const Call& call) {
 
 std::string Interpreter::add_node(const Call& call) {
   const auto& [slot, after, event_slot] = call.arguments;
-  Graph& graph = graphs_[slot];
+  Graph& into = graph(slot);
   CUgraphNode added = nullptr;
-  const CUgraphNode* const before = after != 0 && !graph.nodes.empty() ? &graph.nodes.back() : nullptr;
+  const CUgraphNode no_node = nullptr;
+  const CUgraphNode* const before = after == no_object                  ? &no_node
+                                    : after != 0 && !into.nodes.empty() ? &into.nodes.back()
+                                                                        : nullptr;
   const std::size_t count = before != nullptr ? 1 : 0;
   CUresult result = CUDA_SUCCESS;
   Node node;
   if (call.op == Op::graphAddEmptyNode) {
-    result = cu_.GraphAddEmptyNode(&added, graph.handle, before, count);
+    result = cu_.GraphAddEmptyNode(place(call, added), into.handle, before, count);
   } else {
     const auto event = event_slot == no_object ? nullptr : events_[event_slot];
     const bool records = call.op == Op::graphAddEventRecordNode;
     const auto add = records ? cu_.GraphAddEventRecordNode : cu_.GraphAddEventWaitNode;
-    result = add(&added, graph.handle, before, count, event_handle(event_slot));
-    if (result == CUDA_SUCCESS) event->in_a_graph = true;
+    result = add(place(call, added), into.handle, before, count, event_handle(event_slot));
+    if (result == CUDA_SUCCESS && event) event->in_a_graph = true;
     (records ? node.records : node.waits) = event;
   }
-  if (result == CUDA_SUCCESS) {
-    graph.nodes.push_back(added);
+  if (result == CUDA_SUCCESS && added != nullptr) {
+    into.nodes.push_back(added);
     nodes_[added] = node;
   }
   return short_form(result);
@@ -84,28 +87,30 @@ std::string Interpreter::add_node(const Call& call) {
 
 std::string Interpreter::graph_call(const Call& call) {
   const auto& [slot, index, event_slot] = call.arguments;
-  Graph& graph = graphs_[slot];
+  Graph& named = graph(slot);
   switch (call.op) {
   case Op::graphCreate: {
-    if (graph.handle != nullptr) return not_made;
+    if (named.handle != nullptr) return not_made;
     CUgraph handle = nullptr;
-    const CUresult result = cu_.GraphCreate(&handle, 0);
-    if (result == CUDA_SUCCESS) graph = {handle, ++graph_numbers_, {}};
+    const CUresult result = cu_.GraphCreate(slot == no_object ? nullptr : &handle, 0);
+    if (result == CUDA_SUCCESS) named = {handle, ++graph_numbers_, {}};
     return short_form(result);
   }
   case Op::graphDestroy: {
-    const CUresult result = cu_.GraphDestroy(graph.handle);
-    for (const CUgraphNode node : graph.nodes)
+    const CUresult result = cu_.GraphDestroy(named.handle);
+    for (const CUgraphNode node : named.nodes)
       nodes_.erase(node);
-    graph = {};
+    named = {};
     return short_form(result);
   }
   case Op::graphEventRecordNodeSetEvent:
   case Op::graphEventWaitNodeSetEvent: {
-    if (graph.nodes.empty()) return not_made;
+    const bool no_node = slot < 0 || index == no_object;
+    if (!no_node && named.nodes.empty()) return not_made;
     const bool records = call.op == Op::graphEventRecordNodeSetEvent;
     const auto set = records ? cu_.GraphEventRecordNodeSetEvent : cu_.GraphEventWaitNodeSetEvent;
-    const CUgraphNode node = graph.nodes[static_cast<std::size_t>(index) % graph.nodes.size()];
+    const CUgraphNode node =
+        no_node ? nullptr : named.nodes[static_cast<std::size_t>(index) % named.nodes.size()];
     const CUresult result = set(node, event_handle(event_slot));
     if (result == CUDA_SUCCESS) {
       events_[event_slot]->in_a_graph = true;
@@ -139,37 +144,38 @@ std::string Interpreter::update(const Call& call) {
   const auto& [slot, graph_slot, unused] = call.arguments;
   if (cu_.GraphExecUpdate == nullptr) return not_made;
   CUgraphExecUpdateResultInfo info{};
-  const CUresult result = cu_.GraphExecUpdate(execs_[slot].handle, graphs_[graph_slot].handle, &info);
-  if (result == CUDA_SUCCESS) execs_[slot].steps = steps_of(graphs_[graph_slot].nodes);
+  const CUresult result = cu_.GraphExecUpdate(exec(slot).handle, graph(graph_slot).handle, place(call, info));
+  if (result == CUDA_SUCCESS) exec(slot).steps = steps_of(graph(graph_slot).nodes);
   return short_form(result) + std::to_string(static_cast<int>(info.result));
 }
 
 std::string Interpreter::instantiate(const Call& call) {
   const auto& [slot, graph_slot, unused] = call.arguments;
-  if (slot == no_object || execs_[slot].handle != nullptr) return not_made;
-  const Graph& graph = graphs_[graph_slot];
-  Exec exec;
-  const CUresult result = cu_.GraphInstantiateWithFlags(&exec.handle, graph.handle, 0);
+  if (exec(slot).handle != nullptr) return not_made;
+  const Graph& from = graph(graph_slot);
+  Exec made;
+  const CUresult result =
+      cu_.GraphInstantiateWithFlags(slot == no_object ? nullptr : &made.handle, from.handle, 0);
   if (result != CUDA_SUCCESS) return short_form(result);
-  exec.graph = graph.number;
-  exec.nodes = graph.nodes;
-  exec.steps = steps_of(graph.nodes);
-  execs_[slot] = std::move(exec);
+  made.graph = from.number;
+  made.nodes = from.nodes;
+  made.steps = steps_of(from.nodes);
+  exec(slot) = std::move(made);
   return short_form(result);
 }
 
 std::string Interpreter::launch(const Call& call) {
   const auto& [slot, stream, unused] = call.arguments;
-  Exec& exec = execs_[slot];
-  const CUresult result = cu_.GraphLaunch(exec.handle, stream_handle(stream));
+  Exec& launched = exec(slot);
+  const CUresult result = cu_.GraphLaunch(launched.handle, stream_handle(stream));
   Lane* const lane = lane_of(call, stream);
   if (result != CUDA_SUCCESS || lane == nullptr) return short_form(result);
-  // A launch comes after the one before of the same exec.
-  const Gates begin = held_.next(*lane) | (exec.steps.empty() ? 0 : exec.behind);
-  std::vector<Gates> ends(exec.steps.size());
+  // A launch comes after the one before of the same launched.
+  const Gates begin = held_.next(*lane) | (launched.steps.empty() ? 0 : launched.behind);
+  std::vector<Gates> ends(launched.steps.size());
   Gates end = begin;
-  for (std::size_t i = 0; i < exec.steps.size(); ++i) {
-    const Node& step = exec.steps[i];
+  for (std::size_t i = 0; i < launched.steps.size(); ++i) {
+    const Node& step = launched.steps[i];
     ends[i] = begin | step.gates;
     for (const std::size_t before : step.after)
       if (before < i) ends[i] |= ends[before];
@@ -178,7 +184,7 @@ std::string Interpreter::launch(const Call& call) {
     if (step.records) step.records->recorded(ends[i], true);
     end |= ends[i];
   }
-  exec.behind = end;
+  launched.behind = end;
   submit(call, stream, end);
   return short_form(result);
 }
@@ -193,23 +199,25 @@ std::string Interpreter::exec_call(const Call& call) {
   case Op::graphExecUpdate:
     return update(call);
   case Op::graphExecDestroy: {
-    const CUresult result = cu_.GraphExecDestroy(execs_[slot].handle);
-    if (result == CUDA_SUCCESS) execs_[slot] = {};
+    const CUresult result = cu_.GraphExecDestroy(exec(slot).handle);
+    if (result == CUDA_SUCCESS) exec(slot) = {};
     return short_form(result);
   }
   default: {
-    Exec& exec = execs_[slot];
+    Exec& changed = exec(slot);
     const bool graph_lives = std::any_of(std::begin(graphs_), std::end(graphs_), [&](const Graph& graph) {
-      return graph.handle != nullptr && graph.number == exec.graph;
+      return graph.handle != nullptr && graph.number == changed.graph;
     });
-    if (!graph_lives || exec.nodes.empty()) return not_made; // a node is named by its graph
+    const bool no_node = slot < 0 || index == no_object;
+    if (!no_node && (!graph_lives || changed.nodes.empty())) return not_made; // a node is named by its graph
     const bool records = call.op == Op::graphExecEventRecordNodeSetEvent;
     const auto set = records ? cu_.GraphExecEventRecordNodeSetEvent : cu_.GraphExecEventWaitNodeSetEvent;
-    const std::size_t node = static_cast<std::size_t>(index) % exec.nodes.size();
-    const CUresult result = set(exec.handle, exec.nodes[node], event_handle(event_slot));
+    const std::size_t node = no_node ? 0 : static_cast<std::size_t>(index) % changed.nodes.size();
+    const CUresult result =
+        set(changed.handle, no_node ? nullptr : changed.nodes[node], event_handle(event_slot));
     if (result == CUDA_SUCCESS) {
       events_[event_slot]->in_a_graph = true;
-      (records ? exec.steps[node].records : exec.steps[node].waits) = events_[event_slot];
+      (records ? changed.steps[node].records : changed.steps[node].waits) = events_[event_slot];
     }
     return short_form(result);
   }

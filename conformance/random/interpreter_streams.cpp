@@ -13,12 +13,13 @@ CUdeviceptr address(const unsigned* word) { return reinterpret_cast<CUdeviceptr>
 
 std::string Interpreter::create_stream(const Call& call) {
   const auto& [slot, priority, unused] = call.arguments;
-  if (streams_[slot].handle != nullptr) return not_made;
+  if (slot != no_object && streams_[slot].handle != nullptr) return not_made;
   CUstream handle = nullptr;
+  CUstream* const made = slot == no_object ? nullptr : &handle;
   const CUresult result = call.op == Op::streamCreate
-                              ? cu_.StreamCreate(&handle, call.flags)
-                              : cu_.StreamCreateWithPriority(&handle, call.flags, -priority);
-  if (result == CUDA_SUCCESS)
+                              ? cu_.StreamCreate(made, call.flags)
+                              : cu_.StreamCreateWithPriority(made, call.flags, -priority);
+  if (result == CUDA_SUCCESS && slot != no_object)
     streams_[slot] = {handle, {.context = current(call), .blocking = call.flags == 0}};
   return short_form(result);
 }
@@ -69,17 +70,21 @@ std::string Interpreter::stream_call(const Call& call) {
   }
   case Op::streamGetFlags: {
     unsigned flags = 0;
-    const CUresult result = cu_.StreamGetFlags(handle, &flags);
+    const CUresult result = cu_.StreamGetFlags(handle, place(call, flags));
     return short_form(result, flags);
   }
   case Op::streamGetPriority: {
     int priority = 0;
-    const CUresult result = cu_.StreamGetPriority(handle, &priority);
+    const CUresult result = cu_.StreamGetPriority(handle, place(call, priority));
     return short_form(result, static_cast<unsigned>(-priority));
+  }
+  case Op::streamGetId: {
+    unsigned long long id = 0;
+    return short_form(cu_.StreamGetId(handle, place(call, id)));
   }
   default: {
     CUcontext context = nullptr;
-    const CUresult result = cu_.StreamGetCtx(handle, &context);
+    const CUresult result = cu_.StreamGetCtx(handle, place(call, context));
     return short_form(
         result, static_cast<unsigned>(std::find(contexts_, contexts_ + context_slots, context) - contexts_));
   }
@@ -90,8 +95,8 @@ std::string Interpreter::memory_call(const Call& call) {
   const auto& [first, second, unused] = call.arguments;
   switch (call.op) {
   case Op::streamWriteValue: {
-    const CUresult result =
-        cu_.StreamWriteValue32(stream_handle(first), address(words_ + gate_slots + second), 1, call.flags);
+    const CUdeviceptr word = second == no_object ? 0 : address(words_ + gate_slots + second);
+    const CUresult result = cu_.StreamWriteValue32(stream_handle(first), word, 1, call.flags);
     if (result != CUDA_SUCCESS) return short_form(result);
     if (capturing(first)) {
       note_captured_node(first, {.writes = second});
@@ -102,9 +107,9 @@ std::string Interpreter::memory_call(const Call& call) {
     return short_form(result);
   }
   case Op::streamWaitValue: {
-    const CUresult result =
-        cu_.StreamWaitValue32(stream_handle(first), address(words_ + second), 1, call.flags);
-    const Gates gate = HeldWork::bit(second);
+    const CUdeviceptr word = second == no_object ? 0 : address(words_ + second);
+    const CUresult result = cu_.StreamWaitValue32(stream_handle(first), word, 1, call.flags);
+    const Gates gate = second == no_object ? 0 : HeldWork::bit(second);
     if (result == CUDA_SUCCESS)
       capturing(first) ? note_captured_node(first, {.gates = gate}) : submit(call, first, gate);
     return short_form(result);

@@ -35,7 +35,8 @@ void Interpreter::prepare_wide_programs() {
 std::string Interpreter::launch_kernel(const Call& call) {
   const auto& [stream, slot, attribute_number] = call.arguments;
   const Lane* const lane = lane_of(call, stream);
-  const CUfunction kernel = kernels_[lane != nullptr ? lane->context : primary_context];
+  const CUfunction kernel =
+      call.op == Op::nullKernelLaunch ? nullptr : kernels_[lane != nullptr ? lane->context : primary_context];
   const bool records = call.op == Op::kernelLaunchWithEvent;
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;

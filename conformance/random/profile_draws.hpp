@@ -12,7 +12,7 @@ protected:
 
   /// The objects that a profile needs in addition.
   void prepare_profile() {
-    if (profile_ == Profile::wide) {
+    if (wide()) {
       thread_ = 2;
       make_current(green_context);
       create_stream();
@@ -35,6 +35,7 @@ protected:
 
   // Wide programs.
   void launch_kernel() {
+    if (profile_ == Profile::nulls && random_.percent(10)) return add({Op::nullKernelLaunch, {stream()}});
     if (random_.percent(40)) return add({Op::kernelLaunch, {stream()}});
     const int where = stream();
     const int chosen = event_to_record(where);

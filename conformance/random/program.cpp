@@ -34,16 +34,18 @@ std::string hexadecimal(unsigned value) {
 
 std::string slot_text(char kind, int slot) {
   if (kind == 's') return stream_text(slot);
-  if (kind == 'i') return std::to_string(slot);
-  if (slot == no_object) return "null";
-  return kind + std::to_string(slot);
+  if (slot == no_object || slot == null_object) return "null";
+  if (kind == 'i' || kind == 'n') return std::to_string(slot);
+  return kind == 'w' ? "word" + std::to_string(slot) : kind + std::to_string(slot);
 }
 
 } // namespace
 
+std::string_view form_of(Op op) { return forms[static_cast<std::size_t>(op)]; }
+
 std::string text_of(const Call& call) {
   std::string text = "t" + std::to_string(call.thread) + " ";
-  const std::string_view form = forms[static_cast<std::size_t>(call.op)];
+  const std::string_view form = form_of(call.op);
   int argument = 0;
   for (std::size_t i = 0; i < form.size(); ++i) {
     if (form[i] != '%')
@@ -53,7 +55,7 @@ std::string text_of(const Call& call) {
     else
       text += slot_text(form[i], call.arguments[argument++]);
   }
-  return text;
+  return call.flags == null_result ? text + ", no place for the result" : text;
 }
 
 std::string text_of(const Program& program) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace conformance {
@@ -22,7 +23,9 @@ inline constexpr int graph_slots = 4;
 inline constexpr int exec_slots = 4;
 inline constexpr int gate_slots = 6;
 inline constexpr int partner_streams = 2;
-inline constexpr int no_object = -1; // a null handle, or no context
+inline constexpr int no_object = -1;   // a null handle or pointer, or no context
+inline constexpr int null_object = -2; // a null graph or exec; with no_object there, the call is left out
+inline constexpr unsigned null_result = 1u << 31; // in Call::flags: no place for what the call returns
 
 /// A stream is a slot, or one of these.
 inline constexpr int null_stream = -1;
@@ -45,6 +48,7 @@ struct Call {
 
 using Program = std::vector<Call>;
 
+std::string_view form_of(Op);
 std::string text_of(const Call&);
 std::string text_of(const Program&); ///< one call a line
 std::uint64_t fingerprint(const Program&);
@@ -55,6 +59,7 @@ enum class Profile {
   wide,        ///< also three threads, a green context, launches that record events, and updates of execs
   two_devices, ///< also contexts of a second device, and peer access
   imported,    ///< also events of another process, and calls that the other process makes
+  nulls,       ///< wide, and each handle and each pointer to a result is null in some calls
 };
 inline constexpr std::uint64_t seeds_of_a_profile = 1'000'000;
 Profile profile_of(std::uint64_t seed);

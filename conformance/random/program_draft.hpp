@@ -14,7 +14,42 @@ protected:
   /// The draws of a call stand in braces, which are evaluated in order; arguments of a function are not.
   void add(Call call) {
     call.thread = thread_;
+    if (profile_ == Profile::nulls && call.op != Op::ctxSetCurrent) draw_nulls(call);
     program_.push_back(call);
+  }
+  /// Makes some of the handles and pointers null, also where no program of another profile has a null.
+  void draw_nulls(Call& call) {
+    const std::string_view form = form_of(call.op);
+    int argument = 0;
+    for (std::size_t i = form.find('%'); i != form.npos; i = form.find('%', i + 1)) {
+      const char kind = form[i + 1];
+      if (kind == 'f') continue;
+      int& drawn = call.arguments[argument++];
+      if (kind == 'i' || call.op == Op::open || !random_.percent(6)) continue;
+      const bool used = i != 0 && (kind == 'g' || kind == 'x'); // not filled by the call
+      drawn = used ? null_object : no_object;                   // a null stream is the default stream
+    }
+    if (gives_result(call.op) && random_.percent(5)) call.flags = null_result;
+  }
+  /// Whether the call returns something else than an object of a slot.
+  static bool gives_result(Op op) {
+    switch (op) {
+    case Op::eventElapsedTime:
+    case Op::streamGetFlags:
+    case Op::streamGetPriority:
+    case Op::streamGetCtx:
+    case Op::streamGetId:
+    case Op::streamIsCapturing:
+    case Op::streamGetCaptureInfo:
+    case Op::exchangeMode:
+    case Op::graphAddEmptyNode:
+    case Op::graphAddEventRecordNode:
+    case Op::graphAddEventWaitNode:
+    case Op::graphExecUpdate:
+      return true;
+    default:
+      return false;
+    }
   }
   void choose_thread() {
     if (random_.percent(20)) thread_ = any_of(threads());
@@ -64,7 +99,7 @@ protected:
   int graph() { return slot(graphs_, graph_slots); }
   int exec() { return slot(execs_, exec_slots); }
   int gate() { return static_cast<int>(random_.below(gate_slots)); }
-  bool wide() const { return profile_ == Profile::wide; }
+  bool wide() const { return profile_ == Profile::wide || profile_ == Profile::nulls; }
   int threads() const { return wide() ? 3 : 2; }
   int any_context() {
     if (profile_ == Profile::two_devices)

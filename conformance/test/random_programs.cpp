@@ -27,11 +27,12 @@ TEST_CASE("a seed means the same program on every platform, forever") {
   // If this fails, the recorded answers have to be recorded again.
   CHECK(all(0, seeds_of_a_profile) == 5396008387138809364u);
   CHECK(all(2 * seeds_of_a_profile, 3 * seeds_of_a_profile) == 14309861443282850452u);
+  CHECK(all(4 * seeds_of_a_profile, 4 * seeds_of_a_profile + 500) == 4984122879200690800u);
 }
 
 TEST_CASE("a program has 60 calls, and uses no slot that does not exist") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed)
-    for (std::uint64_t profile = 0; profile <= 3; ++profile) {
+    for (std::uint64_t profile = 0; profile <= 4; ++profile) {
       const Program program = program_of(profile * seeds_of_a_profile + seed);
       CHECK(program.size() == 60);
       for (const Call& call : program)
@@ -49,16 +50,20 @@ TEST_CASE("a profile has draws of its own") {
   const auto far = [](const Call& call) {
     return call.op == Op::ctxSetCurrent && call.arguments[0] >= far_primary_context;
   };
-  const auto partner = [](const Call& call) { return call.op >= Op::importEvent; };
-  for (std::uint64_t profile = 0; profile <= 3; ++profile) {
+  const auto partner = [](const Call& call) {
+    return call.op >= Op::importEvent && call.op <= Op::partnerStreamQuery;
+  };
+  const auto null = [](const Call& call) { return call.flags == null_result; };
+  for (std::uint64_t profile = 0; profile <= 4; ++profile) {
     const std::uint64_t first = profile * seeds_of_a_profile + 1;
     CHECK(draws(first, far) == (profile_of(first) == Profile::two_devices));
     CHECK(draws(first, partner) == (profile_of(first) == Profile::imported));
+    CHECK(draws(first, null) == (profile_of(first) == Profile::nulls));
     CHECK(devices_needed(first) == (profile_of(first) == Profile::two_devices ? 2 : 1));
   }
 }
 
-TEST_CASE("only wide programs have a third thread") {
+TEST_CASE("only wide programs, and those with nulls, have a third thread") {
   const auto threads = [](std::uint64_t seed) {
     unsigned seen = 0;
     for (const Call& call : program_of(seed))
@@ -67,6 +72,7 @@ TEST_CASE("only wide programs have a third thread") {
   };
   CHECK(threads(1) == 3);
   CHECK(threads(seeds_of_a_profile) == 7);
+  CHECK(threads(4 * seeds_of_a_profile) == 7);
 }
 
 TEST_CASE("answers in their short form can be split and spelled out") {

@@ -4,9 +4,12 @@
 
 Usage: sim/list_unmodelled.py [--check] FOLDER_OF_CUDA_H
 
-With --check, compares the committed files with the headers and writes nothing. Exits with 77, which a test
-counts as skipped, if the headers are not the ones from which the files were made. The files are committed
-because a build must not need Python, and because a build with older headers exports the same names.
+The list has the functions of the newest header with which it was ever made. Older headers from CUDA 13.0 on
+keep the functions that came later, and only move functions that are modelled now.
+
+With --check, compares the committed files with what it would write, and writes nothing. Exits with 77, which
+a test counts as skipped, if the headers are older than CUDA 13.0. The files are committed because a build
+must not need Python, and because a build with older headers exports the same names.
 """
 import pathlib
 import re
@@ -17,7 +20,7 @@ import textwrap
 HERE = pathlib.Path(__file__).resolve().parent / "src"
 TARGET = HERE / "unmodelled.inc"
 PAGE = HERE.parent / "MODELLED.md"
-TOOLKIT = "13000"
+OLDEST = 13000  # the attributes of devices have their names in this header
 SUFFIXES = re.compile(r"(_v[2-9])?(_ptds|_ptsz)?$")
 PER_THREAD = ("_ptds", "_ptsz")
 
@@ -57,7 +60,6 @@ def rows(folder):
         variant, kind = SUFFIXES.search(symbol).groups()
         name = SUFFIXES.sub("", symbol)
         variants.setdefault((name, kind or ""), []).append((variant or "", symbol))
-    known = modelled()
     for (name, kind), found in sorted(variants.items()):
         since = sorted(versions.get((name, kind), []))
         found.sort()
@@ -65,8 +67,15 @@ def rows(folder):
             sys.exit(f"cudaTypedefs.h has {len(since)} variants of {name}{kind}, and cuda.h {len(found)}")
         # The variants and their versions have the same order.
         for (_, symbol), version in zip(found, since):
-            if symbol not in known:
-                yield symbol, name, version, "true" if kind else "false"
+            yield symbol, name, version, "true" if kind else "false"
+
+
+def listed():
+    """The rows of the committed list, and the version of the header from which they are."""
+    text = TARGET.read_text()
+    found = re.findall(r"^UNMODELLED\((\w+), (\w+), (\d+), (\w+)\)$", text, re.MULTILINE)
+    version = int(re.search(r"of cuda.h (\d+)", text).group(1))
+    return {(symbol, name, int(since), kind) for symbol, name, since, kind in found}, version
 
 
 def wrapped(text):
@@ -82,7 +91,7 @@ def hidden_attributes(header):
     return [names[number] for number, value in enumerate(values, 1) if value == "none"]
 
 
-def page(unmodelled, header):
+def page(unmodelled, header, newest):
     symbols = modelled()
     subjects = {}
     for symbol, subject in symbols.items():
@@ -94,7 +103,7 @@ def page(unmodelled, header):
         wrapped(
             "`sim/list_unmodelled.py` writes this page. An installed `libcuda.so.1` has it next to it, as "
             f"`modelled.txt`. The simulator models {len(symbols)} of the {len(symbols) + len(unmodelled)} "
-            f"functions of cuda.h {TOOLKIT[:2]}.0, counting every variant. The "
+            f"functions of cuda.h {newest // 1000}.{newest % 1000 // 10}, counting every variant. The "
             "variants for per-thread default streams are not listed. [The simulator's "
             "page](README.md#what-it-models) lists the known differences from a device."),
         "",
@@ -130,12 +139,17 @@ def main():
     if len(arguments) != 1:
         sys.exit(__doc__)
     header = (pathlib.Path(arguments[0]) / "cuda.h").read_text()
-    if not re.search(rf"#define CUDA_VERSION {TOOLKIT}\b", header):
-        print(f"the list was made from version {TOOLKIT} of cuda.h, and these headers have another version")
+    version = int(re.search(r"#define CUDA_VERSION (\d+)", header).group(1))
+    if version < OLDEST:
+        print(f"the list needs cuda.h of CUDA 13.0 or later, and these headers have version {version}")
         sys.exit(77)
+    before, newest = listed()
+    newest = max(newest, version)
+    known = modelled()
+    unmodelled = sorted(row for row in before | set(rows(arguments[0])) if row[0] not in known)
     lines = [
         "// SPDX-License-Identifier: MIT",
-        f"// The functions of cuda.h {TOOLKIT} that the simulator does not model.",
+        f"// The functions of cuda.h {newest} that the simulator does not model.",
         "// Do not edit: add a row to driver_functions.inc and run sim/list_unmodelled.py.",
         "//",
         "// UNMODELLED(symbol, name, version, per_thread)",
@@ -144,10 +158,9 @@ def main():
         "",
         "// clang-format off",
     ]
-    unmodelled = sorted(rows(arguments[0]))
     for symbol, name, version, per_thread in unmodelled:
         lines.append(f"UNMODELLED({symbol}, {name}, {version}, {per_thread})")
-    for path, text in (TARGET, "\n".join(lines) + "\n"), (PAGE, page(unmodelled, header)):
+    for path, text in (TARGET, "\n".join(lines) + "\n"), (PAGE, page(unmodelled, header, newest)):
         if "--check" not in sys.argv:
             path.write_text(text)
         elif text != path.read_text():

@@ -3,6 +3,7 @@
 //   --driver sim             a simulated driver, stepped
 //   --driver sim-running     the same in running mode
 //   --driver sim-32-bit      the same without 64-bit memory operations
+//   --driver sim-missing     the same, and functions that are not modelled are not found
 //   --driver real            a real driver, the default
 //   --driver-version N       an older simulated driver, which lacks later functions
 //   --faults STRIDE          runs the tests again with each driver call failing in turn
@@ -25,7 +26,8 @@ cuevent::GetProcAddress driver_named(const std::string& name, int version) {
   sim::reset({.mode = name == "sim" ? sim::Mode::stepped : sim::Mode::running,
               .devices = 2,
               .driver_version = version,
-              .memory_operations_64_bit = name != "sim-32-bit"});
+              .memory_operations_64_bit = name != "sim-32-bit",
+              .unmodelled = name == "sim-missing" ? sim::Unmodelled::missing : sim::Unmodelled::abort});
   return sim::get_proc_address;
 }
 
@@ -38,7 +40,8 @@ int main(int argc, char** argv) {
   int stride = 0;
   session.cli(
       session.cli() |
-      Catch::Clara::Opt(driver, "sim|sim-running|sim-32-bit|real")["--driver"]("the driver to test") |
+      Catch::Clara::Opt(driver,
+                        "sim|sim-running|sim-32-bit|sim-missing|real")["--driver"]("the driver to test") |
       Catch::Clara::Opt(version, "12000")["--driver-version"]("of a simulated driver, if not the newest") |
       Catch::Clara::Opt(stride, "stride")["--faults"](
           "make driver calls fail: 1 for all faults of every call, n for every n-th"));

@@ -11,6 +11,7 @@ std::shared_ptr<Stream> Api::new_default_stream(const std::shared_ptr<Context>& 
   stream->home = {home, home->generation};
   stream->type = type;
   stream->id = ++computer_.stream_ids;
+  if (type != Stream::Type::all_streams) stream->hold = computer_.hold_of(stream->number);
   return stream;
 }
 

@@ -17,6 +17,7 @@ CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsign
   created->flags = home->type == Context::Type::green ? unsigned{CU_STREAM_NON_BLOCKING} : flags;
   created->priority = std::clamp(priority, -5, 0);
   created->id = ++computer_.stream_ids;
+  created->hold = computer_.hold_of(created->number);
   *out = as<CUstream>(*created);
   return CUDA_SUCCESS;
 }

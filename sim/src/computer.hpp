@@ -36,6 +36,9 @@ public:
   Scheduler scheduler{host};
   std::array<Process, 2> processes;
   std::map<std::string, Kernel, std::less<>> kernels; ///< by name; "" is the default
+  /// How long the operations of a stream are held, by the number of the stream. Default streams are 0.
+  std::map<unsigned long long, Time> holds;
+  Time usual_hold = 0;
   struct ExportedEvent {
     std::shared_ptr<Recording> recording; ///< a device opens it even after the exporter is gone
     int device = 0;
@@ -62,6 +65,10 @@ public:
   template <class Predicate>
   void wait_until(Lock&, const std::string& what, Predicate);
 
+  Time hold_of(unsigned long long stream) const {
+    const auto found = holds.find(stream);
+    return found == holds.end() ? usual_hold : found->second;
+  }
   /// Sets a kernel's duration and end from its name.
   void set_up_kernel(Work&) const;
 

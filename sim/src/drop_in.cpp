@@ -55,12 +55,9 @@ bool chooses(const char* variable, std::string_view other, std::string_view usua
   return text == other;
 }
 
-/// Reads `name=microseconds,...`. The name `*` stands for all other kernels.
-void read_durations(std::map<std::string, Kernel>& kernels) {
-  constexpr const char* variable = "CUEVENT_SIM_KERNEL_US";
-  constexpr const char* needed =
-      "a list like work=500,*=20: the names of kernels and whole microseconds, at most "
-      "1000000000";
+/// Reads `name=microseconds,...`.
+template <class Set>
+void read_durations(const char* variable, const std::string& needed, Set set) {
   const std::string_view value = text_from(variable);
   for (std::string_view rest = value; !rest.empty();) {
     const std::string_view entry = rest.substr(0, rest.find(','));
@@ -68,8 +65,7 @@ void read_durations(std::map<std::string, Kernel>& kernels) {
     if (equals == std::string_view::npos || equals == 0) refuse_setting(variable, value, needed);
     const auto duration =
         number_in<long long>(entry.substr(equals + 1), variable, value, 0, 1'000'000'000, needed);
-    const std::string name(entry.substr(0, equals));
-    kernels[name == "*" ? "" : name].duration = std::chrono::microseconds(duration);
+    set(entry.substr(0, equals), std::chrono::microseconds(duration));
     rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
   }
 }
@@ -91,7 +87,24 @@ const bool configured = [] {
   if (chooses("CUEVENT_SIM_UNMODELLED", "missing", "abort")) options.unmodelled = Unmodelled::missing;
   Computer::set_default_options(options);
   std::map<std::string, Kernel> kernels;
-  read_durations(kernels);
+  constexpr const char* at_most = " and whole microseconds, at most 1000000000";
+  read_durations("CUEVENT_SIM_KERNEL_US",
+                 std::string("a list like work=500,*=20: names of kernels") + at_most,
+                 [&](std::string_view name, std::chrono::microseconds duration) {
+                   kernels[name == "*" ? "" : std::string(name)].duration = duration;
+                 });
+  constexpr const char* variable = "CUEVENT_SIM_HOLD_US";
+  const std::string needed = std::string("a list like 1=500,*=20: numbers of streams") + at_most;
+  read_durations(variable, needed, [&](std::string_view stream, std::chrono::microseconds hold) {
+    Computer& computer = Computer::instance();
+    const Time time = std::chrono::nanoseconds(hold).count();
+    if (stream == "*")
+      computer.usual_hold = time;
+    else
+      computer.holds[number_in<unsigned long long>(stream, variable, text_from(variable), 0,
+                                                   std::numeric_limits<unsigned long long>::max(), needed)] =
+          time;
+  });
   if (const std::string_view name = text_from("CUEVENT_SIM_FAULTY_KERNEL"); !name.empty())
     kernels[std::string(name)].fault = CUDA_ERROR_ILLEGAL_ADDRESS;
   if (const std::string_view name = text_from("CUEVENT_SIM_ENDLESS_KERNEL"); !name.empty())

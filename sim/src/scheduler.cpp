@@ -65,7 +65,7 @@ bool Scheduler::step() {
   const Time end = running_.begin()->first;
   running_.erase(running_.begin());
   now_ = std::max(now_, end);
-  complete(first, end);
+  finish(first, end);
   start_ready();
   return true;
 }
@@ -100,19 +100,24 @@ void Scheduler::start_ready() {
 
 void Scheduler::start(Operation& operation) {
   operation.state = Operation::State::running;
-  if (operation.work.function != nullptr) {
-    host_.run(unfinished_.at(operation.number));
-    return;
-  }
   if (operation.work.duration == never) return;
+  const bool on_host = operation.work.function != nullptr;
   // A device guarantees no order between streams. With a seed, each operation is late by a random time.
-  const Time late = random_ ? static_cast<Time>((*random_)() % 20'000) : 0;
-  const Time duration = operation.work.duration + (operation.submitted ? late : 0);
+  const Time late = random_ && !on_host ? static_cast<Time>((*random_)() % 20'000) : 0;
+  const Time duration = operation.stream->hold + (operation.submitted ? late : 0) + operation.work.duration;
   if (duration == 0) {
-    complete(operation, now_);
+    finish(operation, now_);
   } else {
     running_.emplace(now_ + duration, &operation);
   }
+}
+
+/// A host function begins when its time is over, and completes when it returns.
+void Scheduler::finish(Operation& operation, Time when) {
+  if (operation.work.function != nullptr)
+    host_.run(unfinished_.at(operation.number));
+  else
+    complete(operation, when);
 }
 
 void Scheduler::complete(Operation& operation, Time when) {

@@ -50,6 +50,7 @@ private:
   void start_ready();
   bool may_start(const Operation&);
   void start(Operation&);
+  void finish(Operation&, Time);
   void complete(Operation&, Time);
   void forget(Operation&);
 

@@ -20,6 +20,7 @@ struct Stream : Object {
   std::size_t pending = 0;              ///< submissions that have not completed
   std::size_t queued = 0;               ///< places that they take in the launch queue
   bool held = false;
+  Time hold = 0; ///< how long each of its operations is held before it starts
 
   std::shared_ptr<Capture> capture;
   std::vector<Node*> frontier;             ///< the nodes before the next captured node

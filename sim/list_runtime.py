@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes runtime/unmodelled.inc: the functions of the CUDA runtime that the stand-in exports and does not model.
+
+Usage: sim/list_runtime.py [--check] LIBCUDART...
+
+The names are those that the libraries export, and those that the list had before. With --check, writes nothing
+and fails if the list is not up to date. Exits with 77, which a test counts as skipped, if there is no library.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+HERE = pathlib.Path(__file__).resolve().parent / "runtime"
+TARGET = HERE / "unmodelled.inc"
+
+
+def modelled():
+    text = "".join(path.read_text() for path in sorted(HERE.glob("*.cpp")))
+    return re.findall(r"^RUNTIME [^(]*?(\w+)\(", text, re.MULTILINE)
+
+
+def exported(library):
+    lines = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True)
+    return re.findall(r"\b((?:__)?cuda\w+)", lines.stdout)
+
+
+def main():
+    libraries = [a for a in sys.argv[1:] if a != "--check" and pathlib.Path(a).is_file()]
+    if not libraries:
+        print("there is no libcudart")
+        sys.exit(77)
+    before = re.findall(r"\bNAME\((\w+)\)", TARGET.read_text()) if TARGET.exists() else []
+    names = {name for library in libraries for name in exported(library)} | set(before)
+    rows = textwrap.fill(" ".join(f"NAME({name})" for name in sorted(names - set(modelled()))), 110)
+    text = ("// SPDX-License-Identifier: MIT\n"
+            "// The functions of libcudart that the stand-in does not model. sim/list_runtime.py writes this list.\n"
+            f"\n// clang-format off\n{rows}\n")
+    if "--check" not in sys.argv:
+        TARGET.write_text(text)
+    elif text != TARGET.read_text():
+        sys.exit(f"{TARGET.name} is not up to date: run sim/list_runtime.py")
+
+
+main()

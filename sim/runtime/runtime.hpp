@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// A small CUDA runtime for tests, on top of the driver's functions that the drop-in exports. It needs no header
+// of the runtime: streams, events and most error codes are those of the driver.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+/// The functions that are called by the name in front of the bracket; list_runtime.py reads these lines.
+#define RUNTIME extern "C" __attribute__((visibility("default")))
+
+namespace cuevent::sim::runtime {
+
+using Error = int; ///< the numbers of cudaError_t and of CUresult agree, apart from these
+inline constexpr Error invalid_configuration = 9;
+inline constexpr Error invalid_copy_direction = 21;
+inline constexpr Error missing_configuration = 52;
+inline constexpr Error invalid_device_function = 98;
+
+/// Remembers an error for cudaGetLastError, and returns it.
+Error told(Error);
+
+/// Initialises the driver, and makes the primary context of a device current unless the thread has a context.
+CUresult ready();
+
+/// The answer of a call that needs a context.
+template <class Call>
+Error with_context(Call call) {
+  const CUresult prepared = ready();
+  return told(prepared != CUDA_SUCCESS ? prepared : call());
+}
+
+} // namespace cuevent::sim::runtime

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A program with a mistake: one stream writes, another one reads, and nothing orders the two. It usually passes.
-   With the argument "fixed", the reader waits. */
+/* A program with a mistake: one stream writes, another one reads, and nothing orders the two. It usually
+   passes. With the argument "fixed", the reader waits. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes runtime/unmodelled.inc: the functions of the CUDA runtime that the stand-in exports and does not model.
+"""Writes runtime/unmodelled.inc: the functions of the CUDA runtime that the stand-in only exports.
 
 Usage: sim/list_runtime.py [--check] LIBCUDART...
 
-The names are those that the libraries export, and those that the list had before. With --check, writes nothing
-and fails if the list is not up to date. Exits with 77, which a test counts as skipped, if there is no library.
+The names are those that the libraries export, and those that the list had before. With --check, writes
+nothing and fails if the list is not up to date. Exits with 77, which a test counts as skipped, if there is no
+library.
 """
 import pathlib
 import re
@@ -23,8 +24,9 @@ def modelled():
 
 
 def exported(library):
-    lines = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True)
-    return re.findall(r"\b((?:__)?cuda\w+)", lines.stdout)
+    command = ["nm", "-D", "--defined-only", library]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\b((?:__)?cuda\w+)", lines)
 
 
 def main():
@@ -36,7 +38,8 @@ def main():
     names = {name for library in libraries for name in exported(library)} | set(before)
     rows = textwrap.fill(" ".join(f"NAME({name})" for name in sorted(names - set(modelled()))), 110)
     text = ("// SPDX-License-Identifier: MIT\n"
-            "// The functions of libcudart that the stand-in does not model. sim/list_runtime.py writes this list.\n"
+            "// The functions of libcudart that the stand-in does not model.\n"
+            "// Do not edit: run sim/list_runtime.py.\n"
             f"\n// clang-format off\n{rows}\n")
     if "--check" not in sys.argv:
         TARGET.write_text(text)
@@ -44,4 +47,5 @@ def main():
         sys.exit(f"{TARGET.name} is not up to date: run sim/list_runtime.py")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import textwrap
 
+import list_runtime
+
 HERE = pathlib.Path(__file__).resolve().parent / "src"
 TARGET = HERE / "unmodelled.inc"
 PAGE = HERE.parent / "MODELLED.md"
@@ -113,6 +115,14 @@ def page(unmodelled, header, newest):
     for subject, names in subjects.items():
         lines.append(f"| {subject} | {', '.join(f'`{name}`' for name in names)} |")
     lines += [
+        "",
+        "## The CUDA runtime",
+        "",
+        wrapped(
+            "`libcudart.so.12` and `libcudart.so.13`, next to the drop-in, have these functions. They export "
+            "the other functions of the runtime too. A call of one of those prints its name and aborts."),
+        "",
+        wrapped(", ".join(f"`{name}`" for name in list_runtime.modelled())),
         "",
         "## Device attributes",
         "",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels: nvcc registers their names at the start of the program. A launch is a launch of the simulated driver,
+// Kernels: nvcc registers their names at the start of the program. A launch is one of the simulated driver,
 // which takes time and computes nothing.
 #include "runtime.hpp"
 
@@ -115,8 +115,8 @@ RUNTIME char __cudaInitModule(void**) { return 1; }
 /// A function that copies to or from a variable aborts.
 RUNTIME void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
 
-RUNTIME void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*, void*,
-                                    void*, int*) {
+RUNTIME void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*,
+                                    void*, void*, int*) {
   kernels().add(host, name);
 }
 

@@ -157,7 +157,8 @@ RUNTIME Error cudaMalloc(void** memory, std::size_t bytes) {
 }
 
 RUNTIME Error cudaMallocManaged(void** memory, std::size_t bytes, unsigned flags) {
-  return with_context([=] { return cuMemAllocManaged(reinterpret_cast<CUdeviceptr*>(memory), bytes, flags); });
+  return with_context(
+      [=] { return cuMemAllocManaged(reinterpret_cast<CUdeviceptr*>(memory), bytes, flags); });
 }
 
 RUNTIME Error cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width, std::size_t height) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Prints what the CUDA runtime answers. nvcc compiles this file too, with kernels. runtime_answers.txt has the
-// answers of the real runtime on a device.
+// Prints what the CUDA runtime answers. nvcc compiles this file too, with kernels. runtime_answers.txt has
+// the expected answers.
 
 #include <atomic>
 #include <cstdint>
@@ -78,8 +78,8 @@ void errors() {
   is("peek", cudaPeekAtLastError());
   is("last", cudaGetLastError());
   is("then_last", cudaGetLastError());
-  for (const int code : {0, 1, 2, 3, 4, 9, 21, 52, 98, 100, 101, 200, 201, 209, 400, 401, 500, 600, 700, 709, 719,
-                         801, 900, 901, 906, 907, 910, 999, 12345})
+  for (const int code : {0,   1,   2,   3,   4,   9,   21,  52,  98,  100, 101, 200, 201, 209,  400,
+                         401, 500, 600, 700, 709, 719, 801, 900, 901, 906, 907, 910, 999, 12345})
     std::printf("%d: %s: %s\n", code, cudaGetErrorName(static_cast<Result>(code)),
                 cudaGetErrorString(static_cast<Result>(code)));
 }
@@ -189,7 +189,8 @@ void kernels() {
   is("launch.too_many_threads", cudaGetLastError());
   step<<<0, 1>>>(nullptr);
   is("launch.no_blocks", cudaGetLastError());
-  is("launch.not_a_kernel", cudaLaunchKernel(reinterpret_cast<const void*>(&kernels), dim3(1), dim3(1), nullptr, 0, stream));
+  is("launch.not_a_kernel",
+     cudaLaunchKernel(reinterpret_cast<const void*>(&kernels), dim3(1), dim3(1), nullptr, 0, stream));
   is("launch.last", cudaGetLastError());
   is("launch.synchronize", cudaDeviceSynchronize());
 }

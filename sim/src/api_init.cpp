@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 
 namespace cuevent::sim {
@@ -132,6 +133,20 @@ CUresult Api::cuGetProcAddress_v2(const char* symbol, void** function, int versi
 
 CUresult Api::cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
   return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+/// The answer of a device that does not know the table. Compilers of NVIDIA go on without one.
+CUresult Api::cuGetExportTable(const void** table, const CUuuid* id) {
+  refuse_if(table == nullptr || id == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *table = nullptr;
+  static std::once_flag said;
+  std::call_once(said, [] {
+    std::fputs(
+        "cuevent sim: the program asks for a private table of the driver. The simulator has none, so the "
+        "CUDA runtime cannot run on it.\n",
+        stderr);
+  });
+  return CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult Api::cuDeviceGet(CUdevice* found, int ordinal) {

@@ -106,6 +106,22 @@ TEST_CASE("a function that is not modelled is found, and aborts with its name an
   CHECK(per_thread != nullptr);
 }
 
+TEST_CASE("no private table of the driver exists, which is said once") {
+  const Death death = death_of([] {
+    sim::Machine machine;
+    void* found = nullptr;
+    sim::get_proc_address("cuGetExportTable", &found, 12000, 0, nullptr);
+    const auto get_table = reinterpret_cast<PFN_cuGetExportTable_v3000>(found);
+    const CUuuid id{};
+    const void* table = &id;
+    for (int i = 0; i < 2; ++i)
+      if (get_table(&table, &id) != CUDA_ERROR_NOT_FOUND || table != nullptr) std::abort();
+  });
+  CHECK_FALSE(death.aborted);
+  CHECK(death.says("a private table of the driver"));
+  CHECK(death.report.find("private") == death.report.rfind("private"));
+}
+
 TEST_CASE("functions that are not modelled can be missing") {
   sim::Options options;
   options.unmodelled = sim::Unmodelled::missing;

@@ -3,6 +3,7 @@
 // which takes time and computes nothing.
 #include "runtime.hpp"
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "runtime.hpp"
 
-#include <array>
 #include <cctype>
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string_view>

@@ -3,7 +3,7 @@
 // the expected answers.
 
 #include <atomic>
-#include <cstdint>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>

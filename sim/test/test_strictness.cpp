@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 using namespace std::chrono_literals;
 namespace sim = cuevent::sim;

@@ -70,6 +70,7 @@ private:
     add({Op::streamWaitValue, {where, gate()}, flags});
   }
   void memory_operation() {
+    if (profile_ == Profile::memory && random_.percent(60)) return use_memory();
     if (wide() && random_.percent(35)) return launch_kernel();
     if (random_.percent(50)) {
       close_gate(stream());
@@ -141,7 +142,7 @@ private:
   }
 
   void stream_call() {
-    if (profile_ == Profile::nulls && random_.percent(15)) return add({Op::streamGetId, {stream()}});
+    if (nulls() && random_.percent(15)) return add({Op::streamGetId, {stream()}});
     const unsigned kind = random_.below(10);
     if (kind < 5) {
       add({Op::streamQuery, {stream()}});
@@ -224,6 +225,7 @@ private:
     if (profile_ == Profile::imported && random_.percent(25)) return partner_call();
     if (profile_ == Profile::two_devices && random_.percent(1)) return peer_access();
     if (theme_ == Theme::work && random_.percent(15)) return ask();
+    if (profile_ == Profile::memory && random_.percent(15)) return use_memory();
     const unsigned kind = random_.below(116);
     // Most queries and synchronisations invalidate a capture. Its theme has fewer.
     const bool asks = (kind >= 25 && kind < 36) || (kind >= 55 && kind < 61);
@@ -282,7 +284,7 @@ private:
 
 Profile profile_of(std::uint64_t seed) {
   const std::uint64_t number = seed / seeds_of_a_profile;
-  return number <= 4 ? static_cast<Profile>(number) : Profile::nulls;
+  return number <= 5 ? static_cast<Profile>(number) : Profile::memory;
 }
 
 int devices_needed(std::uint64_t seed) { return profile_of(seed) == Profile::two_devices ? 2 : 1; }

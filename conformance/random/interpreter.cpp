@@ -93,6 +93,7 @@ bool Interpreter::exists(const Call& call) const {
   const auto exec = [this](int slot) {
     return slot == null_object || (slot >= 0 && execs_[slot].handle != nullptr);
   };
+  const auto memory = [this](int slot) { return slot == no_object || memory_[slot].address != 0; };
   switch (call.op) {
   case Op::eventDestroy:
   case Op::eventQuery:
@@ -148,6 +149,21 @@ bool Interpreter::exists(const Call& call) const {
   case Op::graphExecEventRecordNodeSetEvent:
   case Op::graphExecEventWaitNodeSetEvent:
     return exec(a) && event(c);
+  case Op::memFree:
+  case Op::memFreeHost:
+  case Op::memset:
+    return memory(a);
+  case Op::memcpy:
+    return memory(a) && memory(b);
+  case Op::memcpyAsync:
+    return memory(a) && memory(b) && stream(c);
+  case Op::memcpyPageable:
+  case Op::memsetAsync:
+    return memory(a) && stream(b);
+  case Op::launchHostFunc:
+    return stream(a);
+  case Op::memAlloc:
+  case Op::memHostAlloc:
   case Op::eventCreate:
   case Op::streamCreate:
   case Op::streamCreateWithPriority:
@@ -178,6 +194,7 @@ std::string Interpreter::answer(const Call& call) {
   if (call.op <= Op::exchangeMode) return capture_call(call);
   if (call.op <= Op::ctxWaitEvent) return context_call(call);
   if (call.op <= Op::graphEventWaitNodeSetEvent) return graph_call(call);
+  if (call.op >= Op::memAlloc) return transfer_call(call);
   if (call.op == Op::streamGetId) return stream_call(call);
   if (call.op == Op::nullKernelLaunch) return launch_kernel(call);
   if (call.op >= Op::importEvent) return partner_call(call);

@@ -21,6 +21,7 @@
 
 #include "../transcript/api.hpp"
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <utility>
@@ -78,6 +79,12 @@ private:
     Gates gates = 0;
     std::vector<std::size_t> after{};
   };
+  struct Memory {
+    CUdeviceptr address = 0;
+    int context = 0;
+    bool host = false;
+    bool in_a_graph = false; ///< then it has to outlive the graph
+  };
   struct Graph {
     CUgraph handle = nullptr;
     unsigned number = 0;
@@ -98,6 +105,7 @@ private:
   std::string memory_call(const Call&);
   std::string capture_call(const Call&);
   std::string context_call(const Call&);
+  std::string transfer_call(const Call&);
   std::string graph_call(const Call&);
   std::string exec_call(const Call&);
 
@@ -111,6 +119,10 @@ private:
   std::string update(const Call&);
   std::vector<Node> steps_of(const std::vector<CUgraphNode>&) const;
   std::string launch_kernel(const Call&);
+  std::string allocate(const Call&);
+  std::string free(const Call&);
+  void submit_transfer(const Call&, int stream, std::initializer_list<int> memory);
+  void free_memory();
   void prepare(const Program&);
   void prepare_wide_programs();
   void prepare_two_devices();
@@ -166,6 +178,7 @@ private:
   std::shared_ptr<Event> events_[event_slots];
   std::shared_ptr<Event> partner_events_[event_slots]; ///< those that the other process has open
   Stream streams_[stream_slots];
+  Memory memory_[memory_slots];
   Graph graphs_[graph_slots], no_graph_; ///< a null handle is that of no graph
   Exec execs_[exec_slots], no_exec_;
   std::map<CUgraphNode, Node> nodes_; ///< of all graphs and captures

@@ -17,6 +17,10 @@ protected:
       make_current(green_context);
       create_stream();
     }
+    if (profile_ == Profile::memory) {
+      allocate();
+      allocate();
+    }
     if (profile_ == Profile::two_devices) {
       make_current(random_.percent(65) ? far_primary_context : far_created_context);
       create_event();
@@ -35,12 +39,41 @@ protected:
 
   // Wide programs.
   void launch_kernel() {
-    if (profile_ == Profile::nulls && random_.percent(10)) return add({Op::nullKernelLaunch, {stream()}});
+    if (nulls() && random_.percent(10)) return add({Op::nullKernelLaunch, {stream()}});
     if (random_.percent(40)) return add({Op::kernelLaunch, {stream()}});
     const int where = stream();
     const int chosen = event_to_record(where);
     const unsigned flags = random_.percent(8) ? random_.one_of({0x1u, 0x100u}) : 0;
     add({Op::kernelLaunchWithEvent, {where, chosen, any_of(2)}, flags});
+  }
+
+  // Programs with memory.
+  int memory() { return slot(memory_, memory_slots); }
+  void allocate() {
+    const int chosen = empty_slot(memory_, memory_slots);
+    note(memory_, chosen);
+    if (random_.percent(60)) {
+      forget(host_memory_, chosen);
+      return add({Op::memAlloc, {chosen}});
+    }
+    note(host_memory_, chosen);
+    add({Op::memHostAlloc, {chosen}, random_.percent(10) ? 0x100u : 0u});
+  }
+  void use_memory() {
+    const unsigned kind = random_.below(100);
+    if (kind < 12) return allocate();
+    if (kind < 20) {
+      const int gone = memory();
+      const bool host = gone != no_object && (host_memory_ >> gone & 1) != 0;
+      forget(memory_, gone);
+      return add({host == random_.percent(90) ? Op::memFreeHost : Op::memFree, {gone}});
+    }
+    if (kind < 30) return add({Op::memcpy, {memory(), memory()}});
+    if (kind < 55) return add({Op::memcpyAsync, {memory(), memory(), stream()}});
+    if (kind < 62) return add({Op::memcpyPageable, {memory(), stream()}});
+    if (kind < 72) return add({Op::memset, {memory()}});
+    if (kind < 90) return add({Op::memsetAsync, {memory(), stream()}});
+    add({Op::launchHostFunc, {stream()}});
   }
 
   // Programs of two devices.

@@ -22,6 +22,7 @@ inline constexpr int event_slots = 8;
 inline constexpr int graph_slots = 4;
 inline constexpr int exec_slots = 4;
 inline constexpr int gate_slots = 6;
+inline constexpr int memory_slots = 4;
 inline constexpr int partner_streams = 2;
 inline constexpr int no_object = -1;   // a null handle or pointer, or no context
 inline constexpr int null_object = -2; // a null graph or exec; with no_object there, the call is left out
@@ -60,6 +61,7 @@ enum class Profile {
   two_devices, ///< also contexts of a second device, and peer access
   imported,    ///< also events of another process, and calls that the other process makes
   nulls,       ///< wide, and each handle and each pointer to a result is null in some calls
+  memory,      ///< the same, with memory: allocations, copies and fills
 };
 inline constexpr std::uint64_t seeds_of_a_profile = 1'000'000;
 Profile profile_of(std::uint64_t seed);

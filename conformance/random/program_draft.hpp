@@ -14,7 +14,7 @@ protected:
   /// The draws of a call stand in braces, which are evaluated in order; arguments of a function are not.
   void add(Call call) {
     call.thread = thread_;
-    if (profile_ == Profile::nulls && call.op != Op::ctxSetCurrent) draw_nulls(call);
+    if (nulls() && call.op != Op::ctxSetCurrent) draw_nulls(call);
     program_.push_back(call);
   }
   /// Makes some of the handles and pointers null, also where no program of another profile has a null.
@@ -99,7 +99,8 @@ protected:
   int graph() { return slot(graphs_, graph_slots); }
   int exec() { return slot(execs_, exec_slots); }
   int gate() { return static_cast<int>(random_.below(gate_slots)); }
-  bool wide() const { return profile_ == Profile::wide || profile_ == Profile::nulls; }
+  bool wide() const { return profile_ == Profile::wide || nulls(); }
+  bool nulls() const { return profile_ == Profile::nulls || profile_ == Profile::memory; }
   int threads() const { return wide() ? 3 : 2; }
   int any_context() {
     if (profile_ == Profile::two_devices)
@@ -130,6 +131,7 @@ protected:
   int capture_thread_[stream_slots] = {};
   unsigned timed_ = 0;  ///< events
   unsigned shared_ = 0; ///< events that the partner has open
+  unsigned memory_ = 0, host_memory_ = 0;
   // By slot: what the program has created, if the driver agreed.
   unsigned events_ = 0, streams_ = 0, graphs_ = 0, execs_ = 0, capturing_ = 0, forks_ = 0;
 };

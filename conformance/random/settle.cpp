@@ -150,6 +150,7 @@ void Interpreter::clean_up() {
     graph = {};
   }
   nodes_.clear();
+  free_memory();
   for (Stream& stream : streams_) {
     if (stream.handle != nullptr) cu_.StreamDestroy(stream.handle);
     stream = {};

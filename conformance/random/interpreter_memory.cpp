@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// What only programs with memory use: allocations, copies and fills of four bytes, and host functions.
+#include "interpreter.hpp"
+
+#include <algorithm>
+
+namespace conformance {
+namespace {
+
+constexpr std::size_t bytes = 4;
+unsigned char pageable[bytes];
+
+} // namespace
+
+std::string Interpreter::allocate(const Call& call) {
+  const int slot = call.arguments[0];
+  if (slot != no_object && memory_[slot].address != 0) return not_made;
+  const bool host = call.op == Op::memHostAlloc;
+  CUdeviceptr address = 0;
+  void* pinned = nullptr;
+  const CUresult result = host ? cu_.MemHostAlloc(slot == no_object ? nullptr : &pinned, bytes, call.flags)
+                               : cu_.MemAlloc(slot == no_object ? nullptr : &address, bytes);
+  if (host) address = reinterpret_cast<CUdeviceptr>(pinned);
+  if (result == CUDA_SUCCESS && slot != no_object) memory_[slot] = {address, current(call), host, false};
+  return short_form(result);
+}
+
+/// Left out while work is held, because the call may wait for it.
+std::string Interpreter::free(const Call& call) {
+  const int slot = call.arguments[0];
+  for (int context = 0; context < context_slots; ++context)
+    if (held_.all(context) != 0) return not_made;
+  if (slot != no_object && memory_[slot].in_a_graph) return not_made;
+  const CUdeviceptr address = slot == no_object ? 0 : memory_[slot].address;
+  const CUresult result = call.op == Op::memFree ? cu_.MemFree(address)
+                                                 : cu_.MemFreeHost(reinterpret_cast<void*>(address));
+  if (result == CUDA_SUCCESS && slot != no_object) memory_[slot] = {};
+  return short_form(result);
+}
+
+void Interpreter::submit_transfer(const Call& call, int stream, std::initializer_list<int> memory) {
+  if (!capturing(stream)) return submit(call, stream, 0);
+  note_captured_node(stream, {});
+  for (const int slot : memory)
+    if (slot != no_object) memory_[slot].in_a_graph = true;
+}
+
+std::string Interpreter::transfer_call(const Call& call) {
+  const auto& [first, second, third] = call.arguments;
+  const auto address = [this](int slot) { return slot == no_object ? 0 : memory_[slot].address; };
+  const bool held = current(call) != no_object && held_.all(current(call)) != 0;
+  CUresult result = CUDA_SUCCESS;
+  switch (call.op) {
+  case Op::memAlloc:
+  case Op::memHostAlloc:
+    return allocate(call);
+  case Op::memFree:
+  case Op::memFreeHost:
+    return free(call);
+  case Op::memcpy:
+    return held ? not_made : short_form(cu_.Memcpy(address(first), address(second), bytes));
+  case Op::memset:
+    return held ? not_made : short_form(cu_.MemsetD8(address(first), 1, bytes));
+  case Op::memcpyAsync:
+    result = cu_.MemcpyAsync(address(first), address(second), bytes, stream_handle(third));
+    if (result == CUDA_SUCCESS) submit_transfer(call, third, {first, second});
+    return short_form(result);
+  case Op::memcpyPageable:
+    result = cu_.MemcpyAsync(address(first), reinterpret_cast<CUdeviceptr>(pageable), bytes,
+                             stream_handle(second));
+    if (result == CUDA_SUCCESS) submit_transfer(call, second, {first});
+    return short_form(result);
+  case Op::memsetAsync:
+    result = cu_.MemsetD8Async(address(first), 1, bytes, stream_handle(second));
+    if (result == CUDA_SUCCESS) submit_transfer(call, second, {first});
+    return short_form(result);
+  default:
+    result = cu_.LaunchHostFunc(stream_handle(first), [](void*) {}, nullptr);
+    if (result == CUDA_SUCCESS) submit_transfer(call, first, {});
+    return short_form(result);
+  }
+}
+
+void Interpreter::free_memory() {
+  for (Memory& memory : memory_) {
+    if (memory.address == 0) continue;
+    cu_.CtxSetCurrent(contexts_[memory.context]);
+    memory.host ? cu_.MemFreeHost(reinterpret_cast<void*>(memory.address)) : cu_.MemFree(memory.address);
+    memory = {};
+  }
+  cu_.CtxSetCurrent(nullptr);
+}
+
+} // namespace conformance

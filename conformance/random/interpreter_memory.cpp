@@ -32,8 +32,8 @@ std::string Interpreter::free(const Call& call) {
     if (held_.all(context) != 0) return not_made;
   if (slot != no_object && memory_[slot].in_a_graph) return not_made;
   const CUdeviceptr address = slot == no_object ? 0 : memory_[slot].address;
-  const CUresult result = call.op == Op::memFree ? cu_.MemFree(address)
-                                                 : cu_.MemFreeHost(reinterpret_cast<void*>(address));
+  const CUresult result =
+      call.op == Op::memFree ? cu_.MemFree(address) : cu_.MemFreeHost(reinterpret_cast<void*>(address));
   if (result == CUDA_SUCCESS && slot != no_object) memory_[slot] = {};
   return short_form(result);
 }
@@ -75,7 +75,8 @@ std::string Interpreter::transfer_call(const Call& call) {
     if (result == CUDA_SUCCESS) submit_transfer(call, second, {first});
     return short_form(result);
   default:
-    result = cu_.LaunchHostFunc(stream_handle(first), [](void*) {}, nullptr);
+    result = cu_.LaunchHostFunc(
+        stream_handle(first), [](void*) {}, nullptr);
     if (result == CUDA_SUCCESS) submit_transfer(call, first, {});
     return short_form(result);
   }

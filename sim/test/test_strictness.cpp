@@ -178,11 +178,11 @@ TEST_CASE("calling a function that is not modelled ends the program and names it
   const Death death = death_of([] {
     Fixture f;
     void* found = nullptr;
-    sim::get_proc_address("cuMemPoolCreate", &found, 11020, 0, nullptr);
+    sim::get_proc_address("cuMemCreate", &found, 11020, 0, nullptr);
     reinterpret_cast<void (*)()>(found)();
   });
   CHECK(death.aborted);
-  CHECK(death.says("cuMemPoolCreate: not modelled"));
+  CHECK(death.says("cuMemCreate: not modelled"));
 }
 
 TEST_CASE("a device has all attributes, and announces nothing that is not modelled") {

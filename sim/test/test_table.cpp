@@ -83,24 +83,24 @@ TEST_CASE("only functions that need no driver work before cuInit") {
 
 TEST_CASE("a function that is not modelled is found, and aborts with its name and the caller's stack") {
   sim::Machine machine;
-  void *managed = nullptr, *plain = nullptr, *per_thread = nullptr;
+  void *create = nullptr, *plain = nullptr, *per_thread = nullptr;
   CUdriverProcAddressQueryResult status{};
-  OK(sim::get_proc_address("cuMemAllocManaged", &managed, 12000, 0, &status));
+  OK(sim::get_proc_address("cuMemCreate", &create, 12000, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
-  REQUIRE(managed != nullptr);
-  const Death death = death_of([&] { reinterpret_cast<void (*)()>(managed)(); });
+  REQUIRE(create != nullptr);
+  const Death death = death_of([&] { reinterpret_cast<void (*)()>(create)(); });
   CHECK(death.aborted);
-  CHECK(death.says("cuMemAllocManaged: not modelled"));
+  CHECK(death.says("cuMemCreate: not modelled"));
   CHECK(death.says("modelled.txt"));
 #if __has_include(<execinfo.h>)
   CHECK(death.says("called from:"));
   CHECK(death.says("[0x"));
 #endif
-  OK(sim::get_proc_address("cuMemAllocManaged", &managed, 5000, 0, &status));
+  OK(sim::get_proc_address("cuMemCreate", &create, 5000, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-  CHECK(managed == nullptr);
-  OK(sim::get_proc_address("cuMemAllocAsync", &plain, 12000, 0, nullptr));
-  OK(sim::get_proc_address("cuMemAllocAsync", &per_thread, 12000,
+  CHECK(create == nullptr);
+  OK(sim::get_proc_address("cuMemMapArrayAsync", &plain, 12000, 0, nullptr));
+  OK(sim::get_proc_address("cuMemMapArrayAsync", &per_thread, 12000,
                            CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, nullptr));
   CHECK(plain != per_thread);
   CHECK(per_thread != nullptr);
@@ -128,7 +128,7 @@ TEST_CASE("functions that are not modelled can be missing") {
   sim::Machine machine(options);
   void* found = nullptr;
   CUdriverProcAddressQueryResult status{};
-  OK(sim::get_proc_address("cuMemAllocManaged", &found, 12000, 0, &status));
+  OK(sim::get_proc_address("cuMemCreate", &found, 12000, 0, &status));
   CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   CHECK(found == nullptr);
   OK(sim::get_proc_address("cuEventRecord", &found, 12000, 0, &status));

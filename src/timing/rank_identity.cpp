@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "timing/rank_identity.hpp"
+
 #include <cuevent/error.hpp>
-#include <cuevent/rank_report.hpp>
 
 #include <charconv>
 #include <cstdlib>
@@ -25,8 +26,8 @@ constexpr Launcher launchers[] = {
   throw InvalidValue("RankIdentity::from_environment", why.c_str());
 }
 
-unsigned number_in(const char* variable) {
-  const std::string_view text = std::getenv(variable);
+unsigned number_in(const VariableOf& value_of, const char* variable) {
+  const std::string_view text = value_of(variable);
   unsigned number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size())
@@ -42,12 +43,14 @@ std::string host_name() {
 
 } // namespace
 
-std::optional<RankIdentity> RankIdentity::from_environment() {
+std::optional<RankIdentity> rank_identity_in(const VariableOf& value_of) {
   for (const Launcher& launcher : launchers) {
-    if (std::getenv(launcher.rank) == nullptr || std::getenv(launcher.size) == nullptr) continue;
-    RankIdentity identity{
-        .rank = number_in(launcher.rank), .size = number_in(launcher.size), .host = host_name()};
-    if (std::getenv(launcher.local_rank) != nullptr) identity.local_rank = number_in(launcher.local_rank);
+    if (value_of(launcher.rank) == nullptr || value_of(launcher.size) == nullptr) continue;
+    RankIdentity identity{.rank = number_in(value_of, launcher.rank),
+                          .size = number_in(value_of, launcher.size),
+                          .host = host_name()};
+    if (value_of(launcher.local_rank) != nullptr)
+      identity.local_rank = number_in(value_of, launcher.local_rank);
     if (identity.rank >= identity.size)
       fail_for_rank(std::string(launcher.rank) + " is " + std::to_string(identity.rank) + " and " +
                     launcher.size + " is " + std::to_string(identity.size) +
@@ -55,6 +58,10 @@ std::optional<RankIdentity> RankIdentity::from_environment() {
     return identity;
   }
   return std::nullopt;
+}
+
+std::optional<RankIdentity> RankIdentity::from_environment() {
+  return rank_identity_in([](const char* variable) -> const char* { return std::getenv(variable); });
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -2,6 +2,7 @@
 #include "report/hang.hpp"
 
 #include "report/finding_text.hpp"
+#include "report/hang_collectives.hpp"
 #include "report/hang_text.hpp"
 #include "report/printable.hpp"
 #include "report/readable_name.hpp"
@@ -26,6 +27,7 @@ constexpr nanoseconds quiet_time = 250ms; // without progress, before the proces
 constexpr nanoseconds look_interval = 500ms;
 constexpr nanoseconds long_call = 100ms;
 constexpr std::size_t threads_shown = 16;
+constexpr nanoseconds renewal = 30s; // of a report that is kept: `cuevent merge` leaves out old ones
 
 nanoseconds longest_call(const watch::Moment& moment) {
   nanoseconds longest{};
@@ -44,8 +46,10 @@ std::string read_name(unsigned process) {
 
 } // namespace
 
-void HangReports::add(const std::string& text, nlohmann::ordered_json json, bool is_hang) {
+void HangReports::add(const CallFile& process, const std::string& text, nlohmann::ordered_json json,
+                      bool is_hang) {
   print_text(text);
+  keep(process, json);
   json_.push_back(std::move(json));
   if (is_hang) hangs_.push_back(time_now());
 }
@@ -60,11 +64,12 @@ watch::Moment HangWatch::read_state() {
   work_->see(moment.streams);
   if (const std::uint64_t progress = work_->progress(); progress != progress_) {
     progress_ = progress;
+    ++times_moved_;
     moved_ = moment.time;
     is_reported_ = false;
   }
-  const nanoseconds still = moment.time - moved_;
-  stuck_for_ = work_->has_pending() ? still : std::min(longest_call(moment), still);
+  still_ = moment.time - moved_;
+  stuck_for_ = work_->has_pending() ? still_ : std::min(longest_call(moment), still_);
   return moment;
 }
 
@@ -90,7 +95,27 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
   watch::Moment moment = read_state();
   if (is_hang && stuck_for_ < look_interval) return; // it has moved meanwhile
   is_reported_ = true;
+  kept_ = moment.time;
+  auto [text, json] = describe(std::move(moment), has_answered);
+  reports_.add(file_, text, std::move(json), is_hang);
+}
 
+void HangWatch::keep() {
+  if (!reports_.are_kept()) return;
+  const bool has_answered = state_.wait_for_look(look_patience);
+  watch::Moment moment = read_state();
+  kept_ = moment.time;
+  reports_.keep(file_, describe(std::move(moment), has_answered).second);
+}
+
+void HangWatch::keep_still(nanoseconds limit) {
+  if (!reports_.are_kept() || still_ < limit || work_->progress() == 0) return;
+  if (kept_ > moved_ && time_now() - kept_ < renewal) return;
+  state_.request_look();
+  keep();
+}
+
+std::pair<std::string, nlohmann::ordered_json> HangWatch::describe(watch::Moment moment, bool has_answered) {
   std::map<watch::Handle, std::string> kernels;
   const watch::Namer namer{[&](watch::Handle function) {
                              const auto [found, is_new] = kernels.try_emplace(function);
@@ -138,7 +163,12 @@ void HangWatch::write_report(std::optional<nanoseconds> patience, bool is_hang) 
     if (const auto frames = file_.python_stack(python); !frames.empty()) thread["python"] = frames;
     thread["inside_ns"] = each.age.count();
   }
-  reports_.add(text, std::move(json), is_hang);
+  json["still_ns"] = still_.count();
+  json["watched_ns"] = (moment.time - begun_).count(); // `still_ns` cannot be longer
+  json["communicators"] = communicators_json(work_->collective_positions(), found);
+  json["causes"] = causes_json(work_->collective_positions(), found);
+  json["host_threads"] = threads_->json(file_, reports_.texts(), moment);
+  return {std::move(text), std::move(json)};
 }
 
 } // namespace watch

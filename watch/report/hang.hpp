@@ -3,9 +3,13 @@
 #pragma once
 
 #include "report/call_text.hpp"
+#include "report/hang_threads.hpp"
 #include "report/moment_reader.hpp"
 
 #include "rules/stream_work.hpp"
+
+#include <functional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -20,7 +24,9 @@ inline constexpr std::size_t reports_at_once = 8;
 /// The reports of all processes.
 class HangReports {
 public:
-  explicit HangReports(CallText& texts) : texts_(texts) {}
+  /// `keep` gets the report of each process, also of those that only wait for others: to write it to a file.
+  using Keep = std::function<void(const CallFile& process, const nlohmann::ordered_json& report)>;
+  explicit HangReports(CallText& texts, Keep keep = {}) : texts_(texts), keep_(std::move(keep)) {}
 
   CallText& texts() { return texts_; }
   bool have_hangs() const { return !hangs_.empty(); }
@@ -30,10 +36,16 @@ public:
   bool are_many(std::chrono::nanoseconds time) const;
 
   /// Prints the text to standard error. `is_hang` is false if somebody requested the report.
-  void add(const std::string& text, nlohmann::ordered_json json, bool is_hang);
+  void add(const CallFile& process, const std::string& text, nlohmann::ordered_json json, bool is_hang);
+
+  bool are_kept() const { return keep_ != nullptr; }
+  void keep(const CallFile& process, const nlohmann::ordered_json& json) const {
+    if (keep_) keep_(process, json);
+  }
 
 private:
   CallText& texts_;
+  const Keep keep_;
   nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
   std::vector<std::chrono::nanoseconds> hangs_; // when they were reported
 };
@@ -43,8 +55,11 @@ class HangWatch {
 public:
   /// It follows what the World of the process sees.
   HangWatch(const CallFile& file, World& world, HangReports& reports)
-      : file_(file), state_(file), reports_(reports), work_(std::make_shared<StreamWork>(world)) {
+      : file_(file), state_(file), reports_(reports),
+        work_(std::make_shared<StreamWork>(world, [this](Handle f) { return state_.kernel_name(f); })),
+        threads_(std::make_shared<LastCalls>()) {
     world.add(work_);
+    world.add(threads_);
   }
 
   /// The records of the process were overwritten. From here on, none are taken.
@@ -56,8 +71,18 @@ public:
   /// How long nothing has moved although something is pending. Zero if nothing is pending.
   std::chrono::nanoseconds stuck_for() const { return stuck_for_; }
 
+  /// Whether anything has moved since the first look at the process.
+  bool has_moved() const { return times_moved_ > 2; } // the first two are what had moved before
+
   /// Reports if nothing has moved for that long, once until something moves again.
   void report_hang(std::chrono::nanoseconds limit);
+
+  /// Keeps a report of a process in which nothing has moved for that long, and renews it now and then. It may
+  /// have nothing pending, because others wait for it.
+  void keep_still(std::chrono::nanoseconds limit);
+
+  /// Keeps a report in any case, and prints none.
+  void keep();
 
   /// Asks the process to look, so that a report soon has an answer.
   void request_look() { state_.request_look(); }
@@ -69,13 +94,18 @@ public:
 private:
   watch::Moment read_state();
   void write_report(std::optional<std::chrono::nanoseconds> patience, bool is_hang);
+  /// The text and the JSON.
+  std::pair<std::string, nlohmann::ordered_json> describe(watch::Moment moment, bool has_answered);
 
   const CallFile& file_;
   ProcessState state_;
   HangReports& reports_;
   std::shared_ptr<StreamWork> work_;
+  std::shared_ptr<LastCalls> threads_;
   std::uint64_t progress_ = 0;
-  std::chrono::nanoseconds moved_ = time_now(), requested_{}, stuck_for_{};
+  unsigned times_moved_ = 0;
+  std::chrono::nanoseconds begun_ = time_now(), moved_ = begun_, requested_{}, kept_{}, still_{},
+                           stuck_for_{};
   bool is_reported_ = false;
 };
 

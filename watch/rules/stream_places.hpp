@@ -2,6 +2,7 @@
 // What StreamWork knows about a stream: its places, and what lies before each of them.
 #pragma once
 
+#include "rules/collectives.hpp"
 #include "rules/objects.hpp"
 
 #include "core/position.hpp"
@@ -62,6 +63,9 @@ struct Stream {
   Position probed = 0;           // up to the last probe
   std::deque<Place> places = {}; // the later ones
   std::optional<Place> last_reached = {};
+  std::uint64_t calls = 0, calls_reached = 0; // that have submitted work
+  CollectiveSequence collectives = {};
+  std::uint64_t first_collective = 0; // the number of its call among those of all streams
 
   Position end() const { return reached + places.size(); }
   /// The end of the last place that has a probe.

@@ -46,6 +46,7 @@ void StreamWork::reach(Stream& stream, Position end) {
     if (values_.size() > values_kept) values_.clear();
     for (const ValueOperation& write : place.writes)
       values_[write.address] = write.value;
+    stream.calls_reached += place.count;
     stream.last_reached = std::move(place);
     stream.places.pop_front();
     ++stream.reached;

@@ -178,7 +178,9 @@ void StreamWork::order_default_streams(Stream& on, Place& place) {
 
 void StreamWork::submit(const Call& call, Stream& on) {
   ++submitted_;
+  add_collective(call, on);
   if (known(on).is_capturing()) return;
+  ++on.calls;
   if (call.verb() == Verb::value_wait && !on.places.empty() && on.places.back().count > 0) seal(on);
   Place& place = open_place(call, on);
   ++place.count;

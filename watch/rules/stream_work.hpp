@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <unordered_map>
+#include <utility>
 
 namespace watch {
 
@@ -19,11 +20,23 @@ struct Namer {
   std::function<std::string(const Call& call)> place; // "train() (train.cpp:12)"; empty if unknown
 };
 
+/// Where a stream is in its sequence of collectives.
+struct CollectivePosition {
+  const CollectiveSequence* sequence;
+  std::uint64_t first;        // when the first collective was submitted, in the order of all calls
+  std::uint64_t reached;      // collectives
+  std::uint64_t reached_next; // collectives, when it has reached the next calls
+  NcclWork next;              // what is among the calls that it has to reach next
+  bool is_pending;            // it has not reached all of its probes
+};
+
 /// The work of one process.
 /// Thread-safety: none; one thread calls it.
 class StreamWork : public Observer {
 public:
-  explicit StreamWork(const World& world) : world_(world) {}
+  /// `kernel_name` is asked once for each function.
+  explicit StreamWork(const World& world, std::function<std::string(Handle)> kernel_name = {})
+      : world_(world), kernel_name_(std::move(kernel_name)) {}
 
   void before(const Call& call) override;
   /// Takes probes too.
@@ -49,6 +62,9 @@ public:
   /// Everything that is known at this moment, for `cuevent::analyse`. Call `see` with its streams before.
   cuevent::FlightObservation observe(const Moment& moment, const Namer& namer) const;
 
+  /// For the streams of `observe`, in the same order.
+  std::vector<CollectivePosition> collective_positions() const;
+
 private:
   /// What the last record of an event waits for.
   struct Event {
@@ -70,6 +86,10 @@ private:
   void record_context(const Call& call);
   void wait(const Call& call, Stream& on);
 
+  // stream_collectives.cpp
+  const std::string& nccl_name(Handle function);
+  void add_collective(const Call& call, Stream& on);
+
   // stream_progress.cpp
   void add_probe(const Call& call);
   void reach(Stream& reached, Position end);
@@ -88,6 +108,9 @@ private:
   std::optional<cuevent::FlightCall> call_of(const Moment& moment, const Stream& stream) const;
 
   const World& world_;
+  std::function<std::string(Handle)> kernel_name_;
+  std::unordered_map<Handle, std::string> nccl_names_; // empty for other kernels
+  std::map<std::shared_ptr<const Capture>, CollectiveSequence> captured_;
   std::map<std::uint64_t, Stream> streams_; // by number
   std::map<StreamKey, std::uint64_t> numbers_;
   std::unordered_map<Handle, Event> events_;

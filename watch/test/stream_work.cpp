@@ -15,7 +15,7 @@ using cuevent::FlightState;
 using Kind = FlightFinding::Kind;
 
 constexpr Handle a = 0xa00, b = 0xb00, c = 0xc00, event = 0x100, other_event = 0x101, spin = 0x500,
-                 memory = 0x9000, context = 0x400, legacy = 1;
+                 memory = 0x9000, context = 0x400, legacy = 1, reduce = 0x610, exchange = 0x611;
 
 /// A process whose calls and probes the test writes down. Every call takes a second.
 class Process {
@@ -70,7 +70,11 @@ public:
   std::string cause() { return report().findings.at(0).text; }
 
   World world;
-  const std::shared_ptr<StreamWork> shared = std::make_shared<StreamWork>(world);
+  const std::shared_ptr<StreamWork> shared = std::make_shared<StreamWork>(world, [](Handle function) {
+    return function == reduce ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+           : function == exchange ? "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+                                  : "spin(int)";
+  });
   StreamWork& work = *shared;
   CUresult fault = CUDA_SUCCESS;
 
@@ -236,6 +240,37 @@ TEST_CASE("a replay is named by its number, its capture and its calls", "[watch]
   process.see("cuLaunchKernel", {b, spin}); // the capture is over
   process.probe(b);
   CHECK(process.report().findings.size() == 2);
+}
+
+TEST_CASE("collectives are counted for each stream, and a replay with collectives is one", "[watch][work]") {
+  constexpr Handle graph = 0x600, exec = 0x700;
+  Process process;
+  process.see("cuStreamBeginCapture_v2", {a, 0});
+  process.see("cuLaunchKernel", {a, reduce});
+  process.see("cuLaunchKernel", {a, reduce});
+  process.see("cuStreamEndCapture", {a, graph});
+  process.see("cuGraphInstantiateWithFlags", {exec, graph});
+  CHECK(process.work.collective_positions()[0].sequence->count() == 0);
+  process.launch(b, reduce);
+  process.launch(b);
+  process.launch(b, exchange);
+  process.see("cuGraphLaunch", {exec, b, 1});
+  process.probe(b);
+  const CollectiveSequence& sequence = *process.work.collective_positions()[1].sequence;
+  REQUIRE(sequence.count() == 2);
+  CHECK(sequence.last()[0].name == "AllReduce_Sum_f32_RING_LL");
+  has(sequence.last()[1].name, "replay of 2 collectives, the last one AllReduce_Sum_f32_RING_LL [0x");
+  const auto check = [&](std::uint64_t probe, std::uint64_t reached, std::uint64_t reached_next,
+                         NcclWork next) {
+    process.reach(b, probe);
+    const CollectivePosition position = process.work.collective_positions()[1];
+    CHECK((position.reached == reached && position.reached_next == reached_next && position.next == next));
+  };
+  check(0, 0, 1, NcclWork::collective);
+  check(1, 1, 1, NcclWork::none);
+  check(2, 1, 1, NcclWork::send_receive);
+  check(3, 1, 2, NcclWork::collective);
+  check(4, 2, 2, NcclWork::none);
 }
 
 TEST_CASE("a capture that fails or loses its stream is over", "[watch][work]") {

@@ -121,6 +121,9 @@ The clocks of different hosts are aligned with the clock samples in the reports,
 precisely. Ranks that died or have no report are listed. If a report is damaged, the command prints the file
 and the line, merges the lines before it and all other reports, and exits with 1. It needs no driver.
 
+If the files are reports of a hang, which `cuevent watch --reports` writes, or if a folder has files
+hang-*.json, the output says for which rank the others wait. There is no trace then.
+
 Examples:
   cuevent merge rank*.json
   cuevent merge reports --out job.json --svg ''
@@ -164,6 +167,8 @@ Examples:
   cuevent watch --fail --json findings.json -- ./server --port 8080
   cuevent watch --suppressions known.txt -- ./server
   cuevent watch --hang 30 -- python3 train.py
+  cuevent watch --hang 30 --reports reports -- torchrun --nproc_per_node 8 train.py
+  cuevent watch --ask reports # on each node of the job; then: cuevent merge reports
   cuevent watch --cost --leaks -- ./server
   cuevent watch --jitter 1..20 --check md5sum -- ./simulation
   cuevent watch --explain capture-invalidated
@@ -187,6 +192,11 @@ Examples:
                    "After this time without progress, and on SIGUSR1, report why nothing moves")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 1'000'000));
+  watch_command
+      ->add_option("--reports", watch_options.reports,
+                   "Write the report of each process to a file in a folder, for `cuevent merge`")
+      ->type_name("FOLDER")
+      ->envname("CUEVENT_REPORTS");
   watch_command->add_flag("--cost", watch_options.cost, "At the end, also report what the program wastes");
   watch_command->add_flag("--leaks", watch_options.leaks,
                           "At the end, also report what the program never destroys");
@@ -203,6 +213,11 @@ Examples:
   CLI::Option* const attach = watch_command->add_option(
       "--attach", watch_options.attach, "Watch programs that others start, through this folder");
   attach->type_name("FOLDER")->excludes(jitter);
+  watch_command
+      ->add_option("--ask", watch_options.ask,
+                   "Let all processes of this host that report to a folder write their reports")
+      ->type_name("FOLDER")
+      ->excludes(attach);
   watch_command
       ->add_option("--explain", watch_options.explain, "Print what a rule means; all: list the rules")
       ->type_name("RULE")
@@ -247,9 +262,17 @@ Examples:
       watch_options.program.insert(watch_options.program.end(), argv + own + (is_the_programs ? 0 : 1),
                                    argv + argc);
     const int ways = !watch_options.program.empty() + !watch_options.attach.empty() +
-                     !watch_options.explain.empty() + !watch_options.report.empty();
+                     !watch_options.explain.empty() + !watch_options.report.empty() +
+                     !watch_options.ask.empty();
+    if (!watch_options.reports.empty() && watch_options.hang == 0 && watch_options.report.empty() &&
+        watch_options.ask.empty()) {
+      err << "cuevent watch: --reports needs --hang SECONDS: without it, nobody looks how far the streams "
+             "are\n";
+      return usage;
+    }
     if (ways == 1) return watch_options;
-    err << "cuevent watch: name one program, or use --attach or --explain. See `cuevent watch --help`\n";
+    err << "cuevent watch: name one program, or use --attach, --ask or --explain. See `cuevent watch "
+           "--help`\n";
     return usage;
   }
   if (info_command->parsed()) return InfoOptions{json};

@@ -2,6 +2,7 @@
 #include "merge/merge.hpp"
 
 #include "json_text.hpp"
+#include "merge/hang_merge.hpp"
 #include "merge/job_report.hpp"
 #include "merge/merged_trace.hpp"
 #include "merge/rank_reader.hpp"
@@ -94,6 +95,7 @@ std::string mistake_in(const MergeOptions& options, const std::vector<std::strin
 } // namespace
 
 ExitCode merge(const MergeOptions& options) {
+  if (const auto hangs = hang_reports_in(options.files); !hangs.empty()) return merge_hangs(hangs, options);
   const std::vector<std::string> files = reports_in(options.files);
   if (const std::string mistake = mistake_in(options, files); !mistake.empty()) {
     std::fprintf(stderr, "cuevent: %s\n", mistake.c_str());

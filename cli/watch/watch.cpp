@@ -8,8 +8,10 @@
 #include "report/process_rules.hpp"
 #include "report/report.hpp"
 #include "report/system_processes.hpp"
+#include "watch/ask.hpp"
 #include "watch/jitter.hpp"
 #include "watch/program.hpp"
+#include "watch/report_folder.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -173,6 +175,7 @@ public:
       if (process.hang) {
         process.hang->update();
         process.hang->report_hang(limit);
+        process.hang->keep_still(limit);
       }
   }
 
@@ -189,12 +192,16 @@ public:
       for (Process& process : processes_)
         if (process.hang) chosen.push_back(&process);
     if (chosen.size() > watch::reports_at_once) chosen.resize(watch::reports_at_once);
-    for (Process* process : chosen)
-      process->hang->request_look();
+    for (Process& process : processes_)
+      if (process.hang && (in_any_case || std::find(chosen.begin(), chosen.end(), &process) != chosen.end()))
+        process.hang->request_look();
     const auto deadline = watch::time_now() + watch::look_patience;
     for (Process* process : chosen)
       process->hang->report(process->file->has_ended() ? std::chrono::nanoseconds()
                                                        : std::max(deadline - watch::time_now(), {}));
+    for (Process& process : processes_)
+      if (in_any_case && process.hang && std::find(chosen.begin(), chosen.end(), &process) == chosen.end())
+        process.hang->keep();
     if (chosen.empty() && in_any_case) std::fprintf(stderr, "cuevent watch: no process uses the driver\n");
   }
 
@@ -387,6 +394,8 @@ pid_t start(const WatchOptions& options, const WatchableProgram& program, const 
   setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
   setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
   if (!options.jitter.empty()) setenv(watch::jitter_variable, options.jitter.c_str(), 1);
+  if (!options.reports.empty())
+    setenv(reports_variable, std::filesystem::absolute(options.reports).c_str(), 1);
   if (const unsigned features = features_for(options); features != 0)
     setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);
   else
@@ -485,11 +494,23 @@ int explain(const std::string& name) {
   return 0;
 }
 
+/// A process in quiet mode that has not moved for that long is stuck.
+constexpr std::chrono::seconds quiet_limit(10);
+
+watch::HangReports::Keep keep_in(const std::optional<ReportFolder>& folder) {
+  if (!folder) return {};
+  return [&folder](const watch::CallFile& process, const nlohmann::ordered_json& report) {
+    folder->write(process, report);
+  };
+}
+
 /// What a process is doing that recorded its calls without a command.
-int report_of(const std::string& path) {
+int report_of(const std::string& path, const std::string& reports_folder) {
   watch::CallFile file(path, watch::CallFile::Mode::again);
   watch::CallText texts;
-  watch::HangReports reports(texts);
+  std::optional<ReportFolder> folder;
+  if (!reports_folder.empty()) folder.emplace(reports_folder, quiet_limit);
+  watch::HangReports reports(texts, keep_in(folder));
   watch::World world;
   watch::HangWatch hang(file, world, reports);
   file.read([&](const watch::Call& call) { world.see(call); }, true);
@@ -500,7 +521,8 @@ int report_of(const std::string& path) {
 
 int run_watched(const WatchOptions& options) {
   if (!options.explain.empty()) return explain(options.explain);
-  if (!options.report.empty()) return report_of(options.report);
+  if (!options.report.empty()) return report_of(options.report, options.reports);
+  if (!options.ask.empty()) return ask_for_reports(options.ask);
   if (!options.check.empty()) return check_with_jitter(options);
   watch::Suppressions suppressions;
   for (const std::string& path : options.suppressions)
@@ -521,9 +543,12 @@ int run_watched(const WatchOptions& options) {
   const InheritedSignals signals = take_signals();
   watch::CallText texts;
   watch::WatchReport report(suppressions, texts);
-  watch::HangReports hangs(texts);
   HeldCalls held(options.jitter, texts);
   const std::chrono::seconds hang(options.hang);
+  std::optional<ReportFolder> reports;
+  if (!options.reports.empty())
+    reports.emplace(options.reports, std::min<std::chrono::nanoseconds>(quiet_limit, hang));
+  watch::HangReports hangs(texts, keep_in(reports));
   int code = 0;
   {
     Watch watched(options, folder.path(), report, hangs, held);

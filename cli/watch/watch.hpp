@@ -12,7 +12,9 @@ struct WatchOptions {
   std::string attach;               // a folder, instead of a program
   std::string explain;              // the name of a rule, instead of a program
   std::string report;               // the file of a process, instead of a program
+  std::string ask;                  // a folder of reports, instead of a program
   std::string json_file;
+  std::string reports; // a folder for the reports of the processes
   std::vector<std::string> suppressions;
   std::string stacks = "usual";
   bool fail = false;

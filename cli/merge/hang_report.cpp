@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "merge/hang_report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sys/stat.h>
+
+namespace cli {
+
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::nanoseconds;
+
+constexpr std::uint64_t version_read = 1;
+constexpr std::size_t most_bytes = 16 << 20, most_communicators = 64, most_listed = 64;
+constexpr std::uint64_t most_names = 4096, most_number = std::uint64_t{1} << 61;
+constexpr unsigned most_ranks = 1 << 20; // as in docs/ranks.md
+
+std::uint64_t number_in(const Json& json, const char* key) {
+  const Json& number = json.at(key);
+  if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= most_number)
+    throw std::out_of_range(std::string("\"") + key + "\" is no whole number, or a too large one");
+  return number.get<std::uint64_t>();
+}
+
+nanoseconds time_in(const Json& json, const char* key) {
+  return nanoseconds(static_cast<std::int64_t>(number_in(json, key)));
+}
+
+HangCommunicator communicator_of(const Json& json) {
+  using State = HangCommunicator::State;
+  const auto state = json.at("state").get<std::string>();
+  HangCommunicator made;
+  made.stream = json.at("stream").get<std::string>();
+  made.state = state == "in"             ? State::in_collective
+               : state == "held"         ? State::held
+               : state == "send_receive" ? State::in_send_receive
+                                         : State::idle;
+  auto names = json.at("names").get<std::vector<std::string>>();
+  auto last = json.at("last").get<std::vector<std::uint32_t>>();
+  const auto submitted = number_in(json, "submitted");
+  made.reached = number_in(json, "reached");
+  made.reached_next = number_in(json, "reached_next");
+  if (last.size() > most_names || last.size() > submitted || made.reached > submitted ||
+      std::any_of(last.begin(), last.end(), [&](std::uint32_t each) { return each >= names.size(); }))
+    throw std::out_of_range("the numbers of its collectives contradict each other");
+  const std::uint64_t hash = std::strtoull(json.at("hash").get<std::string>().c_str(), nullptr, 16);
+  made.sequence = HangSequence(submitted, hash, std::move(names), std::move(last));
+  return made;
+}
+
+HangThread thread_of(const Json& json) {
+  HangThread made;
+  made.name = json.at("thread").get<std::string>();
+  if (json.at("inside").is_string()) made.inside = json.at("inside").get<std::string>();
+  made.after = json.value("after", std::string());
+  made.place = json.at("place").get<std::string>();
+  made.age = time_in(json, "for_ns");
+  return made;
+}
+
+HangReport report_of(const Json& json) {
+  HangReport made;
+  if (json.contains("rank")) {
+    const std::uint64_t rank = number_in(json, "rank"), size = number_in(json, "size");
+    if (rank >= size || size > most_ranks) throw std::out_of_range("its rank is too large");
+    made.rank = static_cast<unsigned>(rank);
+    made.size = static_cast<unsigned>(size);
+  }
+  made.host = json.at("host").get<std::string>();
+  made.process = static_cast<unsigned>(number_in(json, "process"));
+  made.time = time_in(json, "time_ns");
+  made.still = time_in(json, "still_ns");
+  made.watched = time_in(json, "watched_ns");
+  made.limit = time_in(json, "limit_ns");
+  made.answered = json.at("answered").get<bool>();
+  made.has_all_calls = json.at("all_calls").get<bool>();
+  for (const Json& each : json.at("communicators"))
+    if (made.communicators.size() < most_communicators) made.communicators.push_back(communicator_of(each));
+  for (const Json& each : json.at("causes"))
+    if (made.causes.size() < most_listed)
+      made.causes.push_back(
+          {each.at("text").get<std::string>(), each.at("nccl").get<bool>(), each.at("fault").get<bool>()});
+  for (const Json& each : json.at("host_threads"))
+    if (made.threads.size() < most_listed) made.threads.push_back(thread_of(each));
+  return made;
+}
+
+} // namespace
+
+bool HangReport::has_fault() const {
+  return std::any_of(causes.begin(), causes.end(), [](const HangCause& each) { return each.is_fault; });
+}
+
+const HangCause* HangReport::own_cause() const {
+  const auto found =
+      std::find_if(causes.begin(), causes.end(), [](const HangCause& each) { return !each.is_nccl; });
+  return found == causes.end() ? nullptr : &*found;
+}
+
+bool HangReport::waits_for_others() const { return !causes.empty() && own_cause() == nullptr; }
+
+bool is_hang_report(const std::string& path) {
+  struct stat about {};
+  if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return false; // a pipe would wait
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(64, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(file.gcount()));
+  std::erase_if(begin, [](char each) { return std::isspace(static_cast<unsigned char>(each)) != 0; });
+  return begin.starts_with("{\"hang_report\":");
+}
+
+HangReport hang_report_in(std::string_view text) {
+  try {
+    // Most of a report is for people: the stacks of all threads. They need no memory and little time here.
+    const Json json = Json::parse(text, [](int depth, Json::parse_event_t event, const Json& parsed) {
+      return event != Json::parse_event_t::key || depth != 1 || (parsed != "threads" && parsed != "report");
+    });
+    if (const std::uint64_t version = number_in(json, "hang_report"); version != version_read)
+      throw HangReportError("the report has version " + std::to_string(version) +
+                            ", and this cuevent reads version " + std::to_string(version_read) +
+                            ": use the same cuevent for all ranks");
+    return report_of(json);
+  } catch (const Json::exception& error) {
+    throw HangReportError(std::string("the report is damaged: request a new one (") + error.what() + ")");
+  } catch (const std::out_of_range& error) {
+    throw HangReportError(std::string("the report is damaged: ") + error.what() + "; request a new one");
+  }
+}
+
+HangReport read_hang_report(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) throw HangReportError(path + ": the report cannot be read: let its owner make it readable");
+  const std::streamoff size = file.tellg();
+  if (size < 0 || static_cast<std::size_t>(size) > most_bytes)
+    throw HangReportError(path + ": the report is larger than 16 MiB: it is damaged; request a new one");
+  std::string text(static_cast<std::size_t>(size), '\0');
+  file.seekg(0);
+  file.read(text.data(), size);
+  try {
+    HangReport report = hang_report_in(text);
+    report.file = path;
+    return report;
+  } catch (const HangReportError& error) {
+    throw HangReportError(path + ": " + error.what());
+  }
+}
+
+} // namespace cli

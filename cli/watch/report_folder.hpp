@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// The folder in which the processes of a job leave their reports, for `cuevent merge`.
+#pragma once
+
+#include "report/reader.hpp"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace cli {
+
+/// The version of the format of a report.
+inline constexpr int hang_report_version = 1;
+
+/// The variable that names the folder. In quiet mode, the auditing library hands it on to the command.
+inline constexpr char reports_variable[] = "CUEVENT_REPORTS";
+
+class ReportFolder {
+public:
+  /// Makes the folder, unless it is there. `limit`: a process that has not moved for that long is stuck.
+  /// Throws std::runtime_error.
+  ReportFolder(const std::string& path, std::chrono::nanoseconds limit);
+
+  const std::string& path() const { return path_; }
+
+  /// Writes the report of the process, with its rank, to hang-rank3-PROCESS.json. A file that cannot be
+  /// written is told on standard error.
+  void write(const watch::CallFile& process, nlohmann::ordered_json report) const;
+
+private:
+  std::string path_;
+  std::chrono::nanoseconds limit_;
+};
+
+/// The value of a variable in the environment with which a process of this host has started.
+std::string variable_of(unsigned process, const std::string& name);
+
+} // namespace cli

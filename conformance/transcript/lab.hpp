@@ -58,6 +58,7 @@ std::vector<Scenario> completion_scenarios();
 std::vector<Scenario> exec_update_scenarios();
 std::vector<Scenario> memory_operation_scenarios();
 std::vector<Scenario> registered_memory_scenarios();
+std::vector<Scenario> free_scenarios();
 
 struct SetUpFailure : std::runtime_error {
   using std::runtime_error::runtime_error;

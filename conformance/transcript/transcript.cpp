@@ -43,7 +43,8 @@ std::vector<Scenario> all_scenarios() {
                            completion_scenarios,
                            exec_update_scenarios,
                            memory_operation_scenarios,
-                           registered_memory_scenarios}) {
+                           registered_memory_scenarios,
+                           free_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -130,8 +130,7 @@ constexpr Kind kinds[] = {
      }},
     {"unregister",
      [](Lab& lab) {
-       void* const memory =
-           mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+       void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
        lab.must(lab.cu.MemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE), "cuMemHostRegister");
        return Ready{[&lab, memory] { return lab.cu.MemHostUnregister(memory); },
                     reinterpret_cast<std::uintptr_t>(memory)};
@@ -201,46 +200,54 @@ constexpr Kind kinds[] = {
        return Ready{[&lab] { return lab.cu.DevicePrimaryCtxReset(lab.device); }};
      }},
     // Calls that make memory, and others without a stream.
-    {"mem_alloc", [](Lab& lab) {
+    {"mem_alloc",
+     [](Lab& lab) {
        return Ready{[&lab] {
          CUdeviceptr memory = 0;
          return lab.cu.MemAlloc(&memory, 64 << 20);
        }};
      }},
-    {"host_alloc", [](Lab& lab) {
+    {"host_alloc",
+     [](Lab& lab) {
        return Ready{[&lab] {
          void* memory = nullptr;
          return lab.cu.MemHostAlloc(&memory, 64 << 20, 0);
        }};
      }},
-    {"alloc_async", [](Lab& lab) {
+    {"alloc_async",
+     [](Lab& lab) {
        const auto stream = std::make_shared<Stream>(lab);
        return Ready{[&lab, stream] {
          CUdeviceptr memory = 0;
          return lab.cu.MemAllocAsync(&memory, 64 << 20, *stream);
        }};
      }},
-    {"map", [](Lab& lab) {
+    {"map",
+     [](Lab& lab) {
        return Ready{[&lab] {
          mapped(lab);
          return CUDA_SUCCESS;
        }};
      }},
-    {"module_load", [](Lab& lab) {
+    {"module_load",
+     [](Lab& lab) {
        return Ready{[&lab] {
          lab.kernel("step");
          return CUDA_SUCCESS;
        }};
      }},
-    {"stream_destroy", [](Lab& lab) {
+    {"stream_destroy",
+     [](Lab& lab) {
        const CUstream stream = Stream(lab).release();
        return Ready{[&lab, stream] { return lab.cu.StreamDestroy(stream); }};
      }},
-    {"memset_without_stream", [](Lab& lab) {
+    {"memset_without_stream",
+     [](Lab& lab) {
        const CUdeviceptr memory = allocated(lab);
        return Ready{[&lab, memory] { return lab.cu.MemsetD8(memory, 1, bytes); }, memory};
      }},
-    {"copy_without_stream", [](Lab& lab) {
+    {"copy_without_stream",
+     [](Lab& lab) {
        const CUdeviceptr from = allocated(lab), to = allocated(lab);
        return Ready{[&lab, from, to] { return lab.cu.Memcpy(to, from, bytes); }, to};
      }},
@@ -351,11 +358,13 @@ void pageable(Lab& lab) {
          {[&] { return cu.MemcpyDtoHAsync(host.get(), memory, size, stream); }});
     hold(lab, "to_device." + name, stream,
          {[&] { return cu.MemcpyHtoDAsync(memory, host.get(), size, stream); }});
-    hold(lab, "unified.to_host." + name, stream, {[&] { return cu.MemcpyAsync(address, memory, size, stream); }});
+    hold(lab, "unified.to_host." + name, stream,
+         {[&] { return cu.MemcpyAsync(address, memory, size, stream); }});
     hold(lab, "unified.to_device." + name, stream,
          {[&] { return cu.MemcpyAsync(memory, address, size, stream); }});
-    hold(lab, "host_to_host." + name, stream,
-         {[&] { return cu.MemcpyAsync(address, address + size, std::min<std::size_t>(size, 16 << 20), stream); }});
+    hold(lab, "host_to_host." + name, stream, {[&] {
+           return cu.MemcpyAsync(address, address + size, std::min<std::size_t>(size, 16 << 20), stream);
+         }});
   }
 }
 
@@ -365,10 +374,9 @@ void reuse(Lab& lab, const std::string& name, std::size_t most, int follow, int 
   const Api& cu = lab.cu;
   const CUmemoryPool pool = new_pool(lab, most);
   constexpr std::size_t size = 24 << 20;
-  for (auto [attribute, value] :
-       {std::pair{CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, follow},
-        std::pair{CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, opportunistic},
-        std::pair{CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, internal}})
+  for (auto [attribute, value] : {std::pair{CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, follow},
+                                  std::pair{CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, opportunistic},
+                                  std::pair{CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, internal}})
     lab.must(cu.MemPoolSetAttribute(pool, attribute, &value), "cuMemPoolSetAttribute");
   cuuint64_t keep = 1ULL << 30;
   lab.must(cu.MemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep), "cuMemPoolSetAttribute");
@@ -497,7 +505,8 @@ void parameters(Lab& lab) {
 void function_as_kernel(Lab& lab) {
 #if CUDA_VERSION >= 12040
   std::size_t offset = 0, size = 0;
-  lab.is("answer", lab.cu.KernelGetParamInfo(reinterpret_cast<CUkernel>(lab.kernel("touch")), 0, &offset, &size));
+  lab.is("answer",
+         lab.cu.KernelGetParamInfo(reinterpret_cast<CUkernel>(lab.kernel("touch")), 0, &offset, &size));
 #else
   (void)lab;
 #endif
@@ -603,8 +612,8 @@ void other_nodes(Lab& lab) {
       lab.is(name, cu.GraphMemcpyNodeGetParams(nodes[i], &found));
       lab.shows(name + ".src", static_cast<int>(found.srcMemoryType));
       lab.shows(name + ".dst", static_cast<int>(found.dstMemoryType));
-      lab.shows(name + ".size", std::to_string(found.WidthInBytes) + "x" + std::to_string(found.Height) + "x" +
-                                    std::to_string(found.Depth));
+      lab.shows(name + ".size", std::to_string(found.WidthInBytes) + "x" + std::to_string(found.Height) +
+                                    "x" + std::to_string(found.Depth));
       lab.shows(name + ".srcDevice", found.srcDevice == memory);
       lab.shows(name + ".dstDevice", found.dstDevice == to);
       lab.shows(name + ".srcHost", found.srcHost == host);
@@ -633,22 +642,21 @@ void add_used(std::vector<Scenario>& all, std::index_sequence<Index...>) {
 } // namespace
 
 std::vector<Scenario> free_scenarios() {
-  std::vector<Scenario> all = {
-      {"free.same_context", same_context, Place::probe},
-      {"free.blocking_stream", blocking_stream, Place::probe},
-      {"free.other_context", other_context, Place::probe},
-      {"free.other_device", other_device, Place::probe, 2},
-      {"free.context_with_work", context_with_work, Place::probe},
-      {"free.primary_with_work.reset", primary_with_work<true>, Place::probe},
-      {"free.primary_with_work.release", primary_with_work<false>, Place::probe},
-      {"free.pageable", pageable, Place::probe},
-      {"free.reuse", reuse_in_pool, Place::probe},
-      {"free.reuse_of_mem_alloc", reuse_of_mem_alloc, Place::probe},
-      {"free.parameters", parameters, Place::probe},
-      {"free.parameters.function_as_kernel", function_as_kernel, Place::probe},
-      {"free.parameters.in_capture", parameters_in_capture, Place::probe},
-      {"free.kernel_nodes", kernel_nodes, Place::probe},
-      {"free.other_nodes", other_nodes, Place::probe}};
+  std::vector<Scenario> all = {{"free.same_context", same_context, Place::probe},
+                               {"free.blocking_stream", blocking_stream, Place::probe},
+                               {"free.other_context", other_context, Place::probe},
+                               {"free.other_device", other_device, Place::probe, 2},
+                               {"free.context_with_work", context_with_work, Place::probe},
+                               {"free.primary_with_work.reset", primary_with_work<true>, Place::probe},
+                               {"free.primary_with_work.release", primary_with_work<false>, Place::probe},
+                               {"free.pageable", pageable, Place::probe},
+                               {"free.reuse", reuse_in_pool, Place::probe},
+                               {"free.reuse_of_mem_alloc", reuse_of_mem_alloc, Place::probe},
+                               {"free.parameters", parameters, Place::probe},
+                               {"free.parameters.function_as_kernel", function_as_kernel, Place::probe},
+                               {"free.parameters.in_capture", parameters_in_capture, Place::probe},
+                               {"free.kernel_nodes", kernel_nodes, Place::probe},
+                               {"free.other_nodes", other_nodes, Place::probe}};
   add_used(all, std::make_index_sequence<std::size(kinds)>());
   return all;
 }

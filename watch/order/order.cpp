@@ -57,8 +57,8 @@ void Order::catch_up(std::uint32_t number) {
   if (stream.kind != Kind::independent)
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       const Stream& other = streams_[i];
-      const bool is_pair = stream.kind == Kind::legacy ? other.kind == Kind::blocking
-                                                       : other.kind == Kind::legacy;
+      const bool is_pair =
+          stream.kind == Kind::legacy ? other.kind == Kind::blocking : other.kind == Kind::legacy;
       if (is_pair && may_be_same(stream.group, other.group)) take_over(stream, other.before, other.holds);
     }
   if (stream.host_waits == host_waits_) return;

@@ -19,8 +19,8 @@ struct Node {
 struct SearchedStream {
   watch::Order::Kind kind;
   unsigned group;
-  std::uint32_t number;              // in watch::Order
-  std::vector<std::size_t> nodes;    // of this stream
+  std::uint32_t number;           // in watch::Order
+  std::vector<std::size_t> nodes; // of this stream
 };
 
 struct SearchedEvent {

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// What looks like memory without an order, and is right.
+#include "order_programs.hpp"
+
+namespace {
+
+HARMLESS_POOL(two_streams_reuse_one_pool, "1,000 times; the driver orders a free and the next use of the address") {
+  for (int i = 0; i < 1000; ++i) {
+    const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
+    const CUdeviceptr memory = from_pool(stream);
+    zero(memory, stream);
+    expect(cuMemFreeAsync(memory, stream));
+  }
+}
+
+HARMLESS_POOL(end_pointer, "a kernel gets the end of its memory, which is the start of the next allocation") {
+  const CUfunction spin = kernel("_Z4spinPjy");
+  const CUdeviceptr first = from_pool(gpu.a, 512), second = from_pool(gpu.a, 512);
+  finish(gpu.a);
+  CUdeviceptr begin = first, end = first + 512;
+  void* arguments[] = {&begin, &end};
+  zero(first, gpu.b);
+  expect(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr));
+  expect(cuMemFreeAsync(second, gpu.a));
+}
+
+HARMLESS_POOL(freed_after_the_host_waited, "the host has waited for the side stream") {
+  const CUdeviceptr memory = from_pool(gpu.a);
+  order(gpu, gpu.a, gpu.b);
+  zero(memory, gpu.b);
+  finish(gpu.b);
+  expect(cuMemFreeAsync(memory, gpu.a));
+}
+
+HARMLESS_POOL(freed_after_a_query, "a query has found that the side stream is done") {
+  const CUdeviceptr memory = from_pool(gpu.a);
+  const CUevent done = gpu.event();
+  order(gpu, gpu.a, gpu.b);
+  zero(memory, gpu.b);
+  expect(cuEventRecord(done, gpu.b));
+  while (cuEventQuery(done) != CUDA_SUCCESS)
+    std::this_thread::yield();
+  expect(cuMemFreeAsync(memory, gpu.a));
+}
+
+HARMLESS_ORDER(unused_workspace, "kernels of two streams get one workspace, and do not use it") {
+  const CUfunction spin = kernel("_Z4spinPjy");
+  CUdeviceptr workspace = on_device();
+  unsigned long long bound = 0;
+  void* arguments[] = {&workspace, &bound};
+  for (int i = 0; i < 10; ++i)
+    for (const CUstream stream : {gpu.a, gpu.b})
+      expect(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+}
+
+HARMLESS_ORDER(free_that_waits, "cuMemFree and cuMemFreeHost wait for the device") {
+  for (int i = 0; i < 10; ++i) {
+    const CUdeviceptr memory = on_device();
+    char* const host = pinned();
+    expect(cuMemcpyHtoDAsync(memory, host, block, gpu.b));
+    expect(cuMemFree(memory));
+    expect(cuMemFreeHost(host));
+  }
+}
+
+HARMLESS_ORDER(neighbours, "two streams write to parts of one allocation that touch each other") {
+  const CUdeviceptr memory = on_device();
+  for (int i = 0; i < 10; ++i) {
+    expect(cuMemsetD8Async(memory, 1, block / 2, gpu.a));
+    expect(cuMemsetD8Async(memory + block / 2, 1, block / 2, gpu.b));
+  }
+}
+
+HARMLESS_ORDER(both_read, "two streams read the same memory") {
+  const CUdeviceptr memory = on_device(), to[] = {on_device(), on_device()};
+  for (int i = 0; i < 10; ++i) {
+    expect(cuMemcpyDtoDAsync(to[0], memory, block, gpu.a));
+    expect(cuMemcpyDtoDAsync(to[1], memory, block, gpu.b));
+  }
+}
+
+HARMLESS_ORDER(blocking_streams, "the legacy stream orders blocking streams") {
+  const CUstream one = gpu.stream(CU_STREAM_DEFAULT), other = gpu.stream(CU_STREAM_DEFAULT);
+  const CUdeviceptr memory = on_device();
+  for (int i = 0; i < 10; ++i) {
+    zero(memory, one);
+    zero(memory, nullptr);
+    zero(memory, other);
+    expect(cuMemsetD8(memory, 1, block));
+  }
+}
+
+HARMLESS_ORDER(through_a_third_stream, "the order goes through a stream without work") {
+  const CUdeviceptr memory = on_device();
+  const CUstream middle = gpu.stream();
+  for (int i = 0; i < 10; ++i) {
+    zero(memory, gpu.a);
+    order(gpu, gpu.a, middle);
+    order(gpu, middle, gpu.b);
+    zero(memory, gpu.b);
+    order(gpu, gpu.b, gpu.a);
+  }
+}
+
+HARMLESS_ORDER(semaphore, "streams signal and wait with values in memory, the wait first") {
+  const CUdeviceptr memory = on_device();
+  char* const words = pinned();
+  const CUdeviceptr word = reinterpret_cast<std::uintptr_t>(words);
+  __atomic_store_n(reinterpret_cast<unsigned*>(words), 0U, __ATOMIC_RELEASE);
+  for (unsigned i = 1; i <= 10; ++i) {
+    expect(cuStreamWaitValue32(gpu.b, word, i, CU_STREAM_WAIT_VALUE_GEQ));
+    zero(memory, gpu.b);
+    expect(cuStreamWriteValue32(gpu.b, word + 64, i, 0));
+    zero(memory, gpu.a);
+    expect(cuStreamWriteValue32(gpu.a, word, i, 0));
+    expect(cuStreamWaitValue32(gpu.a, word + 64, i, CU_STREAM_WAIT_VALUE_GEQ));
+  }
+}
+
+HARMLESS_ORDER(fence, "the host polls a word that the stream writes after its work") {
+  const CUdeviceptr memory = on_device();
+  char* const words = pinned();
+  const CUdeviceptr word = reinterpret_cast<std::uintptr_t>(words);
+  __atomic_store_n(reinterpret_cast<unsigned*>(words), 0U, __ATOMIC_RELEASE);
+  for (unsigned i = 1; i <= 10; ++i) {
+    const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
+    zero(memory, stream);
+    expect(cuStreamWriteValue32(stream, word, i, 0));
+    while (__atomic_load_n(reinterpret_cast<unsigned*>(words), __ATOMIC_ACQUIRE) < i)
+      std::this_thread::yield();
+  }
+}
+
+HARMLESS_ORDER(queue, "a host function tells the host that the work is done") {
+  const CUdeviceptr memory = on_device();
+  static unsigned done = 0;
+  for (unsigned i = 1; i <= 10; ++i) {
+    const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
+    zero(memory, stream);
+    expect(cuLaunchHostFunc(stream, [](void*) { __atomic_add_fetch(&done, 1, __ATOMIC_RELEASE); }, nullptr));
+    while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) < i)
+      std::this_thread::yield();
+  }
+}
+
+HARMLESS_ORDER(host_opens_a_gate, "a stream waits for the host, which has waited for the other stream") {
+  const CUdeviceptr memory = on_device();
+  char* const words = pinned();
+  const CUdeviceptr word = reinterpret_cast<std::uintptr_t>(words);
+  __atomic_store_n(reinterpret_cast<unsigned*>(words), 0U, __ATOMIC_RELEASE);
+  expect(cuStreamWaitValue32(gpu.b, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+  zero(memory, gpu.b);
+  order(gpu, gpu.b, gpu.stream());
+  zero(memory, gpu.a);
+  finish(gpu.a);
+  __atomic_store_n(reinterpret_cast<unsigned*>(words), 1U, __ATOMIC_RELEASE);
+  finish(gpu.b);
+}
+
+HARMLESS_ORDER(one_graph_on_two_streams, "launches of one executable graph wait for each other") {
+  const CUdeviceptr memory = on_device();
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  zero(memory, gpu.a);
+  expect(cuStreamEndCapture(gpu.a, &graph));
+  expect(cuGraphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < 10; ++i)
+    expect(cuGraphLaunch(exec, i % 2 == 0 ? gpu.a : gpu.b));
+}
+
+HARMLESS_ORDER(address_of_an_ended_allocation, "an address is used again for other memory") {
+  for (int i = 0; i < 10; ++i) {
+    const CUdeviceptr memory = on_device();
+    zero(memory, i % 2 == 0 ? gpu.a : gpu.b);
+    expect(cuMemFree(memory));
+  }
+}
+
+HARMLESS_ORDER(loader, "pinned buffers of a loader are filled again once their copy is done") {
+  char* const buffers[] = {pinned(), pinned()};
+  const CUdeviceptr batches[] = {on_device(), on_device()}, result = on_device();
+  const CUevent copied[] = {gpu.event(), gpu.event()};
+  for (int i = 0; i < 200; ++i) {
+    const int now = i % 2;
+    expect(cuEventSynchronize(copied[now]));
+    buffers[now][0] = static_cast<char>(i);
+    order(gpu, gpu.a, gpu.b);
+    expect(cuMemcpyHtoDAsync(batches[now], buffers[now], block, gpu.b));
+    expect(cuEventRecord(copied[now], gpu.b));
+    order(gpu, gpu.b, gpu.a);
+    expect(cuMemcpyDtoDAsync(result, batches[now], block, gpu.a));
+  }
+}
+
+HARMLESS_ORDER(event_recorded_by_a_graph, "a stream waits for an event that a graph records") {
+  const CUdeviceptr memory = on_device();
+  const CUevent recorded = gpu.event();
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  zero(memory, gpu.a);
+  expect(cuEventRecordWithFlags(recorded, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  expect(cuStreamEndCapture(gpu.a, &graph));
+  expect(cuGraphInstantiate(&exec, graph, 0));
+  for (int i = 0; i < 10; ++i) {
+    expect(cuGraphLaunch(exec, gpu.a));
+    expect(cuStreamWaitEvent(gpu.b, recorded, 0));
+    zero(memory, gpu.b);
+    order(gpu, gpu.b, gpu.a);
+  }
+}
+
+} // namespace

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+// Mistakes that people have reported from inference servers, loaders, data frames and frameworks, each in a few
+// calls, and with the correction that was made there.
+#include "order_programs.hpp"
+
+namespace {
+
+// Memory that is freed while another stream uses it.
+
+POOL_PAIR("freed-while-used", record_stream_forgotten, "a side stream reads a tensor that its own stream frees") {
+  const CUdeviceptr tensor = from_pool(gpu.a), to = on_device();
+  zero(tensor, gpu.a);
+  order(gpu, gpu.a, gpu.b);
+  expect(cuMemcpyDtoDAsync(to, tensor, block, gpu.b)); //!
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(tensor, gpu.a)); //!
+}
+
+POOL_PAIR("freed-while-used", offloaded_block_freed, "a block is freed while the copy of it to the host runs") {
+  char* const host = pinned();
+  for (int step = 0; step < 3; ++step) {
+    const CUdeviceptr activation = from_pool(gpu.a);
+    zero(activation, gpu.a);
+    order(gpu, gpu.a, gpu.b);
+    expect(cuMemcpyDtoHAsync(host, activation, block, gpu.b)); //!
+    if (corrected) order(gpu, gpu.b, gpu.a);
+    expect(cuMemFreeAsync(activation, gpu.a)); //!
+    if (corrected) finish(gpu.b);
+  }
+}
+
+POOL_PAIR("freed-while-used", freed_on_another_stream, "the stream that frees does not wait for the last use") {
+  const CUdeviceptr memory = from_pool(gpu.a);
+  zero(memory, gpu.a); //!
+  if (corrected) order(gpu, gpu.a, gpu.b);
+  expect(cuMemFreeAsync(memory, gpu.b)); //!
+}
+
+POOL_PAIR("freed-while-used", event_before_the_last_use, "the event is recorded before the last copy") {
+  const CUdeviceptr memory = from_pool(gpu.a), to = on_device();
+  order(gpu, gpu.a, gpu.b);
+  zero(memory, gpu.b);
+  const CUevent used = gpu.event();
+  if (!corrected) expect(cuEventRecord(used, gpu.b));
+  expect(cuMemcpyDtoDAsync(to, memory, block, gpu.b)); //!
+  if (corrected) expect(cuEventRecord(used, gpu.b));
+  expect(cuStreamWaitEvent(gpu.a, used, 0));
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+}
+
+POOL_PAIR("freed-while-used", kernel_on_a_side_stream, "a kernel of a side stream uses memory that is freed") {
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr memory = from_pool(gpu.a);
+  order(gpu, gpu.a, gpu.b);
+  void* arguments[] = {&memory};
+  expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.b, arguments, nullptr)); //!
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+}
+
+POOL_PAIR("freed-while-used", extra_arguments, "the same, with the arguments in one buffer") {
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr memory = from_pool(gpu.a);
+  std::size_t size = sizeof memory;
+  order(gpu, gpu.a, gpu.b);
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &memory, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
+  expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.b, nullptr, extra)); //!
+  if (corrected) finish(gpu.b);
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+}
+
+POOL_PAIR("freed-while-used", freed_by_another_thread, "a thread that owns the buffer frees it on its own stream") {
+  const CUdeviceptr memory = from_pool(gpu.a);
+  finish(gpu.a);
+  zero(memory, gpu.a); //!
+  if (corrected) finish(gpu.a);
+  std::thread([&] {
+    expect(cuCtxSetCurrent(gpu.context));
+    expect(cuMemFreeAsync(memory, gpu.b)); //!
+  }).join();
+}
+
+POOL_PAIR("freed-while-used", freed_on_the_default_stream, "work of a non-blocking stream is not waited for") {
+  const CUdeviceptr memory = from_pool(nullptr);
+  order(gpu, nullptr, gpu.a);
+  zero(memory, gpu.a); //!
+  if (corrected) order(gpu, gpu.a, nullptr);
+  expect(cuMemFreeAsync(memory, nullptr)); //!
+}
+
+POOL_PAIR("freed-while-used", replay_after_the_free, "a graph that uses the memory is replayed on another stream") {
+  const CUdeviceptr memory = from_pool(gpu.a);
+  finish(gpu.a);
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  expect(cuStreamBeginCapture(gpu.b, CU_STREAM_CAPTURE_MODE_RELAXED));
+  zero(memory, gpu.b);
+  expect(cuStreamEndCapture(gpu.b, &graph));
+  expect(cuGraphInstantiate(&exec, graph, 0));
+  expect(cuGraphLaunch(exec, gpu.b)); //!
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+}
+
+// Copies and memsets that overlap.
+
+PAIR("unordered-copies", staging_buffer_reused, "the buffer is filled again while it is still being read") {
+  const CUdeviceptr staging = on_device(), to = on_device();
+  char* const host = pinned();
+  for (int step = 0; step < 3; ++step) {
+    expect(cuMemcpyHtoDAsync(staging, host, block, gpu.a)); //!
+    order(gpu, gpu.a, gpu.b);
+    expect(cuMemcpyDtoDAsync(to, staging, block, gpu.b)); //!
+    if (corrected) order(gpu, gpu.b, gpu.a);
+  }
+}
+
+PAIR("unordered-copies", block_copied_out_before_written, "a block of a cache is copied out before it is written") {
+  const CUdeviceptr cache = on_device();
+  char* const host = pinned();
+  zero(cache, gpu.a); //!
+  if (corrected) order(gpu, gpu.a, gpu.b);
+  expect(cuMemcpyDtoHAsync(host, cache, block, gpu.b)); //!
+}
+
+PAIR("unordered-copies", double_buffer_off_by_one, "two buffers, and the wait is for the use three steps ago") {
+  const CUdeviceptr buffers[] = {on_device(), on_device()}, to = on_device();
+  const CUevent done[] = {gpu.event(), gpu.event(), gpu.event()};
+  char* const host = pinned();
+  const int distance = corrected ? 2 : 3;
+  for (int step = 0; step < 9; ++step) {
+    if (step >= distance) expect(cuStreamWaitEvent(gpu.a, done[(step - distance) % 3], 0));
+    expect(cuMemcpyHtoDAsync(buffers[step % 2], host, block, gpu.a)); //!
+    order(gpu, gpu.a, gpu.b);
+    expect(cuMemcpyDtoDAsync(to, buffers[step % 2], block, gpu.b)); //!
+    expect(cuEventRecord(done[step % 3], gpu.b));
+  }
+}
+
+PAIR("unordered-copies", event_too_early, "the event is recorded before the second half is written") {
+  const CUdeviceptr memory = on_device(), to = on_device();
+  const CUevent written = gpu.event();
+  expect(cuMemsetD8Async(memory, 1, block / 2, gpu.a));
+  if (!corrected) expect(cuEventRecord(written, gpu.a));
+  expect(cuMemsetD8Async(memory + block / 2, 1, block / 2, gpu.a)); //!
+  if (corrected) expect(cuEventRecord(written, gpu.a));
+  expect(cuStreamWaitEvent(gpu.b, written, 0));
+  expect(cuMemcpyDtoDAsync(to, memory, block, gpu.b)); //!
+}
+
+PAIR("unordered-copies", wrong_event, "the consumer waits for the event of another producer") {
+  const CUdeviceptr memory = on_device();
+  char* const host = pinned();
+  const CUstream other = gpu.stream();
+  const CUevent events[] = {gpu.event(), gpu.event()};
+  zero(memory, gpu.a); //!
+  expect(cuEventRecord(events[0], gpu.a));
+  expect(cuEventRecord(events[1], other));
+  expect(cuStreamWaitEvent(gpu.b, events[corrected ? 0 : 1], 0));
+  expect(cuMemcpyDtoHAsync(host, memory, block, gpu.b)); //!
+}
+
+PAIR("unordered-copies", default_stream_and_non_blocking, "the default stream does not wait for such a stream") {
+  const CUdeviceptr memory = on_device();
+  char* const host = pinned();
+  const CUstream mine = gpu.stream(corrected ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
+  zero(memory, nullptr); //!
+  expect(cuMemcpyDtoHAsync(host, memory, block, mine)); //!
+}
+
+PAIR("unordered-copies", memset_returns_early, "cuMemsetD8 does not wait for the device") {
+  const CUdeviceptr memory = on_device();
+  char* const host = pinned();
+  expect(cuMemsetD8(memory, 0, block)); //!
+  if (corrected) expect(cuCtxSynchronize());
+  expect(cuMemcpyHtoDAsync(memory, host, block, gpu.a)); //!
+}
+
+PAIR("unordered-copies", halo_off_by_one, "two halves overlap in their last row") {
+  const CUdeviceptr field = on_device(), left = on_device(), right = on_device();
+  const std::size_t row = 64, half = block / 2;
+  expect(cuMemcpyDtoDAsync(field, left, half + (corrected ? 0 : row), gpu.a)); //!
+  expect(cuMemcpyDtoDAsync(field + half, right, half, gpu.b)); //!
+}
+
+PAIR("unordered-copies", swapped_in_while_swapped_out, "a block is loaded again before it has been saved") {
+  const CUdeviceptr cache = on_device();
+  char* const out = pinned();
+  char* const in = pinned();
+  expect(cuMemcpyDtoHAsync(out, cache, block, gpu.a)); //!
+  if (corrected) finish(gpu.a);
+  expect(cuMemcpyHtoDAsync(cache, in, block, gpu.b)); //!
+}
+
+PAIR("unordered-copies", two_threads_share_a_buffer, "each thread has its stream, and both clear one buffer") {
+  const CUdeviceptr counters = on_device();
+  std::thread([&] {
+    expect(cuCtxSetCurrent(gpu.context));
+    zero(counters, gpu.a); //!
+    if (corrected) finish(gpu.a);
+  }).join();
+  std::thread([&] {
+    expect(cuCtxSetCurrent(gpu.context));
+    zero(counters, gpu.b); //!
+  }).join();
+}
+
+PAIR("unordered-copies", graph_branch_not_joined, "two branches of a graph touch the same memory") {
+  const CUdeviceptr memory = on_device(), to = on_device();
+  const CUevent fork = gpu.event(), done = gpu.event(), join = gpu.event();
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  expect(cuEventRecord(fork, gpu.a));
+  expect(cuStreamWaitEvent(gpu.b, fork, 0));
+  zero(memory, gpu.b); //!
+  expect(cuEventRecord(done, gpu.b));
+  if (corrected) expect(cuStreamWaitEvent(gpu.a, done, 0));
+  expect(cuMemcpyDtoDAsync(to, memory, block, gpu.a)); //!
+  expect(cuEventRecord(join, gpu.b));
+  expect(cuStreamWaitEvent(gpu.a, join, 0));
+  expect(cuStreamEndCapture(gpu.a, &graph));
+  expect(cuGraphInstantiate(&exec, graph, 0));
+  expect(cuGraphLaunch(exec, gpu.a));
+}
+
+PAIR("unordered-copies", input_of_a_replay_overwritten, "the next input is copied while the graph runs") {
+  const CUdeviceptr input = on_device(), output = on_device();
+  char* const host = pinned();
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  expect(cuMemcpyDtoDAsync(output, input, block, gpu.a));
+  expect(cuStreamEndCapture(gpu.a, &graph));
+  expect(cuGraphInstantiate(&exec, graph, 0));
+  for (int step = 0; step < 3; ++step) {
+    expect(cuMemcpyHtoDAsync(input, host, block, gpu.b)); //!
+    order(gpu, gpu.b, gpu.a);
+    expect(cuGraphLaunch(exec, gpu.a)); //!
+    if (corrected) order(gpu, gpu.a, gpu.b);
+  }
+}
+
+PAIR("unordered-copies", host_waits_for_one_of_two, "the host waits for one stream, and reuses what both use") {
+  const CUdeviceptr memory = on_device();
+  char* const host = pinned();
+  zero(memory, gpu.a);
+  finish(gpu.a);
+  expect(cuMemcpyDtoHAsync(host, memory, block, gpu.b)); //!
+  finish(corrected ? gpu.b : gpu.a);
+  zero(memory, gpu.a); //!
+}
+
+PAIR("unordered-copies", gather_before_the_last_part, "the event of the last part is waited for too late") {
+  const CUdeviceptr parts = on_device();
+  char* const host = pinned();
+  const CUstream streams[] = {gpu.a, gpu.b, gpu.stream()};
+  const CUstream gathering = gpu.stream();
+  for (int i = 0; i < 3; ++i) {
+    const auto part = static_cast<std::size_t>(i) * 1024;
+    if (i < 2) {
+      expect(cuMemsetD8Async(parts + part, 1, 1024, streams[i]));
+      order(gpu, streams[i], gathering);
+    } else {
+      expect(cuMemsetD8Async(parts + part, 1, 1024, streams[i])); //!
+      if (corrected) order(gpu, streams[i], gathering);
+    }
+  }
+  expect(cuMemcpyDtoHAsync(host, parts, 3072, gathering)); //!
+  order(gpu, streams[2], gathering);
+}
+
+// A kernel, whose arguments only say what it may use.
+
+PAIR("unordered-kernel", kernel_reads_while_copied, "the input of a kernel is overwritten by the next copy") {
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr input = on_device();
+  char* const host = pinned();
+  void* arguments[] = {&input};
+  for (int step = 0; step < 6; ++step) {
+    expect(cuMemcpyHtoDAsync(input, host, block, gpu.b)); //!
+    order(gpu, gpu.b, gpu.a);
+    expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, gpu.a, arguments, nullptr)); //!
+    if (corrected) order(gpu, gpu.a, gpu.b);
+  }
+}
+
+} // namespace

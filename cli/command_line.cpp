@@ -171,6 +171,7 @@ Examples:
   cuevent watch --ask reports # on each node of the job; then: cuevent merge reports
   cuevent watch --cost --leaks -- ./server
   cuevent watch --jitter 1..20 --check md5sum -- ./simulation
+  cuevent watch --order -- ./server
   cuevent watch --explain capture-invalidated
   cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
   WatchOptions watch_options;
@@ -210,6 +211,11 @@ Examples:
   check->type_name("COMMAND")->needs(jitter);
   for (const char* const other : {"--json", "--fail", "--suppressions", "--hang", "--cost", "--leaks"})
     check->excludes(watch_command->get_option(other)); // the findings are not what is compared
+  watch_command
+      ->add_flag(
+          "--order{certain}", watch_options.order,
+          "Also report memory that two streams use without an order; --order=all: also what is possible")
+      ->check(CLI::IsMember({"certain", "all"}));
   CLI::Option* const attach = watch_command->add_option(
       "--attach", watch_options.attach, "Watch programs that others start, through this folder");
   attach->type_name("FOLDER")->excludes(jitter);

@@ -153,7 +153,9 @@ public:
       for (Process& old : processes_)
         if (old.file->process() == file->process()) old.hang.reset(); // it has executed another program
       auto world = std::make_unique<watch::World>();
-      watch::add_rules(*world, {options_.cost, options_.leaks, file->is_forked()},
+      std::optional<watch::OrderOptions> order;
+      if (!options_.order.empty()) order = {options_.order == "all", &blind_};
+      watch::add_rules(*world, {options_.cost, options_.leaks, file->is_forked(), order},
                        [this, file](const watch::Finding& finding) { report_.add(*file, finding); });
       auto hang = has_probes ? std::make_unique<watch::HangWatch>(*file, *world, hangs_) : nullptr;
       processes_.push_back({file, std::move(world), std::move(hang)});
@@ -237,6 +239,7 @@ public:
 
   std::size_t processes() const { return processes_.size() + ended_.size(); }
   unsigned long calls() const { return calls_; }
+  const watch::OrderBlindness& blind() const { return blind_; }
 
   /// Processes of which not all calls are known.
   const std::vector<watch::Unwatched>& partly_watched() const { return partly_; }
@@ -279,6 +282,7 @@ private:
   std::vector<watch::Unwatched> partly_;
   std::optional<watch::UnwatchedProcesses> others_;
   unsigned long calls_ = 0;
+  watch::OrderBlindness blind_;
 };
 
 /// "3 processes", "41,200 calls", "no finding".
@@ -288,6 +292,17 @@ std::string counted(std::size_t count, const std::string& one, const std::string
   for (std::size_t at = digits.size(); at > 3; at -= 3)
     digits.insert(at - 3, ",");
   return digits + ' ' + (count == 1 ? one : many);
+}
+
+/// What the rules about memory did not see.
+std::string blindness_text(const watch::OrderBlindness& blind) {
+  std::string text;
+  if (blind.kernels > 0)
+    text += "; the driver has no parameter information for " + counted(blind.kernels, "launch", "launches") +
+            " of kernels";
+  if (blind.launches > 0)
+    text += "; what " + counted(blind.launches, "launch", "launches") + " of graphs use is not known";
+  return text;
 }
 
 /// What the watch has seen: silence alone would not tell a blind watch from a clean program.
@@ -305,6 +320,7 @@ std::string last_line(const Watch& watched, std::size_t findings, bool have_hang
   };
   add(unwatched, " could not be watched: ");
   add(watched.partly_watched(), " could be watched only in part: ");
+  text += blindness_text(watched.blind());
   for (const auto& [reason, count] : reasons)
     text += "; " + counted(count, "process", "processes") + reason;
   return text;
@@ -323,6 +339,7 @@ unsigned features_for(const WatchOptions& options) {
   if (options.hang > 0) features |= watch::probes | watch::blocking_calls;
   if (options.cost) features |= watch::blocking_calls;
   if (!options.jitter.empty()) features |= watch::jitter;
+  if (!options.order.empty()) features |= watch::memory_use | watch::blocking_calls;
   return features;
 }
 

@@ -23,6 +23,7 @@ struct WatchOptions {
   bool leaks = false; // also report what it leaks
   std::string jitter; // "7", "1..20", or "=" and a list of holds; empty: no stream is held
   std::string check;  // a command that reads the program's output; empty: the program runs once
+  std::string order;  // also report memory that two streams use without an order: certain or all; empty: not
 };
 
 /// Returns the exit code of the program, or 128 + the number of the signal that ended it.

@@ -18,6 +18,7 @@ struct ClearedByFork {
   std::atomic<std::uint32_t> libraries;           // a lock: of the table of libcuda's functions
   std::atomic<std::uint32_t> captures;            // see captures.hpp
   std::atomic<std::uint32_t> failed;              // the file could not be made
+  std::atomic<std::uint32_t> parameters;          // a lock: of the parameters of kernels
   std::atomic<std::uint32_t> names;               // a lock: of the names of kernels
   std::atomic<std::uint32_t> report_wanted;       // in quiet mode
   std::atomic<std::uint32_t> looker_started;      // or could not be

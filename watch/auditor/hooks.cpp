@@ -8,9 +8,11 @@
 #include "auditor/interprocess_events.hpp"
 #include "auditor/jitter.hpp"
 #include "auditor/kernel_names.hpp"
+#include "auditor/kernel_parameters.hpp"
 #include "auditor/launch_numbers.hpp"
 #include "auditor/libraries.hpp"
 #include "auditor/looker.hpp"
+#include "auditor/memory.hpp"
 #include "auditor/probed_streams.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/recorder.hpp"
@@ -19,6 +21,7 @@
 #include "protocol/words.hpp"
 
 #include <cstring>
+#include <string_view>
 
 namespace watch {
 
@@ -94,7 +97,8 @@ bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 /// Whether only failed calls are recorded.
 template <Verb verb>
 bool is_unrecorded() {
-  return verb == Verb::other || is_question(verb) ||
+  return verb == Verb::other || is_question(verb) || verb == Verb::memory_free ||
+         ((verb == Verb::memory_make || verb == Verb::graph_change) && !has_feature(memory_use)) ||
          (verb == Verb::context_synchronize && !has_feature(blocking_calls));
 }
 
@@ -106,15 +110,20 @@ bool may_block(const Thread& thread, const CallData& call) {
   return (is_launch && is_first_launch(call.words[1])) || thread.has_long_queue;
 }
 
+constexpr bool uses_memory(Verb verb) {
+  return verb == Verb::work || verb == Verb::copy || verb == Verb::memory_make || verb == Verb::memory_free;
+}
+
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,
-/// and if they may block their thread.
+/// if they may block their thread, and if findings may name them.
 template <Verb verb>
 bool wants_stack(const Thread& thread, const CallData& call) {
   if (region->stacks != Stacks::usual) [[unlikely]]
     return region->stacks == Stacks::all;
   const bool is_rare = is_question(verb) || (verb == Verb::copy ? has_feature(blocking_calls)
                                                                 : !is_work(verb) && !is_unrecorded<verb>());
-  return is_rare || captures_are_active() || (has_feature(probes) && may_block<verb>(thread, call));
+  return is_rare || captures_are_active() || (has_feature(probes) && may_block<verb>(thread, call)) ||
+         (uses_memory(verb) && has_feature(memory_use));
 }
 
 /// Whether the Python frames of the thread may be wanted during the call.
@@ -230,6 +239,8 @@ struct Hook;
 template <unsigned Copy, std::size_t Index, bool PerThread, class... Arguments>
 struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
   static constexpr Verb verb = entry_data[Index].verb;
+  static constexpr bool unloads_code = std::string_view(entry_data[Index].name) == "cuModuleUnload" ||
+                                       std::string_view(entry_data[Index].name) == "cuLibraryUnload";
 
   static CUresult CUDAAPI call(Arguments... arguments) {
     const Library& library = libraries[Copy];
@@ -259,6 +270,11 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     add_words(made, arguments...);
     begin<verb>(*thread, Copy, made, address, above);
     if constexpr (is_recorded_before(verb)) record(made);
+    if constexpr (uses_memory(verb))
+      if (has_feature(memory_use)) [[unlikely]] {
+        tell_freed({library, made}, arguments...);
+        if constexpr (verb == Verb::memory_free) record(made);
+      }
     // Before the call, which does not return if an event of the graph was destroyed.
     if constexpr (verb == Verb::graph_instantiate || verb == Verb::exec_update)
       record_graph_events(library, made);
@@ -274,6 +290,10 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
       [[maybe_unused]] std::uint8_t index = 0;
       (add_result(made, index, arguments), ...);
     }
+    if constexpr (uses_memory(verb))
+      if (result == CUDA_SUCCESS && has_feature(memory_use)) [[unlikely]]
+        tell_memory({library, made}, arguments...);
+    if constexpr (ends_events(verb) || unloads_code) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);
     return result;
   }

@@ -69,6 +69,8 @@ void add_library(const link_map& map) {
   find(added.jitter.pin, map, "cuMemHostRegister_v2");
   find(added.jitter.address, map, "cuMemHostGetDevicePointer_v2");
   find(added.jitter.primary_state, map, "cuDevicePrimaryCtxGetState");
+  find(added.parameters.of_function, map, "cuFuncGetParamInfo");
+  find(added.parameters.of_kernel, map, "cuKernelGetParamInfo");
   find(added.find, map, "cuGetProcAddress_v2");
   if (added.current_context != nullptr && added.stream_context != nullptr && added.is_capturing != nullptr)
     added.map = &map;

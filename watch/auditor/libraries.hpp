@@ -50,6 +50,11 @@ struct Library {
     CUresult (*address)(CUdeviceptr*, void*, unsigned) = nullptr;
     CUresult (*primary_state)(CUdevice, unsigned*, int*) = nullptr;
   } jitter;
+  /// Null in drivers before CUDA 12.4.
+  struct {
+    CUresult (*of_function)(CUfunction, std::size_t, std::size_t*, std::size_t*) = nullptr;
+    CUresult (*of_kernel)(CUfunction, std::size_t, std::size_t*, std::size_t*) = nullptr; // takes a CUkernel
+  } parameters;
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };
 

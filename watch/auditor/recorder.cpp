@@ -203,8 +203,8 @@ bool read_environment() {
     if (std::strcmp(stacks, "none") == 0) stacks_wanted = Stacks::none;
   }
   const char* const features = std::getenv("CUEVENT_WATCH_FEATURES");
-  if (features != nullptr && features[0] >= '0' && features[0] <= '7' && features[1] == '\0')
-    features_wanted = static_cast<std::uint32_t>(features[0] - '0');
+  for (const char* digit = features; digit != nullptr && *digit >= '0' && *digit <= '9'; ++digit)
+    features_wanted = 10 * features_wanted + static_cast<std::uint32_t>(*digit - '0');
   is_quiet = std::strcmp(folder, "quiet") == 0;
   if (is_quiet) {
     features_wanted = probes | blocking_calls;

@@ -74,17 +74,17 @@ Point Order::submit(std::uint32_t stream) {
   return {stream, on.last};
 }
 
-Mark Order::record(std::uint32_t stream) {
+OrderMark Order::record(std::uint32_t stream) {
   catch_up(stream);
   return {streams_[stream].before, streams_[stream].holds};
 }
 
-void Order::wait(std::uint32_t stream, const Mark& mark) {
+void Order::wait(std::uint32_t stream, const OrderMark& mark) {
   catch_up(stream);
   take_over(streams_[stream], mark.before, mark.holds);
 }
 
-void Order::host_wait(const Mark& mark) {
+void Order::host_wait(const OrderMark& mark) {
   merge(host_, mark.before);
   ++host_waits_;
 }

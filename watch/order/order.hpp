@@ -19,7 +19,7 @@ struct Point {
 using Places = std::vector<std::uint64_t>;
 
 /// What comes before a record: with it, streams and the host can wait for the record.
-struct Mark {
+struct OrderMark {
   Places before;
   std::vector<Point> holds; // waits for what is not known here
 };
@@ -42,9 +42,9 @@ public:
 
   /// One more piece of work of the stream.
   Point submit(std::uint32_t stream);
-  Mark record(std::uint32_t stream);
-  void wait(std::uint32_t stream, const Mark& mark);
-  void host_wait(const Mark& mark);
+  OrderMark record(std::uint32_t stream);
+  void wait(std::uint32_t stream, const OrderMark& mark);
+  void host_wait(const OrderMark& mark);
 
   /// The stream waits for something that is not known here, such as a value that another process writes. What
   /// follows may come after work that is submitted later, until the host knows that the wait is over.

@@ -270,6 +270,28 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(CUgraphExec, CUgraphNode, NodeParameters*)>{
         {Verb::exec_set_event, "cuGraphExecNodeSetParams", "cuGraphExecNodeSetParams", 12020, nullptr}},
 
+    Entry<CUresult(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*)>{
+        {Verb::graph_change, "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecKernelNodeSetParams", 12000,
+         nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D*, CUcontext)>{
+        {Verb::graph_change, "cuGraphExecMemcpyNodeSetParams", "cuGraphExecMemcpyNodeSetParams", 10020,
+         nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*, CUcontext)>{
+        {Verb::graph_change, "cuGraphExecMemsetNodeSetParams", "cuGraphExecMemsetNodeSetParams", 10020,
+         nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, CUgraph)>{
+        {Verb::graph_change, "cuGraphExecChildGraphNodeSetParams", "cuGraphExecChildGraphNodeSetParams",
+         11010, nullptr}},
+    Entry<CUresult(CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*)>{
+        {Verb::graph_change, "cuGraphKernelNodeSetParams_v2", "cuGraphKernelNodeSetParams", 12000, nullptr}},
+    Entry<CUresult(CUgraphNode, const CUDA_MEMCPY3D*)>{
+        {Verb::graph_change, "cuGraphMemcpyNodeSetParams", "cuGraphMemcpyNodeSetParams", 10000, nullptr}},
+    Entry<CUresult(CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*)>{
+        {Verb::graph_change, "cuGraphMemsetNodeSetParams", "cuGraphMemsetNodeSetParams", 10000, nullptr}},
+    Entry<CUresult(CUgraph, const CUgraphNode*, const CUgraphNode*, std::size_t)>{
+        {Verb::graph_change, "cuGraphAddDependencies", "cuGraphAddDependencies", 10000, nullptr}},
+    Entry<CUresult(CUgraph, const CUgraphNode*, const CUgraphNode*, const Opaque*, std::size_t)>{
+        {Verb::graph_change, "cuGraphAddDependencies_v2", "cuGraphAddDependencies", 12030, nullptr}},
     Entry<CUresult(CUcontext*, CUdevice)>{
         {Verb::primary_retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000, nullptr}},
     Entry<CUresult(CUdevice)>{
@@ -323,15 +345,21 @@ inline constexpr auto entries = list_of(
     Entry<CUresult()>{{Verb::context_synchronize, "cuCtxSynchronize", "cuCtxSynchronize", 2000, nullptr}},
     Entry<CUresult(CUcontext)>{
         {Verb::context_synchronize, "cuCtxSynchronize_v2", "cuCtxSynchronize", 13000, nullptr}},
-    Entry<CUresult(CUdeviceptr*, std::size_t)>{{Verb::other, "cuMemAlloc_v2", "cuMemAlloc", 3020, nullptr}},
-    Entry<CUresult(CUdeviceptr)>{{Verb::other, "cuMemFree_v2", "cuMemFree", 3020, nullptr}},
-    Entry<CUresult(void**, std::size_t)>{{Verb::other, "cuMemAllocHost_v2", "cuMemAllocHost", 3020, nullptr}},
+    Entry<CUresult(CUdeviceptr*, std::size_t)>{
+        {Verb::memory_make, "cuMemAlloc_v2", "cuMemAlloc", 3020, nullptr}},
+    Entry<CUresult(CUdeviceptr)>{{Verb::memory_free, "cuMemFree_v2", "cuMemFree", 3020, nullptr}},
+    Entry<CUresult(CUdeviceptr*, std::size_t, unsigned)>{
+        {Verb::memory_make, "cuMemAllocManaged", "cuMemAllocManaged", 6000, nullptr}},
+    Entry<CUresult(CUdeviceptr*, std::size_t*, std::size_t, std::size_t, unsigned)>{
+        {Verb::memory_make, "cuMemAllocPitch_v2", "cuMemAllocPitch", 3020, nullptr}},
+    Entry<CUresult(void**, std::size_t)>{
+        {Verb::memory_make, "cuMemAllocHost_v2", "cuMemAllocHost", 3020, nullptr}},
     Entry<CUresult(void**, std::size_t, unsigned)>{
-        {Verb::other, "cuMemHostAlloc", "cuMemHostAlloc", 2020, nullptr}},
-    Entry<CUresult(void*)>{{Verb::other, "cuMemFreeHost", "cuMemFreeHost", 2000, nullptr}},
+        {Verb::memory_make, "cuMemHostAlloc", "cuMemHostAlloc", 2020, nullptr}},
+    Entry<CUresult(void*)>{{Verb::memory_free, "cuMemFreeHost", "cuMemFreeHost", 2000, nullptr}},
     Entry<CUresult(void*, std::size_t, unsigned)>{
-        {Verb::other, "cuMemHostRegister_v2", "cuMemHostRegister", 6050, nullptr}},
-    Entry<CUresult(void*)>{{Verb::other, "cuMemHostUnregister", "cuMemHostUnregister", 4000, nullptr}},
+        {Verb::memory_make, "cuMemHostRegister_v2", "cuMemHostRegister", 6050, nullptr}},
+    Entry<CUresult(void*)>{{Verb::memory_free, "cuMemHostUnregister", "cuMemHostUnregister", 4000, nullptr}},
     Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t)>{
         {Verb::copy, "cuMemcpy", "cuMemcpy", 4000, "_ptds"}},
     Entry<CUresult(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, std::size_t)>{
@@ -366,10 +394,6 @@ inline constexpr auto entries = list_of(
                    unsigned)>{
         {Verb::other, "cuLibraryLoadFromFile", "cuLibraryLoadFromFile", 12000, nullptr}},
     Entry<CUresult(CUlibrary)>{{Verb::other, "cuLibraryUnload", "cuLibraryUnload", 12000, nullptr}},
-    Entry<CUresult(CUdeviceptr*, std::size_t*, std::size_t, std::size_t, unsigned)>{
-        {Verb::other, "cuMemAllocPitch_v2", "cuMemAllocPitch", 3020, nullptr}},
-    Entry<CUresult(CUdeviceptr*, std::size_t, unsigned)>{
-        {Verb::other, "cuMemAllocManaged", "cuMemAllocManaged", 6000, nullptr}},
     Entry<CUresult(CUdeviceptr, std::size_t)>{{Verb::other, "cuMemUnmap", "cuMemUnmap", 10020, nullptr}},
     Entry<CUresult(CUmemoryPool)>{{Verb::other, "cuMemPoolDestroy", "cuMemPoolDestroy", 11020, nullptr}},
     Entry<CUresult(CUmemoryPool, std::size_t)>{

@@ -35,6 +35,20 @@ inline constexpr std::uint16_t graph_event_entry = 0xFFFE;
 /// The number that tells of a submission that was held, or that overtook one: its stream, the number of that
 /// stream + 2^32 times its own on it, the time in microseconds or 0, and the index into entry_data.
 inline constexpr std::uint16_t hold_entry = 0xFFFD;
+/// The number that tells which memory the next call of the same thread uses: see MemoryPart. The smallest.
+inline constexpr std::uint16_t memory_entry = 0xFFFC;
+
+/// The first word of such a record, and what the others are.
+enum class MemoryPart : std::uint8_t {
+  allocated = 1,  // address, size
+  allocated_host, // the same, of memory that the host sees
+  freed,          // address, and the stream or 0
+  read,           // address, width of a row, pitch << 32 | rows
+  written,        // the same
+  pointers,       // up to three parameters of a kernel
+  words_inside,   // up to three words of larger parameters
+  unknown,        // nothing: a kernel whose parameters are not known
+};
 
 /// Which calls get a stack.
 enum class Stacks : std::uint32_t { none, usual, all };
@@ -44,6 +58,7 @@ enum Feature : std::uint32_t {
   probes = 1,         // records events of its own on the program's streams
   blocking_calls = 2, // records calls without a stream that can block, and gives them stacks
   jitter = 4,         // holds streams back: see jitter_plan.hpp
+  memory_use = 8,     // records which memory calls use, and gives these calls stacks
 };
 
 /// What happened in a call, and what does not fit in the other numbers of a record.

@@ -46,7 +46,8 @@ enum class Verb : std::uint8_t {
   stream_ask, // these four are recorded only if they failed: they tell of handles that are not valid
   graph_ask,
   exec_ask,
-  node_add, // a node of another kind
+  node_add,     // a node of another kind
+  graph_change, // recorded only if it failed, or with Feature::memory_use; the first handle
   primary_retain,
   context_create,
   context_destroy,
@@ -56,9 +57,12 @@ enum class Verb : std::uint8_t {
   name_function,       // cuModuleGetFunction and its like: never recorded, see Region::names
   context_synchronize, // recorded only if it failed, or if Feature::blocking_calls is set
   copy,        // a copy or a memset without a stream, which may wait for the device; recorded as above
+  memory_make, // recorded only if the call failed, or with Feature::memory_use
+  memory_free, // the same
   other,       // recorded only if the call failed
   probe,       // no call of the program
   graph_event, // no call of the program: an event of a graph that is about to be instantiated
+  memory_part, // MemoryPart, and its words: no call of the program
 };
 
 /// Calls that can wait for the device. The last of their four words is the time that they took.
@@ -75,10 +79,10 @@ constexpr bool is_question(Verb verb) {
 
 /// Calls that may wait for the device, or for locks of the driver that others hold while they wait.
 constexpr bool may_wait(Verb verb) {
-  return can_block(verb) || verb == Verb::other || verb == Verb::stream_destroy ||
-         verb == Verb::exec_destroy || verb == Verb::context_destroy || verb == Verb::green_destroy ||
-         verb == Verb::primary_release || verb == Verb::device_reset || verb == Verb::primary_retain ||
-         verb == Verb::context_create;
+  return can_block(verb) || verb == Verb::other || verb == Verb::memory_make || verb == Verb::memory_free ||
+         verb == Verb::stream_destroy || verb == Verb::exec_destroy || verb == Verb::context_destroy ||
+         verb == Verb::green_destroy || verb == Verb::primary_release || verb == Verb::device_reset ||
+         verb == Verb::primary_retain || verb == Verb::context_create;
 }
 
 /// Calls that put one piece of work on a stream: a node, while the stream is being captured.

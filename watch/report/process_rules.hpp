@@ -2,7 +2,10 @@
 // The rules that the options enable, applied to the calls of one process.
 #pragma once
 
+#include "rules/order_rules.hpp"
 #include "rules/rules.hpp"
+
+#include <optional>
 
 namespace watch {
 
@@ -11,6 +14,7 @@ struct OptInRules {
   bool cost = false;   // what the program wastes
   bool leaks = false;  // what it leaks
   bool forked = false; // the process is a forked child
+  std::optional<OrderOptions> order = std::nullopt; // memory that two streams use without an order
 };
 
 /// What follows the calls of one process.
@@ -21,6 +25,7 @@ inline void add_rules(World& world, OptInRules opt_in, const Report& report) {
   if (opt_in.forked) world.add(fork_rules(world, report));
   if (opt_in.cost) world.add(cost_rules(world, report));
   if (opt_in.leaks) world.add(leak_rules(world, report));
+  if (opt_in.order) world.add(order_rules(world, report, *opt_in.order));
 }
 
 } // namespace watch

@@ -117,7 +117,7 @@ std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, b
     const bool is_torn = record.stamp.load(std::memory_order_relaxed) != stamp; // only if it overwrites
     ++next;
     if (takes_out_) region_->read.store(next, std::memory_order_release);
-    if (!is_torn && (call.entry < watch::entry_count || call.entry >= watch::hold_entry))
+    if (!is_torn && (call.entry < watch::entry_count || call.entry >= watch::memory_entry))
       see(call_of(call, time));
   }
   next_ = next;

@@ -56,6 +56,7 @@ constexpr Row rows[] = {
     {Verb::graph_ask, {&C::graph}},
     {Verb::exec_ask, {&C::exec}},
     {Verb::node_add, {&C::node, &C::graph}},
+    {Verb::graph_change, {&C::exec}}, // or a graph, or a node
     {Verb::primary_retain, {&C::named_context, &C::device}},
     {Verb::context_create, {&C::named_context}}, // the last word is the device
     {Verb::context_destroy, {&C::named_context}},
@@ -65,9 +66,12 @@ constexpr Row rows[] = {
     {Verb::name_function, {}},
     {Verb::context_synchronize, {&C::named_context}},
     {Verb::copy, {}},
+    {Verb::memory_make, {}},
+    {Verb::memory_free, {}},
     {Verb::other, {}},
     {Verb::probe, {&C::stream_handle, &C::number, &C::slot}},
     {Verb::graph_event, {&C::graph, &C::node, &C::event, &C::node_type}},
+    {Verb::memory_part, {&C::number, &C::address, &C::value, &C::flags}},
 };
 
 constexpr bool are_in_order() {

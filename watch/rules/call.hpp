@@ -56,6 +56,7 @@ struct Call {
 
   Verb verb() const {
     if (is_of_the_program()) return entry_data[entry].verb;
+    if (entry == memory_entry) return Verb::memory_part;
     return entry == probe_entry ? Verb::probe : Verb::graph_event;
   }
   bool is_of_the_program() const { return entry < entry_count; }

@@ -195,6 +195,28 @@ const std::vector<RulePage>& rule_pages() {
        "The driver keeps the object, and the memory that it takes, until its context or the process ends.",
        "Destroy the object after its last use. If it has to live until the end of the program, destroy it "
        "before main returns, or suppress the finding."},
+      {Rule::freed_while_used, "freed-while-used",
+       "frees memory while another stream uses it, and nothing orders the free behind the use",
+       "cuMemFreeAsync waits for the work of its own stream only. As soon as that is done, the memory may "
+       "belong to "
+       "the next allocation, which overwrites what the other stream still reads, or is overwritten by it.",
+       "Let the stream that frees wait for an event that the other stream records after the last use, or "
+       "free the "
+       "memory on the stream that used it last. In PyTorch, call tensor.record_stream(stream)."},
+      {Rule::unordered_copies, "unordered-copies",
+       "copies or sets memory on two streams, and nothing orders the two",
+       "The driver may run the two in either order, or at the same time. Which of the values is read or "
+       "stays "
+       "depends on the timing.",
+       "Record an event after the first one, and let the stream of the other one wait for this event. If the "
+       "memory "
+       "is a buffer that is used again, the wait belongs before its next use."},
+      {Rule::unordered_kernel, "unordered-kernel",
+       "perhaps uses memory in a kernel while another stream copies or sets it",
+       "The kernel has a pointer to the memory. Whether it uses all of it, and whether it writes, is not "
+       "known. If it "
+       "does, the driver may run the two in either order, or at the same time.",
+       "Check what the kernel does. If it uses what the other stream copies, order the two with an event."},
   };
   return pages;
 }

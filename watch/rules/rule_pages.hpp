@@ -40,6 +40,9 @@ enum class Rule : std::uint8_t {
   legacy_between_streams,
   wait_for_own_stream,
   leaked,
+  freed_while_used,
+  unordered_copies,
+  unordered_kernel,
 };
 
 /// What is known about a rule, for reports and for `cuevent watch --explain`.

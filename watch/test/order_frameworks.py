@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Programs of PyTorch, CuPy and JAX for `cuevent watch --order`, on a device: order_frameworks.py NAME, or --list.
-Those that begin with `mistake_` have one: run them with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync, and the
-finding names the two lines that end with `#!`. All others are right."""
+"""Programs of PyTorch, CuPy and JAX for `cuevent watch --order`, on a device: order_frameworks.py NAME|--list.
+Those that begin with `mistake_` have one: run them with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync, and
+the finding names the two lines that end with `#!`. All others are right."""
 import sys
 
 STEPS = 200
@@ -159,7 +159,9 @@ def cupy_streams():
 
 def jax_steps():
     import jax
-    step = jax.jit(lambda weights, batch: weights - 0.01 * jax.grad(lambda w: ((batch @ w) ** 2).sum())(weights))
+    def loss(weights, batch):
+        return ((batch @ weights) ** 2).sum()
+    step = jax.jit(lambda weights, batch: weights - 0.01 * jax.grad(loss)(weights, batch))
     weights = jax.numpy.ones((128, 128))
     for i in range(STEPS):
         weights = step(weights, jax.random.normal(jax.random.PRNGKey(i), (32, 128)))

@@ -4,7 +4,8 @@
 
 namespace {
 
-HARMLESS_POOL(two_streams_reuse_one_pool, "1,000 times; the driver orders a free and the next use of the address") {
+HARMLESS_POOL(two_streams_reuse_one_pool,
+              "1,000 times; the driver orders a free and the next use of the address") {
   for (int i = 0; i < 1000; ++i) {
     const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
     const CUdeviceptr memory = from_pool(stream);
@@ -137,7 +138,8 @@ HARMLESS_ORDER(queue, "a host function tells the host that the work is done") {
   for (unsigned i = 1; i <= 10; ++i) {
     const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
     zero(memory, stream);
-    expect(cuLaunchHostFunc(stream, [](void*) { __atomic_add_fetch(&done, 1, __ATOMIC_RELEASE); }, nullptr));
+    expect(cuLaunchHostFunc(
+        stream, [](void*) { __atomic_add_fetch(&done, 1, __ATOMIC_RELEASE); }, nullptr));
     while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) < i)
       std::this_thread::yield();
   }
@@ -183,7 +185,7 @@ HARMLESS_ORDER(loader, "pinned buffers of a loader are filled again once their c
   const CUevent copied[] = {gpu.event(), gpu.event()};
   for (int i = 0; i < 200; ++i) {
     const int now = i % 2;
-    expect(cuEventSynchronize(copied[now]));
+    if (i > 1) expect(cuEventSynchronize(copied[now]));
     buffers[now][0] = static_cast<char>(i);
     order(gpu, gpu.a, gpu.b);
     expect(cuMemcpyHtoDAsync(batches[now], buffers[now], block, gpu.b));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `watch_order NAME` makes a mistake, `watch_order NAME corrected` does not, and `--list` prints all programs.
+// `watch_order NAME` makes a mistake, `watch_order NAME corrected` does not. `--list` prints all programs.
 #include "order_programs.hpp"
 
 #include <cstring>

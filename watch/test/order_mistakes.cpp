@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Mistakes that people have reported from inference servers, loaders, data frames and frameworks, each in a few
-// calls, and with the correction that was made there.
+// Mistakes that people have reported from inference servers, loaders, data frames and frameworks: each in a
+// few calls, and with its correction.
 #include "order_programs.hpp"
 
 namespace {
 
 // Memory that is freed while another stream uses it.
 
-POOL_PAIR("freed-while-used", record_stream_forgotten, "a side stream reads a tensor that its own stream frees") {
+POOL_PAIR("freed-while-used", record_stream_forgotten,
+          "a side stream reads a tensor that its own stream frees") {
   const CUdeviceptr tensor = from_pool(gpu.a), to = on_device();
   zero(tensor, gpu.a);
   order(gpu, gpu.a, gpu.b);
@@ -16,7 +17,8 @@ POOL_PAIR("freed-while-used", record_stream_forgotten, "a side stream reads a te
   expect(cuMemFreeAsync(tensor, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", offloaded_block_freed, "a block is freed while the copy of it to the host runs") {
+POOL_PAIR("freed-while-used", offloaded_block_freed,
+          "a block is freed while the copy of it to the host runs") {
   char* const host = pinned();
   for (int step = 0; step < 3; ++step) {
     const CUdeviceptr activation = from_pool(gpu.a);
@@ -29,7 +31,8 @@ POOL_PAIR("freed-while-used", offloaded_block_freed, "a block is freed while the
   }
 }
 
-POOL_PAIR("freed-while-used", freed_on_another_stream, "the stream that frees does not wait for the last use") {
+POOL_PAIR("freed-while-used", freed_on_another_stream,
+          "the stream that frees does not wait for the last use") {
   const CUdeviceptr memory = from_pool(gpu.a);
   zero(memory, gpu.a); //!
   if (corrected) order(gpu, gpu.a, gpu.b);
@@ -48,7 +51,8 @@ POOL_PAIR("freed-while-used", event_before_the_last_use, "the event is recorded 
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", kernel_on_a_side_stream, "a kernel of a side stream uses memory that is freed") {
+POOL_PAIR("freed-while-used", kernel_on_a_side_stream,
+          "a kernel of a side stream uses memory that is freed") {
   const CUfunction touch = kernel("touch");
   CUdeviceptr memory = from_pool(gpu.a);
   order(gpu, gpu.a, gpu.b);
@@ -70,7 +74,8 @@ POOL_PAIR("freed-while-used", extra_arguments, "the same, with the arguments in 
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", freed_by_another_thread, "a thread that owns the buffer frees it on its own stream") {
+POOL_PAIR("freed-while-used", freed_by_another_thread,
+          "a thread that owns the buffer frees it on its own stream") {
   const CUdeviceptr memory = from_pool(gpu.a);
   finish(gpu.a);
   zero(memory, gpu.a); //!
@@ -81,7 +86,8 @@ POOL_PAIR("freed-while-used", freed_by_another_thread, "a thread that owns the b
   }).join();
 }
 
-POOL_PAIR("freed-while-used", freed_on_the_default_stream, "work of a non-blocking stream is not waited for") {
+POOL_PAIR("freed-while-used", freed_on_the_default_stream,
+          "work of a non-blocking stream is not waited for") {
   const CUdeviceptr memory = from_pool(nullptr);
   order(gpu, nullptr, gpu.a);
   zero(memory, gpu.a); //!
@@ -89,7 +95,8 @@ POOL_PAIR("freed-while-used", freed_on_the_default_stream, "work of a non-blocki
   expect(cuMemFreeAsync(memory, nullptr)); //!
 }
 
-POOL_PAIR("freed-while-used", replay_after_the_free, "a graph that uses the memory is replayed on another stream") {
+POOL_PAIR("freed-while-used", replay_after_the_free,
+          "a graph that uses the memory is replayed on another stream") {
   const CUdeviceptr memory = from_pool(gpu.a);
   finish(gpu.a);
   CUgraph graph = nullptr;
@@ -116,7 +123,8 @@ PAIR("unordered-copies", staging_buffer_reused, "the buffer is filled again whil
   }
 }
 
-PAIR("unordered-copies", block_copied_out_before_written, "a block of a cache is copied out before it is written") {
+PAIR("unordered-copies", block_copied_out_before_written,
+     "a block of a cache is copied out before it is written") {
   const CUdeviceptr cache = on_device();
   char* const host = pinned();
   zero(cache, gpu.a); //!
@@ -124,7 +132,8 @@ PAIR("unordered-copies", block_copied_out_before_written, "a block of a cache is
   expect(cuMemcpyDtoHAsync(host, cache, block, gpu.b)); //!
 }
 
-PAIR("unordered-copies", double_buffer_off_by_one, "two buffers, and the wait is for the use three steps ago") {
+PAIR("unordered-copies", double_buffer_off_by_one,
+     "two buffers, and the wait is for the use three steps ago") {
   const CUdeviceptr buffers[] = {on_device(), on_device()}, to = on_device();
   const CUevent done[] = {gpu.event(), gpu.event(), gpu.event()};
   char* const host = pinned();
@@ -161,11 +170,12 @@ PAIR("unordered-copies", wrong_event, "the consumer waits for the event of anoth
   expect(cuMemcpyDtoHAsync(host, memory, block, gpu.b)); //!
 }
 
-PAIR("unordered-copies", default_stream_and_non_blocking, "the default stream does not wait for such a stream") {
+PAIR("unordered-copies", default_stream_and_non_blocking,
+     "the default stream does not wait for such a stream") {
   const CUdeviceptr memory = on_device();
   char* const host = pinned();
   const CUstream mine = gpu.stream(corrected ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
-  zero(memory, nullptr); //!
+  zero(memory, nullptr);                                //!
   expect(cuMemcpyDtoHAsync(host, memory, block, mine)); //!
 }
 
@@ -181,7 +191,7 @@ PAIR("unordered-copies", halo_off_by_one, "two halves overlap in their last row"
   const CUdeviceptr field = on_device(), left = on_device(), right = on_device();
   const std::size_t row = 64, half = block / 2;
   expect(cuMemcpyDtoDAsync(field, left, half + (corrected ? 0 : row), gpu.a)); //!
-  expect(cuMemcpyDtoDAsync(field + half, right, half, gpu.b)); //!
+  expect(cuMemcpyDtoDAsync(field + half, right, half, gpu.b));                 //!
 }
 
 PAIR("unordered-copies", swapped_in_while_swapped_out, "a block is loaded again before it has been saved") {
@@ -193,7 +203,8 @@ PAIR("unordered-copies", swapped_in_while_swapped_out, "a block is loaded again 
   expect(cuMemcpyHtoDAsync(cache, in, block, gpu.b)); //!
 }
 
-PAIR("unordered-copies", two_threads_share_a_buffer, "each thread has its stream, and both clear one buffer") {
+PAIR("unordered-copies", two_threads_share_a_buffer,
+     "each thread has its stream, and both clear one buffer") {
   const CUdeviceptr counters = on_device();
   std::thread([&] {
     expect(cuCtxSetCurrent(gpu.context));
@@ -242,7 +253,8 @@ PAIR("unordered-copies", input_of_a_replay_overwritten, "the next input is copie
   }
 }
 
-PAIR("unordered-copies", host_waits_for_one_of_two, "the host waits for one stream, and reuses what both use") {
+PAIR("unordered-copies", host_waits_for_one_of_two,
+     "the host waits for one stream, and reuses what both use") {
   const CUdeviceptr memory = on_device();
   char* const host = pinned();
   zero(memory, gpu.a);

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+#include "auditor/memory.hpp"
+
+#include "auditor/kernel_parameters.hpp"
+#include "auditor/recorder.hpp"
+
+#include <cstring>
+#include <iterator>
+
+namespace watch {
+
+namespace {
+
+constexpr Size copies_told = 64; // of a batch
+constexpr Size slices_told = 16; // of a copy in three dimensions
+
+/// All allocations lie between them, so other numbers are no pointers.
+std::atomic<std::uint64_t> lowest{~std::uint64_t{0}}, highest{0};
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+CallData part_of(const Told& told, MemoryPart part) {
+  CallData record{};
+  record.entry = memory_entry;
+  record.count = 4;
+  record.thread = told.call.thread;
+  record.words[0] = static_cast<std::uint64_t>(part);
+  return record;
+}
+
+/// Of rows of a pitch, or of one row.
+void tell(const Told& told, MemoryPart part, std::uint64_t begin, Size width, Size pitch = 0, Size rows = 1) {
+  if (width == 0 || rows == 0) return;
+  if (pitch == width) width *= rows, rows = 1;
+  if (pitch >> 32U != 0 || rows >> 32U != 0) return;
+  CallData record = part_of(told, part);
+  record.words[1] = begin;
+  record.words[2] = width;
+  record.words[3] = rows == 1 ? 1 : pitch << 32U | rows;
+  watch::record(record);
+}
+
+void tell_allocated(const Told& told, std::uint64_t begin, Size size, bool of_host) {
+  for (std::uint64_t known = lowest.load(std::memory_order_relaxed);
+       begin < known && !lowest.compare_exchange_weak(known, begin, std::memory_order_relaxed);) {
+  }
+  for (std::uint64_t known = highest.load(std::memory_order_relaxed);
+       begin + size > known && !highest.compare_exchange_weak(known, begin + size, std::memory_order_relaxed);) {
+  }
+  tell(told, of_host ? MemoryPart::allocated_host : MemoryPart::allocated, begin, size);
+}
+
+struct Side {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  Size x, y, z, pitch, height;
+};
+
+void tell_side(const Told& told, MemoryPart part, const Side& side, Size width, Size rows, Size slices) {
+  if (side.type == CU_MEMORYTYPE_ARRAY) return;
+  const Size pitch = side.pitch == 0 ? width : side.pitch;
+  const Size height = side.height == 0 ? rows : side.height;
+  const std::uint64_t base = side.type == CU_MEMORYTYPE_HOST ? address_of(side.host) : side.device;
+  const std::uint64_t begin = base + (side.z * height + side.y) * pitch + side.x;
+  if (slices <= 1 || height == rows) return tell(told, part, begin, width, pitch, rows * slices);
+  for (Size i = 0; i < slices && i < slices_told; ++i)
+    tell(told, part, begin + i * height * pitch, width, pitch, rows);
+}
+
+template <class Copy>
+void tell_copy3d(const Told& told, const Copy* copy) {
+  if (copy == nullptr) return;
+  tell_side(told, MemoryPart::read,
+            {copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, copy->srcZ,
+             copy->srcPitch, copy->srcHeight},
+            copy->WidthInBytes, copy->Height, copy->Depth);
+  tell_side(told, MemoryPart::written,
+            {copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, copy->dstZ,
+             copy->dstPitch, copy->dstHeight},
+            copy->WidthInBytes, copy->Height, copy->Depth);
+}
+
+void tell_batch(const Told& told, const CUdeviceptr* to, const CUdeviceptr* from, const Size* sizes, Size count,
+                const void* attributes, Size attribute_count) {
+  // Each attribute begins with the order in which sources are read. Others than that of the stream are not known.
+  const bool in_order = attribute_count == 1 && attributes != nullptr && *static_cast<const int*>(attributes) == 1;
+  for (Size i = 0; i < count && i < copies_told; ++i) {
+    if (in_order) tell(told, MemoryPart::read, from[i], sizes[i]);
+    tell(told, MemoryPart::written, to[i], sizes[i]);
+  }
+}
+
+/// Collects what may be pointers, and tells three at a time.
+class Words {
+public:
+  Words(const Told& told, MemoryPart part) : told_(told), record_(part_of(told, part)) {}
+  void add(const void* at) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    // The end of an allocation is no pointer into it.
+    if (word < lowest.load(std::memory_order_relaxed) || word >= highest.load(std::memory_order_relaxed)) return;
+    record_.words[++count_] = word;
+    if (count_ == 3) finish();
+  }
+  void finish() {
+    if (count_ == 0) return;
+    watch::record(record_);
+    count_ = 0;
+    record_ = part_of(told_, static_cast<MemoryPart>(record_.words[0]));
+  }
+
+private:
+  const Told& told_;
+  CallData record_;
+  unsigned count_ = 0;
+};
+
+void tell_launch(const Told& told, CUfunction function, void** values, void** extra) {
+  const Parameters parameters = parameters_of(told.library, function);
+  const auto* buffer = static_cast<const unsigned char*>(nullptr);
+  Size size = 0;
+  for (void** at = extra; at != nullptr && *at != CU_LAUNCH_PARAM_END; at += 2) {
+    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<const unsigned char*>(at[1]);
+    else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const Size*>(at[1]);
+    else break;
+  }
+  if (!parameters.known || (parameters.count > 0 && values == nullptr && buffer == nullptr)) {
+    watch::record(part_of(told, MemoryPart::unknown));
+    return;
+  }
+  Words pointers(told, MemoryPart::pointers), inside(told, MemoryPart::words_inside);
+  for (std::uint32_t i = 0; i < parameters.count; ++i) {
+    const Parameter parameter = parameters.first[i];
+    const auto* const value =
+        values != nullptr ? static_cast<const unsigned char*>(values[i]) : buffer + parameter.offset;
+    if (values == nullptr && parameter.offset + Size{parameter.size} > size) break;
+    if (value == nullptr) continue;
+    if (parameter.size == 8) pointers.add(value);
+    else
+      for (Size at = 0; at + 8 <= parameter.size; at += 8)
+        inside.add(value + at);
+  }
+  pointers.finish();
+  inside.finish();
+}
+
+} // namespace
+
+void tell_freed(const Told& told, CUdeviceptr memory, CUstream) {
+  CallData record = part_of(told, MemoryPart::freed);
+  record.words[1] = memory;
+  record.words[2] = told.call.words[0]; // the stream, or 0
+  record.context = told.call.context;
+  watch::record(record);
+}
+void tell_freed(const Told& told, void* memory) { tell_freed(told, address_of(memory), nullptr); }
+
+void tell_memory(const Told& told, CUdeviceptr* made, Size size, CUstream) {
+  tell_allocated(told, *made, size, false);
+}
+void tell_memory(const Told& told, CUdeviceptr* made, Size size, CUmemoryPool, CUstream) {
+  tell_allocated(told, *made, size, false);
+}
+void tell_memory(const Told& told, CUdeviceptr* made, Size size, unsigned) {
+  tell_allocated(told, *made, size, true); // managed memory, which the host sees
+}
+void tell_memory(const Told& told, CUdeviceptr* made, Size* pitch, Size, Size rows, unsigned) {
+  tell_allocated(told, *made, *pitch * rows, false);
+}
+void tell_memory(const Told& told, void** made, Size size, unsigned) {
+  tell_allocated(told, address_of(*made), size, true);
+}
+void tell_memory(const Told& told, void* registered, Size size, unsigned) {
+  tell_allocated(told, address_of(registered), size, true);
+}
+
+void tell_memory(const Told& told, CUdeviceptr to, CUdeviceptr from, Size size, CUstream) {
+  tell(told, MemoryPart::read, from, size);
+  tell(told, MemoryPart::written, to, size);
+}
+void tell_memory(const Told& told, CUdeviceptr to, const void* from, Size size, CUstream) {
+  tell_memory(told, to, CUdeviceptr{address_of(from)}, size);
+}
+void tell_memory(const Told& told, void* to, CUdeviceptr from, Size size, CUstream) {
+  tell_memory(told, CUdeviceptr{address_of(to)}, from, size);
+}
+void tell_memory(const Told& told, CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, Size size, CUstream) {
+  tell_memory(told, to, from, size);
+}
+void tell_memory(const Told& told, const CUDA_MEMCPY2D* copy, CUstream) {
+  if (copy == nullptr) return;
+  tell_side(told, MemoryPart::read,
+            {copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, 0,
+             copy->srcPitch, 0},
+            copy->WidthInBytes, copy->Height, 1);
+  tell_side(told, MemoryPart::written,
+            {copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, 0,
+             copy->dstPitch, 0},
+            copy->WidthInBytes, copy->Height, 1);
+}
+void tell_memory(const Told& told, const CUDA_MEMCPY3D* copy, CUstream) { tell_copy3d(told, copy); }
+void tell_memory(const Told& told, const CUDA_MEMCPY3D_PEER* copy, CUstream) { tell_copy3d(told, copy); }
+void tell_memory(const Told& told, void* to, CUarray, Size, Size size, CUstream) {
+  tell(told, MemoryPart::written, address_of(to), size);
+}
+void tell_memory(const Told& told, CUarray, Size, const void* from, Size size, CUstream) {
+  tell(told, MemoryPart::read, address_of(from), size);
+}
+void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* sizes, Size count,
+                 Opaque attributes, Size*, Size attribute_count, Size*, CUstream) {
+  tell_batch(told, to, from, sizes, count, attributes, attribute_count);
+}
+void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* sizes, Size count,
+                 Opaque attributes, Size*, Size attribute_count, CUstream) {
+  tell_batch(told, to, from, sizes, count, attributes, attribute_count);
+}
+
+void tell_memory(const Told& told, CUdeviceptr to, unsigned char, Size count, CUstream) {
+  tell(told, MemoryPart::written, to, count);
+}
+void tell_memory(const Told& told, CUdeviceptr to, unsigned short, Size count, CUstream) {
+  tell(told, MemoryPart::written, to, 2 * count);
+}
+void tell_memory(const Told& told, CUdeviceptr to, unsigned, Size count, CUstream) {
+  tell(told, MemoryPart::written, to, 4 * count);
+}
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows, CUstream) {
+  tell(told, MemoryPart::written, to, width, pitch, rows);
+}
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows, CUstream) {
+  tell(told, MemoryPart::written, to, 2 * width, pitch, rows);
+}
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows, CUstream) {
+  tell(told, MemoryPart::written, to, 4 * width, pitch, rows);
+}
+
+void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 unsigned, CUstream, void** values, void** extra) {
+  tell_launch(told, function, values, extra);
+}
+void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 unsigned, CUstream, void** values) {
+  tell_launch(told, function, values, nullptr);
+}
+void tell_memory(const Told& told, const CUlaunchConfig*, CUfunction function, void** values, void** extra) {
+  tell_launch(told, function, values, extra);
+}
+
+} // namespace watch

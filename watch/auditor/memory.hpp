@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Which memory a call makes, frees, reads or writes. Records of it come before the record of the call, from the
+// same thread. The overloads take the arguments of the driver's functions; other functions use no memory.
+#pragma once
+
+#include "auditor/libraries.hpp"
+#include "protocol/protocol.hpp"
+
+namespace watch {
+
+/// For which call, whose words are complete.
+struct Told {
+  const Library& library;
+  const CallData& call;
+};
+
+using Size = std::size_t;
+
+/// Before the call, because its memory may belong to another thread as soon as it returns.
+template <class... Arguments>
+void tell_freed(const Told&, Arguments...) {}
+void tell_freed(const Told& told, CUdeviceptr memory, CUstream = nullptr);
+void tell_freed(const Told& told, void* memory);
+
+/// After a call that has succeeded.
+template <class... Arguments>
+void tell_memory(const Told&, Arguments...) {}
+
+// Allocations
+void tell_memory(const Told& told, CUdeviceptr* made, Size size, CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr* made, Size size, CUmemoryPool, CUstream);
+void tell_memory(const Told& told, CUdeviceptr* made, Size size, unsigned managed);
+void tell_memory(const Told& told, CUdeviceptr* made, Size* pitch, Size width, Size rows, unsigned);
+void tell_memory(const Told& told, void** made, Size size, unsigned = 0);
+void tell_memory(const Told& told, void* registered, Size size, unsigned);
+
+// Copies
+void tell_memory(const Told& told, CUdeviceptr to, CUdeviceptr from, Size size, CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr to, const void* from, Size size, CUstream = nullptr);
+void tell_memory(const Told& told, void* to, CUdeviceptr from, Size size, CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, Size size,
+                 CUstream = nullptr);
+void tell_memory(const Told& told, const CUDA_MEMCPY2D* copy, CUstream = nullptr);
+void tell_memory(const Told& told, const CUDA_MEMCPY3D* copy, CUstream = nullptr);
+void tell_memory(const Told& told, const CUDA_MEMCPY3D_PEER* copy, CUstream = nullptr);
+void tell_memory(const Told& told, void* to, CUarray, Size, Size size, CUstream);
+void tell_memory(const Told& told, CUarray, Size, const void* from, Size size, CUstream);
+void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* sizes, Size count,
+                 Opaque attributes, Size*, Size attribute_count, Size*, CUstream);
+void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* sizes, Size count,
+                 Opaque attributes, Size*, Size attribute_count, CUstream);
+
+// Memsets
+void tell_memory(const Told& told, CUdeviceptr to, unsigned char, Size count, CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr to, unsigned short, Size count, CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr to, unsigned, Size count, CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows, CUstream);
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows, CUstream);
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows, CUstream);
+
+// Kernels
+void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 unsigned, CUstream, void** values, void** extra);
+void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 unsigned, CUstream, void** values);
+void tell_memory(const Told& told, const CUlaunchConfig*, CUfunction, void** values, void** extra);
+
+} // namespace watch

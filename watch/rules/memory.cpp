@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "rules/memory.hpp"
+
+#include <algorithm>
+
+namespace watch {
+
+namespace {
+
+constexpr std::size_t accesses_kept = 64; // of an allocation: with more, findings are lost
+
+} // namespace
+
+Call Site::call() const {
+  Call made;
+  made.entry = entry;
+  made.marks = marks;
+  made.thread = thread;
+  made.stack = stack;
+  made.context = context;
+  made.stream_handle = stream;
+  made.time = time;
+  return made;
+}
+
+bool Rows::overlaps(const Rows& other) const {
+  if (begin >= other.end() || other.begin >= end()) return false;
+  if (count == 1 && other.count == 1) return true;
+  const Rows& many = count > 1 ? *this : other;
+  const Rows& few = count > 1 ? other : *this;
+  if (few.count == 1) { // between two rows, or not
+    if (few.begin < many.begin) return true;
+    const std::uint64_t within = (few.begin - many.begin) % many.pitch;
+    return within < many.width || within + few.width > many.pitch;
+  }
+  if (many.pitch != few.pitch) return false;
+  const Rows& low = many.begin <= few.begin ? many : few;
+  const Rows& high = many.begin <= few.begin ? few : many;
+  const std::uint64_t within = (high.begin - low.begin) % low.pitch;
+  return within < low.width || within + high.width > low.pitch;
+}
+
+void Allocation::add(const Access& access, const Order& order) {
+  std::erase_if(accesses, [&](const Access& old) {
+    if (order.is_known_by_host(old.point)) return true;
+    return old.point.stream == access.point.stream && old.rows == access.rows && old.use == access.use &&
+           (access.writes || !old.writes);
+  });
+  if (accesses.size() == accesses_kept) accesses.erase(accesses.begin());
+  accesses.push_back(access);
+}
+
+std::map<std::uint64_t, Allocation>::iterator Memory::first_behind(std::uint64_t address) {
+  auto next = all_.upper_bound(address);
+  if (next == all_.begin()) return next;
+  const auto before = std::prev(next);
+  return before->second.end() > address ? before : next;
+}
+
+Allocation& Memory::allocate(std::uint64_t begin, std::uint64_t size) {
+  // Whatever is there has ended in a way that was not seen.
+  for (auto old = first_behind(begin); old != all_.end() && old->first < begin + size;)
+    old = all_.erase(old);
+  Allocation& made = all_[begin];
+  made.begin = begin;
+  made.size = size;
+  return made;
+}
+
+Allocation Memory::free(std::uint64_t begin) {
+  const auto found = all_.find(begin);
+  if (found == all_.end()) return {};
+  Allocation freed = std::move(found->second);
+  all_.erase(found);
+  return freed;
+}
+
+Allocation* Memory::at(std::uint64_t address) {
+  const auto found = first_behind(address);
+  return found != all_.end() && found->first <= address ? &found->second : nullptr;
+}
+
+void Memory::end_context(Handle context) {
+  std::erase_if(all_, [&](const auto& each) { return each.second.context == context; });
+}
+
+} // namespace watch

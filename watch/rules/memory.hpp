@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// The memory of a process: allocations with numbers, and the uses of each that later ones may have to wait for.
+#pragma once
+
+#include "order/order.hpp"
+#include "rules/call.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace watch {
+
+/// What a finding says of an earlier call, in less room than a Call.
+struct Site {
+  std::uint16_t entry = 0;
+  std::uint8_t marks = 0;
+  std::uint32_t thread = 0, stack = 0;
+  Handle context = 0;
+  Handle stream = 0;
+  std::chrono::nanoseconds time{};
+
+  Site() = default;
+  explicit Site(const Call& call)
+      : entry(call.entry), marks(call.marks), thread(call.thread), stack(call.stack), context(call.context),
+        stream(call.stream_handle), time(call.time) {}
+  Call call() const;
+};
+
+/// Bytes: one row, or rows of a pitch.
+struct Rows {
+  std::uint64_t begin = 0, width = 0, pitch = 0, count = 1;
+
+  std::uint64_t end() const { return begin + (count - 1) * pitch + width; }
+  /// False if rows of different pitches may overlap, which is not known.
+  bool overlaps(const Rows& other) const;
+  bool operator==(const Rows&) const = default;
+};
+
+/// How sure it is that the memory is used.
+enum class Use : std::uint8_t {
+  copied,  // by a copy or a memset
+  pointer, // a parameter of a kernel
+  word,    // a part of a larger parameter, perhaps stale
+};
+
+struct Access {
+  Rows rows;
+  bool writes = false;
+  Use use = Use::copied;
+  Point point = {};
+  Site site = {};
+};
+
+struct Allocation {
+  std::uint64_t begin = 0, size = 0;
+  bool of_host = false; // the host sees it too
+  Handle context = 0;
+  Site made;
+  std::vector<Access> accesses; // that the host has not waited for, at most `accesses_kept`
+
+  std::uint64_t end() const { return begin + size; }
+  /// Forgets what is ordered before everything that follows, and what the new access stands for.
+  void add(const Access& access, const Order& order);
+};
+
+class Memory {
+public:
+  Allocation& allocate(std::uint64_t begin, std::uint64_t size);
+  /// Takes the allocation out that begins there. Its size is 0 if there is none.
+  Allocation free(std::uint64_t begin);
+  Allocation* at(std::uint64_t address);
+  /// Calls it with each allocation that the rows touch. Returns whether they lie in one.
+  template <class See>
+  bool for_each(const Rows& rows, See see) {
+    bool found = false;
+    for (auto each = first_behind(rows.begin); each != all_.end() && each->first < rows.end(); ++each) {
+      see(each->second);
+      found = true;
+    }
+    return found;
+  }
+  void end_context(Handle context);
+  std::size_t size() const { return all_.size(); }
+
+private:
+  std::map<std::uint64_t, Allocation>::iterator first_behind(std::uint64_t address);
+
+  std::map<std::uint64_t, Allocation> all_; // by address; they do not overlap
+};
+
+} // namespace watch

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The rules of `cuevent watch --order`.
+#pragma once
+
+#include "rules/finding.hpp"
+#include "rules/world.hpp"
+
+namespace watch {
+
+/// What the rules could not see.
+struct OrderBlindness {
+  unsigned long kernels = 0;  // launches without information about parameters
+  unsigned long launches = 0; // of graphs that were not captured, or were changed
+};
+
+struct OrderOptions {
+  bool all = false;                // also what is only possible
+  OrderBlindness* blind = nullptr; // counts up; lives longer than the rules
+};
+
+std::shared_ptr<Observer> order_rules(const World& world, Report report, OrderOptions options);
+
+} // namespace watch

@@ -45,7 +45,8 @@ void tell_allocated(const Told& told, std::uint64_t begin, Size size, bool of_ho
        begin < known && !lowest.compare_exchange_weak(known, begin, std::memory_order_relaxed);) {
   }
   for (std::uint64_t known = highest.load(std::memory_order_relaxed);
-       begin + size > known && !highest.compare_exchange_weak(known, begin + size, std::memory_order_relaxed);) {
+       begin + size > known &&
+       !highest.compare_exchange_weak(known, begin + size, std::memory_order_relaxed);) {
   }
   tell(told, of_host ? MemoryPart::allocated_host : MemoryPart::allocated, begin, size);
 }
@@ -81,10 +82,11 @@ void tell_copy3d(const Told& told, const Copy* copy) {
             copy->WidthInBytes, copy->Height, copy->Depth);
 }
 
-void tell_batch(const Told& told, const CUdeviceptr* to, const CUdeviceptr* from, const Size* sizes, Size count,
-                const void* attributes, Size attribute_count) {
+void tell_batch(const Told& told, const CUdeviceptr* to, const CUdeviceptr* from, const Size* sizes,
+                Size count, const void* attributes, Size attribute_count) {
   // Each attribute begins with the order in which sources are read. Others than that of the stream are not known.
-  const bool in_order = attribute_count == 1 && attributes != nullptr && *static_cast<const int*>(attributes) == 1;
+  const bool in_order =
+      attribute_count == 1 && attributes != nullptr && *static_cast<const int*>(attributes) == 1;
   for (Size i = 0; i < count && i < copies_told; ++i) {
     if (in_order) tell(told, MemoryPart::read, from[i], sizes[i]);
     tell(told, MemoryPart::written, to[i], sizes[i]);
@@ -99,7 +101,8 @@ public:
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof word);
     // The end of an allocation is no pointer into it.
-    if (word < lowest.load(std::memory_order_relaxed) || word >= highest.load(std::memory_order_relaxed)) return;
+    if (word < lowest.load(std::memory_order_relaxed) || word >= highest.load(std::memory_order_relaxed))
+      return;
     record_.words[++count_] = word;
     if (count_ == 3) finish();
   }
@@ -121,9 +124,12 @@ void tell_launch(const Told& told, CUfunction function, void** values, void** ex
   const auto* buffer = static_cast<const unsigned char*>(nullptr);
   Size size = 0;
   for (void** at = extra; at != nullptr && *at != CU_LAUNCH_PARAM_END; at += 2) {
-    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<const unsigned char*>(at[1]);
-    else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const Size*>(at[1]);
-    else break;
+    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = static_cast<const unsigned char*>(at[1]);
+    else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
+      size = *static_cast<const Size*>(at[1]);
+    else
+      break;
   }
   if (!parameters.known || (parameters.count > 0 && values == nullptr && buffer == nullptr)) {
     watch::record(part_of(told, MemoryPart::unknown));
@@ -136,7 +142,8 @@ void tell_launch(const Told& told, CUfunction function, void** values, void** ex
         values != nullptr ? static_cast<const unsigned char*>(values[i]) : buffer + parameter.offset;
     if (values == nullptr && parameter.offset + Size{parameter.size} > size) break;
     if (value == nullptr) continue;
-    if (parameter.size == 8) pointers.add(value);
+    if (parameter.size == 8)
+      pointers.add(value);
     else
       for (Size at = 0; at + 8 <= parameter.size; at += 8)
         inside.add(value + at);
@@ -185,7 +192,8 @@ void tell_memory(const Told& told, CUdeviceptr to, const void* from, Size size, 
 void tell_memory(const Told& told, void* to, CUdeviceptr from, Size size, CUstream) {
   tell_memory(told, CUdeviceptr{address_of(to)}, from, size);
 }
-void tell_memory(const Told& told, CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, Size size, CUstream) {
+void tell_memory(const Told& told, CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, Size size,
+                 CUstream) {
   tell_memory(told, to, from, size);
 }
 void tell_memory(const Told& told, const CUDA_MEMCPY2D* copy, CUstream) {
@@ -225,22 +233,24 @@ void tell_memory(const Told& told, CUdeviceptr to, unsigned short, Size count, C
 void tell_memory(const Told& told, CUdeviceptr to, unsigned, Size count, CUstream) {
   tell(told, MemoryPart::written, to, 4 * count);
 }
-void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows, CUstream) {
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows,
+                 CUstream) {
   tell(told, MemoryPart::written, to, width, pitch, rows);
 }
-void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows, CUstream) {
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows,
+                 CUstream) {
   tell(told, MemoryPart::written, to, 2 * width, pitch, rows);
 }
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows, CUstream) {
   tell(told, MemoryPart::written, to, 4 * width, pitch, rows);
 }
 
-void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                 unsigned, CUstream, void** values, void** extra) {
+void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 unsigned, unsigned, CUstream, void** values, void** extra) {
   tell_launch(told, function, values, extra);
 }
-void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                 unsigned, CUstream, void** values) {
+void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 unsigned, unsigned, CUstream, void** values) {
   tell_launch(told, function, values, nullptr);
 }
 void tell_memory(const Told& told, const CUlaunchConfig*, CUfunction function, void** values, void** extra) {

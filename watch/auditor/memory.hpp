@@ -54,8 +54,10 @@ void tell_memory(const Told& told, CUdeviceptr* to, CUdeviceptr* from, Size* siz
 void tell_memory(const Told& told, CUdeviceptr to, unsigned char, Size count, CUstream = nullptr);
 void tell_memory(const Told& told, CUdeviceptr to, unsigned short, Size count, CUstream = nullptr);
 void tell_memory(const Told& told, CUdeviceptr to, unsigned, Size count, CUstream = nullptr);
-void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows, CUstream);
-void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows, CUstream);
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows,
+                 CUstream);
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows,
+                 CUstream);
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows, CUstream);
 
 // Kernels

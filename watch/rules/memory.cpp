@@ -2,6 +2,7 @@
 #include "rules/memory.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace watch {
 
@@ -39,6 +40,8 @@ bool Rows::overlaps(const Rows& other) const {
   const std::uint64_t within = (high.begin - low.begin) % low.pitch;
   return within < low.width || within + high.width > low.pitch;
 }
+
+bool Allocation::is_of_pool() const { return std::strstr(entry_data[made.entry].name, "Async") != nullptr; }
 
 void Allocation::add(const Access& access, const Order& order) {
   std::erase_if(accesses, [&](const Access& old) {

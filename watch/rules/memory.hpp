@@ -60,6 +60,7 @@ struct Allocation {
   std::vector<Access> accesses; // that the host has not waited for, at most `accesses_kept`
 
   std::uint64_t end() const { return begin + size; }
+  bool is_of_pool() const; // cuMemAllocAsync has made it
   /// Forgets what is ordered before everything that follows, and what the new access stands for.
   void add(const Access& access, const Order& order);
 };

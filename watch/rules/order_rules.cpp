@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Memory that two streams use without an order. Work is ordered if that cannot be excluded.
+#include "rules/order_rules.hpp"
 #include "rules/memory.hpp"
 #include "rules/number_text.hpp"
 #include "rules/object_text.hpp"
-#include "rules/order_rules.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -26,10 +26,11 @@ struct Part {
 
 /// What one submission uses.
 struct Used {
-  std::vector<Access> accesses;  // without points
-  bool stores_for_host = false;  // the host may see that it has begun
-  bool ends_for_host = false;    // the host may see that it is done, or waits for it
-  bool may_wait = false;         // for something that is not known
+  std::vector<Access> accesses; // without points
+  bool stores_for_host = false; // the host may see that it has begun
+  bool reads_of_host = false;   // memory that the host sees
+  bool ends_for_host = false;   // the host may see that it is done, or waits for it
+  bool may_wait = false;        // for something that is not known
 };
 
 /// The work of a graph, as it was captured.
@@ -113,7 +114,10 @@ private:
   void submit(const Call& call, std::uint32_t stream, const Used& used, bool reports);
   void capture_work(const Call& call, CapturedOrder& in, const Used& used);
   void allocate(const Call& call, const Part& part);
+  void free(const Call& call);
   void free_on_stream(const Call& call, std::uint32_t stream);
+  template <class IsBefore>
+  void check_free(const Call& call, const Allocation& freed, IsBefore is_before);
 
   // Findings
   void check(const Call& call, Access& access, Allocation& allocation, std::optional<Finding>& finding,
@@ -134,10 +138,11 @@ private:
   std::unordered_map<Handle, EventMark> events_;
   std::map<const Capture*, std::shared_ptr<CapturedOrder>> captures_;
   std::unordered_map<Handle, std::shared_ptr<GraphWork>> graphs_, execs_;
-  std::unordered_map<Handle, OrderMark> launches_; // of each exec, the last one
-  std::unordered_map<std::uint32_t, std::vector<Part>> parts_;   // of each thread's next call
-  std::unordered_map<std::uint32_t, Allocation> dying_;          // which each thread is about to free
-  std::map<std::uint64_t, std::pair<std::uint64_t, OrderMark>> freed_; // ranges of pools, not used again: size, free
+  std::unordered_map<Handle, OrderMark> launches_;             // of each exec, the last one
+  std::unordered_map<std::uint32_t, std::vector<Part>> parts_; // of each thread's next call
+  std::unordered_map<std::uint32_t, Allocation> dying_;        // which each thread is about to free
+  std::map<std::uint64_t, std::pair<std::uint64_t, OrderMark>>
+      freed_;                             // ranges of pools, not used again: size, free
   std::optional<OrderMark> freed_before_; // of what found no room there
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> seen_; // pairs of stacks
 };
@@ -211,9 +216,8 @@ void OrderRules::record(const Call& call) {
 void OrderRules::wait(const Call& call) {
   const EventState* const event = world_.event(call.event);
   const auto mark = events_.find(call.event);
-  const bool is_unknown =
-      event == nullptr || !event->created || event->shared || event->recorded_by_graph ||
-      event->created->verb() == Verb::event_open;
+  const bool is_unknown = event == nullptr || !event->created || event->shared || event->recorded_by_graph ||
+                          event->created->verb() == Verb::event_open;
   if (call.verb() == Verb::context_wait) {
     for (const auto& [key, known] : streams_)
       if (is_unknown) order_.hold(known.number);
@@ -221,7 +225,8 @@ void OrderRules::wait(const Call& call) {
     return;
   }
   if (CapturedOrder* const in = captured(capture_of(call))) {
-    if (call.flags != 0) in->work.is_known = false; // it waits for something outside
+    if (call.flags != 0)
+      in->work.is_known = false; // it waits for something outside
     else if (mark != events_.end() && mark->second.capture)
       in->order.wait(in->number(call.stream()), mark->second.mark);
     return;
@@ -232,7 +237,8 @@ void OrderRules::wait(const Call& call) {
 
 void OrderRules::host_wait_for_event(const Call& call) {
   const EventState* const event = world_.event(call.event);
-  if (event == nullptr || !event->created || event->shared || event->recorded_by_graph) return host_waits_for_all();
+  if (event == nullptr || !event->created || event->shared || event->recorded_by_graph)
+    return host_waits_for_all();
   const auto mark = events_.find(call.event);
   if (mark != events_.end() && !mark->second.capture) order_.host_wait(mark->second.mark);
 }
@@ -266,7 +272,7 @@ void OrderRules::take_part(const Call& call) {
 void OrderRules::allocate(const Call& call, const Part& part) {
   const std::uint64_t begin = part.words[0], size = part.words[1];
   if (call.has_stream() && capture_of(call)) return; // the memory of a graph
-  if (call.has_stream()) { // the driver orders it behind the free of what was there
+  if (call.has_stream()) {                           // the driver orders it behind the free of what was there
     const std::uint32_t stream = number(call);
     if (freed_before_) order_.wait(stream, *freed_before_);
     for (auto old = freed_.begin(); old != freed_.end() && old->first < begin + size;)
@@ -291,10 +297,13 @@ Used OrderRules::use_of(const Call& call, const std::vector<Part>& parts) {
     const auto& words = part.words;
     if (part.kind == MemoryPart::read || part.kind == MemoryPart::written) {
       const std::uint64_t count = words[2] & 0xFFFF'FFFF;
-      Access access{{words[0], words[1], words[2] >> 32U, count == 0 ? 1 : count}, part.kind == MemoryPart::written};
+      Access access{{words[0], words[1], words[2] >> 32U, count == 0 ? 1 : count},
+                    part.kind == MemoryPart::written};
       access.site = Site(call);
       bool of_host = false;
-      const bool known = memory_.for_each(access.rows, [&](Allocation& in) { of_host = of_host || in.of_host; });
+      const bool known =
+          memory_.for_each(access.rows, [&](Allocation& in) { of_host = of_host || in.of_host; });
+      used.reads_of_host = used.reads_of_host || of_host;
       if (!known) used.ends_for_host = true; // pageable memory: the call may wait
       if (access.writes && (of_host || !known)) {
         used.stores_for_host = true;
@@ -315,8 +324,7 @@ void OrderRules::add_words(const Call& call, const std::vector<Part>& parts, Use
   for (const Part& part : parts)
     if (part.kind == MemoryPart::pointers || part.kind == MemoryPart::words_inside)
       for (const std::uint64_t word : part.words)
-        if (word != 0)
-          words.emplace_back(word, part.kind == MemoryPart::pointers ? Use::pointer : Use::word);
+        if (word != 0) words.emplace_back(word, part.kind == MemoryPart::pointers ? Use::pointer : Use::word);
   for (const auto& [word, use] : words) {
     const Allocation* const in = memory_.at(word);
     if (in == nullptr) continue;
@@ -334,8 +342,8 @@ void OrderRules::add_words(const Call& call, const std::vector<Part>& parts, Use
 }
 
 /// Copies and memsets against each other; kernels against them.
-void OrderRules::check(const Call& call, Access& access, Allocation& allocation, std::optional<Finding>& finding,
-                       const Order& order) {
+void OrderRules::check(const Call& call, Access& access, Allocation& allocation,
+                       std::optional<Finding>& finding, const Order& order) {
   for (const Access& earlier : allocation.accesses) {
     if (order.is_before(earlier.point, access.point.stream) || !earlier.rows.overlaps(access.rows)) continue;
     if (!earlier.writes && !access.writes) continue;
@@ -363,7 +371,8 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
               stream_text(key_of(earlier.site.stream, earlier.site.context, earlier.site.thread));
   sentence += is_certain ? (earlier.writes ? " writes" : " reads") : " may use at the same time";
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
-  Finding finding{is_certain ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
+  Finding finding{
+      is_certain ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
   finding.earlier.push_back({"the other one was submitted here", earlier.site.call()});
   finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
   return finding;
@@ -411,20 +420,33 @@ void OrderRules::capture_work(const Call& call, CapturedOrder& in, const Used& u
   }
 }
 
-/// Memory that the free does not wait for.
+/// cuMemFree and its like wait for the device. But cuMemFree does not wait for anything if the memory is of a
+/// pool.
+void OrderRules::free(const Call& call) {
+  const Allocation freed = std::exchange(dying_[call.thread], {});
+  if (freed.size == 0 || !freed.is_of_pool()) return host_waits_for_all();
+  check_free(call, freed, [this](const Access& access) { return order_.is_known_by_host(access.point); });
+}
+
 void OrderRules::free_on_stream(const Call& call, std::uint32_t stream) {
   const Allocation freed = std::exchange(dying_[call.thread], {});
   order_.submit(stream);
   if (freed.size == 0 || order_.is_held(stream)) return;
+  check_free(call, freed, [&](const Access& access) { return order_.is_before(access.point, stream); });
+}
+
+template <class IsBefore>
+void OrderRules::check_free(const Call& call, const Allocation& freed, IsBefore is_before) {
   std::optional<Finding> finding;
   for (const Access& access : freed.accesses) {
-    if (order_.is_before(access.point, stream)) continue;
+    if (is_before(access)) continue;
     const bool is_certain = access.use != Use::word;
     if (!is_certain && !options_.all) continue;
     const StreamKey user = key_of(access.site.stream, access.site.context, access.site.thread);
     std::string sentence = "memory of " + number_text(freed.size) + " bytes ";
-    sentence += is_certain ? "is freed on " : "may be freed too early on ";
-    sentence += stream_text(call.stream()) + " while " + verb_of(access) + " on " + stream_text(user);
+    sentence += is_certain ? "is freed" : "may be freed too early";
+    if (call.has_stream()) sentence += " on " + stream_text(call.stream());
+    sentence += std::string(" while ") + verb_of(access) + " on " + stream_text(user);
     sentence += is_certain ? " uses it: nothing orders the free behind it"
                            : " may use it: a part of a larger argument points there";
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
@@ -468,8 +490,10 @@ void OrderRules::see_graph(const Call& call) {
     graphs_.erase(call.made_graph);
     return;
   case Verb::graph_clone:
-    if (const auto work = known(graphs_, call.graph)) graphs_[call.made_graph] = work;
-    else graphs_.erase(call.made_graph);
+    if (const auto work = known(graphs_, call.graph))
+      graphs_[call.made_graph] = work;
+    else
+      graphs_.erase(call.made_graph);
     return;
   case Verb::graph_instantiate:
     launches_.erase(call.exec);
@@ -525,9 +549,12 @@ void OrderRules::after(const Call& call) {
         return;
       }
     const Used used = use_of(call, parts);
-    if (CapturedOrder* const in = captured(capture)) capture_work(call, *in, used);
-    else if (is_named(call, "cuMemFreeAsync")) free_on_stream(call, number(call));
-    else submit(call, number(call), used, true);
+    if (CapturedOrder* const in = captured(capture))
+      capture_work(call, *in, used);
+    else if (is_named(call, "cuMemFreeAsync"))
+      free_on_stream(call, number(call));
+    else
+      submit(call, number(call), used, true);
     if (call.event != 0 || call.second_event != 0) record(call);
     return;
   }
@@ -537,7 +564,8 @@ void OrderRules::after(const Call& call) {
     shown.stream_handle = key.handle;
     const Used used = use_of(shown, parts);
     submit(shown, number(key), used, true);
-    if (!is_named(call, "cuMemset") || used.stores_for_host) host_waits_for(number(key));
+    const bool is_on_device = !used.stores_for_host && !used.ends_for_host && !used.reads_of_host;
+    if (!is_on_device) host_waits_for(number(key)); // measured: others return at once
     return;
   }
   case Verb::memory_make:
@@ -545,8 +573,7 @@ void OrderRules::after(const Call& call) {
       allocate(call, part);
     return;
   case Verb::memory_free:
-    dying_.erase(call.thread);
-    host_waits_for_all();
+    free(call);
     return;
   case Verb::value_write:
     if (CapturedOrder* const in = captured(capture)) {
@@ -558,12 +585,16 @@ void OrderRules::after(const Call& call) {
     host_waits_for(number(call));
     return;
   case Verb::value_wait:
-    if (CapturedOrder* const in = captured(capture)) in->work.is_known = false;
-    else order_.hold(number(call));
+    if (CapturedOrder* const in = captured(capture))
+      in->work.is_known = false;
+    else
+      order_.hold(number(call));
     return;
   case Verb::graph_launch:
-    if (CapturedOrder* const in = captured(capture)) in->work.is_known = false;
-    else launch(call);
+    if (CapturedOrder* const in = captured(capture))
+      in->work.is_known = false;
+    else
+      launch(call);
     return;
   case Verb::event_create:
   case Verb::event_open:
@@ -588,9 +619,9 @@ void OrderRules::after(const Call& call) {
     return;
   case Verb::context_synchronize:
     for (const auto& [key, known] : streams_)
-      if (const StreamState* const stream = world_.stream(key);
-          stream == nullptr || stream->context == 0 || call.named_context == 0 ||
-          stream->context == call.named_context)
+      if (const StreamState* const stream = world_.stream(key); stream == nullptr || stream->context == 0 ||
+                                                                call.named_context == 0 ||
+                                                                stream->context == call.named_context)
         host_waits_for(known.number);
     return;
   case Verb::stream_destroy:

@@ -197,7 +197,9 @@ const std::vector<RulePage>& rule_pages() {
        "before main returns, or suppress the finding."},
       {Rule::freed_while_used, "freed-while-used",
        "frees memory while another stream uses it, and nothing orders the free behind the use",
-       "cuMemFreeAsync waits for the work of its own stream only. As soon as that is done, the memory may "
+       "cuMemFreeAsync waits for the work of its own stream only, and cuMemFree waits for nothing if the "
+       "memory is of "
+       "a pool. As soon as the free is done, the memory may "
        "belong to "
        "the next allocation, which overwrites what the other stream still reads, or is overwritten by it.",
        "Let the stream that frees wait for an event that the other stream records after the last use, or "

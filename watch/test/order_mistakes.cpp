@@ -110,6 +110,13 @@ POOL_PAIR("freed-while-used", replay_after_the_free,
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
+POOL_PAIR("freed-while-used", free_without_a_stream, "cuMemFree does not wait if the memory is of a pool") {
+  const CUdeviceptr memory = from_pool(gpu.a);
+  zero(memory, gpu.a); //!
+  if (corrected) finish(gpu.a);
+  expect(cuMemFree(memory)); //!
+}
+
 // Copies and memsets that overlap.
 
 PAIR("unordered-copies", staging_buffer_reused, "the buffer is filled again while it is still being read") {

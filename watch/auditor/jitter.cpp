@@ -219,7 +219,7 @@ void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb
   const Pending before = pending(*stream);
   const bool is_mark_due = stream->submissions % submissions_between_marks == 0;
   const bool overtakes = plan.is_listed && microseconds == 0 && has_closed_words();
-  const auto stack = [&] { return stack_number(thread, address, above, region->python != 0); };
+  const auto stack = [&] { return stack_number(thread, address, above, true); };
   if (overtakes) tell(call, *stream, 0, stack());
   if ((microseconds == 0 && !is_mark_due) || before.waits + 1 >= waits_limit) return;
   if (microseconds != 0 &&

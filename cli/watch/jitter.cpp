@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "watch/jitter.hpp"
 
+#include "report/finding_text.hpp"
+
 #include <cstdio>
 #include <cstdlib>
 
 namespace cli {
 
 void HeldCalls::see(const watch::CallFile& process, const watch::Call& call) {
-  if (call.entry != watch::hold_entry || call.words[3] >= watch::entry_count) return;
-  const auto microseconds = static_cast<std::uint32_t>(call.words[2]);
+  if (call.verb() != watch::Verb::hold || call.slot >= watch::entry_count) return;
+  const auto microseconds = static_cast<std::uint32_t>(call.value);
   if (microseconds > 0) ++count_;
   microseconds_ += microseconds;
-  nlohmann::ordered_json hold{{"stream", static_cast<std::uint32_t>(call.words[1])},
-                              {"submission", call.words[1] >> 32U},
+  nlohmann::ordered_json hold{{"stream", static_cast<std::uint32_t>(call.number)},
+                              {"submission", call.number >> 32U},
                               {"microseconds", microseconds}};
   watch::Call held = call;
-  held.entry = static_cast<std::uint16_t>(call.words[3]);
+  held.entry = static_cast<std::uint16_t>(call.slot);
   if (plan_.starts_with('=')) // few, and somebody wants to know them
-    hold["call"] = texts_.json_of(process, held);
+    hold["call"] = watch::json_of(texts_, process, held);
   else
     hold["call"] = {{"function", held.name()}, {"process", process.process()}, {"thread", call.thread}};
   hold["call"].erase("result"); // the hold came before the call

@@ -62,6 +62,7 @@ enum class Verb : std::uint8_t {
   other,       // recorded only if the call failed
   probe,       // no call of the program
   graph_event, // no call of the program: an event of a graph that is about to be instantiated
+  hold,        // a stream was held, see hold_entry: no call of the program
   memory_part, // MemoryPart, and its words: no call of the program
 };
 

@@ -71,6 +71,7 @@ constexpr Row rows[] = {
     {Verb::other, {}},
     {Verb::probe, {&C::stream_handle, &C::number, &C::slot}},
     {Verb::graph_event, {&C::graph, &C::node, &C::event, &C::node_type}},
+    {Verb::hold, {&C::stream_handle, &C::number, &C::value, &C::slot}},
     {Verb::memory_part, {&C::number, &C::address, &C::value, &C::flags}},
 };
 

@@ -48,15 +48,16 @@ struct Call {
   Handle named_context = 0; // that it makes, ends or waits for; may be a green context
   std::uint64_t device = 0, flags = 0;
   std::uint64_t mode = 0;               // CUstreamCaptureMode
-  std::uint64_t address = 0, value = 0; // of a memory operation
-  std::uint64_t number = 0;             // of a launch of an executable graph, or of a probe
-  std::uint64_t slot = 0;               // of a probe, in Region::streams
+  std::uint64_t address = 0, value = 0; // of a memory operation; the value of a hold: its time in us
+  std::uint64_t number = 0;             // of a launch of an executable graph, a probe or a hold
+  std::uint64_t slot = 0;               // of a probe, in Region::streams; of a hold: its entry
   std::uint64_t node_type = 0;          // CUgraphNodeType
   std::uint64_t ticks = 0;              // that a call took which can block
 
   Verb verb() const {
     if (is_of_the_program()) return entry_data[entry].verb;
     if (entry == memory_entry) return Verb::memory_part;
+    if (entry == hold_entry) return Verb::hold;
     return entry == probe_entry ? Verb::probe : Verb::graph_event;
   }
   bool is_of_the_program() const { return entry < entry_count; }

@@ -139,13 +139,13 @@ RUNTIME Error __cudaPopCallConfiguration(Size* grid, Size* block, std::size_t* s
 
 RUNTIME Error cudaLaunchKernel(const void* host, Size grid, Size block, void**, std::size_t shared,
                                CUstream stream) {
-  if (!kernels().has(host)) return told(invalid_device_function);
+  if (!kernels().has(host)) return told(CUDA_ERROR_INVALID_HANDLE);
   return with_context([&] { return kernels().launch(host, {grid, block, shared, stream}); });
 }
 
 /// A kernel's handle is the address of its host function.
 RUNTIME Error __cudaGetKernel(const void** kernel, const void* host) {
-  if (!kernels().has(host)) return told(invalid_device_function);
+  if (!kernels().has(host)) return told(CUDA_ERROR_INVALID_HANDLE);
   *kernel = host;
   return CUDA_SUCCESS;
 }

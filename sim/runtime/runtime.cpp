@@ -75,7 +75,7 @@ std::string name_from_driver(std::string_view name) {
 } // namespace
 
 Error told(Error error) {
-  if (error != CUDA_SUCCESS) last_error = error;
+  if (error != CUDA_SUCCESS && error != CUDA_ERROR_NOT_READY) last_error = error; // as on a device
   return error;
 }
 
@@ -181,6 +181,7 @@ RUNTIME Error cudaFreeAsync(void* memory, CUstream stream) {
 }
 
 RUNTIME Error cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  if (memory != nullptr && bytes == 0) return told(ready());
   return with_context([=] { return cuMemHostAlloc(memory, bytes, flags); });
 }
 
@@ -225,7 +226,9 @@ RUNTIME Error cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int
 }
 
 RUNTIME Error cudaMemset(void* memory, int value, std::size_t bytes) {
-  return with_context([=] { return cuMemsetD8(address(memory), static_cast<unsigned char>(value), bytes); });
+  return with_context([=] {
+    return bytes == 0 ? CUDA_SUCCESS : cuMemsetD8(address(memory), static_cast<unsigned char>(value), bytes);
+  });
 }
 
 RUNTIME Error cudaMemsetAsync(void* memory, int value, std::size_t bytes, CUstream stream) {

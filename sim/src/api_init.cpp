@@ -146,7 +146,7 @@ CUresult Api::cuGetExportTable(const void** table, const CUuuid* id) {
         "CUDA runtime cannot run on it.\n",
         stderr);
   });
-  return CUDA_ERROR_NOT_FOUND;
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult Api::cuDeviceGet(CUdevice* found, int ordinal) {

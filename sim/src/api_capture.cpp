@@ -192,8 +192,7 @@ CUresult Api::cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle,
 
 CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   auto asked = stream(handle);
-  refuse_if(graph == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *graph = nullptr;
+  if (graph != nullptr) *graph = nullptr; // without a place for the graph, the capture ends as usual
   implicit_check(*asked);
   const auto capture = asked->capture;
   refuse_if(!capture, CUDA_ERROR_ILLEGAL_STATE);
@@ -214,7 +213,7 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     discard(*capture);
     return result;
   }
-  *graph = as<CUgraph>(*capture->graph);
+  if (graph != nullptr) *graph = as<CUgraph>(*capture->graph);
   finish(*capture);
   std::erase(process_.captures, capture);
   return CUDA_SUCCESS;
@@ -292,7 +291,7 @@ CUresult Api::cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode*
 #endif
 
 CUresult Api::cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE); // any mode is accepted
+  if (mode == nullptr) crash("the mode is a null pointer"); // any mode is accepted
   std::swap(thread().capture_mode, *mode);
   return CUDA_SUCCESS;
 }

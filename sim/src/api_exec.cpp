@@ -108,7 +108,8 @@ CUgraphExecUpdateResult hindrance(const std::vector<Exec::Step>& old_steps,
 
 CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle,
                                    CUgraphExecUpdateResultInfo* info) {
-  refuse_if(info == nullptr, CUDA_ERROR_INVALID_VALUE);
+  CUgraphExecUpdateResultInfo nowhere;
+  if (info == nullptr) info = &nowhere;
   auto updated = exec(exec_handle);
   auto from = graph(graph_handle);
   auto steps = steps_of(*from);
@@ -273,6 +274,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
 }
 
 CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {
+  if (handle == nullptr) unsafe_call();
   auto gone = exec(handle);
   if (!gone->home.alive() && gone->home.context->active)
     crash("the exec outlived a reset of its primary context, which is active again: " +

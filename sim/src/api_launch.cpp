@@ -121,10 +121,10 @@ CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned in
 CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void**, void**) {
   refuse_if(config == nullptr || (config->attrs == nullptr && config->numAttrs != 0),
             CUDA_ERROR_INVALID_VALUE);
-  auto function = launchable(handle, {config->gridDimX, config->gridDimY, config->gridDimZ},
-                             {config->blockDimX, config->blockDimY, config->blockDimZ});
   auto where = stream(config->hStream);
   const bool captured = capturing(*where);
+  auto function = launchable(handle, {config->gridDimX, config->gridDimY, config->gridDimZ},
+                             {config->blockDimX, config->blockDimY, config->blockDimZ});
   std::shared_ptr<Event> at_start;
   std::shared_ptr<Event> at_end;
   auto accepted = [&](CUevent event_handle, int flags, unsigned refused_kinds) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // StreamCapture, CaptureModeGuard, capture_status, and the flag that depends on whether the stream
 // captures.
+#include "any_mode.hpp"
 #include "destroyed.hpp"
 #include "fixture.hpp"
 #include "gate.hpp"
@@ -11,7 +12,6 @@
 #include <cuevent/retired_events.hpp>
 
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -26,14 +26,6 @@ using namespace cuevent;
 using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-CaptureMode any_mode() {
-  return GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
-}
-
-} // namespace
 
 TEST_CASE_METHOD(Fixture, "a StreamCapture captures only its own stream, until it ends") {
   const Stream stream(context), other(context);

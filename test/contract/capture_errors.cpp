@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Each error of stream capture: what causes it, whether the text says what to do, and whether the
 // stream and the thread can capture again afterwards.
+#include "any_mode.hpp"
 #include "fixture.hpp"
 #include "stream.hpp"
 
@@ -20,10 +21,6 @@ using namespace test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-CaptureMode any_mode() {
-  return GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
-}
 
 /// `call` throws exactly Error, not a derived class, with this code and this advice.
 template <class Error, class Call>

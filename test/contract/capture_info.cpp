@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // capture_info, in captures of one's own and of others.
+#include "any_mode.hpp"
 #include "capture.hpp"
 #include "destroyed.hpp"
 #include "fixture.hpp"
@@ -23,14 +24,6 @@ using namespace cuevent;
 using namespace test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-CaptureMode any_mode() {
-  return GENERATE(CaptureMode::global, CaptureMode::per_thread, CaptureMode::relaxed);
-}
-
-} // namespace
 
 TEST_CASE_METHOD(Fixture, "capture_info of a stream that is not captured says so and no more") {
   const Stream stream(context);

@@ -22,11 +22,6 @@ namespace {
 constexpr CUstreamCaptureStatus active = CU_STREAM_CAPTURE_STATUS_ACTIVE;
 constexpr CUstreamCaptureStatus invalidated = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 
-CUstreamCaptureMode any_mode() {
-  return GENERATE(CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-                  CU_STREAM_CAPTURE_MODE_RELAXED);
-}
-
 } // namespace
 
 TEST_CASE_METHOD(Fixture, "each launch of a graph records its external events again, with new times") {
@@ -116,7 +111,8 @@ TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during 
   const Stream stream(context);
   DriverEvent event(context, EventFlags::timing);
   {
-    Capture capture(stream, any_mode());
+    Capture capture(stream, GENERATE(CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                                     CU_STREAM_CAPTURE_MODE_RELAXED));
     event.record(stream);
     CHECK(capture.status() == active);
     REQUIRE(capture.end() == CUDA_SUCCESS);

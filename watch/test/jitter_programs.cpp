@@ -35,6 +35,7 @@ struct Parts : Gpu {
 
   Parts() { // whatever is found there is known
     expect(cuMemsetD32(memory, 1, words));
+    expect(cuCtxSynchronize()); // a fill without a stream does not wait on a device
   }
   void upload(CUstream on) const { expect(cuMemcpyHtoDAsync(memory, source, words * sizeof(unsigned), on)); }
   void download(CUstream on) const {

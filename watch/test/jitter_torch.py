@@ -21,14 +21,16 @@ def torch_programs():
 
     def side_stream():
         x = torch.arange(4096, device="cuda", dtype=torch.float32)
-        y = torch.zeros_like(x)
-        side.wait_stream(main)
-        with torch.cuda.stream(side):
-            y.copy_(x * 2)
-        if RIGHT:
-            main.wait_stream(side)
-        other_work()
-        return y.sum()
+        y, total = torch.zeros_like(x), 0.0
+        for turn in range(1, 11):  # the first turn loads code, which ends all holds
+            side.wait_stream(main)
+            with torch.cuda.stream(side):
+                torch.mul(x, turn, out=y)
+            if RIGHT:
+                main.wait_stream(side)
+            other_work()
+            total += y.sum().item()
+        return total
 
     def offload():
         x = torch.full((4096,), 3.0, device="cuda")

@@ -11,9 +11,9 @@ namespace watch {
 
 /// The rules that not every process gets.
 struct OptInRules {
-  bool cost = false;   // what the program wastes
-  bool leaks = false;  // what it leaks
-  bool forked = false; // the process is a forked child
+  bool cost = false;                                // what the program wastes
+  bool leaks = false;                               // what it leaks
+  bool forked = false;                              // the process is a forked child
   std::optional<OrderOptions> order = std::nullopt; // memory that two streams use without an order
 };
 

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint32_t places_tried = 16;
 constexpr std::uint32_t most_parameters = 4096; // of a kernel
 
-/// Parameters never move, so that readers need no lock. `where` is where they begin + 2^24 times their count +
-/// 2^40 times the generation, or 0.
+/// Parameters never move, so that readers need no lock. `where` is where they begin + 2^24 times their count
+/// + 2^40 times the generation, or 0.
 struct Place {
   std::atomic<std::uint64_t> function, where;
 };

@@ -84,7 +84,7 @@ void tell_copy3d(const Told& told, const Copy* copy) {
 
 void tell_batch(const Told& told, const CUdeviceptr* to, const CUdeviceptr* from, const Size* sizes,
                 Size count, const void* attributes, Size attribute_count) {
-  // Each attribute begins with the order in which sources are read. Others than that of the stream are not known.
+  // Each attribute begins with the order in which sources are read: 1 for the order of the stream.
   const bool in_order =
       attribute_count == 1 && attributes != nullptr && *static_cast<const int*>(attributes) == 1;
   for (Size i = 0; i < count && i < copies_told; ++i) {

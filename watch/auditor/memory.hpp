@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which memory a call makes, frees, reads or writes. Records of it come before the record of the call, from the
-// same thread. The overloads take the arguments of the driver's functions; other functions use no memory.
+// Which memory a call makes, frees, reads or writes. Records of it come before the record of the call, from
+// the same thread. The overloads take the arguments of the driver's functions; other functions use no memory.
 #pragma once
 
 #include "auditor/libraries.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The memory of a process: allocations with numbers, and the uses of each that later ones may have to wait for.
+// The memory of a process: allocations, and the uses of each that later ones may have to wait for.
 #pragma once
 
 #include "order/order.hpp"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Programs of PyTorch, CuPy and JAX for `cuevent watch --order`, on a device: order_frameworks.py NAME|--list.
-Those that begin with `mistake_` have one: run them with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync, and
-the finding names the two lines that end with `#!`. All others are right."""
+"""Programs of PyTorch, CuPy and JAX for `cuevent watch --order`, on a device: order_frameworks.py NAME|--list
+Those that begin with `mistake_` have one. Run them with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync; the
+finding names the two lines that end with `#!`. All others are right."""
 import sys
 
 STEPS = 200

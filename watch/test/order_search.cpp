@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Compares watch/order with a search: order_search PROGRAMS [SEED]. A program is a random sequence of streams,
-// submissions, records, waits and host waits. The search knows only which operation waits for which, and
-// shares no code with what it checks. Prints the first difference and returns 1.
+// Compares watch/order with a search: order_search PROGRAMS [SEED]. A program is a random sequence of
+// streams, submissions, records, waits and host waits. The search knows only which operation waits for which,
+// and shares no code with what it checks. Prints the first difference and returns 1.
 #include "order/order.hpp"
 
 #include <cstdio>

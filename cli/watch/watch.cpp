@@ -223,6 +223,7 @@ public:
                                                         std::to_string(watch::thread_limit) +
                                                         " threads, and not all were watched"});
       held_.end(*process.file);
+      look_for_torch(*process.file);
       process.file->release();
       ended_.push_back(process.file); // the report tells processes apart by these addresses
       return true;
@@ -234,12 +235,14 @@ public:
     for (Process& process : processes_) {
       process.world->end(false);
       held_.end(*process.file);
+      look_for_torch(*process.file);
     }
   }
 
   std::size_t processes() const { return processes_.size() + ended_.size(); }
   unsigned long calls() const { return calls_; }
   const watch::OrderBlindness& blind() const { return blind_; }
+  bool has_torch_with_order() const { return has_torch_ && !options_.order.empty(); }
 
   /// Processes of which not all calls are known.
   const std::vector<watch::Unwatched>& partly_watched() const { return partly_; }
@@ -265,6 +268,10 @@ private:
     std::unique_ptr<watch::HangWatch> hang; // null without probes
   };
 
+  void look_for_torch(const watch::CallFile& file) {
+    has_torch_ = has_torch_ || file.has_loaded("libc10_cuda");
+  }
+
   void see(const Process& process, const watch::Call& call) {
     if (call.entry == watch::hold_entry) return held_.see(*process.file, call);
     process.world->see(call);
@@ -283,6 +290,7 @@ private:
   std::optional<watch::UnwatchedProcesses> others_;
   unsigned long calls_ = 0;
   watch::OrderBlindness blind_;
+  bool has_torch_ = false; // which has an allocator of its own
 };
 
 /// "3 processes", "41,200 calls", "no finding".
@@ -295,8 +303,10 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 }
 
 /// What the rules about memory did not see.
-std::string blindness_text(const watch::OrderBlindness& blind) {
+std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
   std::string text;
+  if (has_torch && blind.frees == 0)
+    text += "; PyTorch's allocator hides its frees: set PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync";
   if (blind.kernels > 0)
     text += "; the driver has no parameter information for " + counted(blind.kernels, "launch", "launches") +
             " of kernels";
@@ -320,7 +330,7 @@ std::string last_line(const Watch& watched, std::size_t findings, bool have_hang
   };
   add(unwatched, " could not be watched: ");
   add(watched.partly_watched(), " could be watched only in part: ");
-  text += blindness_text(watched.blind());
+  text += blindness_text(watched.blind(), watched.has_torch_with_order());
   for (const auto& [reason, count] : reasons)
     text += "; " + counted(count, "process", "processes") + reason;
   return text;

@@ -431,6 +431,7 @@ void OrderRules::free(const Call& call) {
 void OrderRules::free_on_stream(const Call& call, std::uint32_t stream) {
   const Allocation freed = std::exchange(dying_[call.thread], {});
   order_.submit(stream);
+  if (options_.blind != nullptr) ++options_.blind->frees;
   if (freed.size == 0 || order_.is_held(stream)) return;
   check_free(call, freed, [&](const Access& access) { return order_.is_before(access.point, stream); });
 }

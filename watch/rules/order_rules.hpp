@@ -11,6 +11,7 @@ namespace watch {
 struct OrderBlindness {
   unsigned long kernels = 0;  // launches without information about parameters
   unsigned long launches = 0; // of graphs that were not captured, or were changed
+  unsigned long frees = 0;    // of memory of pools that it did see
 };
 
 struct OrderOptions {

@@ -204,7 +204,10 @@ const std::vector<RulePage>& rule_pages() {
        "the next allocation, which overwrites what the other stream still reads, or is overwritten by it.",
        "Let the stream that frees wait for an event that the other stream records after the last use, or "
        "free the "
-       "memory on the stream that used it last. In PyTorch, call tensor.record_stream(stream)."},
+       "memory on the stream that used it last.",
+       "Call tensor.record_stream(stream) for each stream that uses the tensor in addition to the one that "
+       "made it, or let "
+       "its own stream wait for the other one before the last reference to the tensor goes away."},
       {Rule::unordered_copies, "unordered-copies",
        "copies or sets memory on two streams, and nothing orders the two",
        "The driver may run the two in either order, or at the same time. Which of the values is read or "

@@ -17,9 +17,9 @@ TEST_CASE("rows overlap if they share a byte", "[order]") {
   CHECK_FALSE(left.overlaps({8, 8}));
   CHECK(left.overlaps({24, 9}));
   CHECK_FALSE(left.overlaps({24, 8}));
-  CHECK_FALSE(left.overlaps({56, 100}));         // behind the last row
-  CHECK_FALSE(left.overlaps({0, 8, 24, 4}));     // another pitch: not known
-  CHECK_FALSE(Rows{0, 64}.overlaps({64, 64}));   // neighbours
+  CHECK_FALSE(left.overlaps({56, 100}));       // behind the last row
+  CHECK_FALSE(left.overlaps({0, 8, 24, 4}));   // another pitch: not known
+  CHECK_FALSE(Rows{0, 64}.overlaps({64, 64})); // neighbours
   CHECK(Rows{0, 65}.overlaps({64, 64}));
 }
 

@@ -103,7 +103,9 @@ private:
   const char* access(SearchedStream& stream) {
     const std::size_t node = add_node(stream);
     const watch::Point point = order_.submit(stream.number);
-    for (const auto& [earlier, place] : accesses_) {
+    for (const auto& access : accesses_) {
+      const std::size_t earlier = access.first;
+      const watch::Point& place = access.second;
       if (order_.is_before(place, stream.number) != comes_after(node, earlier))
         return comes_after(node, earlier) ? "work counts as unordered, and is not"
                                           : "work counts as ordered, and is not";

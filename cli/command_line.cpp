@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <ostream>
 #include <regex>
@@ -270,8 +271,12 @@ Examples:
     const int ways = !watch_options.program.empty() + !watch_options.attach.empty() +
                      !watch_options.explain.empty() + !watch_options.report.empty() +
                      !watch_options.ask.empty();
-    if (!watch_options.reports.empty() && watch_options.hang == 0 && watch_options.report.empty() &&
-        watch_options.ask.empty()) {
+    // The variable may be that of a `cuevent watch` around this one.
+    const char* const inherited = std::getenv("CUEVENT_REPORTS");
+    const bool is_inherited = inherited != nullptr && watch_options.reports == inherited;
+    const bool looks = watch_options.hang > 0 || !watch_options.report.empty() || !watch_options.ask.empty();
+    if (!looks && is_inherited) watch_options.reports.clear();
+    if (!looks && !watch_options.reports.empty()) {
       err << "cuevent watch: --reports needs --hang SECONDS: without it, nobody looks how far the streams "
              "are\n";
       return usage;

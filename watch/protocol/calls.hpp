@@ -374,6 +374,16 @@ inline constexpr auto entries = list_of(
         {Verb::copy, "cuMemcpyDtoH_v2", "cuMemcpyDtoH", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, CUdeviceptr, std::size_t)>{
         {Verb::copy, "cuMemcpyDtoD_v2", "cuMemcpyDtoD", 3020, "_ptds"}},
+    Entry<CUresult(void*, CUarray, std::size_t, std::size_t)>{
+        {Verb::copy, "cuMemcpyAtoH_v2", "cuMemcpyAtoH", 3020, "_ptds"}},
+    Entry<CUresult(CUarray, std::size_t, const void*, std::size_t)>{
+        {Verb::copy, "cuMemcpyHtoA_v2", "cuMemcpyHtoA", 3020, "_ptds"}},
+    Entry<CUresult(CUdeviceptr, CUarray, std::size_t, std::size_t)>{
+        {Verb::copy, "cuMemcpyAtoD_v2", "cuMemcpyAtoD", 3020, "_ptds"}},
+    Entry<CUresult(CUarray, std::size_t, CUdeviceptr, std::size_t)>{
+        {Verb::copy, "cuMemcpyDtoA_v2", "cuMemcpyDtoA", 3020, "_ptds"}},
+    Entry<CUresult(CUarray, std::size_t, CUarray, std::size_t, std::size_t)>{
+        {Verb::copy, "cuMemcpyAtoA_v2", "cuMemcpyAtoA", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, unsigned char, std::size_t)>{
         {Verb::copy, "cuMemsetD8_v2", "cuMemsetD8", 3020, "_ptds"}},
     Entry<CUresult(CUdeviceptr, unsigned short, std::size_t)>{

@@ -101,7 +101,7 @@ private:
   // Events
   void record(const Call& call);
   void wait(const Call& call);
-  void host_wait_for_event(const Call& call);
+  void host_wait_for_event(Handle handle);
 
   // Graphs
   void see_graph(const Call& call);
@@ -235,11 +235,11 @@ void OrderRules::wait(const Call& call) {
   if (is_unknown) order_.hold(number(call));
 }
 
-void OrderRules::host_wait_for_event(const Call& call) {
-  const EventState* const event = world_.event(call.event);
+void OrderRules::host_wait_for_event(Handle handle) {
+  const EventState* const event = world_.event(handle);
   if (event == nullptr || !event->created || event->shared || event->recorded_by_graph)
     return host_waits_for_all();
-  const auto mark = events_.find(call.event);
+  const auto mark = events_.find(handle);
   if (mark != events_.end() && !mark->second.capture) order_.host_wait(mark->second.mark);
 }
 
@@ -565,7 +565,8 @@ void OrderRules::after(const Call& call) {
     shown.stream_handle = key.handle;
     const Used used = use_of(shown, parts);
     submit(shown, number(key), used, true);
-    const bool is_on_device = !used.stores_for_host && !used.ends_for_host && !used.reads_of_host;
+    const bool is_on_device =
+        !parts.empty() && !used.stores_for_host && !used.ends_for_host && !used.reads_of_host;
     if (!is_on_device) host_waits_for(number(key)); // measured: others return at once
     return;
   }
@@ -612,7 +613,9 @@ void OrderRules::after(const Call& call) {
     return;
   case Verb::event_query:
   case Verb::event_synchronize:
-    host_wait_for_event(call);
+  case Verb::event_elapsed: // which succeeds only if both are done
+    for (const Handle event : call.events())
+      if (event != 0) host_wait_for_event(event);
     return;
   case Verb::stream_query:
   case Verb::stream_synchronize:

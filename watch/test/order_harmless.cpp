@@ -159,6 +159,31 @@ HARMLESS_ORDER(host_opens_a_gate, "a stream waits for the host, which has waited
   finish(gpu.b);
 }
 
+HARMLESS_ORDER(time_was_read, "a time between two events is known only when both are done") {
+  const CUdeviceptr memory = on_device();
+  const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+  for (int i = 0; i < 10; ++i) {
+    const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
+    expect(cuEventRecord(start, stream));
+    zero(memory, stream);
+    expect(cuEventRecord(end, stream));
+    float time = 0;
+    while (cuEventElapsedTime(&time, start, end) != CUDA_SUCCESS)
+      std::this_thread::yield();
+  }
+}
+
+HARMLESS_ORDER(copy_without_a_stream, "a copy to the host waits for the legacy stream") {
+  const CUdeviceptr memory = on_device();
+  char here[block];
+  for (int i = 0; i < 10; ++i) {
+    zero(memory, nullptr);
+    expect(cuMemcpyDtoH(here, memory, block));
+    zero(memory, gpu.a);
+    order(gpu, gpu.a, nullptr);
+  }
+}
+
 HARMLESS_ORDER(one_graph_on_two_streams, "launches of one executable graph wait for each other") {
   const CUdeviceptr memory = on_device();
   CUgraph graph = nullptr;

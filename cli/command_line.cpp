@@ -68,7 +68,7 @@ Examples:
 
   CLI::App* const check_command =
       add("check",
-          "Ask the driver some 5,000 questions and print every answer that differs from the recording", R"(
+          "Ask the driver some 7,000 questions and print every answer that differs from the recording", R"(
 The answers were recorded on an NVIDIA H200 with a driver for CUDA 13.0. A difference is not necessarily an
 error. It shows where code written for one driver may fail with the other. If there is a difference, the exit
 code is 1. The scenarios run in other processes, some of which crash on purpose. A scenario that answers

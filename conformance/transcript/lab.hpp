@@ -59,6 +59,13 @@ std::vector<Scenario> exec_update_scenarios();
 std::vector<Scenario> memory_operation_scenarios();
 std::vector<Scenario> registered_memory_scenarios();
 std::vector<Scenario> free_scenarios();
+std::vector<Scenario> memory_queries_scenarios();
+std::vector<Scenario> memory_pools_scenarios();
+std::vector<Scenario> managed_memory_scenarios();
+std::vector<Scenario> copies_scenarios();
+std::vector<Scenario> libraries_scenarios();
+std::vector<Scenario> graph_nodes_scenarios();
+std::vector<Scenario> stream_calls_scenarios();
 
 struct SetUpFailure : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -44,7 +44,14 @@ std::vector<Scenario> all_scenarios() {
                            exec_update_scenarios,
                            memory_operation_scenarios,
                            registered_memory_scenarios,
-                           free_scenarios}) {
+                           free_scenarios,
+                           memory_queries_scenarios,
+                           memory_pools_scenarios,
+                           managed_memory_scenarios,
+                           copies_scenarios,
+                           libraries_scenarios,
+                           graph_nodes_scenarios,
+                           stream_calls_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capture.hpp"
+#include "code.hpp"
 #include "computer.hpp"
 #include "event.hpp"
 #include "graph.hpp"
@@ -13,15 +14,7 @@
 
 namespace cuevent::sim {
 
-struct Module : Object {
-  Birthplace home;
-  std::string image;
-};
-
-struct Function : Object {
-  std::shared_ptr<Module> module;
-  std::string name;
-};
+struct Box;
 
 struct GreenContext : Object {
   std::shared_ptr<Context> context;
@@ -105,9 +98,10 @@ private:
   [[noreturn]] void deliver_fault();
 
   // Captures
-  bool capturing(const Stream&); ///< refuses a stream with an invalidated capture
-  void unsafe_call();            ///< forbidden by a capture in global or thread-local mode
-  void refuse_captured(Event&);  ///< refuses an event last recorded in a capture
+  bool capturing(const Stream&);         ///< refuses a stream with an invalidated capture
+  void unsafe_call();                    ///< forbidden by a capture in global or thread-local mode
+  void refuse_in_capture(const Stream&); ///< for calls that no capture takes: they invalidate it
+  void refuse_captured(Event&);          ///< refuses an event last recorded in a capture
   Node& add_captured_node(Stream&, Work);
   void join(const std::shared_ptr<Stream>&, const Recording&);
   void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);
@@ -129,40 +123,103 @@ private:
   void wait_while_queue_is_full(const Context&);
 
   // Memory
+  std::uintptr_t add(Allocation);
+  static bool pointer_attribute(void*, CUpointer_attribute, const Allocation*, CUdeviceptr);
   const Allocation* allocation_of(std::uintptr_t address) const;   ///< null if the memory is not allocated
   std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses unallocated memory
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
   void end_of_allocation(const Allocation&);
-  Work copy_work(void* to, const void* from, std::size_t bytes);
-  template <class Value>
-  Work fill_work(CUdeviceptr, Value, std::size_t count);
+  Work fill_work(const CUDA_MEMSET_NODE_PARAMS&);
+  CUresult fill(const CUDA_MEMSET_NODE_PARAMS&);
+  CUresult fill(const CUDA_MEMSET_NODE_PARAMS&, CUstream);
   template <class Value>
   Work write_work(CUdeviceptr, Value, unsigned flags);
   template <class Value>
   Work wait_work(CUdeviceptr, Value, unsigned flags);
   template <class MakeWork>
   CUresult submit_operation(CUstream, MakeWork);
-  template <class Value>
-  CUresult fill(CUdeviceptr, Value, std::size_t count);
+  Work memory_operation(const CUstreamBatchMemOpParams&);
   CUresult submit_and_wait(Work);
   void require_64_bit_operations() const;
 
   // Launches
   std::shared_ptr<Function> launchable(CUfunction, std::initializer_list<unsigned> grid,
-                                       std::initializer_list<unsigned> block);
+                                       std::initializer_list<unsigned> block, unsigned shared,
+                                       const std::shared_ptr<Context>& in = nullptr);
   void launch(const Function&, const std::shared_ptr<Stream>&);
-  CUresult copy(void* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>&);
+
+  // Code
+  std::shared_ptr<Code> load(const void* image);
+  std::shared_ptr<Module> new_module(std::shared_ptr<Context>, std::shared_ptr<Code>);
+  std::shared_ptr<Module> module_of(const std::shared_ptr<Library>&, const std::shared_ptr<Context>&);
+  std::shared_ptr<Function> function_of(const std::shared_ptr<Module>&, const std::string& name);
+  /// The kernel of a library too: its function in this context, or in the current one.
+  std::shared_ptr<Function> callable(CUfunction, const std::shared_ptr<Context>& in = nullptr);
+  std::shared_ptr<Function> only_function(CUfunction);
+  std::shared_ptr<Library> library(CUlibrary);
+  std::shared_ptr<LibraryKernel> kernel(CUkernel);
+  CUresult variable(CUdeviceptr*, size_t* bytes, const std::shared_ptr<Module>&, const char* name);
+  static const KernelCode& code_of(const Code&, const std::string& name);
+  static const KernelCode& code_of(const Function& function) {
+    return code_of(*function.module->code, function.name);
+  }
+  static int most_dynamic_shared(const KernelCode&, const KernelSettings&);
+  static int blocks_that_fit(const Function&, int threads, std::size_t dynamic_shared);
+  static CUresult kernel_attribute(int*, CUfunction_attribute, const Code&, const std::string& name,
+                                   const KernelSettings&);
+  static CUresult set_kernel_attribute(CUfunction_attribute, int, const KernelCode&, KernelSettings&);
+  KernelSettings& settings_of(const LibraryKernel&);
+  static CUresult parameter(const Code&, const std::string& name, size_t index, size_t* offset, size_t* size);
+
+  // Copies: without a stream, the call waits
+  static Work box_work(const Box&);
+  std::shared_ptr<const NodeParameters> captured_parameters(const Box&) const;
+  CUresult copy(const Box&, const std::shared_ptr<Stream>&);
+  CUresult copy(const CUDA_MEMCPY2D*, const std::shared_ptr<Stream>&);
+  CUresult copy(const CUDA_MEMCPY3D*, const std::shared_ptr<Stream>&);
+  CUresult copy(const CUDA_MEMCPY3D_PEER*, const std::shared_ptr<Stream>&);
+  CUresult copy(std::byte* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>&);
+  std::byte* end_of_box(const CUDA_MEMCPY3D&, bool source, std::size_t& pitch, std::size_t& layer,
+                        bool& pageable);
+  Box checked(const CUDA_MEMCPY3D&);
+  void check_default_stream(const std::shared_ptr<Stream>&);
+#if CUDA_VERSION >= 12080
+  CUresult batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes*,
+                 size_t* first, size_t attribute_count, size_t* failed, CUstream);
+#endif
   std::byte* device_memory(CUdeviceptr, std::size_t bytes);
-  template <class Pointer>
-  static Pointer host_memory(Pointer, std::size_t bytes);
+  static std::byte* host_memory(const void*, std::size_t bytes);
   std::byte* any_memory(CUdeviceptr, std::size_t bytes);
+
+  // Managed memory
+  void check_managed(CUdeviceptr, std::size_t bytes);
+  void check_place(const CUmemLocation&);
+  CUresult advise(CUdeviceptr, std::size_t bytes, CUmem_advise, const CUmemLocation&);
+  CUresult prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&, CUstream);
+
+  // Memory pools
+  std::shared_ptr<MemoryPool> pool(CUmemoryPool);
+  std::shared_ptr<MemoryPool> new_pool(int device);
+  Process::Pools& pools_of(int device);
+  CUresult allocate_on(CUdeviceptr*, std::size_t bytes, CUmemoryPool, CUstream, bool from_current);
 
   // Graphs
   CUresult add_node(CUgraphNode*, CUgraph, const CUgraphNode* after, std::size_t count, Work);
   CUresult set_node_event(Work&, CUevent);
   static std::vector<Exec::Step> steps_of(const Graph&);
+  std::shared_ptr<Graph> clone(const Graph&);
+  std::shared_ptr<Graph> child(const Graph&);
+  void forget(Graph&, const std::string& how);
+  Work child_work(CUgraph);
+  Work copy_node_work(const CUDA_MEMCPY3D*, CUcontext);
+  Work fill_node_work(const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
+  Work kernel_node_work(const CUDA_KERNEL_NODE_PARAMS*);
+  Exec::Step& step(CUgraphExec, CUgraphNode);
+#if CUDA_VERSION >= 12020
+  Work node_work(const CUgraphNodeParams*);
+#endif
   CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
   Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType);

@@ -65,6 +65,12 @@ void Api::unsafe_call() {
   refuse_if(forbidden, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
+void Api::refuse_in_capture(const Stream& stream) {
+  if (!stream.capture) return;
+  stream.capture->invalidated = true;
+  refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
 void Api::refuse_captured(Event& event) {
   auto& capture = event.recording->capture;
   if (!capture) return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace cuevent::sim {
 
@@ -43,6 +44,20 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
     step.work = node->work;
     for (const Node* before : node->after)
       step.after.push_back(position.at(before));
+    if (const auto child = std::exchange(step.work.child, nullptr)) {
+      auto inside = steps_of(*child);
+      const std::size_t first = steps.size();
+      step.inside = inside.size();
+      for (Exec::Step& one : inside) {
+        for (std::size_t& before : one.after)
+          before += first;
+        if (one.after.empty()) one.after = step.after;
+        steps.push_back(std::move(one));
+      }
+      // The child is done when all in it is.
+      for (std::size_t i = first; i < steps.size(); ++i)
+        step.after.push_back(i);
+    }
     position[node] = steps.size();
     steps.push_back(std::move(step));
   }
@@ -66,6 +81,7 @@ CUresult Api::instantiate(CUgraphExec* out, CUgraph handle, unsigned long long f
   body->user_objects.share_from(from->user_objects);
   auto exec = make<Exec>(Kind::exec, nullptr);
   exec->body = std::move(body);
+  exec->flags = flags;
   exec->home = {home, home->generation};
   *out = as<CUgraphExec>(*exec);
   return CUDA_SUCCESS;
@@ -122,17 +138,20 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   return CUDA_SUCCESS;
 }
 
-Work& Api::step_of(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraphNodeType type) {
+Exec::Step& Api::step(CUgraphExec exec_handle, CUgraphNode node_handle) {
   auto changed = exec(exec_handle);
   // A node handle belongs to the graph. Once the graph is destroyed, the driver finds no such node.
   refuse_if(computer_.handles.peek<Node>(reinterpret_cast<std::uintptr_t>(node_handle)) == nullptr,
             CUDA_ERROR_INVALID_VALUE);
-  for (Exec::Step& step : changed->body->steps) {
-    if (step.node != reinterpret_cast<std::uintptr_t>(node_handle)) continue;
-    refuse_if(step.work.type != type, CUDA_ERROR_INVALID_VALUE);
-    return step.work;
-  }
+  for (Exec::Step& step : changed->body->steps)
+    if (step.node == reinterpret_cast<std::uintptr_t>(node_handle)) return step;
   refuse(CUDA_ERROR_INVALID_VALUE);
+}
+
+Work& Api::step_of(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type) {
+  Work& work = step(exec, node).work;
+  refuse_if(work.type != type, CUDA_ERROR_INVALID_VALUE);
+  return work;
 }
 
 /// Unlike the node of a graph, the node of an exec keeps to the context of its first event.
@@ -228,7 +247,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   begin->after = predecessors(*where);
   // A launch without work waits for no launch before it, and leaves an idle stream idle.
   const bool has_work = std::any_of(body->steps.begin(), body->steps.end(), [](const Exec::Step& step) {
-    return step.work.type != CU_GRAPH_NODE_TYPE_EMPTY;
+    return step.work.type != CU_GRAPH_NODE_TYPE_EMPTY && step.work.type != CU_GRAPH_NODE_TYPE_GRAPH;
   });
   if (has_work) begin->after.push_back(body->last_launch);
 
@@ -238,8 +257,8 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
   for (const Exec::Step& step : body->steps) {
-    auto operation = new_operation(step.work);
-    if (step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
+    auto operation = new_operation(step.enabled ? step.work : Work{});
+    if (step.enabled && step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
     if (step.after.empty()) operation->after.push_back(begin);
     for (std::size_t before : step.after) {
       operation->after.push_back(operations[before]);

@@ -17,33 +17,52 @@ CUresult Api::cuGraphDestroy(CUgraph handle) {
   for (auto& capture : process_.captures)
     if (capture->graph == gone)
       undefined("the graph belongs to a capture that has not ended: " + computer_.handles.describe(handle));
-  for (auto& one : gone->nodes)
-    computer_.handles.remove(*one, "destroyed with its graph, " + ending());
-  gone->nodes.clear();
-  computer_.handles.remove(*gone, ending());
+  forget(*gone, ending());
   gone.reset();
   computer_.settle(lock_);
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuGraphClone(CUgraph* out, CUgraph handle) {
-  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto from = graph(handle);
+/// With clones of its child graphs.
+std::shared_ptr<Graph> Api::clone(const Graph& from) {
   auto clone = make<Graph>(Kind::graph, nullptr);
   std::map<const Node*, Node*> copies;
-  for (auto& one : from->nodes) {
+  for (auto& one : from.nodes) {
     auto copy = make<Node>(Kind::node, nullptr);
     copy->graph = clone.get();
     copy->work = one->work;
+    copy->original = one->handle;
+    if (copy->work.child) copy->work.child = child(*copy->work.child);
     copies[one.get()] = copy.get();
     clone->nodes.push_back(std::move(copy));
   }
-  for (auto& one : from->nodes)
+  for (auto& one : from.nodes)
     for (const Node* before : one->after)
       copies.at(one.get())->after.push_back(copies.at(before));
-  clone->user_objects.share_from(from->user_objects);
-  *out = as<CUgraph>(*clone);
+  clone->user_objects.share_from(from.user_objects);
+  return clone;
+}
+
+std::shared_ptr<Graph> Api::child(const Graph& from) {
+  auto made = clone(from);
+  made->child = true;
+  return made;
+}
+
+CUresult Api::cuGraphClone(CUgraph* out, CUgraph handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUgraph>(*clone(*graph(handle)));
   return CUDA_SUCCESS;
+}
+
+/// The handles of a graph that is gone, and of the child graphs in it.
+void Api::forget(Graph& graph, const std::string& how) {
+  for (auto& one : graph.nodes) {
+    if (one->work.child) forget(*one->work.child, how);
+    computer_.handles.remove(*one, how);
+  }
+  graph.nodes.clear();
+  computer_.handles.remove(graph, how);
 }
 
 CUresult Api::list_nodes(const std::vector<Node*>& found, CUgraphNode* nodes, size_t* count) {
@@ -181,6 +200,7 @@ CUresult Api::cuGraphDestroyNode(CUgraphNode handle) {
   for (auto& capture : process_.captures)
     std::erase(capture->joined, gone.get());
   std::erase(gone->graph->nodes, gone);
+  if (gone->work.child) forget(*gone->work.child, "destroyed with its node, " + ending());
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;
 }
@@ -237,28 +257,6 @@ CUresult Api::cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_
   work.function = parameters->fn;
   work.data = parameters->userData;
   return CUDA_SUCCESS;
-}
-
-CUresult Api::cuGraphAddMemsetNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
-                                   const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
-  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  context(in);
-  if (parameters->height > 1) not_modelled("a fill of more than one row");
-  switch (parameters->elementSize) {
-  case 1:
-    return add_node(
-        out, into, after, count,
-        fill_work(parameters->dst, static_cast<unsigned char>(parameters->value), parameters->width));
-  case 2:
-    return add_node(
-        out, into, after, count,
-        fill_work(parameters->dst, static_cast<unsigned short>(parameters->value), parameters->width));
-  case 4:
-    return add_node(out, into, after, count,
-                    fill_work(parameters->dst, parameters->value, parameters->width));
-  default:
-    refuse(CUDA_ERROR_INVALID_VALUE);
-  }
 }
 
 // Nodes that refer to an event

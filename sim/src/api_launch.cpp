@@ -1,74 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
 
-#include <cstdlib>
 #include <initializer_list>
-#include <string_view>
 
 namespace cuevent::sim {
-
-namespace {
-
-constexpr double newest_ptx = 9.0; // of the modelled driver
-
-/// ELF files, and those of several, with or without their wrapper. They are not looked into.
-bool is_binary(std::string_view image) {
-  using namespace std::string_view_literals;
-  for (const auto beginning : {"\x7f"
-                               "ELF"sv,
-                               "\x50\xed\x55\xba"sv, "\xb1\x43\x62\x46"sv})
-    if (image.starts_with(beginning)) return true;
-  return false;
-}
-
-/// What a device says of text that is no PTX, or too new. There is no compiler to find other mistakes.
-CUresult verdict_on(std::string_view image) {
-  constexpr std::string_view version = ".version";
-  if (is_binary(image)) return CUDA_SUCCESS;
-  const std::size_t found = image.find(version);
-  if (found == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
-  return std::strtod(image.data() + found + version.size(), nullptr) > newest_ptx
-             ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-             : CUDA_SUCCESS;
-}
-
-} // namespace
-
-CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
-  auto home = context_to_create_in();
-  refuse_if(out == nullptr || image == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (const CUresult verdict = verdict_on(static_cast<const char*>(image)); verdict != CUDA_SUCCESS)
-    refuse(verdict);
-  auto loaded = make<Module>(Kind::module, home.get());
-  loaded->home = {home, home->generation};
-  loaded->image = static_cast<const char*>(image);
-  *out = as<CUmodule>(*loaded);
-  return CUDA_SUCCESS;
-}
-
-CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
-  return cuModuleLoadData(out, image); // there is no compiler to use the options
-}
-
-CUresult Api::cuModuleUnload(CUmodule handle) {
-  auto gone = find<Module>(handle, Kind::module);
-  require_alive(gone->home, *gone);
-  computer_.handles.remove(*gone, ending());
-  return CUDA_SUCCESS;
-}
-
-CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
-  refuse_if(out == nullptr || name == nullptr || *name == '\0', CUDA_ERROR_INVALID_VALUE);
-  auto module = find<Module>(handle, Kind::module);
-  require_alive(module->home, *module);
-  // The name is searched in text. A binary image cannot be searched.
-  refuse_if(!is_binary(module->image) && module->image.find(name) == std::string::npos, CUDA_ERROR_NOT_FOUND);
-  auto function = make<Function>(Kind::function, module->home.context.get());
-  function->module = module;
-  function->name = name;
-  *out = as<CUfunction>(*function);
-  return CUDA_SUCCESS;
-}
 
 namespace {
 
@@ -90,15 +25,18 @@ void Computer::set_up_kernel(Work& work) const {
 }
 
 std::shared_ptr<Function> Api::launchable(CUfunction handle, std::initializer_list<unsigned> grid,
-                                          std::initializer_list<unsigned> block) {
-  auto function = find<Function>(handle, Kind::function);
-  require_alive(function->module->home, *function);
+                                          std::initializer_list<unsigned> block, unsigned shared,
+                                          const std::shared_ptr<Context>& in) {
+  auto function = callable(handle, in);
   for (unsigned extent : grid)
     refuse_if(extent == 0, CUDA_ERROR_INVALID_VALUE);
   unsigned long long threads = 1;
   for (unsigned extent : block)
     threads *= extent;
-  refuse_if(threads == 0 || threads > 1024, CUDA_ERROR_INVALID_VALUE);
+  const KernelCode& code = code_of(*function);
+  refuse_if(threads == 0 || threads > static_cast<unsigned long long>(code.most_threads) ||
+                shared > static_cast<unsigned>(most_dynamic_shared(code, *function->settings)),
+            CUDA_ERROR_INVALID_VALUE);
   return function;
 }
 
@@ -111,10 +49,15 @@ void Api::launch(const Function& function, const std::shared_ptr<Stream>& where)
 }
 
 CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                             unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int,
-                             CUstream where, void**, void**) {
-  auto function = launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z});
-  launch(*function, stream(where));
+                             unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                             unsigned int shared, CUstream where, void** parameters, void** extra) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  const auto on = stream(where);
+  auto function =
+      launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, on->home.context);
+  refuse_if(parameters == nullptr && extra == nullptr && !code_of(*function).parameters.empty(),
+            CUDA_ERROR_INVALID_VALUE);
+  launch(*function, on);
   return CUDA_SUCCESS;
 }
 
@@ -124,7 +67,8 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
   auto where = stream(config->hStream);
   const bool captured = capturing(*where);
   auto function = launchable(handle, {config->gridDimX, config->gridDimY, config->gridDimZ},
-                             {config->blockDimX, config->blockDimY, config->blockDimZ});
+                             {config->blockDimX, config->blockDimY, config->blockDimZ},
+                             config->sharedMemBytes, where->home.context);
   std::shared_ptr<Event> at_start;
   std::shared_ptr<Event> at_end;
   auto accepted = [&](CUevent event_handle, int flags, unsigned refused_kinds) {
@@ -180,12 +124,6 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
   launch(*function, where);
   if (at_end) record_free(at_end);
   return CUDA_SUCCESS;
-}
-
-CUresult Api::cuGraphAddKernelNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
-                                      const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  refuse_if(parameters == nullptr || parameters->func == nullptr, CUDA_ERROR_INVALID_VALUE);
-  return add_node(out, into, after, count, kernel_work(*find<Function>(parameters->func, Kind::function)));
 }
 
 } // namespace cuevent::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
-#include "timing.hpp"
+#include "memory_pool.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -39,6 +39,14 @@ bool Api::pinned(const void* pointer, std::size_t bytes) const {
   return number(pointer) - begin + bytes <= allocation.bytes;
 }
 
+std::uintptr_t Api::add(Allocation allocation) {
+  if (allocation.address == 0) allocation.address = number(allocation.memory.get());
+  allocation.number = ++process_.allocations_made;
+  const std::uintptr_t address = allocation.address;
+  process_.allocations.emplace(address, std::move(allocation));
+  return address;
+}
+
 CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, unsigned flags) {
   refuse_if(address == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
   auto home = context_to_create_in();
@@ -52,17 +60,21 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
   allocation.home = {home, home->generation};
   allocation.memory = std::make_unique<std::byte[]>(bytes);
   std::memset(allocation.memory.get(), fresh, bytes);
-  *address = number(allocation.memory.get());
-  process_.allocations.emplace(*address, std::move(allocation));
+  *address = add(std::move(allocation));
   return CUDA_SUCCESS;
 }
 
 CUresult Api::deallocate(std::uintptr_t address, bool host) {
-  auto found = process_.allocations.find(address);
-  refuse_if(found == process_.allocations.end() || found->second.host != host || !found->second.memory,
-            CUDA_ERROR_INVALID_VALUE);
   unsafe_call();
-  end_of_allocation(found->second);
+  auto found = process_.allocations.find(address);
+  refuse_if(found == process_.allocations.end() || found->second.host != host || !found->second.memory ||
+                found->second.variable,
+            CUDA_ERROR_INVALID_VALUE);
+  if (found->second.pool) { // waits for nothing
+    give_back(process_, found->second);
+  } else {
+    end_of_allocation(found->second);
+  }
   process_.allocations.erase(address);
   return CUDA_SUCCESS;
 }
@@ -85,15 +97,19 @@ CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
 }
 
 CUresult Api::cuMemFree_v2(CUdeviceptr pointer) {
-  if (pointer == 0) return CUDA_SUCCESS;
+  if (pointer == 0) {
+    unsafe_call();
+    return CUDA_SUCCESS;
+  }
   return deallocate(static_cast<std::uintptr_t>(pointer), false);
 }
 
 CUresult Api::cuMemGetInfo_v2(size_t* free, size_t* total) {
-  refuse_if(free == nullptr || total == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int device = current_context()->device;
-  *total = std::size_t{16} << 30;
-  *free = *total;
+  constexpr std::size_t all = std::size_t{16} << 30;
+  if (total != nullptr) *total = all;
+  if (free == nullptr) return CUDA_SUCCESS;
+  *free = all;
   for (auto& [address, allocation] : process_.allocations)
     if (!allocation.host && allocation.home.context->device == device) *free -= allocation.bytes;
   return CUDA_SUCCESS;
@@ -129,7 +145,8 @@ CUresult Api::cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int fla
   allocation.host = true;
   allocation.flags = flags;
   allocation.home = {home, home->generation};
-  process_.allocations.emplace(number(pointer), std::move(allocation));
+  allocation.address = number(pointer);
+  add(std::move(allocation));
   return CUDA_SUCCESS;
 }
 
@@ -155,161 +172,26 @@ CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsi
 }
 
 CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
-  auto found = process_.allocations.find(number(pointer));
-  refuse_if(flags == nullptr || found == process_.allocations.end() || !found->second.host,
+  const Allocation* const of = allocation_of(number(pointer));
+  refuse_if(flags == nullptr || of == nullptr || !(of->host || of->managed), CUDA_ERROR_INVALID_VALUE);
+  const bool from_driver = of->host && of->memory;
+  *flags = (of->managed ? 0 : of->flags) | CU_MEMHOSTALLOC_DEVICEMAP |
+           (from_driver ? CU_MEMHOSTALLOC_PORTABLE : 0);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
+                                 unsigned element) {
+  constexpr std::size_t granule = 512;
+  refuse_if(out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
+                (element != 4 && element != 8 && element != 16),
             CUDA_ERROR_INVALID_VALUE);
-  *flags = found->second.flags | CU_MEMHOSTALLOC_DEVICEMAP;
-  return CUDA_SUCCESS;
-}
-
-// Copies
-
-Work Api::copy_work(void* to, const void* from, std::size_t bytes) {
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-  work.text = "copy " + std::to_string(bytes) + " bytes";
-  work.duration = timing::copy(bytes);
-  work.effect = [=] { std::memmove(to, from, bytes); };
-  return work;
-}
-
-CUresult Api::submit_and_wait(Work work) {
-  auto where = stream(nullptr);
-  if (where->capture) { // the per-thread default stream
-    where->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
-  implicit_check(*where);
-  unsafe_call();
-  wait_for(enqueue(where, std::move(work), {}), "its own work");
-  return CUDA_SUCCESS;
-}
-
-/// Without a stream, waits for the copy. A device copies pageable memory to a staging buffer during the call,
-/// and a copy to pageable memory returns only when it is done.
-CUresult Api::copy(void* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>& where) {
-  Work work = copy_work(to, from, bytes);
-  if (where == nullptr) return submit_and_wait(std::move(work));
-  if (!where->capture && !pinned(from, bytes)) {
-    auto staged = std::make_shared<std::vector<std::byte>>(bytes);
-    std::memcpy(staged->data(), from, bytes);
-    work.effect = [staged, to] { std::memcpy(to, staged->data(), staged->size()); };
-  }
-  auto operation = submit(where, std::move(work));
-  if (operation && !pinned(to, bytes)) wait_for(operation, "its own copy to pageable memory");
-  return CUDA_SUCCESS;
-}
-
-std::byte* Api::device_memory(CUdeviceptr address, std::size_t bytes) {
-  return reachable(static_cast<std::uintptr_t>(address), bytes);
-}
-
-template <class Pointer>
-Pointer Api::host_memory(Pointer pointer, std::size_t bytes) {
-  refuse_if(pointer == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
-  return pointer;
-}
-
-/// cuMemcpy tells by the address which memory is allocated. The rest is pageable.
-std::byte* Api::any_memory(CUdeviceptr address, std::size_t bytes) {
-  auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
-  return pinned(pointer, 0) ? device_memory(address, bytes) : host_memory(pointer, bytes);
-}
-
-CUresult Api::cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
-  const void* const source = host_memory(from, bytes);
-  return copy(device_memory(to, bytes), source, bytes, nullptr);
-}
-
-CUresult Api::cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
-  void* const target = host_memory(to, bytes);
-  return copy(target, device_memory(from, bytes), bytes, nullptr);
-}
-
-CUresult Api::cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, nullptr);
-}
-
-CUresult Api::cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, nullptr);
-}
-
-CUresult Api::cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  const void* const source = host_memory(from, bytes);
-  return copy(device_memory(to, bytes), source, bytes, on);
-}
-
-CUresult Api::cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  void* const target = host_memory(to, bytes);
-  return copy(target, device_memory(from, bytes), bytes, on);
-}
-
-CUresult Api::cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, on);
-}
-
-CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, on);
-}
-
-// Fills
-
-template <class Value>
-Work Api::fill_work(CUdeviceptr to, Value value, std::size_t count) {
-  const auto address = static_cast<std::uintptr_t>(to);
-  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
-  auto* const target = reinterpret_cast<Value*>(reachable(address, count * sizeof(Value)));
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_MEMSET;
-  work.text = "fill " + std::to_string(count * sizeof(Value)) + " bytes";
-  work.duration = timing::fill(count * sizeof(Value));
-  work.effect = [=] { std::fill_n(target, count, value); };
-  return work;
-}
-
-template Work Api::fill_work(CUdeviceptr, unsigned char, std::size_t);
-template Work Api::fill_work(CUdeviceptr, unsigned short, std::size_t);
-template Work Api::fill_work(CUdeviceptr, unsigned int, std::size_t);
-
-/// A fill of device memory is asynchronous to the host, even in the call without a stream.
-template <class Value>
-CUresult Api::fill(CUdeviceptr to, Value value, std::size_t count) {
-  auto where = stream(nullptr);
-  if (where->capture) {
-    where->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
-  implicit_check(*where);
-  enqueue(where, fill_work(to, value, count), {});
-  return CUDA_SUCCESS;
-}
-
-CUresult Api::cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
-  return fill(to, value, count);
-}
-CUresult Api::cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
-  return fill(to, value, count);
-}
-CUresult Api::cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
-  return fill(to, value, count);
-}
-
-CUresult Api::cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream where) {
-  submit(stream(where), fill_work(to, value, count));
-  return CUDA_SUCCESS;
-}
-
-CUresult Api::cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream where) {
-  submit(stream(where), fill_work(to, value, count));
-  return CUDA_SUCCESS;
-}
-
-CUresult Api::cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream where) {
-  submit(stream(where), fill_work(to, value, count));
+  refuse_if(width > ~std::size_t{0} / height / 2, CUDA_ERROR_INVALID_VALUE);
+  const std::size_t wanted = (width + granule - 1) / granule * granule;
+  std::uintptr_t address = 0;
+  allocate(&address, wanted * height, false, 0);
+  *out = address;
+  *pitch = wanted;
   return CUDA_SUCCESS;
 }
 

@@ -100,30 +100,47 @@ CUresult Api::cuStreamWaitValue64(CUstream where, CUdeviceptr address, cuuint64_
   return cuStreamWaitValue64_v2(where, address, value, flags);
 }
 
+Work Api::memory_operation(const CUstreamBatchMemOpParams& one) {
+  switch (one.operation) {
+  case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    return write_work(one.writeValue.address, one.writeValue.value, one.writeValue.flags);
+  case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+    require_64_bit_operations();
+    return write_work(one.writeValue.address, one.writeValue.value64, one.writeValue.flags);
+  case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    return wait_work(one.waitValue.address, one.waitValue.value, one.waitValue.flags);
+  case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    require_64_bit_operations();
+    return wait_work(one.waitValue.address, one.waitValue.value64, one.waitValue.flags);
+  default:
+    not_modelled("memory operation " + std::to_string(static_cast<int>(one.operation)));
+  }
+}
+
+/// The operations run one after another. A capture makes one node of them, which is not modelled.
+CUresult Api::cuStreamBatchMemOp_v2(CUstream handle, unsigned count, CUstreamBatchMemOpParams* operations,
+                                    unsigned flags) {
+  auto where = stream(handle);
+  capturing(*where);
+  implicit_check(*where);
+  if (count == 0) return CUDA_SUCCESS;
+  if (operations == nullptr) crash("the list of operations is null");
+  if (count > 256 || flags != 0) not_modelled("a list of over 256 memory operations, or with flags");
+  if (where->capture && count > 1) not_modelled("several memory operations in one captured node");
+  std::vector<Work> list;
+  for (unsigned i = 0; i < count; ++i)
+    list.push_back(memory_operation(operations[i]));
+  for (Work& work : list)
+    submit(where, std::move(work));
+  return CUDA_SUCCESS;
+}
+
 CUresult Api::cuGraphAddBatchMemOpNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                        const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters) {
   refuse_if(parameters == nullptr || parameters->paramArray == nullptr || parameters->count == 0,
             CUDA_ERROR_INVALID_VALUE);
   if (parameters->count != 1) not_modelled("a batch of more than one memory operation");
-  const CUstreamBatchMemOpParams& one = parameters->paramArray[0];
-  switch (one.operation) {
-  case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-    return add_node(out, into, after, count,
-                    write_work(one.writeValue.address, one.writeValue.value, one.writeValue.flags));
-  case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-    require_64_bit_operations();
-    return add_node(out, into, after, count,
-                    write_work(one.writeValue.address, one.writeValue.value64, one.writeValue.flags));
-  case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-    return add_node(out, into, after, count,
-                    wait_work(one.waitValue.address, one.waitValue.value, one.waitValue.flags));
-  case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-    require_64_bit_operations();
-    return add_node(out, into, after, count,
-                    wait_work(one.waitValue.address, one.waitValue.value64, one.waitValue.flags));
-  default:
-    not_modelled("memory operation " + std::to_string(static_cast<int>(one.operation)));
-  }
+  return add_node(out, into, after, count, memory_operation(parameters->paramArray[0]));
 }
 
 } // namespace cuevent::sim

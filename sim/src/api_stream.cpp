@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "api.hpp"
+#include "memory_pool.hpp"
 #include "timing.hpp"
 
 #include <algorithm>
@@ -171,6 +172,7 @@ CUresult Api::cuStreamSynchronize(CUstream handle) {
     for (auto& tail : tails(*asked->home.context, true))
       wait_for(tail, what);
   wait_for(asked->tail, what);
+  trim_pools(process_);
   return CUDA_SUCCESS;
 }
 

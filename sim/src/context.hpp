@@ -17,6 +17,8 @@ struct Context : Object {
   int device = 0;
   enum class Type { created, primary, green } type = Type::created;
   unsigned flags = 0;
+  std::map<int, std::size_t> limits; ///< that were set
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
   unsigned long long id = 0;
   bool active = true;
   /// A primary context can be reset and return with the same handle. Objects made before the reset

@@ -196,6 +196,9 @@ HandleCounts live_handles(int process) {
     case Kind::function:
     case Kind::green_context:
     case Kind::description:
+    case Kind::memory_pool:
+    case Kind::library:
+    case Kind::kernel:
       break;
     }
   });

@@ -18,10 +18,12 @@ struct Node : Object {
   Graph* graph = nullptr;
   Work work;
   std::vector<Node*> after;
+  std::uintptr_t original = 0; ///< the node of which this one is a clone
 };
 
 struct Graph : Object {
   std::vector<std::shared_ptr<Node>> nodes; ///< in order of creation
+  bool child = false;                       ///< belongs to a node of another graph
   UserObjectReferences user_objects;
 };
 
@@ -32,6 +34,8 @@ struct Exec : Object {
     std::uintptr_t node = 0; ///< the graph node that the step was made from
     Work work;
     std::vector<std::size_t> after; ///< earlier steps
+    std::size_t inside = 0;         ///< of a child graph: so many steps before this one are its own
+    bool enabled = true;
   };
   /// The state that a running launch still needs, even after the exec is destroyed.
   struct Body {
@@ -40,6 +44,7 @@ struct Exec : Object {
     std::shared_ptr<Operation> last_launch; ///< launches of one exec run one after another
   };
   std::shared_ptr<Body> body;
+  unsigned long long flags = 0;
   Birthplace home;
 };
 

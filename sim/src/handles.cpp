@@ -44,6 +44,12 @@ const char* name_of(Kind kind) {
     return "green context";
   case Kind::description:
     return "resource description";
+  case Kind::memory_pool:
+    return "memory pool";
+  case Kind::library:
+    return "library";
+  case Kind::kernel:
+    return "kernel";
   }
   return "object";
 }

@@ -19,7 +19,10 @@ enum class Kind {
   module,
   function,
   green_context,
-  description
+  description,
+  memory_pool,
+  library,
+  kernel
 };
 
 /// An object that a handle names. Handles are numbers, never our addresses, and are never reused.

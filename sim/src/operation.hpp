@@ -15,6 +15,16 @@ inline constexpr Time never = -1;
 
 struct Stream;
 struct Event;
+struct Graph;
+
+/// What a copy, fill or kernel node was made from, for calls that ask. A kernel node copies its arguments.
+struct NodeParameters {
+  CUDA_MEMCPY3D copy{};
+  CUDA_MEMSET_NODE_PARAMS fill{};
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  std::vector<std::vector<std::byte>> arguments;
+  std::vector<void*> pointers; ///< to the arguments
+};
 
 /// The number of places that a submission takes in a launch queue if the driver is notified of its
 /// end. On a device, 20 to 60 of these submissions fill the queue. In the simulator, 56 do.
@@ -34,6 +44,8 @@ struct Work {
   std::size_t places = 1;            ///< places taken in the launch queue of its stream
   CUresult fault = CUDA_SUCCESS;     ///< the work ends with this fault
   std::shared_ptr<const void> owner; ///< kept until the work is done
+  std::shared_ptr<Graph> child;      ///< of a child graph node
+  std::shared_ptr<const NodeParameters> parameters;
 };
 
 /// One submitted piece of work. An event's record refers to the operation that recorded the event.

@@ -12,13 +12,20 @@
 namespace cuevent::sim {
 
 struct Capture;
+struct MemoryPool;
 
 struct Allocation {
+  std::uintptr_t address = 0;
   std::size_t bytes = 0;
   bool host = false;
+  bool managed = false;
+  int synchronous = 0;   ///< as cuPointerSetAttribute set it; every such call is synchronous anyway
+  bool variable = false; ///< of a module
   unsigned flags = 0;
   Birthplace home;
   std::unique_ptr<std::byte[]> memory; ///< null for memory of the program that is registered
+  std::shared_ptr<MemoryPool> pool;    ///< null for memory that no stream allocated
+  unsigned long long number = 0;
 };
 
 /// The state of a thread in one process.
@@ -44,6 +51,13 @@ struct Process {
   std::vector<std::shared_ptr<Capture>> captures; ///< ongoing captures, including invalidated ones
   std::unordered_map<ThreadId, ThreadState> threads;
   std::map<std::uintptr_t, Allocation> allocations; ///< by address
+  unsigned long long allocations_made = 0;
+  struct Pools {
+    std::shared_ptr<MemoryPool> standard, current;
+  };
+  std::map<int, Pools> pools;                            ///< by device
+  std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them
+  std::vector<std::unique_ptr<std::byte[]>> dropped;     ///< given back, but perhaps used by pending work
 };
 
 } // namespace cuevent::sim

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: MIT
+// Modules and libraries: their kernels, their variables, and what a kernel needs.
+
+#include "everywhere.hpp"
+
+#include <kernels.hpp>
+
+#include <array>
+
+namespace transcript {
+namespace {
+
+// `plain` needs nothing. `work` has parameters, 1,024 bytes of shared memory and a bound of 256 threads.
+constexpr char image[] = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .global .align 4 .u32 counter = 7;
+.visible .global .align 8 .b8 table[24];
+.visible .const .align 4 .u32 fixed = 5;
+.visible .entry plain() { ret; }
+.visible .entry work(.param .u32 a, .param .u64 b, .param .align 8 .b8 c[24], .param .u8 d)
+.maxntid 256, 1, 1
+{
+  .shared .align 4 .b8 room[1024];
+  .reg .u32 %a;
+  .reg .u64 %where;
+  ld.param.u32 %a, [a];
+  ld.param.u64 %where, [b];
+  st.shared.u32 [room], %a;
+  bar.sync 0;
+  ld.shared.u32 %a, [room];
+  st.global.u32 [%where], %a;
+  ld.const.u32 %a, [fixed];
+  st.global.u32 [%where], %a;
+  ld.global.u32 %a, [counter];
+  st.global.u32 [%where], %a;
+  ret;
+}
+)";
+
+CUmodule load_module(Lab& lab) {
+  CUmodule module = nullptr;
+  lab.must(lab.cu.ModuleLoadData(&module, image), "cuModuleLoadData");
+  return module;
+}
+
+CUlibrary load_library(Lab& lab) {
+  CUlibrary library = nullptr;
+  lab.must(lab.cu.LibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
+           "cuLibraryLoadData");
+  return library;
+}
+
+CUfunction function_of(Lab& lab, CUmodule module, const char* name) {
+  CUfunction function = nullptr;
+  lab.must(lab.cu.ModuleGetFunction(&function, module, name), "cuModuleGetFunction");
+  return function;
+}
+
+CUkernel kernel_of(Lab& lab, CUlibrary library, const char* name) {
+  CUkernel kernel = nullptr;
+  lab.must(lab.cu.LibraryGetKernel(&kernel, library, name), "cuLibraryGetKernel");
+  return kernel;
+}
+
+// A kernel handle goes wherever a function handle goes.
+CUfunction as_function(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
+
+void variables(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  const auto ask = [&](const char* name) {
+    const CUresult result = cu.ModuleGetGlobal(&address, &bytes, module, name);
+    return result == CUDA_SUCCESS ? std::to_string(bytes) : lab.name_of(result);
+  };
+  for (const char* name : {"counter", "table", "fixed", "missing", "plain", ""})
+    lab.shows(std::string("get.") + (*name == '\0' ? "no_name" : name), ask(name));
+  lab.is("null_name", cu.ModuleGetGlobal(&address, &bytes, module, nullptr));
+  lab.is("no_address", cu.ModuleGetGlobal(nullptr, &bytes, module, "counter"));
+  lab.is("no_size", cu.ModuleGetGlobal(&address, nullptr, module, "counter"));
+  lab.is("nowhere", cu.ModuleGetGlobal(nullptr, nullptr, module, "counter"));
+  lab.is("nowhere.missing", cu.ModuleGetGlobal(nullptr, nullptr, module, "missing"));
+  lab.is("no_module", cu.ModuleGetGlobal(&address, &bytes, nullptr, "counter"));
+  lab.must(cu.ModuleGetGlobal(&address, &bytes, module, "counter"), "cuModuleGetGlobal");
+  CUdeviceptr again = 0;
+  lab.must(cu.ModuleGetGlobal(&again, nullptr, module, "counter"), "cuModuleGetGlobal");
+  lab.shows("again.is_the_same", again == address);
+  std::uint32_t value = 0;
+  lab.is("read", cu.MemcpyDtoH(&value, address, 4));
+  lab.shows("read.value", value);
+  value = 9;
+  lab.is("write", cu.MemcpyHtoD(address, &value, 4));
+  lab.is("write.too_far", cu.MemcpyHtoD(address, &value, 1 << 20));
+  lab.must(cu.ModuleGetGlobal(&again, nullptr, module, "table"), "cuModuleGetGlobal");
+  std::array<std::uint64_t, 3> zeros{1, 1, 1};
+  lab.is("table.read", cu.MemcpyDtoH(zeros.data(), again, 24));
+  lab.shows("table.zero", zeros == std::array<std::uint64_t, 3>{});
+  CUdeviceptr base = 0;
+  lab.is("range", cu.MemGetAddressRange(&base, &bytes, address));
+  unsigned type = 0;
+  lab.is("type", cu.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+  lab.shows("type.value", type);
+  lab.is("free", cu.MemFree(address));
+  everywhere(lab, "get", [&](CUstream) { return cu.ModuleGetGlobal(&address, &bytes, module, "counter"); });
+  everywhere(lab, "get_missing",
+             [&](CUstream) { return cu.ModuleGetGlobal(&address, &bytes, module, "missing"); });
+}
+
+void modules(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUmodule loaded = nullptr;
+  CUfunction function = nullptr;
+  lab.is("load_file.missing", cu.ModuleLoad(&loaded, "/nowhere/missing.cubin"));
+  lab.is("load_file.null", cu.ModuleLoad(&loaded, nullptr));
+  lab.is("load_fat.garbage", cu.ModuleLoadFatBinary(&loaded, "garbage"));
+  lab.is("load_fat.text", cu.ModuleLoadFatBinary(&loaded, image));
+  lab.is("function.missing", cu.ModuleGetFunction(&function, module, "missing"));
+  lab.is("function.variable", cu.ModuleGetFunction(&function, module, "counter"));
+  lab.is("function.null_name", cu.ModuleGetFunction(&function, module, nullptr));
+  lab.is("function.no_name", cu.ModuleGetFunction(&function, module, ""));
+  lab.is("function.no_module", cu.ModuleGetFunction(&function, nullptr, "plain"));
+  lab.is("function.nowhere", cu.ModuleGetFunction(nullptr, module, "plain"));
+  CUfunction const work = function_of(lab, module, "work");
+  lab.shows("function.again.is_the_same", function_of(lab, module, "work") == work);
+  lab.is("unload.null", cu.ModuleUnload(nullptr));
+  CUmoduleLoadingMode mode{};
+  lab.is("loading_mode", cu.ModuleGetLoadingMode(&mode));
+  lab.shows("loading_mode.eager", mode == CU_MODULE_EAGER_LOADING);
+}
+
+// A mode that is asked for with a null pointer ended the process.
+void functions_of_modules(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUmodule loaded = nullptr;
+  CUfunction function = nullptr;
+  CUfunction const work = function_of(lab, module, "work");
+  CUmodule owner = nullptr;
+  lab.is("owner", cu.FuncGetModule(&owner, work));
+  lab.shows("owner.is_the_module", owner == module);
+  lab.is("owner.null", cu.FuncGetModule(&owner, nullptr));
+  lab.is("owner.nowhere", cu.FuncGetModule(nullptr, work));
+#if CUDA_VERSION >= 12040
+  const char* name = nullptr;
+  lab.is("name", cu.FuncGetName(&name, work));
+  lab.shows("name.value", name == nullptr ? "none" : name);
+  lab.is("name.null", cu.FuncGetName(&name, nullptr));
+  lab.is("name.nowhere", cu.FuncGetName(nullptr, work));
+  unsigned count = 0;
+  lab.is("count", cu.ModuleGetFunctionCount(&count, module));
+  lab.shows("count.value", count);
+  std::array<CUfunction, 3> functions{};
+  lab.is("list", cu.ModuleEnumerateFunctions(functions.data(), 3, module));
+  lab.shows("list.filled", (functions[0] != nullptr) + (functions[1] != nullptr) + (functions[2] != nullptr));
+  lab.is("list.none", cu.ModuleEnumerateFunctions(functions.data(), 0, module));
+  lab.is("list.nowhere", cu.ModuleEnumerateFunctions(nullptr, 1, module));
+  CUfunctionLoadingState state{};
+  lab.is("is_loaded", cu.FuncIsLoaded(&state, work));
+  lab.shows("is_loaded.value", static_cast<int>(state));
+  lab.is("load", cu.FuncLoad(work));
+  lab.is("load.null", cu.FuncLoad(nullptr));
+  const auto parameter = [&](CUfunction of, std::size_t index) {
+    std::size_t offset = 77, size = 77;
+    const CUresult result = cu.FuncGetParamInfo(of, index, &offset, &size);
+    return result == CUDA_SUCCESS ? std::to_string(offset) + ", " + std::to_string(size)
+                                  : lab.name_of(result);
+  };
+  for (std::size_t index = 0; index < 5; ++index)
+    lab.shows("parameter." + std::to_string(index), parameter(work, index));
+  lab.shows("parameter.of_nothing", parameter(nullptr, 0));
+  lab.shows("parameter.of_plain", parameter(function_of(lab, module, "plain"), 0));
+  std::size_t offset = 0, size = 0;
+  lab.is("parameter.no_size", cu.FuncGetParamInfo(work, 0, &offset, nullptr));
+  lab.is("parameter.no_offset", cu.FuncGetParamInfo(work, 0, nullptr, &size));
+  everywhere(lab, "parameter", [&](CUstream) { return cu.FuncGetParamInfo(work, 0, &offset, &size); });
+  everywhere(lab, "parameter_beyond", [&](CUstream) { return cu.FuncGetParamInfo(work, 9, &offset, &size); });
+  everywhere(lab, "name", [&](CUstream) { return cu.FuncGetName(&name, work); });
+  everywhere(lab, "count", [&](CUstream) { return cu.ModuleGetFunctionCount(&count, module); });
+  everywhere(lab, "load_function", [&](CUstream) { return cu.FuncLoad(work); });
+#endif
+  everywhere(lab, "owner", [&](CUstream) { return cu.FuncGetModule(&owner, work); });
+  everywhere(lab, "function", [&](CUstream) { return cu.ModuleGetFunction(&function, module, "work"); });
+  everywhere(lab, "load", [&](CUstream) { return cu.ModuleLoadData(&loaded, image); });
+  std::array<CUmodule, 5> doomed{};
+  for (CUmodule& one : doomed)
+    one = load_module(lab);
+  auto next = doomed.begin();
+  everywhere(lab, "unload", [&](CUstream) { return cu.ModuleUnload(*next++); });
+}
+
+void function_attributes(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUlibrary const library = load_library(lab);
+  CUfunction const plain = function_of(lab, module, "plain"), work = function_of(lab, module, "work");
+  const auto get = [&](CUfunction of, int which) {
+    int value = 0;
+    const CUresult result = cu.FuncGetAttribute(&value, number<CUfunction_attribute>(which), of);
+    return result == CUDA_SUCCESS ? std::to_string(value) : lab.name_of(result);
+  };
+  for (int which = 0; which <= 16; ++which) {
+    lab.shows("plain." + std::to_string(which), get(plain, which));
+    lab.shows("work." + std::to_string(which), get(work, which));
+  }
+  lab.shows("of_kernel", get(as_function(kernel_of(lab, library, "work")), 0));
+  lab.shows("unknown", get(plain, 99));
+  lab.shows("null", get(nullptr, 0));
+  lab.is("nowhere", cu.FuncGetAttribute(nullptr, CU_FUNC_ATTRIBUTE_NUM_REGS, plain));
+  struct Wish {
+    int attribute, value;
+  };
+  constexpr Wish wishes[] = {{8, 65536}, {8, 231424}, {8, 300000}, {8, -1},  {8, 0},  {9, 50},
+                             {9, 101},   {9, -1},     {9, -2},     {0, 128}, {1, 64}, {4, 32},
+                             {10, 1},    {14, 1},     {14, 0},     {15, 1},  {99, 1}};
+  for (const Wish& wish : wishes) {
+    const std::string name = "set." + std::to_string(wish.attribute) + ".to_" + std::to_string(wish.value);
+    lab.is(name, cu.FuncSetAttribute(work, number<CUfunction_attribute>(wish.attribute), wish.value));
+    lab.shows(name + ".then", get(work, wish.attribute));
+  }
+  lab.is("set.null", cu.FuncSetAttribute(nullptr, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 0));
+  for (const int wish : {0, 1, 3, 9})
+    lab.is("cache." + std::to_string(wish), cu.FuncSetCacheConfig(work, number<CUfunc_cache>(wish)));
+  lab.is("cache.null", cu.FuncSetCacheConfig(nullptr, CU_FUNC_CACHE_PREFER_L1));
+  int value = 0;
+  everywhere(lab, "get",
+             [&](CUstream) { return cu.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, work); });
+  everywhere(lab, "set", [&](CUstream) {
+    return cu.FuncSetAttribute(work, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
+  });
+  everywhere(lab, "cache", [&](CUstream) { return cu.FuncSetCacheConfig(work, CU_FUNC_CACHE_PREFER_L1); });
+  // What a launch refuses.
+  Stream stream(lab);
+  unsigned* const word = lab.word();
+  CUdeviceptr where = Lab::address(word);
+  unsigned number = 3;
+  std::uint64_t more[3] = {};
+  char last = 0;
+  void* parameters[] = {&number, &where, more, &last};
+  const auto launch = [&](unsigned threads, unsigned shared) {
+    return cu.LaunchKernel(work, 1, 1, 1, threads, 1, 1, shared, stream, parameters, nullptr);
+  };
+  lab.is("launch.above_bound", launch(257, 0));
+  lab.is("launch.no_parameters", cu.LaunchKernel(work, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
+  lab.is("launch.null", cu.LaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+}
+
+void libraries(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUlibrary made = nullptr;
+  const auto load = [&](const char* code) {
+    return cu.LibraryLoadData(&made, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  };
+  lab.is("load", load(image));
+  lab.is("load.garbage", load("garbage"));
+  lab.is("load.empty", load(""));
+  lab.is("load.null", load(nullptr));
+  lab.is("load.nowhere", cu.LibraryLoadData(nullptr, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  lab.is("load_file.missing",
+         cu.LibraryLoadFromFile(&made, "/nowhere/missing.cubin", nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUlibrary const library = load_library(lab);
+  CUkernel kernel = nullptr;
+  lab.is("kernel", cu.LibraryGetKernel(&kernel, library, "work"));
+  CUkernel again = nullptr;
+  cu.LibraryGetKernel(&again, library, "work");
+  lab.shows("kernel.again.is_the_same", again == kernel);
+  CUkernel none = nullptr;
+  lab.is("kernel.missing", cu.LibraryGetKernel(&none, library, "missing"));
+  lab.is("kernel.variable", cu.LibraryGetKernel(&none, library, "counter"));
+  lab.is("kernel.null_name", cu.LibraryGetKernel(&none, library, nullptr));
+  lab.is("kernel.no_name", cu.LibraryGetKernel(&none, library, ""));
+  lab.is("kernel.nowhere", cu.LibraryGetKernel(nullptr, library, "work"));
+  lab.is("kernel.no_library", cu.LibraryGetKernel(&none, nullptr, "work"));
+  CUmodule module = nullptr, owner = nullptr;
+  lab.is("module", cu.LibraryGetModule(&module, library));
+  lab.is("module.null", cu.LibraryGetModule(&owner, nullptr));
+  lab.is("module.nowhere", cu.LibraryGetModule(nullptr, library));
+  CUfunction function = nullptr, second = nullptr;
+  lab.is("function", cu.KernelGetFunction(&function, kernel));
+  lab.shows("function.is_the_kernel", function == as_function(kernel));
+  cu.KernelGetFunction(&second, kernel);
+  lab.shows("function.again.is_the_same", second == function);
+  lab.is("function.null", cu.KernelGetFunction(&second, nullptr));
+  lab.is("function.nowhere", cu.KernelGetFunction(nullptr, kernel));
+  cu.ModuleGetFunction(&second, module, "work");
+  lab.shows("function.of_module.is_the_same", second == function);
+  cu.FuncGetModule(&owner, function);
+  lab.shows("function.module_is_the_module", owner == module);
+  {
+    const Current other(lab, lab.second_context());
+    lab.is("other_context.function", cu.KernelGetFunction(&second, kernel));
+    lab.shows("other_context.function.is_the_same", second == function);
+    lab.is("other_context.module", cu.LibraryGetModule(&owner, library));
+    lab.shows("other_context.module.is_the_same", owner == module);
+  }
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  lab.is("global", cu.LibraryGetGlobal(&address, &bytes, library, "counter"));
+  lab.shows("global.bytes", bytes);
+  lab.is("global.missing", cu.LibraryGetGlobal(&address, &bytes, library, "missing"));
+  lab.is("global.nowhere", cu.LibraryGetGlobal(nullptr, nullptr, library, "counter"));
+  lab.is("global.null_name", cu.LibraryGetGlobal(&address, &bytes, library, nullptr));
+  lab.is("global.no_library", cu.LibraryGetGlobal(&address, &bytes, nullptr, "counter"));
+  lab.is("managed", cu.LibraryGetManaged(&address, &bytes, library, "counter"));
+  void* unified = nullptr;
+  lab.is("unified", cu.LibraryGetUnifiedFunction(&unified, library, "work"));
+  int value = 0;
+  const auto get = [&](int which, CUdevice device) {
+    const CUresult result =
+        cu.KernelGetAttribute(&value, number<CUfunction_attribute>(which), kernel, device);
+    return result == CUDA_SUCCESS ? std::to_string(value) : lab.name_of(result);
+  };
+  lab.shows("attribute", get(0, lab.device));
+  lab.shows("attribute.unknown", get(99, lab.device));
+  lab.shows("attribute.no_device", get(0, 99));
+  lab.is("attribute.null", cu.KernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, nullptr, lab.device));
+  const auto set = [&](int wish) {
+    return cu.KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, wish, kernel, lab.device);
+  };
+  lab.is("set_attribute", set(65536));
+  lab.shows("set_attribute.then", get(8, lab.device));
+  lab.is("set_attribute.function",
+         cu.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
+  lab.shows("set_attribute.function.value", value);
+  lab.is("set_attribute.too_much", set(300000));
+  lab.is("set_attribute.no_device",
+         cu.KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 0, kernel, 99));
+  lab.is("cache", cu.KernelSetCacheConfig(kernel, CU_FUNC_CACHE_PREFER_L1, lab.device));
+#if CUDA_VERSION >= 12050
+  const char* name = nullptr;
+  lab.is("name", cu.KernelGetName(&name, kernel));
+  lab.shows("name.value", name == nullptr ? "none" : name);
+  lab.is("name.null", cu.KernelGetName(&name, nullptr));
+  unsigned count = 0;
+  lab.is("count", cu.LibraryGetKernelCount(&count, library));
+  lab.shows("count.value", count);
+  std::array<CUkernel, 3> kernels_found{};
+  lab.is("list", cu.LibraryEnumerateKernels(kernels_found.data(), 3, library));
+  lab.shows("list.filled",
+            (kernels_found[0] != nullptr) + (kernels_found[1] != nullptr) + (kernels_found[2] != nullptr));
+  lab.is("owner", cu.KernelGetLibrary(&made, kernel));
+  lab.shows("owner.is_the_library", made == library);
+  lab.is("owner.null", cu.KernelGetLibrary(&made, nullptr));
+  std::size_t offset = 0, size = 0;
+  lab.is("parameter", cu.KernelGetParamInfo(kernel, 1, &offset, &size));
+  lab.shows("parameter.value", std::to_string(offset) + ", " + std::to_string(size));
+  lab.is("parameter.beyond", cu.KernelGetParamInfo(kernel, 4, &offset, &size));
+  lab.is("parameter.no_size", cu.KernelGetParamInfo(kernel, 1, &offset, nullptr));
+  lab.is("parameter.no_offset", cu.KernelGetParamInfo(kernel, 1, nullptr, &size));
+  lab.is("parameter.null", cu.KernelGetParamInfo(nullptr, 0, &offset, &size));
+  lab.is("parameter.kernel_as_function", cu.FuncGetParamInfo(as_function(kernel), 1, &offset, &size));
+  lab.is("name.kernel_as_function", cu.FuncGetName(&name, as_function(kernel)));
+  everywhere(lab, "parameter", [&](CUstream) { return cu.KernelGetParamInfo(kernel, 1, &offset, &size); });
+  everywhere(lab, "name", [&](CUstream) { return cu.KernelGetName(&name, kernel); });
+  everywhere(lab, "count", [&](CUstream) { return cu.LibraryGetKernelCount(&count, library); });
+  everywhere(lab, "owner", [&](CUstream) { return cu.KernelGetLibrary(&made, kernel); });
+#endif
+  CUkernel const plain = kernel_of(lab, library, "plain");
+  const auto launch = [&](CUstream on) {
+    return cu.LaunchKernel(as_function(plain), 1, 1, 1, 1, 1, 1, 0, on, nullptr, nullptr);
+  };
+  Stream stream(lab);
+  lab.is("launch", launch(stream));
+  {
+    const Current other(lab, lab.second_context());
+    Stream elsewhere(lab);
+    lab.is("other_context.launch", launch(elsewhere));
+    lab.is("other_context.launch.home_stream", launch(stream));
+    lab.is("other_context.synchronize", cu.StreamSynchronize(elsewhere));
+  }
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  CUDA_KERNEL_NODE_PARAMS parameters{};
+  parameters.kern = plain;
+  parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+  parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+  lab.is("node", cu.GraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
+  CUDA_KERNEL_NODE_PARAMS found{};
+  lab.is("node.get", cu.GraphKernelNodeGetParams(node, &found));
+  lab.shows("node.get.kern", found.kern == plain);
+  lab.shows("node.get.func", found.func == nullptr ? "none" : "some");
+  lab.shows("node.get.ctx", found.ctx == lab.home ? "home" : found.ctx == nullptr ? "none" : "other");
+  cu.GraphDestroy(graph);
+  everywhere_and_captured(lab, "launch", launch);
+  everywhere(lab, "load", [&](CUstream) { return load(image); });
+  everywhere(lab, "kernel", [&](CUstream) { return cu.LibraryGetKernel(&again, library, "work"); });
+  everywhere(lab, "module", [&](CUstream) { return cu.LibraryGetModule(&module, library); });
+  everywhere(lab, "function", [&](CUstream) { return cu.KernelGetFunction(&function, kernel); });
+  everywhere(lab, "global",
+             [&](CUstream) { return cu.LibraryGetGlobal(&address, &bytes, library, "counter"); });
+  everywhere(lab, "attribute", [&](CUstream) {
+    return cu.KernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, lab.device);
+  });
+  everywhere(lab, "set_attribute", [&](CUstream) { return set(1024); });
+  std::array<CUlibrary, 6> doomed{};
+  for (CUlibrary& one : doomed)
+    one = load_library(lab);
+  auto next = doomed.begin();
+  everywhere(lab, "unload", [&](CUstream) { return cu.LibraryUnload(*next++); });
+  lab.is("unload", cu.LibraryUnload(*next));
+  lab.is("unload.null", cu.LibraryUnload(nullptr));
+}
+
+void occupancy(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUlibrary const library = load_library(lab);
+  CUfunction const plain = function_of(lab, module, "plain"), work = function_of(lab, module, "work");
+  const auto blocks = [&](CUfunction of, int threads, std::size_t shared) {
+    int value = -1;
+    const CUresult result = cu.OccupancyMaxActiveBlocksPerMultiprocessor(&value, of, threads, shared);
+    return result == CUDA_SUCCESS ? std::to_string(value) : lab.name_of(result);
+  };
+  for (const int threads : {-1, 0, 1, 32, 33, 64, 128, 256, 257, 512, 768, 1024, 1025}) {
+    lab.shows("blocks.plain." + std::to_string(threads), blocks(plain, threads, 0));
+    lab.shows("blocks.work." + std::to_string(threads), blocks(work, threads, 0));
+  }
+  for (const std::size_t shared : {std::size_t{1}, std::size_t{1024}, std::size_t{16384}, std::size_t{48128},
+                                   std::size_t{49152}, std::size_t{100000}, std::size_t{300000}})
+    lab.shows("blocks.shared_" + std::to_string(shared), blocks(work, 128, shared));
+  lab.shows("blocks.null", blocks(nullptr, 128, 0));
+  lab.shows("blocks.of_kernel", blocks(as_function(kernel_of(lab, library, "plain")), 128, 0));
+  lab.is("blocks.nowhere", cu.OccupancyMaxActiveBlocksPerMultiprocessor(nullptr, plain, 128, 0));
+  int value = 0;
+  for (const unsigned flags : {0u, 1u, 2u})
+    lab.is("flags_" + std::to_string(flags),
+           cu.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&value, plain, 128, 0, flags));
+  int grid = 0, block = 0;
+  const auto best = [&](CUfunction of, CUoccupancyB2DSize dynamic, std::size_t shared, int limit) {
+    const CUresult result = cu.OccupancyMaxPotentialBlockSize(&grid, &block, of, dynamic, shared, limit);
+    return result == CUDA_SUCCESS ? std::to_string(grid) + ", " + std::to_string(block) : lab.name_of(result);
+  };
+  lab.shows("best.plain", best(plain, nullptr, 0, 0));
+  lab.shows("best.work", best(work, nullptr, 0, 0));
+  lab.shows("best.limit_100", best(plain, nullptr, 0, 100));
+  lab.shows("best.limit_2000", best(plain, nullptr, 0, 2000));
+  lab.shows("best.limit_negative", best(plain, nullptr, 0, -1));
+  lab.shows("best.shared", best(plain, nullptr, 40000, 0));
+  lab.shows("best.dynamic",
+            best(
+                plain, [](int threads) { return static_cast<std::size_t>(threads) * 40; }, 0, 0));
+  lab.shows("best.null", best(nullptr, nullptr, 0, 0));
+  lab.is("best.no_grid", cu.OccupancyMaxPotentialBlockSize(nullptr, &block, plain, nullptr, 0, 0));
+  lab.is("best.no_block", cu.OccupancyMaxPotentialBlockSize(&grid, nullptr, plain, nullptr, 0, 0));
+  lab.is("best.flags_9", cu.OccupancyMaxPotentialBlockSizeWithFlags(&grid, &block, plain, nullptr, 0, 0, 9));
+  const auto room = [&](CUfunction of, int count, int threads) {
+    std::size_t bytes = 0;
+    const CUresult result = cu.OccupancyAvailableDynamicSMemPerBlock(&bytes, of, count, threads);
+    return result == CUDA_SUCCESS ? std::to_string(bytes) : lab.name_of(result);
+  };
+  for (const int count : {0, 1, 2, 8, 32, 33})
+    lab.shows("room." + std::to_string(count), room(plain, count, 128));
+  lab.shows("room.work", room(work, 2, 128));
+  lab.shows("room.null", room(nullptr, 1, 128));
+  everywhere(lab, "blocks",
+             [&](CUstream) { return cu.OccupancyMaxActiveBlocksPerMultiprocessor(&value, plain, 128, 0); });
+  everywhere(lab, "best", [&](CUstream) {
+    return cu.OccupancyMaxPotentialBlockSize(&grid, &block, plain, nullptr, 0, 0);
+  });
+}
+
+// The driver's linker.
+void linker(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUlinkState state = nullptr;
+  void* result = nullptr;
+  std::size_t bytes = 0;
+  std::string text = image;
+  lab.is("create", cu.LinkCreate(0, nullptr, nullptr, &state));
+  lab.is("create.nowhere", cu.LinkCreate(0, nullptr, nullptr, nullptr));
+  lab.is("add",
+         cu.LinkAddData(state, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "a", 0, nullptr, nullptr));
+  std::string garbage = "garbage";
+  lab.is("add.null", cu.LinkAddData(state, CU_JIT_INPUT_PTX, nullptr, 8, "b", 0, nullptr, nullptr));
+  lab.is("add_file.missing",
+         cu.LinkAddFile(state, CU_JIT_INPUT_PTX, "/nowhere/missing.ptx", 0, nullptr, nullptr));
+  lab.is("complete", cu.LinkComplete(state, &result, &bytes));
+  lab.shows("complete.bytes", bytes > 0);
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  lab.is("load", cu.ModuleLoadData(&module, result));
+  lab.is("function", cu.ModuleGetFunction(&function, module, "work"));
+  lab.is("function.missing", cu.ModuleGetFunction(&function, module, "missing"));
+  lab.is("destroy", cu.LinkDestroy(state));
+  lab.is("destroy.null", cu.LinkDestroy(nullptr));
+  lab.must(cu.LinkCreate(0, nullptr, nullptr, &state), "cuLinkCreate");
+  lab.is("garbage", cu.LinkAddData(state, CU_JIT_INPUT_PTX, garbage.data(), 8, "b", 0, nullptr, nullptr));
+  lab.is("garbage.complete", cu.LinkComplete(state, &result, &bytes));
+  lab.is("garbage.destroy", cu.LinkDestroy(state));
+  everywhere(lab, "create", [&](CUstream) { return cu.LinkCreate(0, nullptr, nullptr, &state); });
+}
+
+} // namespace
+
+std::vector<Scenario> libraries_scenarios() {
+  return {{"code.variables", variables, Place::child},
+          {"code.modules", modules, Place::child},
+          {"code.functions", functions_of_modules, Place::probe},
+          {"code.attributes", function_attributes, Place::child},
+          {"code.libraries", libraries, Place::child},
+          {"code.occupancy", occupancy, Place::child},
+          {"code.linker", linker, Place::child}};
+}
+
+} // namespace transcript

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// Managed memory, and what programs advise about memory.
+
+#include "everywhere.hpp"
+
+#include <array>
+#include <cstdlib>
+
+namespace transcript {
+namespace {
+
+constexpr std::size_t size = 65536;
+
+CUdeviceptr managed(Lab& lab) {
+  CUdeviceptr pointer = 0;
+  lab.must(lab.cu.MemAllocManaged(&pointer, size, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+  return pointer;
+}
+
+void allocations(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUdeviceptr pointer = 0;
+  for (const unsigned flags : {0u, 1u, 2u, 3u, 4u, 5u, 8u})
+    lab.is("flags_" + std::to_string(flags), cu.MemAllocManaged(&pointer, size, flags));
+  lab.is("nothing", cu.MemAllocManaged(&pointer, 0, 1));
+  lab.is("nowhere", cu.MemAllocManaged(nullptr, size, 1));
+  lab.is("too_much", cu.MemAllocManaged(&pointer, std::size_t{1} << 50, 1));
+  std::array<CUdeviceptr, 5> pointers{}; // one for each place
+  for (CUdeviceptr& one : pointers)
+    one = managed(lab);
+  auto next = pointers.begin();
+  everywhere(lab, "allocate", [&](CUstream) { return cu.MemAllocManaged(&pointer, size, 1); });
+  everywhere(lab, "free", [&](CUstream) { return cu.MemFree(*next++); });
+  pointer = managed(lab);
+  Stream stream(lab);
+  lab.is("free.inside", cu.MemFree(pointer + 8));
+  lab.is("free.async", cu.MemFreeAsync(pointer, stream));
+  lab.is("free.host", cu.MemFreeHost(reinterpret_cast<void*>(managed(lab))));
+}
+
+struct Target {
+  const char* name;
+  CUdeviceptr pointer;
+};
+
+std::vector<Target> targets(Lab& lab) {
+  CUdeviceptr device = 0;
+  lab.must(lab.cu.MemAlloc(&device, size), "cuMemAlloc");
+  void* const pageable = std::aligned_alloc(4096, size);
+  return {{"managed", managed(lab)},
+          {"device", device},
+          {"pinned", Lab::address(lab.word())},
+          {"pageable", reinterpret_cast<CUdeviceptr>(pageable)},
+          {"null", 0}};
+}
+
+// Old and new form of each call are asked together.
+void advice(Lab& lab) {
+  const Api& cu = lab.cu;
+  const std::vector<Target> all = targets(lab);
+  const CUdeviceptr memory = all.front().pointer;
+  const auto advise = [&](const std::string& name, CUdeviceptr pointer, std::size_t bytes, int advice,
+                          int type, int id) {
+    std::vector<CUresult> results = {
+        cu.MemAdvise(pointer, bytes, number<CUmem_advise>(advice), type == 2 ? CU_DEVICE_CPU : id)};
+#if CUDA_VERSION >= 12020
+    if (cu.MemAdviseV2 != nullptr)
+      results.push_back(cu.MemAdviseV2(pointer, bytes, number<CUmem_advise>(advice),
+                                       {number<CUmemLocationType>(type), id}));
+#endif
+    lab.shows(name, joined(lab, results));
+  };
+  for (const Target& target : all)
+    advise(std::string("advise.") + target.name, target.pointer, 4, 1, 1, 0);
+  for (const int kind : {0, 1, 2, 3, 4, 5, 6, 7})
+    advise("advise.kind_" + std::to_string(kind), memory, size, kind, 1, 0);
+  advise("advise.host", memory, size, 3, 2, 0);
+  advise("advise.accessed_by_host", memory, size, 5, 2, 0);
+  advise("advise.no_device", memory, size, 3, 1, 99);
+  advise("advise.no_device.read_mostly", memory, size, 1, 1, 99);
+  advise("advise.no_place", memory, size, 3, 0, 0);
+  advise("advise.unknown_place", memory, size, 3, 9, 0);
+  advise("advise.nothing", memory, 0, 1, 1, 0);
+  advise("advise.too_far", memory, 2 * size, 1, 1, 0);
+  advise("advise.inside", memory + 100, 8, 1, 1, 0);
+  everywhere(lab, "advise",
+             [&](CUstream) { return cu.MemAdvise(memory, size, CU_MEM_ADVISE_SET_READ_MOSTLY, 0); });
+}
+
+void prefetch(Lab& lab) {
+  const Api& cu = lab.cu;
+  const std::vector<Target> all = targets(lab);
+  const CUdeviceptr memory = all.front().pointer;
+  Stream stream(lab);
+  const auto ask = [&](const std::string& name, CUdeviceptr pointer, std::size_t bytes, int type, int id,
+                       CUstream on) {
+    std::vector<CUresult> results = {cu.MemPrefetchAsync(pointer, bytes, type == 2 ? CU_DEVICE_CPU : id, on)};
+#if CUDA_VERSION >= 12020
+    if (cu.MemPrefetchAsyncV2 != nullptr)
+      results.push_back(cu.MemPrefetchAsyncV2(pointer, bytes, {number<CUmemLocationType>(type), id}, 0, on));
+#endif
+    lab.shows(name, joined(lab, results));
+  };
+  for (const Target& target : all)
+    ask(target.name, target.pointer, 4, 1, 0, stream);
+  ask("host", memory, size, 2, 0, stream);
+  ask("no_device", memory, size, 1, 99, stream);
+  ask("no_place", memory, size, 0, 0, stream);
+  ask("nothing", memory, 0, 1, 0, stream);
+  ask("too_far", memory, 2 * size, 1, 0, stream);
+  ask("null_stream", memory, size, 1, 0, nullptr);
+#if CUDA_VERSION >= 12020
+  if (cu.MemPrefetchAsyncV2 != nullptr)
+    lab.is("flags", cu.MemPrefetchAsyncV2(memory, size, {CU_MEM_LOCATION_TYPE_DEVICE, 0}, 1, stream));
+#endif
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  everywhere_and_captured(lab, "prefetch",
+                          [&](CUstream on) { return cu.MemPrefetchAsync(memory, size, 0, on); });
+  lab.is("attach.global", cu.StreamAttachMemAsync(stream, memory, 0, CU_MEM_ATTACH_GLOBAL));
+  lab.is("attach.host", cu.StreamAttachMemAsync(stream, memory, size, CU_MEM_ATTACH_HOST));
+  lab.is("attach.single", cu.StreamAttachMemAsync(stream, memory, 0, CU_MEM_ATTACH_SINGLE));
+  lab.is("attach.part", cu.StreamAttachMemAsync(stream, memory, 8, CU_MEM_ATTACH_GLOBAL));
+}
+
+// The driver writes and reads managed memory; the program does not touch it.
+void copies(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUdeviceptr memory = managed(lab);
+  std::uint32_t value = 7;
+  lab.is("fill", cu.MemsetD8(memory, 3, 4));
+  lab.is("to_host", cu.Memcpy(reinterpret_cast<CUdeviceptr>(&value), memory, 4));
+  lab.shows("to_host.value", value);
+  value = 9;
+  lab.is("from_host", cu.Memcpy(memory + 4, reinterpret_cast<CUdeviceptr>(&value), 4));
+  lab.is("free", cu.MemFree(memory));
+}
+
+// The program itself stores to managed memory.
+void host_access(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUdeviceptr memory = managed(lab);
+  auto* const word = reinterpret_cast<volatile std::uint32_t*>(memory);
+  *word = 5;
+  lab.shows("stored", static_cast<std::uint32_t>(*word));
+  std::uint32_t value = 0;
+  lab.is("copy", cu.Memcpy(reinterpret_cast<CUdeviceptr>(&value), memory, 4));
+  lab.shows("copy.value", value);
+  lab.is("fill", cu.MemsetD8(memory, 3, 4));
+  lab.is("synchronize", cu.CtxSynchronize());
+  lab.shows("fill.value", static_cast<std::uint32_t>(*word));
+  lab.is("free", cu.MemFree(memory));
+}
+
+} // namespace
+
+std::vector<Scenario> managed_memory_scenarios() {
+  return {{"managed.allocations", allocations, Place::last},
+          {"managed.advice", advice, Place::last},
+          {"managed.prefetch", prefetch, Place::last},
+          {"managed.copies", copies, Place::last},
+          {"managed.host_access", host_access, Place::last}};
+}
+
+} // namespace transcript

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+// What programs ask at their start: limits, places of devices, and what an address belongs to.
+
+#include "everywhere.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace transcript {
+namespace {
+
+void limits(Lab& lab) {
+  const Api& cu = lab.cu;
+  const auto get = [&](int limit) {
+    std::size_t value = 0;
+    const CUresult result = cu.CtxGetLimit(&value, number<CUlimit>(limit));
+    return result == CUDA_SUCCESS ? std::to_string(value) : lab.name_of(result);
+  };
+  const auto set = [&](int limit, std::size_t value) {
+    return cu.CtxSetLimit(number<CUlimit>(limit), value);
+  };
+  for (int limit = 0; limit <= 11; ++limit)
+    lab.shows("get." + std::to_string(limit), get(limit));
+  lab.shows("get.99", get(99));
+  lab.is("get.nowhere", cu.CtxGetLimit(nullptr, CU_LIMIT_STACK_SIZE));
+  lab.is("get.nowhere.unknown", cu.CtxGetLimit(nullptr, number<CUlimit>(99)));
+  struct Wish {
+    int limit;
+    std::size_t value;
+  };
+  constexpr Wish wishes[] = {{0, 3000},
+                             {0, 0},
+                             {0, 4096},
+                             {0, std::size_t{1} << 40},
+                             {0, 1024},
+                             {1, 5000},
+                             {1, 0},
+                             {1, 2 << 20},
+                             {2, 16 << 20},
+                             {2, 5 << 20},
+                             {2, 0},
+                             {3, 2},
+                             {4, 4096},
+                             {4, 0},
+                             {5, 64},
+                             {5, 200},
+                             {5, 33},
+                             {6, 1 << 20},
+                             {6, std::size_t{1} << 40},
+                             {6, 0},
+                             {7, 1024},
+                             {8, 1},
+                             {9, 1},
+                             {10, 1},
+                             {99, 1}};
+  for (const Wish& wish : wishes) {
+    const std::string name = "set." + std::to_string(wish.limit) + ".to_" + std::to_string(wish.value);
+    lab.is(name, set(wish.limit, wish.value));
+    lab.shows(name + ".then", get(wish.limit));
+  }
+  everywhere(lab, "get", [&](CUstream) {
+    std::size_t value = 0;
+    return cu.CtxGetLimit(&value, CU_LIMIT_STACK_SIZE);
+  });
+  everywhere(lab, "set", [&](CUstream) { return set(0, 1024); });
+  CUfunc_cache cache{};
+  lab.is("cache", cu.CtxGetCacheConfig(&cache));
+  lab.shows("cache.value", static_cast<int>(cache));
+  lab.is("cache.nowhere", cu.CtxGetCacheConfig(nullptr));
+  for (const int wish : {0, 1, 2, 3, 4, -1})
+    lab.is("set_cache." + std::to_string(wish), cu.CtxSetCacheConfig(number<CUfunc_cache>(wish)));
+  lab.is("cache.then", cu.CtxGetCacheConfig(&cache));
+  lab.shows("cache.then.value", static_cast<int>(cache));
+  everywhere(lab, "cache", [&](CUstream) { return cu.CtxGetCacheConfig(&cache); });
+  everywhere(lab, "set_cache", [&](CUstream) { return cu.CtxSetCacheConfig(CU_FUNC_CACHE_PREFER_NONE); });
+  everywhere(lab, "reset_l2", [&](CUstream) { return cu.CtxResetPersistingL2Cache(); });
+}
+
+void devices(Lab& lab) {
+  const Api& cu = lab.cu;
+  char id[32] = {};
+  lab.is("bus_id", cu.DeviceGetPCIBusId(id, sizeof id, lab.device));
+  std::string shape = id;
+  for (char& letter : shape)
+    if (std::strchr("0123456789ABCDEFabcdef", letter) != nullptr) letter = 'x';
+  lab.shows("bus_id.shape", shape);
+  const std::string full = id;
+  for (const int room : {14, 13, 12, 5, 1, 0}) {
+    std::memset(id, '?', sizeof id);
+    lab.is("bus_id.room_" + std::to_string(room), cu.DeviceGetPCIBusId(id, room, lab.device));
+    const auto end = std::find(std::begin(id), std::end(id), '\0');
+    const std::string got(std::begin(id), end);
+    lab.shows("bus_id.room_" + std::to_string(room) + ".length",
+              end == std::end(id) ? std::string("no end") : std::to_string(got.size()));
+  }
+  lab.is("bus_id.nowhere", cu.DeviceGetPCIBusId(nullptr, 32, lab.device));
+  lab.is("bus_id.no_device", cu.DeviceGetPCIBusId(id, sizeof id, 99));
+  CUdevice found = -1;
+  const auto by = [&](const char* text) {
+    found = -1;
+    const CUresult result = cu.DeviceGetByPCIBusId(&found, text);
+    return result == CUDA_SUCCESS ? std::to_string(found) : lab.name_of(result);
+  };
+  lab.shows("by_bus_id", by(full.c_str()));
+  lab.shows("by_bus_id.without_function", by(full.substr(0, full.find('.')).c_str()));
+  lab.shows("by_bus_id.garbage", by("garbage"));
+  lab.shows("by_bus_id.empty", by(""));
+  lab.shows("by_bus_id.null", by(nullptr));
+  lab.shows("by_bus_id.elsewhere", by("ffff:ff:1f.7"));
+  lab.is("by_bus_id.nowhere", cu.DeviceGetByPCIBusId(nullptr, full.c_str()));
+  int major = 0, minor = 0, value = -1;
+  lab.is("capability", cu.DeviceComputeCapability(&major, &minor, lab.device));
+  lab.shows("capability.value", std::to_string(major) + "." + std::to_string(minor));
+  lab.is("capability.nowhere", cu.DeviceComputeCapability(nullptr, &minor, lab.device));
+  lab.is("capability.no_device", cu.DeviceComputeCapability(&major, &minor, 99));
+  lab.is("peer.itself", cu.DeviceCanAccessPeer(&value, lab.device, lab.device));
+  lab.shows("peer.itself.value", value);
+  lab.is("peer.no_device", cu.DeviceCanAccessPeer(&value, lab.device, 99));
+  lab.is("peer.nowhere", cu.DeviceCanAccessPeer(nullptr, lab.device, lab.device));
+  lab.is("p2p.itself",
+         cu.DeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, lab.device, lab.device));
+  lab.is("p2p.no_device",
+         cu.DeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, lab.device, 99));
+  lab.is("affinity", cu.DeviceGetExecAffinitySupport(&value, CU_EXEC_AFFINITY_TYPE_SM_COUNT, lab.device));
+  lab.shows("affinity.value", value);
+  std::size_t free_bytes = 0, total = 0;
+  lab.is("memory_info", cu.MemGetInfo(&free_bytes, &total));
+  lab.is("memory_info.no_free", cu.MemGetInfo(nullptr, &total));
+  lab.is("memory_info.no_total", cu.MemGetInfo(&free_bytes, nullptr));
+  everywhere(lab, "memory_info", [&](CUstream) { return cu.MemGetInfo(&free_bytes, &total); });
+  everywhere(lab, "bus_id", [&](CUstream) { return cu.DeviceGetPCIBusId(id, sizeof id, lab.device); });
+}
+
+// The kinds of memory that a pointer may belong to. They stay allocated until the end of the process.
+struct Kinds {
+  explicit Kinds(Lab& lab) : stream(lab) {
+    const Api& cu = lab.cu;
+    lab.must(cu.MemAlloc(&device, size), "cuMemAlloc");
+    void* memory = nullptr;
+    lab.must(cu.MemHostAlloc(&memory, size, 0), "cuMemHostAlloc");
+    pinned = reinterpret_cast<CUdeviceptr>(memory);
+    memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    lab.must(cu.MemHostRegister(memory, size, CU_MEMHOSTREGISTER_DEVICEMAP), "cuMemHostRegister");
+    registered = reinterpret_cast<CUdeviceptr>(memory);
+    lab.must(cu.MemAllocAsync(&pooled, size, stream), "cuMemAllocAsync");
+    lab.must(cu.StreamSynchronize(stream), "synchronize");
+    lab.must(cu.MemAllocManaged(&managed, size, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+    pageable = reinterpret_cast<CUdeviceptr>(std::malloc(size));
+    const Current other(lab, lab.second_context());
+    lab.must(cu.MemAlloc(&other_context, size), "cuMemAlloc");
+  }
+  struct Kind {
+    const char* name;
+    CUdeviceptr base, pointer;
+  };
+  std::vector<Kind> all() const {
+    return {{"device", device, device},
+            {"inside", device, device + 100},
+            {"other_context", other_context, other_context},
+            {"pinned", pinned, pinned + 8},
+            {"registered", registered, registered + 8},
+            {"pooled", pooled, pooled + 8},
+            {"managed", managed, managed + 8},
+            {"pageable", pageable, pageable},
+            {"null", 0, 0}};
+  }
+  static constexpr std::size_t size = 65536;
+  Stream stream;
+  CUdeviceptr device = 0, pinned = 0, registered = 0, pooled = 0, managed = 0, pageable = 0,
+              other_context = 0;
+};
+
+std::string place(Lab& lab, std::uint64_t value, CUdeviceptr base) {
+  if (value == 0) return "null";
+  if (value == reinterpret_cast<std::uintptr_t>(lab.home)) return "home";
+  if (value == reinterpret_cast<std::uintptr_t>(lab.second_context())) return "second";
+  if (value - base < Kinds::size) return "base + " + std::to_string(value - base);
+  return "other";
+}
+
+// Which values are addresses, which are numbers that only this process knows, and which are small.
+std::string pointer_value(Lab& lab, int attribute, std::uint64_t value, CUdeviceptr base) {
+  switch (attribute) {
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+    return value == 0 ? "0" : "a number";
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    return place(lab, value, base);
+  default:
+    return std::to_string(value);
+  }
+}
+
+void pointers(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  for (const Kinds::Kind& kind : kinds.all())
+    for (int attribute = 0; attribute <= 22; ++attribute) {
+      if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) continue;
+      std::uint64_t value[2] = {};
+      const CUresult result =
+          cu.PointerGetAttribute(value, number<CUpointer_attribute>(attribute), kind.pointer);
+      lab.shows(std::string(kind.name) + "." + std::to_string(attribute),
+                result == CUDA_SUCCESS ? pointer_value(lab, attribute, value[0], kind.base)
+                                       : lab.name_of(result));
+    }
+  for (const Kinds::Kind& kind : kinds.all()) {
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_CONTEXT,        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_MAPPED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    constexpr std::size_t count = std::size(asked);
+    std::uint64_t values[count];
+    void* room[count];
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = 77; // what the call leaves alone
+      room[i] = &values[i];
+    }
+    const std::string name = std::string("list.") + kind.name;
+    lab.is(name, cu.PointerGetAttributes(count, asked, room, kind.pointer));
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool wide = i == 0 || (i >= 2 && i <= 4);
+      const std::uint64_t value = wide ? values[i] : static_cast<std::uint32_t>(values[i]);
+      text += (text.empty() ? "" : ", ") + pointer_value(lab, asked[i], value, kind.base);
+    }
+    lab.shows(name + ".values", text);
+  }
+  CUpointer_attribute one[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, number<CUpointer_attribute>(99)};
+  int value = 0, second = 0;
+  void* room[] = {&value, &second};
+  lab.is("nowhere", cu.PointerGetAttribute(nullptr, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kinds.device));
+  lab.is("list.no_attributes", cu.PointerGetAttributes(1, nullptr, room, kinds.device));
+  lab.is("list.nowhere", cu.PointerGetAttributes(1, one, nullptr, kinds.device));
+  lab.is("list.nothing", cu.PointerGetAttributes(0, one, room, kinds.device));
+  lab.is("list.unknown", cu.PointerGetAttributes(2, one, room, kinds.device));
+  const int on = 1;
+  for (const Kinds::Kind& kind : kinds.all())
+    lab.is(std::string("set.") + kind.name,
+           cu.PointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, kind.pointer));
+  lab.is("set.another", cu.PointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_BUFFER_ID, kinds.device));
+  lab.is("set.nowhere", cu.PointerSetAttribute(nullptr, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, kinds.device));
+  lab.is("set.then", cu.PointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, kinds.device));
+  lab.shows("set.then.value", value);
+  everywhere(lab, "get", [&](CUstream) {
+    return cu.PointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kinds.device);
+  });
+  everywhere(lab, "get_unknown", [&](CUstream) {
+    return cu.PointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, kinds.pageable);
+  });
+  everywhere(lab, "list", [&](CUstream) { return cu.PointerGetAttributes(1, one, room, kinds.device); });
+  everywhere(lab, "set", [&](CUstream) {
+    return cu.PointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, kinds.device);
+  });
+}
+
+void ranges(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  const auto ask = [&](const std::string& name, CUdeviceptr pointer, CUdeviceptr start) {
+    base = 7;
+    bytes = 7;
+    const CUresult result = cu.MemGetAddressRange(&base, &bytes, pointer);
+    lab.is(name, result);
+    const std::string where = base == 7 ? "untouched" : place(lab, base, start);
+    if (result == CUDA_SUCCESS || base != 7 || bytes != 7)
+      lab.shows(name + ".range", where + ", " + std::to_string(bytes));
+  };
+  for (const Kinds::Kind& kind : kinds.all())
+    ask(kind.name, kind.pointer, kind.base);
+  ask("last_byte", kinds.device + Kinds::size - 1, kinds.device);
+  lab.is("no_base", cu.MemGetAddressRange(nullptr, &bytes, kinds.device));
+  lab.is("no_size", cu.MemGetAddressRange(&base, nullptr, kinds.device));
+  lab.is("nowhere", cu.MemGetAddressRange(nullptr, nullptr, kinds.device));
+  lab.is("nowhere.pageable", cu.MemGetAddressRange(nullptr, nullptr, kinds.pageable));
+  everywhere(lab, "get", [&](CUstream) { return cu.MemGetAddressRange(&base, &bytes, kinds.device); });
+  everywhere(lab, "get_unknown",
+             [&](CUstream) { return cu.MemGetAddressRange(&base, &bytes, kinds.pageable); });
+  for (const Kinds::Kind& kind : kinds.all()) {
+    unsigned flags = 77;
+    const CUresult result = cu.MemHostGetFlags(&flags, reinterpret_cast<void*>(kind.pointer));
+    lab.shows(std::string("host_flags.") + kind.name,
+              result == CUDA_SUCCESS ? std::to_string(flags) : lab.name_of(result));
+  }
+}
+
+void allocations(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUdeviceptr pointer = 0;
+  std::size_t pitch = 0;
+  const auto ask = [&](std::size_t width, std::size_t height, unsigned element) {
+    const CUresult result = cu.MemAllocPitch(&pointer, &pitch, width, height, element);
+    lab.shows("pitch." + std::to_string(width) + "_" + std::to_string(height) + "_" + std::to_string(element),
+              result == CUDA_SUCCESS ? std::to_string(pitch) : lab.name_of(result));
+  };
+  ask(100, 10, 4);
+  ask(512, 10, 4);
+  ask(513, 10, 16);
+  ask(2000, 1, 8);
+  for (const unsigned element : {0, 1, 2, 3, 5, 32})
+    ask(100, 10, element);
+  ask(0, 10, 4);
+  ask(100, 0, 4);
+  ask(std::size_t{1} << 50, 1 << 20, 4);
+  lab.is("pitch.nowhere", cu.MemAllocPitch(nullptr, &pitch, 100, 10, 4));
+  lab.is("pitch.no_pitch", cu.MemAllocPitch(&pointer, nullptr, 100, 10, 4));
+  lab.is("plain.nothing", cu.MemAlloc(&pointer, 0));
+  lab.is("plain.nowhere", cu.MemAlloc(nullptr, 64));
+  lab.is("plain.too_much", cu.MemAlloc(&pointer, std::size_t{1} << 50));
+  lab.must(cu.MemAlloc(&pointer, 64), "cuMemAlloc");
+  lab.is("free.inside", cu.MemFree(pointer + 8));
+  lab.is("free", cu.MemFree(pointer));
+  lab.is("free.again", cu.MemFree(pointer));
+  lab.is("free.null", cu.MemFree(0));
+  everywhere(lab, "pitch", [&](CUstream) { return cu.MemAllocPitch(&pointer, &pitch, 100, 10, 4); });
+  everywhere(lab, "plain", [&](CUstream) { return cu.MemAlloc(&pointer, 64); });
+  everywhere(lab, "free_null", [&](CUstream) { return cu.MemFree(0); });
+  everywhere(lab, "free_unknown", [&](CUstream) { return cu.MemFree(4096); });
+  std::array<CUdeviceptr, 5> pointers{}; // one for each place
+  for (CUdeviceptr& one : pointers)
+    lab.must(cu.MemAlloc(&one, 64), "cuMemAlloc");
+  auto next = pointers.begin();
+  everywhere(lab, "free", [&](CUstream) { return cu.MemFree(*next++); });
+}
+
+} // namespace
+
+std::vector<Scenario> memory_queries_scenarios() {
+  return {{"queries.limits", limits, Place::last},
+          {"queries.devices", devices, Place::child},
+          {"queries.pointers", pointers, Place::child},
+          {"queries.ranges", ranges, Place::child},
+          {"queries.allocations", allocations, Place::child}};
+}
+
+} // namespace transcript

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Callbacks, attributes and lists of memory operations of streams, and what each kind of free waits for.
+
+#include "everywhere.hpp"
+
+#include <array>
+#include <sys/mman.h>
+
+namespace transcript {
+namespace {
+
+using namespace std::chrono_literals;
+
+void callbacks(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  struct Told {
+    std::atomic<int> calls = 0;
+    std::atomic<int> status = 77;
+    std::atomic<CUstream> stream = nullptr;
+  } told;
+  const auto tell = [](CUstream on, CUresult status, void* data) {
+    auto& here = *static_cast<Told*>(data);
+    here.stream = on;
+    here.status = status;
+    ++here.calls;
+  };
+  lab.is("add", cu.StreamAddCallback(stream, tell, &told, 0));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  lab.shows("calls", told.calls.load());
+  lab.shows("status", told.status.load());
+  lab.shows("stream_is_the_stream", told.stream.load() == CUstream(stream));
+  lab.is("flags", cu.StreamAddCallback(stream, tell, &told, 1));
+  lab.is("null", cu.StreamAddCallback(stream, nullptr, &told, 0));
+  lab.is("null_stream", cu.StreamAddCallback(nullptr, tell, &told, 0));
+  cu.CtxSynchronize();
+  lab.shows("null_stream.stream_is_null", told.stream.load() == nullptr);
+  {
+    Gate gate(lab, stream);
+    lab.is("held", cu.StreamAddCallback(stream, tell, &told, 0));
+    lab.is("held.query", cu.StreamQuery(stream));
+  }
+  cu.StreamSynchronize(stream);
+  everywhere_and_captured(lab, "add", [&](CUstream on) { return cu.StreamAddCallback(on, tell, &told, 0); });
+}
+
+void attributes(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab), second(lab);
+  CUstreamAttrValue value{};
+  for (int which = 0; which <= 16; ++which) {
+    value = {};
+    const auto attribute = number<CUstreamAttrID>(which);
+    const CUresult got = cu.StreamGetAttribute(stream, attribute, &value);
+    lab.is("get." + std::to_string(which), got);
+    lab.is("set." + std::to_string(which), cu.StreamSetAttribute(stream, attribute, &value));
+  }
+  lab.is("get.unknown", cu.StreamGetAttribute(stream, number<CUstreamAttrID>(99), &value));
+  value = {};
+  value.syncPolicy = CU_SYNC_POLICY_YIELD;
+  constexpr auto policy = CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY;
+  lab.is("set", cu.StreamSetAttribute(stream, policy, &value));
+  lab.is("copy", cu.StreamCopyAttributes(second, stream));
+  value = {};
+  lab.is("get", cu.StreamGetAttribute(second, policy, &value));
+  lab.shows("get.value", static_cast<int>(value.syncPolicy));
+  value.syncPolicy = number<CUsynchronizationPolicy>(9);
+  lab.is("set.unknown_policy", cu.StreamSetAttribute(stream, policy, &value));
+  value.syncPolicy = CU_SYNC_POLICY_AUTO;
+  everywhere_and_captured(lab, "get", [&](CUstream on) { return cu.StreamGetAttribute(on, policy, &value); });
+  everywhere_and_captured(lab, "set", [&](CUstream on) { return cu.StreamSetAttribute(on, policy, &value); });
+  everywhere_and_captured(lab, "copy", [&](CUstream on) { return cu.StreamCopyAttributes(on, second); });
+}
+
+void memory_operations(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  unsigned* const first = lab.word();
+  unsigned* const second = lab.word();
+  const auto write = [](unsigned* word, unsigned value) {
+    CUstreamBatchMemOpParams operation{};
+    operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    operation.writeValue.address = Lab::address(word);
+    operation.writeValue.value = value;
+    return operation;
+  };
+  CUstreamBatchMemOpParams list[] = {write(first, 3), write(second, 4)};
+  lab.is("call", cu.StreamBatchMemOp(stream, 2, list, 0));
+  lab.is("synchronize", cu.StreamSynchronize(stream));
+  lab.shows("values", std::to_string(*first) + ", " + std::to_string(*second));
+  lab.is("nothing", cu.StreamBatchMemOp(stream, 0, list, 0));
+  lab.is("too_many", cu.StreamBatchMemOp(stream, 257, list, 0));
+  lab.is("flags", cu.StreamBatchMemOp(stream, 2, list, 1));
+  list[1].operation = number<CUstreamBatchMemOpType>(99);
+  lab.is("unknown", cu.StreamBatchMemOp(stream, 2, list, 0));
+  list[1] = write(second, 5);
+  list[1].writeValue.address = 0;
+  lab.is("null", cu.StreamBatchMemOp(stream, 2, list, 0));
+  list[1] = write(second, 6);
+  list[1].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  list[1].waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+  lab.is("wait", cu.StreamBatchMemOp(stream, 2, list, 0));
+  lab.is("wait.query", cu.StreamQuery(stream));
+  std::atomic_ref<unsigned>(*second).store(6);
+  lab.is("wait.synchronize", cu.StreamSynchronize(stream));
+  list[1] = write(second, 7);
+  everywhere_and_captured(lab, "call", [&](CUstream on) { return cu.StreamBatchMemOp(on, 2, list, 0); });
+}
+
+} // namespace
+
+std::vector<Scenario> stream_calls_scenarios() {
+  return {{"streams.callbacks", callbacks, Place::child},
+          {"streams.attributes", attributes, Place::probe},
+          {"streams.memory_operations", memory_operations, Place::probe}};
+}
+
+} // namespace transcript

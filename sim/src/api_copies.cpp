@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+// Copies of lines, rows, boxes and lists.
+
+#include "api.hpp"
+#include "box.hpp"
+#include "timing.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cuevent::sim {
+
+/// What a device tells about the node of a captured copy of a line, between allocations of the device.
+std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) const {
+  const auto source = reinterpret_cast<std::uintptr_t>(box.from),
+             target = reinterpret_cast<std::uintptr_t>(box.to);
+  const auto on_device = [this](std::uintptr_t address) {
+    const Allocation* const of = allocation_of(address);
+    return of != nullptr && !of->host;
+  };
+  if (box.height != 1 || box.depth != 1 || !on_device(source) || !on_device(target)) return nullptr;
+  auto kept = std::make_shared<NodeParameters>();
+  CUDA_MEMCPY3D& copy = kept->copy;
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = source;
+  copy.dstDevice = target;
+  copy.WidthInBytes = box.width;
+  copy.Height = copy.Depth = 1;
+  return kept;
+}
+
+Work Api::box_work(const Box& box) {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  work.text = "copy " + std::to_string(box.bytes()) + " bytes";
+  work.duration = timing::copy(box.bytes());
+  work.effect = [box] { box.copy(); };
+  return work;
+}
+
+CUresult Api::submit_and_wait(Work work) {
+  auto where = stream(nullptr);
+  if (where->capture) { // the per-thread default stream
+    where->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  implicit_check(*where);
+  wait_for(enqueue(where, std::move(work), {}), "its own work");
+  return CUDA_SUCCESS;
+}
+
+/// Without a stream, waits for the copy. A device copies pageable memory to a staging buffer during the call,
+/// and a copy to pageable memory returns only when it is done.
+CUresult Api::copy(const Box& box, const std::shared_ptr<Stream>& where) {
+  if (box.bytes() == 0) { // no work, but the checks of the stream
+    const auto on = where == nullptr ? stream(nullptr) : where;
+    capturing(*on);
+    implicit_check(*on);
+    return CUDA_SUCCESS;
+  }
+  Work work = box_work(box);
+  if (where == nullptr) return submit_and_wait(std::move(work));
+  if (where->capture) work.parameters = captured_parameters(box);
+  if (!where->capture && box.pageable_source) {
+    auto staged = std::make_shared<std::vector<std::byte>>();
+    staged->reserve(box.bytes());
+    box.for_each_row([&](std::byte*, const std::byte* source) {
+      staged->insert(staged->end(), source, source + box.width);
+    });
+    work.effect = [box, staged] {
+      const std::byte* next = staged->data();
+      box.for_each_row([&](std::byte* target, const std::byte*) {
+        std::memcpy(target, next, box.width);
+        next += box.width;
+      });
+    };
+  }
+  auto operation = submit(where, std::move(work));
+  if (operation && box.pageable_target) wait_for(operation, "its own copy to pageable memory");
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::copy(std::byte* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>& where) {
+  Box box;
+  box.to = to;
+  box.from = static_cast<const std::byte*>(from);
+  box.width = bytes;
+  box.pageable_source = !pinned(from, bytes);
+  box.pageable_target = !pinned(to, bytes);
+  return copy(box, where);
+}
+
+std::byte* Api::device_memory(CUdeviceptr address, std::size_t bytes) {
+  if (bytes == 0) return nullptr; // not looked at
+  return reachable(static_cast<std::uintptr_t>(address), bytes);
+}
+
+std::byte* Api::host_memory(const void* pointer, std::size_t bytes) {
+  refuse_if(pointer == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
+  return static_cast<std::byte*>(const_cast<void*>(pointer));
+}
+
+/// cuMemcpy tells by the address which memory is allocated. The rest is pageable.
+std::byte* Api::any_memory(CUdeviceptr address, std::size_t bytes) {
+  auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+  return pinned(pointer, 0) ? device_memory(address, bytes) : host_memory(pointer, bytes);
+}
+
+CUresult Api::cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
+  const void* const source = host_memory(from, bytes);
+  return copy(device_memory(to, bytes), source, bytes, nullptr);
+}
+
+CUresult Api::cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+  std::byte* const target = host_memory(to, bytes);
+  return copy(target, device_memory(from, bytes), bytes, nullptr);
+}
+
+CUresult Api::cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, nullptr);
+}
+
+CUresult Api::cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, nullptr);
+}
+
+CUresult Api::cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream where) {
+  auto on = stream(where);
+  const void* const source = host_memory(from, bytes);
+  return copy(device_memory(to, bytes), source, bytes, on);
+}
+
+CUresult Api::cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream where) {
+  auto on = stream(where);
+  std::byte* const target = host_memory(to, bytes);
+  return copy(target, device_memory(from, bytes), bytes, on);
+}
+
+CUresult Api::cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
+  auto on = stream(where);
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, on);
+}
+
+CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
+  auto on = stream(where);
+  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, on);
+}
+
+// Rows and boxes
+
+namespace {
+
+CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D& rows) {
+  CUDA_MEMCPY3D box{};
+  box.srcXInBytes = rows.srcXInBytes, box.srcY = rows.srcY;
+  box.srcMemoryType = rows.srcMemoryType;
+  box.srcHost = rows.srcHost, box.srcDevice = rows.srcDevice, box.srcArray = rows.srcArray;
+  box.srcPitch = rows.srcPitch;
+  box.dstXInBytes = rows.dstXInBytes, box.dstY = rows.dstY;
+  box.dstMemoryType = rows.dstMemoryType;
+  box.dstHost = rows.dstHost, box.dstDevice = rows.dstDevice, box.dstArray = rows.dstArray;
+  box.dstPitch = rows.dstPitch;
+  box.WidthInBytes = rows.WidthInBytes, box.Height = rows.Height, box.Depth = 1;
+  return box;
+}
+
+CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER& peer) {
+  CUDA_MEMCPY3D box{};
+  box.srcXInBytes = peer.srcXInBytes, box.srcY = peer.srcY, box.srcZ = peer.srcZ, box.srcLOD = peer.srcLOD;
+  box.srcMemoryType = peer.srcMemoryType;
+  box.srcHost = peer.srcHost, box.srcDevice = peer.srcDevice, box.srcArray = peer.srcArray;
+  box.srcPitch = peer.srcPitch, box.srcHeight = peer.srcHeight;
+  box.dstXInBytes = peer.dstXInBytes, box.dstY = peer.dstY, box.dstZ = peer.dstZ, box.dstLOD = peer.dstLOD;
+  box.dstMemoryType = peer.dstMemoryType;
+  box.dstHost = peer.dstHost, box.dstDevice = peer.dstDevice, box.dstArray = peer.dstArray;
+  box.dstPitch = peer.dstPitch, box.dstHeight = peer.dstHeight;
+  box.WidthInBytes = peer.WidthInBytes, box.Height = peer.Height, box.Depth = peer.Depth;
+  return box;
+}
+
+/// One end of a box: where its first row begins, from one row to the next and from one layer to the next.
+struct End {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  std::size_t x, y, z, pitch, height;
+};
+
+} // namespace
+
+/// The checks of one end. Returns its first byte.
+std::byte* Api::end_of_box(const CUDA_MEMCPY3D& box, bool source, std::size_t& pitch, std::size_t& layer,
+                           bool& pageable) {
+  const End end = source ? End{box.srcMemoryType, box.srcHost, box.srcDevice, box.srcXInBytes,
+                               box.srcY,          box.srcZ,    box.srcPitch,  box.srcHeight}
+                         : End{box.dstMemoryType, box.dstHost, box.dstDevice, box.dstXInBytes,
+                               box.dstY,          box.dstZ,    box.dstPitch,  box.dstHeight};
+  if (end.type == CU_MEMORYTYPE_ARRAY) {
+    refuse_if((source ? box.srcArray : box.dstArray) == nullptr, CUDA_ERROR_INVALID_VALUE);
+    not_modelled("an array in a copy");
+  }
+  refuse_if(end.type < CU_MEMORYTYPE_HOST || end.type > CU_MEMORYTYPE_UNIFIED, CUDA_ERROR_INVALID_VALUE);
+  pitch = end.pitch != 0 ? end.pitch : end.x + box.WidthInBytes;
+  refuse_if(pitch < end.x + box.WidthInBytes || (end.height != 0 && end.height < end.y + box.Height),
+            CUDA_ERROR_INVALID_VALUE);
+  layer = pitch * (end.height != 0 ? end.height : end.y + box.Height);
+  const std::size_t offset = end.x + end.y * pitch + end.z * layer;
+  const std::size_t bytes = offset + (box.Depth - 1) * layer + (box.Height - 1) * pitch + box.WidthInBytes;
+  std::byte* start = nullptr;
+  if (end.type == CU_MEMORYTYPE_HOST) {
+    start = host_memory(end.host, bytes);
+  } else if (end.type == CU_MEMORYTYPE_DEVICE) {
+    start = device_memory(end.device, bytes);
+  } else {
+    start = any_memory(end.device, bytes);
+  }
+  pageable = !pinned(start, 0);
+  return start + offset;
+}
+
+Box Api::checked(const CUDA_MEMCPY3D& box) {
+  Box checked;
+  checked.width = box.WidthInBytes, checked.height = box.Height, checked.depth = box.Depth;
+  if (checked.bytes() == 0) return checked;
+  checked.from = end_of_box(box, true, checked.from_pitch, checked.from_layer, checked.pageable_source);
+  checked.to = end_of_box(box, false, checked.to_pitch, checked.to_layer, checked.pageable_target);
+  return checked;
+}
+
+/// The checks of a default stream come first.
+void Api::check_default_stream(const std::shared_ptr<Stream>& where) {
+  if (where == nullptr) implicit_check(*stream(nullptr));
+}
+
+CUresult Api::copy(const CUDA_MEMCPY3D* box, const std::shared_ptr<Stream>& where) {
+  check_default_stream(where);
+  refuse_if(box == nullptr, CUDA_ERROR_INVALID_VALUE);
+  return copy(checked(*box), where);
+}
+
+CUresult Api::copy(const CUDA_MEMCPY2D* rows, const std::shared_ptr<Stream>& where) {
+  check_default_stream(where);
+  refuse_if(rows == nullptr, CUDA_ERROR_INVALID_VALUE);
+  return copy(checked(as_box(*rows)), where);
+}
+
+CUresult Api::cuMemcpy2D_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, nullptr); }
+CUresult Api::cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, nullptr); }
+CUresult Api::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* rows, CUstream where) {
+  return copy(rows, stream(where));
+}
+CUresult Api::cuMemcpy3D_v2(const CUDA_MEMCPY3D* box) { return copy(box, nullptr); }
+CUresult Api::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* box, CUstream where) {
+  return copy(box, stream(where));
+}
+
+// Between contexts
+
+CUresult Api::copy(const CUDA_MEMCPY3D_PEER* peer, const std::shared_ptr<Stream>& where) {
+  refuse_if(peer == nullptr, CUDA_ERROR_INVALID_VALUE);
+  return copy(checked(without_contexts(*peer)), where);
+}
+
+CUresult Api::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* peer) { return copy(peer, nullptr); }
+CUresult Api::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* peer, CUstream where) {
+  return copy(peer, stream(where));
+}
+
+CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, nullptr);
+}
+
+CUresult Api::cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes,
+                                CUstream where) {
+  auto on = stream(where);
+  refuse_in_capture(*on);
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, on);
+}
+
+// Lists of copies
+
+#if CUDA_VERSION >= 12080
+namespace {
+
+bool known_order(CUmemcpySrcAccessOrder order) {
+  return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+}
+
+} // namespace
+
+/// Nothing is copied if one of the copies is refused. `failed` gets its place, or a place that no list has.
+CUresult Api::batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,
+                    CUmemcpyAttributes* attributes, size_t* first, size_t attribute_count, size_t* failed,
+                    CUstream where) {
+  refuse_if(where == nullptr, CUDA_ERROR_INVALID_VALUE);
+  size_t unused = 0;
+  size_t& place = failed != nullptr ? *failed : unused;
+  place = ~size_t{0};
+  refuse_if(where == CU_STREAM_LEGACY || thread().contexts.empty(), CUDA_ERROR_INVALID_VALUE);
+  auto on = stream(where);
+  refuse_if(to == nullptr || from == nullptr || sizes == nullptr || count == 0 || attributes == nullptr ||
+                first == nullptr || attribute_count == 0 || attribute_count > count || first[0] != 0,
+            CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < attribute_count; ++i)
+    refuse_if(!known_order(attributes[i].srcAccessOrder) || attributes[i].flags > 1 || first[i] >= count ||
+                  (i > 0 && first[i] <= first[i - 1]),
+              CUDA_ERROR_INVALID_VALUE);
+  refuse_if(on->capture != nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED); // the capture is unharmed
+  for (size_t i = 0; i < count; ++i) {
+    place = i;
+    refuse_if(sizes[i] == 0, CUDA_ERROR_INVALID_VALUE);
+    any_memory(to[i], sizes[i]);
+    any_memory(from[i], sizes[i]);
+  }
+  place = ~size_t{0};
+  for (size_t i = 0; i < count; ++i)
+    copy(any_memory(to[i], sizes[i]), any_memory(from[i], sizes[i]), sizes[i], on);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,
+                                 CUmemcpyAttributes* attributes, size_t* first, size_t attribute_count,
+                                 size_t* failed, CUstream where) {
+  return batch(to, from, sizes, count, attributes, first, attribute_count, failed, where);
+}
+
+namespace {
+
+CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_BATCH_OP& one) {
+  const auto& source = one.src.op.ptr;
+  const auto& target = one.dst.op.ptr;
+  CUDA_MEMCPY3D box{};
+  box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  box.srcDevice = source.ptr, box.srcPitch = source.rowLength, box.srcHeight = source.layerHeight;
+  box.dstDevice = target.ptr, box.dstPitch = target.rowLength, box.dstHeight = target.layerHeight;
+  box.WidthInBytes = one.extent.width, box.Height = one.extent.height, box.Depth = one.extent.depth;
+  return box;
+}
+
+} // namespace
+
+CUresult Api::cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* operations, size_t* failed,
+                                   unsigned long long flags, CUstream where) {
+  refuse_if(where == nullptr, CUDA_ERROR_INVALID_VALUE);
+  size_t unused = 0;
+  size_t& place = failed != nullptr ? *failed : unused;
+  place = ~size_t{0};
+  refuse_if(where == CU_STREAM_LEGACY || thread().contexts.empty(), CUDA_ERROR_INVALID_VALUE);
+  auto on = stream(where);
+  refuse_if(count == 0 || operations == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(on->capture != nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  std::vector<Box> boxes;
+  for (size_t i = 0; i < count; ++i) {
+    const CUDA_MEMCPY3D_BATCH_OP& one = operations[i];
+    if (one.src.type != CU_MEMCPY_OPERAND_TYPE_POINTER || one.dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+      not_modelled("an array in a copy");
+    refuse_if(one.src.op.ptr.ptr == 0 || one.dst.op.ptr.ptr == 0, CUDA_ERROR_INVALID_VALUE);
+    place = i;
+    refuse_if(!known_order(one.srcAccessOrder), CUDA_ERROR_INVALID_VALUE);
+    boxes.push_back(checked(as_box(one)));
+    refuse_if(boxes.back().bytes() == 0, CUDA_ERROR_INVALID_VALUE);
+    place = ~size_t{0};
+  }
+  for (const Box& box : boxes)
+    copy(box, on);
+  return CUDA_SUCCESS;
+}
+#endif
+
+#if CUDA_VERSION >= 13000
+CUresult Api::cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count,
+                                    CUmemcpyAttributes* attributes, size_t* first, size_t attribute_count,
+                                    CUstream where) {
+  return batch(to, from, sizes, count, attributes, first, attribute_count, nullptr, where);
+}
+#endif
+
+} // namespace cuevent::sim

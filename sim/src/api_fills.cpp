@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Fills of lines and of rows.
+
+#include "api.hpp"
+#include "timing.hpp"
+
+#include <cstring>
+
+namespace cuevent::sim {
+
+Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill) {
+  const std::size_t size = fill.elementSize;
+  refuse_if(size != 1 && size != 2 && size != 4, CUDA_ERROR_INVALID_VALUE);
+  if (fill.width == 0 || fill.height == 0) return {}; // nothing else is looked at
+  const auto address = static_cast<std::uintptr_t>(fill.dst);
+  const std::size_t row = fill.width * size;
+  const std::size_t bytes = fill.height == 0 ? 0 : (fill.height - 1) * fill.pitch + row;
+  refuse_if(address % size != 0 || (fill.height > 1 && (fill.pitch % size != 0 || fill.pitch < row)),
+            CUDA_ERROR_INVALID_VALUE);
+  auto* const target = reachable(address, bytes);
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  work.text = "fill " + std::to_string(row * fill.height) + " bytes";
+  work.duration = timing::fill(row * fill.height);
+  work.effect = [=] {
+    for (std::size_t y = 0; y < fill.height; ++y)
+      if (size == 1)
+        std::memset(target + y * fill.pitch, static_cast<int>(fill.value), row);
+      else
+        for (std::size_t x = 0; x < row; x += size)
+          std::memcpy(target + y * fill.pitch + x, &fill.value, size); // the lowest bytes of the value
+  };
+  return work;
+}
+
+/// A fill of device memory is asynchronous to the host, even in the call without a stream.
+CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what) {
+  auto where = stream(nullptr);
+  if (where->capture) {
+    where->capture->invalidated = true;
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  implicit_check(*where);
+  if (Work work = fill_work(what); work.effect) enqueue(where, std::move(work), {});
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what, CUstream where) {
+  auto on = stream(where);
+  capturing(*on);
+  if (Work work = fill_work(what); work.effect) submit(on, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+#define FILLS(bits, Value)                                                                                   \
+  CUresult Api::cuMemsetD##bits##_v2(CUdeviceptr to, Value value, size_t count) {                            \
+    return fill({to, 0, value, bits / 8, count, 1});                                                         \
+  }                                                                                                          \
+  CUresult Api::cuMemsetD##bits##Async(CUdeviceptr to, Value value, size_t count, CUstream where) {          \
+    return fill({to, 0, value, bits / 8, count, 1}, where);                                                  \
+  }                                                                                                          \
+  CUresult Api::cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, Value value, size_t width,              \
+                                       size_t height) {                                                      \
+    return fill({to, pitch, value, bits / 8, width, height});                                                \
+  }                                                                                                          \
+  CUresult Api::cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, Value value, size_t width,            \
+                                         size_t height, CUstream where) {                                    \
+    return fill({to, pitch, value, bits / 8, width, height}, where);                                         \
+  }
+FILLS(8, unsigned char)
+FILLS(16, unsigned short)
+FILLS(32, unsigned int)
+#undef FILLS
+
+} // namespace cuevent::sim

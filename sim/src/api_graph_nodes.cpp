@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+// Child graphs, copies, fills and kernels as nodes: what builds them, reads them, and changes an exec.
+
+#include "api.hpp"
+#include "box.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace cuevent::sim {
+
+// Child graphs
+
+Work Api::child_work(CUgraph handle) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  work.text = "child graph";
+  work.child = child(*graph(handle));
+  return work;
+}
+
+CUresult Api::cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                       CUgraph child) {
+  refuse_if(into == child, CUDA_ERROR_INVALID_VALUE);
+  return add_node(out, into, after, count, child_work(child));
+}
+
+CUresult Api::cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* out) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUgraph>(*node(handle, CU_GRAPH_NODE_TYPE_GRAPH)->work.child);
+  return CUDA_SUCCESS;
+}
+
+/// The steps of the child come right before its own.
+CUresult Api::cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode node_handle,
+                                                 CUgraph child) {
+  refuse_if(child == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Work& own = step_of(exec_handle, node_handle, CU_GRAPH_NODE_TYPE_GRAPH);
+  auto& steps = exec(exec_handle)->body->steps;
+  const auto at =
+      std::find_if(steps.begin(), steps.end(), [&](Exec::Step& one) { return &one.work == &own; });
+  auto wanted = steps_of(*graph(child));
+  const auto first = at - static_cast<std::ptrdiff_t>(at->inside);
+  refuse_if(wanted.size() != at->inside, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    refuse_if(wanted[i].work.type != first[static_cast<std::ptrdiff_t>(i)].work.type,
+              CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    first[static_cast<std::ptrdiff_t>(i)].work = std::move(wanted[i].work);
+  return CUDA_SUCCESS;
+}
+
+// Copies
+
+Work Api::copy_node_work(const CUDA_MEMCPY3D* parameters, CUcontext in) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (in != nullptr) context(in);
+  const Box box = checked(*parameters);
+  refuse_if(box.bytes() == 0, CUDA_ERROR_INVALID_VALUE);
+  Work work = box_work(box);
+  auto kept = std::make_shared<NodeParameters>();
+  kept->copy = *parameters;
+  work.parameters = std::move(kept);
+  return work;
+}
+
+CUresult Api::cuGraphAddMemcpyNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                   const CUDA_MEMCPY3D* parameters, CUcontext in) {
+  return add_node(out, into, after, count, copy_node_work(parameters, in));
+}
+
+CUresult Api::cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Work& work = node(handle, CU_GRAPH_NODE_TYPE_MEMCPY)->work;
+  if (!work.parameters) not_modelled("the parameters of a captured copy");
+  *parameters = work.parameters->copy;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Work& work = node(handle, CU_GRAPH_NODE_TYPE_MEMCPY)->work;
+  work = copy_node_work(parameters, nullptr);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                             const CUDA_MEMCPY3D* parameters, CUcontext in) {
+  Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY);
+  Work changed = copy_node_work(parameters, in);
+  if (!work.parameters) not_modelled("new parameters of a captured copy");
+  const CUDA_MEMCPY3D& before = work.parameters->copy;
+  // An exec keeps to the kinds of memory, and to one row.
+  refuse_if(before.srcMemoryType != parameters->srcMemoryType ||
+                before.dstMemoryType != parameters->dstMemoryType || before.Height != parameters->Height ||
+                before.Depth != parameters->Depth,
+            CUDA_ERROR_INVALID_VALUE);
+  if (before.Height != 1 || before.Depth != 1)
+    not_modelled("new parameters of a copy of several rows in an exec");
+  work = std::move(changed);
+  return CUDA_SUCCESS;
+}
+
+// Fills
+
+Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (in != nullptr) context(in);
+  Work work = fill_work(*parameters);
+  refuse_if(!work.effect, CUDA_ERROR_INVALID_VALUE); // nothing to fill
+  auto kept = std::make_shared<NodeParameters>();
+  kept->fill = *parameters;
+  work.parameters = std::move(kept);
+  return work;
+}
+
+CUresult Api::cuGraphAddMemsetNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                   const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
+  return add_node(out, into, after, count, fill_node_work(parameters, in));
+}
+
+CUresult Api::cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Work& work = node(handle, CU_GRAPH_NODE_TYPE_MEMSET)->work;
+  if (!work.parameters) not_modelled("the parameters of a captured fill");
+  *parameters = work.parameters->fill;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphMemsetNodeSetParams(CUgraphNode handle, const CUDA_MEMSET_NODE_PARAMS* parameters) {
+  Work& work = node(handle, CU_GRAPH_NODE_TYPE_MEMSET)->work;
+  work = fill_node_work(parameters, nullptr);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                             const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
+  Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET);
+  Work changed = fill_node_work(parameters, in);
+  if (!work.parameters) not_modelled("new parameters of a captured fill");
+  refuse_if(work.parameters->fill.height != parameters->height, CUDA_ERROR_INVALID_VALUE);
+  if (parameters->height != 1) not_modelled("new parameters of a fill of several rows in an exec");
+  work = std::move(changed);
+  return CUDA_SUCCESS;
+}
+
+// Kernels
+
+/// The arguments are copied at once, as a device does. Those of a binary kernel are not known.
+Work Api::kernel_node_work(const CUDA_KERNEL_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const bool by_kernel = parameters->func == nullptr && parameters->kern != nullptr;
+  const auto handle = by_kernel ? reinterpret_cast<CUfunction>(parameters->kern) : parameters->func;
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  const auto function = launchable(handle, {parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
+                                   {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
+                                   parameters->sharedMemBytes);
+  auto kept = std::make_shared<NodeParameters>();
+  kept->kernel = *parameters;
+  kept->kernel.func = as<CUfunction>(*function);
+  kept->kernel.ctx = as<CUcontext>(*function->module->home.context);
+  const auto& wanted = code_of(*function).parameters;
+  refuse_if(!wanted.empty() && parameters->kernelParams == nullptr && parameters->extra == nullptr,
+            CUDA_ERROR_INVALID_VALUE);
+  if (parameters->kernelParams != nullptr)
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto* const from = static_cast<const std::byte*>(parameters->kernelParams[i]);
+      kept->arguments.emplace_back(from, from + wanted[i].size);
+    }
+  for (auto& argument : kept->arguments)
+    kept->pointers.push_back(argument.data());
+  kept->kernel.kernelParams = kept->pointers.empty() ? nullptr : kept->pointers.data();
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  work.text = function->name;
+  work.parameters = std::move(kept);
+  return work;
+}
+
+CUresult Api::cuGraphAddKernelNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
+                                      const CUDA_KERNEL_NODE_PARAMS* parameters) {
+  return add_node(out, into, after, count, kernel_node_work(parameters));
+}
+
+CUresult Api::cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Work& work = node(handle, CU_GRAPH_NODE_TYPE_KERNEL)->work;
+  if (!work.parameters) not_modelled("the parameters of a captured kernel");
+  *parameters = work.parameters->kernel;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphKernelNodeSetParams_v2(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS* parameters) {
+  Work& work = node(handle, CU_GRAPH_NODE_TYPE_KERNEL)->work;
+  work = kernel_node_work(parameters);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS* parameters) {
+  Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_KERNEL);
+  Work changed = kernel_node_work(parameters);
+  if (!work.parameters) not_modelled("new parameters of a captured kernel");
+  refuse_if(work.parameters->kernel.ctx != changed.parameters->kernel.ctx, CUDA_ERROR_INVALID_VALUE);
+  work = std::move(changed);
+  return CUDA_SUCCESS;
+}
+
+// Nodes of any kind
+
+CUresult Api::cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone_handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(original == nullptr || clone_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  for (const auto& one : graph(clone_handle)->nodes)
+    if (one->original == reinterpret_cast<std::uintptr_t>(original)) {
+      *out = as<CUgraphNode>(*one);
+      return CUDA_SUCCESS;
+    }
+  refuse(CUDA_ERROR_INVALID_VALUE);
+}
+
+namespace {
+
+bool can_be_disabled(CUgraphNodeType type) {
+  return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+         type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
+} // namespace
+
+CUresult Api::cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned* enabled) {
+  refuse_if(enabled == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Exec::Step& asked = step(exec, node);
+  refuse_if(!can_be_disabled(asked.work.type), CUDA_ERROR_INVALID_VALUE);
+  *enabled = asked.enabled;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
+  Exec::Step& changed = step(exec, node);
+  refuse_if(!can_be_disabled(changed.work.type), CUDA_ERROR_INVALID_VALUE);
+  changed.enabled = enabled != 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
+  auto asked = exec(handle);
+  refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *flags = asked->flags;
+  return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 12020
+Work Api::node_work(const CUgraphNodeParams* parameters) {
+  refuse_if(parameters == nullptr || parameters->reserved2 != 0, CUDA_ERROR_INVALID_VALUE);
+  Work work;
+  work.type = parameters->type;
+  switch (parameters->type) {
+  case CU_GRAPH_NODE_TYPE_KERNEL: {
+    const auto& from = parameters->kernel;
+    const CUDA_KERNEL_NODE_PARAMS kernel{
+        from.func,      from.gridDimX,       from.gridDimY,     from.gridDimZ, from.blockDimX, from.blockDimY,
+        from.blockDimZ, from.sharedMemBytes, from.kernelParams, from.extra,    from.kern,      from.ctx};
+    return kernel_node_work(&kernel);
+  }
+  case CU_GRAPH_NODE_TYPE_MEMCPY:
+    return copy_node_work(&parameters->memcpy.copyParams, parameters->memcpy.copyCtx);
+  case CU_GRAPH_NODE_TYPE_MEMSET: {
+    const auto& from = parameters->memset;
+    const CUDA_MEMSET_NODE_PARAMS fill{from.dst,         from.pitch, from.value,
+                                       from.elementSize, from.width, from.height};
+    return fill_node_work(&fill, from.ctx);
+  }
+  case CU_GRAPH_NODE_TYPE_HOST:
+    refuse_if(parameters->host.fn == nullptr, CUDA_ERROR_INVALID_VALUE);
+    work.text = "host function";
+    work.function = parameters->host.fn;
+    work.data = parameters->host.userData;
+    return work;
+  case CU_GRAPH_NODE_TYPE_GRAPH:
+#if CUDA_VERSION >= 13000
+    if (parameters->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+      not_modelled("a child graph that moves");
+#endif
+    return child_work(parameters->graph.graph);
+  case CU_GRAPH_NODE_TYPE_EMPTY:
+    work.text = "empty node";
+    return work;
+  case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    set_node_event(work, parameters->eventWait.event);
+    return work;
+  case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    set_node_event(work, parameters->eventRecord.event);
+    return work;
+  default:
+    refuse_if(parameters->type > CU_GRAPH_NODE_TYPE_BATCH_MEM_OP + 1,
+              CUDA_ERROR_INVALID_VALUE); // conditional
+    not_modelled("a node of type " + std::to_string(static_cast<int>(parameters->type)));
+  }
+}
+
+#if CUDA_VERSION >= 12030
+CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNode* after,
+                                const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* parameters) {
+  if (edges != nullptr) not_modelled("edge data");
+  return add_node(out, into, after, count, node_work(parameters));
+}
+#endif
+
+CUresult Api::cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Work& work = node(handle, parameters->type)->work;
+  work = node_work(parameters);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* parameters) {
+  refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (parameters->type == CU_GRAPH_NODE_TYPE_GRAPH)
+    return cuGraphExecChildGraphNodeSetParams(exec, node, parameters->graph.graph);
+  Work& work = step_of(exec, node, parameters->type);
+  work = node_work(parameters);
+  return CUDA_SUCCESS;
+}
+#endif
+
+} // namespace cuevent::sim

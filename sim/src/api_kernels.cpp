@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+// What kernels need, and how many of them fit on a multiprocessor. There is no compiler, so registers are not
+// known.
+
+#include "api.hpp"
+
+#include <algorithm>
+
+namespace cuevent::sim {
+
+namespace {
+
+// Of one multiprocessor and one block, as the attributes of the device say.
+constexpr int most_blocks = 32, most_threads = 2048, most_threads_of_block = 1024, warp = 32;
+constexpr std::size_t shared_of_processor = 233'472, shared_of_block = 232'448, plain_shared = 49'152;
+constexpr std::size_t reserved_shared = 1'024, shared_granule = 128;
+constexpr int processors = 132;
+
+std::size_t rounded(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
+} // namespace
+
+const KernelCode& Api::code_of(const Code& code, const std::string& name) {
+  static const KernelCode unknown;
+  const auto found = code.image.kernels.find(name);
+  return found == code.image.kernels.end() ? unknown : found->second;
+}
+
+int Api::most_dynamic_shared(const KernelCode& code, const KernelSettings& settings) {
+  return settings.dynamic_shared >= 0 ? settings.dynamic_shared
+                                      : static_cast<int>(plain_shared - code.shared);
+}
+
+/// The bound of a kernel on its threads plays no part.
+int Api::blocks_that_fit(const Function& function, int threads, std::size_t dynamic) {
+  const KernelCode& code = code_of(function);
+  const int warps = (threads + warp - 1) / warp;
+  if (threads > most_threads_of_block ||
+      dynamic > static_cast<std::size_t>(most_dynamic_shared(code, *function.settings)))
+    return 0;
+  const std::size_t shared = rounded(dynamic + code.shared, shared_granule) + reserved_shared;
+  return std::min(
+      {most_blocks, most_threads / (warps * warp), static_cast<int>(shared_of_processor / shared)});
+}
+
+CUresult Api::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,
+                                                                   int threads, size_t dynamic,
+                                                                   unsigned flags) {
+  current_context();
+  refuse_if(blocks == nullptr || threads <= 0 || flags > 1, CUDA_ERROR_INVALID_VALUE);
+  *blocks = blocks_that_fit(*callable(handle), threads, dynamic);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction handle, int threads,
+                                                          size_t dynamic) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, threads, dynamic, 0);
+}
+
+/// The largest block with the most threads on a multiprocessor.
+CUresult Api::cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* threads, CUfunction handle,
+                                                        CUoccupancyB2DSize shared_of, size_t dynamic,
+                                                        int limit, unsigned flags) {
+  current_context();
+  refuse_if(grid == nullptr || threads == nullptr || limit < 0 || flags > 1, CUDA_ERROR_INVALID_VALUE);
+  const auto function = callable(handle);
+  const int bound = code_of(*function).most_threads;
+  const int largest = limit > 0 ? std::min(limit, bound) : bound;
+  int best = 0;
+  for (int size = (largest + warp - 1) / warp * warp; size > 0; size -= warp) {
+    const int tried = std::min(size, largest);
+    const int fit = blocks_that_fit(*function, tried, shared_of != nullptr ? shared_of(tried) : dynamic);
+    if (fit * tried <= best) continue;
+    best = fit * tried;
+    *threads = tried;
+    *grid = fit * processors;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuOccupancyMaxPotentialBlockSize(int* grid, int* threads, CUfunction handle,
+                                               CUoccupancyB2DSize shared_of, size_t dynamic, int limit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, threads, handle, shared_of, dynamic, limit, 0);
+}
+
+CUresult Api::cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic, CUfunction handle, int blocks,
+                                                      int threads) {
+  current_context();
+  refuse_if(dynamic == nullptr || blocks <= 0 || threads <= 0, CUDA_ERROR_INVALID_VALUE);
+  const auto function = callable(handle);
+  const KernelCode& code = code_of(*function);
+  refuse_if(blocks > blocks_that_fit(*function, threads, 0), CUDA_ERROR_INVALID_VALUE);
+  const std::size_t each =
+      shared_of_processor / static_cast<std::size_t>(blocks) / shared_granule * shared_granule;
+  *dynamic = std::min(each > code.shared ? each - code.shared : 0,
+                      static_cast<std::size_t>(most_dynamic_shared(code, *function->settings)));
+  return CUDA_SUCCESS;
+}
+
+/// There is no compiler, so the number of registers is one for all kernels, and none has local memory.
+CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const Code& image,
+                               const std::string& name, const KernelSettings& settings) {
+  constexpr int registers = 4, architecture = 90;
+  const KernelCode& code = code_of(image, name);
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  switch (attribute) {
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = code.most_threads;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    *value = static_cast<int>(code.shared);
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+    *value = 0;
+    for (const auto& [variable, one] : image.image.variables)
+      if (one.constant) *value += static_cast<int>(one.bytes);
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_NUM_REGS:
+    *value = registers;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    *value = image.binary ? architecture : image.image.target;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+    *value = architecture;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    *value = most_dynamic_shared(code, settings);
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    *value = settings.carveout;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    *value = settings.cluster_beyond;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    *value = settings.cluster_policy;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+  case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    *value = 0;
+    return CUDA_SUCCESS;
+  default:
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+CUresult Api::set_kernel_attribute(CUfunction_attribute attribute, int value, const KernelCode& code,
+                                   KernelSettings& settings) {
+  switch (attribute) {
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    refuse_if(value < 0 || static_cast<std::size_t>(value) + code.shared > shared_of_block,
+              CUDA_ERROR_INVALID_VALUE);
+    settings.dynamic_shared = value;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    refuse_if(value < -1 || value > 100, CUDA_ERROR_INVALID_VALUE);
+    settings.carveout = value;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    settings.cluster_beyond = value;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    settings.cluster_policy = value;
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+  case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    not_modelled("clusters of blocks");
+  default:
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+CUresult Api::cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const auto of = only_function(handle);
+  return kernel_attribute(value, attribute, *of->module->code, of->name, *of->settings);
+}
+
+CUresult Api::cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
+  const auto of = only_function(handle);
+  return set_kernel_attribute(attribute, value, code_of(*of), *of->settings);
+}
+
+CUresult Api::cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
+  only_function(handle);
+  refuse_if(config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL,
+            CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
+KernelSettings& Api::settings_of(const LibraryKernel& kernel) {
+  auto& settings = kernel.library->settings[kernel.name];
+  if (!settings) settings = std::make_shared<KernelSettings>();
+  return *settings;
+}
+
+CUresult Api::cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel handle,
+                                   CUdevice which) {
+  const auto of = kernel(handle);
+  device(which);
+  return kernel_attribute(value, attribute, *of->library->code, of->name, settings_of(*of));
+}
+
+CUresult Api::cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle,
+                                   CUdevice which) {
+  const auto of = kernel(handle);
+  device(which);
+  return set_kernel_attribute(attribute, value, code_of(*of->library->code, of->name), settings_of(*of));
+}
+
+CUresult Api::cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache, CUdevice which) {
+  kernel(handle);
+  device(which);
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT
+// Modules and libraries, their kernels and their variables.
+
+#include "api.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+namespace cuevent::sim {
+
+namespace {
+
+constexpr double newest_ptx = 9.0; // of the modelled driver
+
+/// ELF files, and those of several, with or without their wrapper. They are not looked into.
+bool is_binary(std::string_view image) {
+  using namespace std::string_view_literals;
+  for (const auto beginning : {"\x7f"
+                               "ELF"sv,
+                               "\x50\xed\x55\xba"sv, "\xb1\x43\x62\x46"sv})
+    if (image.starts_with(beginning)) return true;
+  return false;
+}
+
+/// What a device says of text that is no PTX, or too new. There is no compiler to find other mistakes.
+CUresult verdict_on(std::string_view image) {
+  constexpr std::string_view version = ".version";
+  if (is_binary(image)) return CUDA_SUCCESS;
+  const std::size_t found = image.find(version);
+  if (found == std::string_view::npos) return CUDA_ERROR_INVALID_IMAGE;
+  return std::strtod(image.data() + found + version.size(), nullptr) > newest_ptx
+             ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+             : CUDA_SUCCESS;
+}
+
+} // namespace
+
+/// The caller has looked at its other arguments.
+std::shared_ptr<Code> Api::load(const void* image) {
+  refuse_if(image == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const std::string_view text = static_cast<const char*>(image);
+  if (const CUresult verdict = verdict_on(text); verdict != CUDA_SUCCESS) refuse(verdict);
+  auto code = std::make_shared<Code>();
+  code->binary = is_binary(text);
+  if (!code->binary) code->image = read_ptx(text);
+  return code;
+}
+
+std::shared_ptr<Module> Api::new_module(std::shared_ptr<Context> home, std::shared_ptr<Code> code) {
+  auto made = make<Module>(Kind::module, home.get());
+  made->home = {home, home->generation};
+  made->code = std::move(code);
+  return made;
+}
+
+CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
+  auto home = context_to_create_in();
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUmodule>(*new_module(home, load(image)));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned int, CUjit_option*, void**) {
+  return cuModuleLoadData(out, image); // there is no compiler to use the options
+}
+
+CUresult Api::cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadData(out, image); }
+
+namespace {
+
+std::string contents(const char* path) {
+  refuse_if(path == nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::ifstream file(path, std::ios::binary);
+  refuse_if(!file, CUDA_ERROR_FILE_NOT_FOUND);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+} // namespace
+
+CUresult Api::cuModuleLoad(CUmodule* out, const char* path) {
+  current_context();
+  return cuModuleLoadData(out, contents(path).c_str());
+}
+
+CUresult Api::cuModuleUnload(CUmodule handle) {
+  auto gone = find<Module>(handle, Kind::module);
+  require_alive(gone->home, *gone);
+  for (auto& [name, address] : gone->variables)
+    process_.allocations.erase(address);
+  computer_.handles.remove(*gone, ending());
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<Function> Api::function_of(const std::shared_ptr<Module>& module, const std::string& name) {
+  refuse_if(!module->code->binary && !module->code->image.kernels.contains(name), CUDA_ERROR_NOT_FOUND);
+  auto& known = module->functions[name];
+  if (!known) {
+    known = make<Function>(Kind::function, module->home.context.get());
+    known->module = module;
+    known->name = name;
+    const auto of = module->library.lock();
+    auto& settings = of ? of->settings[name] : known->settings;
+    if (!settings) settings = std::make_shared<KernelSettings>();
+    known->settings = settings;
+  }
+  return known;
+}
+
+CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
+  refuse_if(out == nullptr || name == nullptr || *name == '\0', CUDA_ERROR_INVALID_VALUE);
+  auto module = find<Module>(handle, Kind::module);
+  require_alive(module->home, *module);
+  *out = as<CUfunction>(*function_of(module, name));
+  return CUDA_SUCCESS;
+}
+
+/// The variables of a module get their memory when they are first asked for.
+CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Module>& module,
+                       const char* name) {
+  if (module->code->binary) not_modelled("a variable of a binary module");
+  refuse_if(*name == '\0' || module->code->image.kernels.contains(name), CUDA_ERROR_INVALID_VALUE);
+  const auto found = module->code->image.variables.find(name);
+  refuse_if(found == module->code->image.variables.end(), CUDA_ERROR_NOT_FOUND);
+  auto& address = module->variables[name];
+  if (address == 0) {
+    Allocation allocation;
+    allocation.bytes = found->second.bytes;
+    allocation.home = module->home;
+    allocation.variable = true;
+    allocation.memory = std::make_unique<std::byte[]>(allocation.bytes);
+    std::copy_n(found->second.initial.begin(), std::min(found->second.initial.size(), allocation.bytes),
+                allocation.memory.get());
+    address = add(std::move(allocation));
+  }
+  if (out != nullptr) *out = address;
+  if (bytes != nullptr) *bytes = found->second.bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuModuleGetGlobal_v2(CUdeviceptr* out, size_t* bytes, CUmodule handle, const char* name) {
+  refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
+  auto module = find<Module>(handle, Kind::module);
+  require_alive(module->home, *module);
+  return variable(out, bytes, module, name);
+}
+
+CUresult Api::cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const char* const wish = std::getenv("CUDA_MODULE_LOADING");
+  *mode =
+      wish != nullptr && std::strcmp(wish, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}
+
+// Libraries
+
+std::shared_ptr<Library> Api::library(CUlibrary handle) {
+  auto found = find<Library>(handle, Kind::library);
+  if (found->code->garbage) not_modelled("the use of a library whose data is no code");
+  return found;
+}
+std::shared_ptr<LibraryKernel> Api::kernel(CUkernel handle) {
+  return find<LibraryKernel>(handle, Kind::kernel);
+}
+
+std::shared_ptr<Module> Api::module_of(const std::shared_ptr<Library>& library,
+                                       const std::shared_ptr<Context>& home) {
+  auto& module = library->modules[home->handle];
+  if (!module || !module->home.alive()) module = new_module(home, library->code);
+  module->library = library;
+  return module;
+}
+
+/// A device takes a CUkernel wherever it takes a CUfunction.
+std::shared_ptr<Function> Api::callable(CUfunction handle, const std::shared_ptr<Context>& in) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  const auto object = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
+  if (object && object->kind == Kind::kernel) {
+    const auto wanted = std::static_pointer_cast<LibraryKernel>(object);
+    return function_of(module_of(wanted->library, in ? in : current_context()), wanted->name);
+  }
+  auto found = find<Function>(handle, Kind::function);
+  require_alive(found->module->home, *found);
+  return found;
+}
+
+/// For calls that take no kernel of a library.
+std::shared_ptr<Function> Api::only_function(CUfunction handle) {
+  const auto object = computer_.handles.peek<Object>(reinterpret_cast<std::uintptr_t>(handle));
+  refuse_if(object && object->kind == Kind::kernel, CUDA_ERROR_INVALID_HANDLE);
+  return callable(handle);
+}
+
+/// The code is looked at when it is used.
+CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned,
+                                CUlibraryOption*, void**, unsigned) {
+  refuse_if(out == nullptr || code == nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::shared_ptr<Code> loaded;
+  if (verdict_on(static_cast<const char*>(code)) == CUDA_SUCCESS) {
+    loaded = load(code);
+  } else {
+    loaded = std::make_shared<Code>();
+    loaded->garbage = true;
+  }
+  auto made = make<Library>(Kind::library, nullptr);
+  made->code = std::move(loaded);
+  *out = as<CUlibrary>(*made);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options, void** values,
+                                    unsigned count, CUlibraryOption* more, void** more_values,
+                                    unsigned more_count) {
+  return cuLibraryLoadData(out, contents(path).c_str(), options, values, count, more, more_values,
+                           more_count);
+}
+
+CUresult Api::cuLibraryUnload(CUlibrary handle) {
+  auto gone = find<Library>(handle, Kind::library);
+  unsafe_call();
+  for (auto& [name, one] : gone->kernels)
+    computer_.handles.remove(*one, "unloaded with its library, " + ending());
+  gone->kernels.clear();
+  for (auto& [context, module] : gone->modules)
+    computer_.handles.remove(*module, "unloaded with its library, " + ending());
+  computer_.handles.remove(*gone, ending());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* name) {
+  refuse_if(out == nullptr || name == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto from = library(handle);
+  refuse_if(!from->code->binary && !from->code->image.kernels.contains(name), CUDA_ERROR_NOT_FOUND);
+  auto& known = from->kernels[name];
+  if (!known) {
+    known = make<LibraryKernel>(Kind::kernel, nullptr);
+    known->library = from;
+    known->name = name;
+  }
+  *out = as<CUkernel>(*known);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto from = library(handle);
+  *out = as<CUmodule>(*module_of(from, current_context()));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuKernelGetFunction(CUfunction* out, CUkernel handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto wanted = kernel(handle);
+  *out = as<CUfunction>(*function_of(module_of(wanted->library, current_context()), wanted->name));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary handle, const char* name) {
+  refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
+  return variable(out, bytes, module_of(library(handle), current_context()), name);
+}
+
+/// There is no managed variable: the simulator does not read that attribute in PTX.
+CUresult Api::cuLibraryGetManaged(CUdeviceptr*, size_t*, CUlibrary handle, const char* name) {
+  const auto from = library(handle);
+  if (name == nullptr || from->code->binary) not_modelled("a managed variable");
+  refuse_if(from->code->image.variables.contains(name), CUDA_ERROR_NOT_FOUND);
+  not_modelled("a managed variable");
+}
+
+CUresult Api::cuLibraryGetUnifiedFunction(void** address, CUlibrary handle, const char* name) {
+  const auto from = library(handle);
+  const bool kernel = name != nullptr && from->code->image.kernels.contains(name);
+  refuse_if(address == nullptr || kernel, CUDA_ERROR_INVALID_VALUE);
+  not_modelled("a function pointer of a library");
+}
+
+// What is known about functions and kernels
+
+CUresult Api::parameter(const Code& code, const std::string& name, size_t index, size_t* offset,
+                        size_t* size) {
+  if (code.binary) not_modelled("the parameters of a binary kernel");
+  const auto& parameters = code.image.kernels.find(name)->second.parameters;
+  refuse_if(index >= parameters.size() || offset == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *offset = parameters[index].offset;
+  if (size != nullptr) *size = parameters[index].size;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuFuncGetModule(CUmodule* out, CUfunction handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUmodule>(*callable(handle)->module);
+  return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 12030
+CUresult Api::cuFuncGetName(const char** name, CUfunction handle) {
+  refuse_if(name == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *name = only_function(handle)->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuKernelGetName(const char** name, CUkernel handle) {
+  refuse_if(name == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *name = kernel(handle)->name.c_str();
+  return CUDA_SUCCESS;
+}
+#endif
+
+#if CUDA_VERSION >= 12040
+CUresult Api::cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, size_t* size) {
+  const auto of = only_function(handle);
+  return parameter(*of->module->code, of->name, index, offset, size);
+}
+
+CUresult Api::cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* size) {
+  current_context();
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const auto of = kernel(handle);
+  return parameter(*of->library->code, of->name, index, offset, size);
+}
+
+CUresult Api::cuModuleGetFunctionCount(unsigned* count, CUmodule handle) {
+  refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Code& code = *find<Module>(handle, Kind::module)->code;
+  if (code.binary) not_modelled("the kernels of a binary module");
+  *count = static_cast<unsigned>(code.image.kernels.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuModuleEnumerateFunctions(CUfunction* functions, unsigned room, CUmodule handle) {
+  refuse_if(functions == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const auto module = find<Module>(handle, Kind::module);
+  if (module->code->binary) not_modelled("the kernels of a binary module");
+  for (auto& [name, code] : module->code->image.kernels)
+    if (room-- != 0)
+      *functions++ = as<CUfunction>(*function_of(module, name));
+    else
+      break;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLibraryGetKernelCount(unsigned* count, CUlibrary handle) {
+  refuse_if(count == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Code& code = *library(handle)->code;
+  if (code.binary) not_modelled("the kernels of a binary library");
+  *count = static_cast<unsigned>(code.image.kernels.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibrary handle) {
+  refuse_if(kernels == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const auto from = library(handle);
+  if (from->code->binary) not_modelled("the kernels of a binary library");
+  for (auto& [name, code] : from->code->image.kernels)
+    if (room-- != 0)
+      cuLibraryGetKernel(kernels++, handle, name.c_str());
+    else
+      break;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
+  refuse_if(state == nullptr, CUDA_ERROR_INVALID_VALUE);
+  callable(handle);
+  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuFuncLoad(CUfunction handle) {
+  callable(handle);
+  return CUDA_SUCCESS;
+}
+#endif
+
+#if CUDA_VERSION >= 12050
+CUresult Api::cuKernelGetLibrary(CUlibrary* out, CUkernel handle) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = as<CUlibrary>(*kernel(handle)->library);
+  return CUDA_SUCCESS;
+}
+#endif
+
+} // namespace cuevent::sim

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// Managed memory, which is plain memory here, and advice about memory, which has no effect.
+
+#include "api.hpp"
+
+namespace cuevent::sim {
+
+CUresult Api::cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
+  refuse_if(out == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST),
+            CUDA_ERROR_INVALID_VALUE);
+  std::uintptr_t address = 0;
+  allocate(&address, bytes, false, flags);
+  process_.allocations.at(address).managed = true;
+  *out = address;
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+constexpr auto place_host = static_cast<CUmemLocationType>(2); // CU_MEM_LOCATION_TYPE_HOST, since CUDA 12.2
+
+CUmemLocation place_of(CUdevice device) {
+  return device == CU_DEVICE_CPU ? CUmemLocation{place_host, 0}
+                                 : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+
+} // namespace
+
+/// The checks of advice and of prefetching.
+void Api::check_managed(CUdeviceptr pointer, std::size_t bytes) {
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
+  refuse_if(bytes == 0 || of == nullptr || !of->managed || pointer - of->address + bytes > of->bytes,
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+void Api::check_place(const CUmemLocation& place) {
+  refuse_if(place.type != CU_MEM_LOCATION_TYPE_DEVICE && place.type != place_host, CUDA_ERROR_INVALID_VALUE);
+  if (place.type == CU_MEM_LOCATION_TYPE_DEVICE) device(place.id);
+}
+
+#if CUDA_VERSION >= 12020
+CUresult Api::cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation place) {
+  // The older call says INVALID_DEVICE.
+  const bool looked_at = advice != CU_MEM_ADVISE_SET_READ_MOSTLY && advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY;
+  if (looked_at && place.type == CU_MEM_LOCATION_TYPE_DEVICE && !thread().contexts.empty())
+    refuse_if(place.id < 0 || place.id >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
+  return advise(pointer, bytes, advice, place);
+}
+
+CUresult Api::cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation place, unsigned flags,
+                                    CUstream where) {
+  refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE);
+  return prefetch(pointer, bytes, place, where);
+}
+#endif
+
+CUresult Api::advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice,
+                     const CUmemLocation& place) {
+  current_context();
+  unsafe_call();
+  refuse_if(advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY,
+            CUDA_ERROR_INVALID_VALUE);
+  check_managed(pointer, bytes);
+  if (advice != CU_MEM_ADVISE_SET_READ_MOSTLY && advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY)
+    check_place(place);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice where) {
+  return advise(pointer, bytes, advice, place_of(where));
+}
+
+CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocation& place, CUstream handle) {
+  auto where = stream(handle);
+  refuse_in_capture(*where);
+  check_managed(pointer, bytes);
+  check_place(place);
+  Work work;
+  work.text = "prefetch " + std::to_string(bytes) + " bytes";
+  submit(where, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes, unsigned flags) {
+  auto where = stream(handle);
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+    not_modelled("unknown flags of cuStreamAttachMemAsync");
+  if (where->capture || of == nullptr || !of->managed || of->address != pointer)
+    not_modelled("cuStreamAttachMemAsync in a capture, or of memory that is not managed");
+  refuse_if(bytes != 0 && bytes != of->bytes, CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUdevice to, CUstream where) {
+  return prefetch(pointer, bytes, place_of(to), where);
+}
+
+} // namespace cuevent::sim

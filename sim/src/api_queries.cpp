@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+// Limits, places of devices, and what an address belongs to.
+
+#include "api.hpp"
+#include "memory_pool.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cuevent::sim {
+
+// Limits
+
+namespace {
+
+/// What a device makes of a wish for a limit. The values between those that were measured are not known.
+struct Limit {
+  std::size_t initial;
+  std::size_t least;
+  std::size_t most;
+  std::size_t granule;
+  CUresult refusal = CUDA_SUCCESS; ///< of every wish
+};
+
+constexpr std::size_t mebibyte = 1 << 20, much = std::size_t{1} << 40;
+
+const Limit* limit_of(int number) {
+  static constexpr Limit limits[] = {
+      {1024, 0, much - 1, 16},                     // stack
+      {8650752, mebibyte / 2, much - 1, 1},        // printf
+      {8 * mebibyte, 4 * mebibyte, much - 1, 1},   // heap
+      {0, 0, 0, 1, CUDA_ERROR_UNSUPPORTED_LIMIT},  // depth of synchronisation
+      {2048, 32, much - 1, 1},                     // pending launches
+      {64, 0, 128, 1},                             // fetch of the second-level cache
+      {9830400, 0, 32768000, 3276800},             // persisting second-level cache
+      {232448, 0, 0, 1, CUDA_ERROR_NOT_PERMITTED}, // shared memory
+      {0, 0, 0, 1, CUDA_ERROR_NOT_PERMITTED},      // graphics
+      {0, 0, 0, 1, CUDA_ERROR_UNSUPPORTED_LIMIT},  // graphics
+  };
+  refuse_if(number < 0 || number >= static_cast<int>(std::size(limits)), CUDA_ERROR_INVALID_VALUE);
+  const Limit& found = limits[number];
+  refuse_if(found.refusal == CUDA_ERROR_UNSUPPORTED_LIMIT, found.refusal);
+  return &found;
+}
+
+} // namespace
+
+CUresult Api::cuCtxGetLimit(size_t* value, CUlimit limit) {
+  auto home = current_context();
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  const Limit* const known = limit_of(limit);
+  const auto wish = home->limits.find(limit);
+  *value = wish == home->limits.end() ? known->initial : wish->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxSetLimit(CUlimit limit, size_t value) {
+  auto home = current_context();
+  unsafe_call();
+  const Limit* const known = limit_of(limit);
+  refuse_if(known->refusal != CUDA_SUCCESS, known->refusal);
+  refuse_if(value > known->most, CUDA_ERROR_INVALID_VALUE);
+  home->limits[limit] =
+      std::max(known->least, (value + known->granule - 1) / known->granule * known->granule);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxGetCacheConfig(CUfunc_cache* config) {
+  auto home = current_context();
+  refuse_if(config == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *config = home->cache;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxSetCacheConfig(CUfunc_cache config) {
+  auto home = current_context();
+  unsafe_call();
+  refuse_if(config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL,
+            CUDA_ERROR_INVALID_VALUE);
+  home->cache = config;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuCtxResetPersistingL2Cache() {
+  current_context();
+  return CUDA_SUCCESS;
+}
+
+// Places of devices
+
+namespace {
+
+std::string bus_id(int ordinal) {
+  return "0000:0" + std::to_string(ordinal + 1) + ":00.0"; // there are two devices at most
+}
+
+} // namespace
+
+CUresult Api::cuDeviceGetPCIBusId(char* id, int room, CUdevice which) {
+  const int ordinal = device(which);
+  refuse_if(id == nullptr || room <= 0, CUDA_ERROR_INVALID_VALUE);
+  const std::string full = bus_id(ordinal);
+  std::snprintf(id, static_cast<std::size_t>(room), "%s", full.c_str()); // also if it has no room
+  refuse_if(static_cast<std::size_t>(room) <= full.size(), CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
+  unsigned domain = 0, bus = 0, slot = 0;
+  refuse_if(out == nullptr || id == nullptr || std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3,
+            CUDA_ERROR_INVALID_VALUE);
+  for (int ordinal = 0; ordinal < computer_.options.devices; ++ordinal) {
+    const std::string full = bus_id(ordinal);
+    if (full != id && full.substr(0, full.find('.')) != id) continue;
+    *out = ordinal;
+    return CUDA_SUCCESS;
+  }
+  refuse(CUDA_ERROR_INVALID_DEVICE);
+}
+
+CUresult Api::cuDeviceComputeCapability(int* major, int* minor, CUdevice which) {
+  refuse_if(major == nullptr || minor == nullptr, CUDA_ERROR_INVALID_VALUE);
+  cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, which);
+  return cuDeviceGetAttribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, which);
+}
+
+CUresult Api::cuDeviceCanAccessPeer(int* can, CUdevice from, CUdevice to) {
+  refuse_if(can == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *can = device(from) != device(to);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType, CUdevice which) {
+  device(which);
+  refuse_if(supported == nullptr, CUDA_ERROR_INVALID_VALUE);
+  *supported = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuDeviceGetP2PAttribute(int*, CUdevice_P2PAttribute, CUdevice from, CUdevice to) {
+  refuse_if(device(from) == device(to), CUDA_ERROR_INVALID_DEVICE);
+  not_modelled("attributes of two devices");
+}
+
+// Pointers
+
+namespace {
+
+template <class Value>
+void put(void* data, Value value) {
+  std::memcpy(data, &value, sizeof value);
+}
+
+} // namespace
+
+/// Writes the attribute. If the memory has no such value, writes what the list form gives and returns false.
+bool Api::pointer_attribute(void* data, CUpointer_attribute attribute, const Allocation* of, CUdeviceptr at) {
+  const bool known = of != nullptr;
+  const bool plain_device = known && !of->host && !of->managed && !of->pool;
+  constexpr std::size_t page = 2 << 20;
+  switch (static_cast<int>(attribute)) {
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    put(data, !known || of->pool ? nullptr : as<CUcontext>(*of->home.context));
+    return known;
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    put(data, !known ? 0 : of->host ? int{CU_MEMORYTYPE_HOST} : int{CU_MEMORYTYPE_DEVICE});
+    return known;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    put(data, known ? at : CUdeviceptr{0});
+    return known;
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    put(data, !known || of->host || of->managed ? at : CUdeviceptr{0});
+    return known && (of->host || of->managed);
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    put(data, known ? of->synchronous || of->managed : 0);
+    return known;
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    put(data, known ? of->number : 0ull);
+    return known;
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    put(data, known && of->managed ? 1 : 0);
+    return known;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    put(data, known ? of->home.context->device : -2);
+    return known;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    put(data, known ? CUdeviceptr{of->address} : CUdeviceptr{0});
+    return known;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    if (known) put(data, of->bytes);
+    return known;
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    put(data, known ? 1 : 0);
+    return known;
+  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    put(data, 0ull);
+    return known;
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+  case 21: // CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, since CUDA 12.8
+    put(data, plain_device ? 1 : 0);
+    return known;
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    put(data, 3);
+    return known;
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    put(data, !known || !of->pool ? nullptr : as<CUmemoryPool>(*of->pool));
+    return known;
+  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: {
+    const std::size_t granule = !known || !of->memory ? 1 : of->pool ? 16 * page : page;
+    if (known) put(data, (of->bytes + granule - 1) / granule * granule);
+    return known;
+  }
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: // of pinned memory, somewhere before it
+    if (known) put(data, CUdeviceptr{of->host && of->memory ? of->address & ~(page - 1) : of->address});
+    return known;
+  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+    put(data, known ? of->number : 0ull);
+    return known;
+  default:
+    return false;
+  }
+}
+
+CUresult Api::cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
+  refuse_if(data == nullptr, CUDA_ERROR_INVALID_VALUE);
+  alignas(16) std::byte found[16];
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(at));
+  refuse_if(!pointer_attribute(found, attribute, of, at), CUDA_ERROR_INVALID_VALUE);
+  pointer_attribute(data, attribute, of, at);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
+                                     CUdeviceptr at) {
+  refuse_if(count == 0 || attributes == nullptr || data == nullptr, CUDA_ERROR_INVALID_VALUE);
+  for (unsigned i = 0; i < count; ++i)
+    refuse_if(attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > 21, CUDA_ERROR_INVALID_VALUE);
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(at));
+  for (unsigned i = 0; i < count; ++i)
+    pointer_attribute(data[i], attributes[i], of, at);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
+  current_context();
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(at));
+  if (base != nullptr) *base = of == nullptr ? 0 : of->address;
+  if (bytes != nullptr) *bytes = of == nullptr ? 0 : of->bytes;
+  refuse_if(of == nullptr && (base != nullptr || bytes != nullptr), CUDA_ERROR_NOT_FOUND);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr at) {
+  unsafe_call();
+  refuse_if(value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
+  const auto* const of = allocation_of(static_cast<std::uintptr_t>(at));
+  refuse_if(of == nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::memcpy(&process_.allocations.at(of->address).synchronous, value, sizeof(int));
+  return CUDA_SUCCESS;
+}
+
+} // namespace cuevent::sim

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Modules, libraries, and the kernels in them.
+#pragma once
+
+#include "code_image.hpp"
+#include "context.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace cuevent::sim {
+
+struct Function;
+struct Library;
+struct LibraryKernel;
+
+/// What a module or a library was loaded from.
+struct Code {
+  bool binary = false;  ///< not looked into: any name may be in it
+  bool garbage = false; ///< a library takes anything, until it is used
+  CodeImage image;
+};
+
+/// What can be set about a kernel.
+struct KernelSettings {
+  int dynamic_shared = -1; ///< not set: what the static memory leaves of 48 KiB
+  int carveout = -1;
+  int cluster_beyond = 0; ///< CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+  int cluster_policy = 0;
+};
+
+struct Module : Object {
+  Birthplace home;
+  std::shared_ptr<Code> code;
+  std::map<std::string, std::shared_ptr<Function>> functions;
+  std::map<std::string, std::uintptr_t, std::less<>> variables; ///< addresses
+  std::weak_ptr<Library> library;                               ///< of which it is a part
+};
+
+struct Function : Object {
+  std::shared_ptr<Module> module;
+  std::string name;
+  std::shared_ptr<KernelSettings> settings; ///< those of the kernel, if a library has it
+};
+
+/// Code that belongs to no context. Each context that uses it gets a module.
+struct Library : Object {
+  std::shared_ptr<Code> code;
+  std::map<std::uintptr_t, std::shared_ptr<Module>> modules; ///< by handle of the context
+  std::map<std::string, std::shared_ptr<LibraryKernel>> kernels;
+  std::map<std::string, std::shared_ptr<KernelSettings>> settings; ///< by kernel
+};
+
+struct LibraryKernel : Object {
+  std::shared_ptr<Library> library;
+  std::string name;
+};
+
+} // namespace cuevent::sim

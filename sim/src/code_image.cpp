@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "code_image.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+
+namespace cuevent::sim {
+
+namespace {
+
+/// The words and signs of PTX, without comments and strings.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  const auto in_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '.' || c == '%';
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const auto skip_to = [&](std::string_view end) {
+      const auto found = text.find(end, i + 1);
+      i = found == std::string_view::npos ? text.size() : found + end.size();
+    };
+    if (text.substr(i, 2) == "//") {
+      skip_to("\n");
+    } else if (text.substr(i, 2) == "/*") {
+      skip_to("*/");
+    } else if (text[i] == '"') {
+      skip_to("\"");
+    } else if (in_word(text[i])) {
+      const std::size_t begin = i;
+      while (i < text.size() && in_word(text[i]))
+        ++i;
+      words.push_back(text.substr(begin, i - begin));
+    } else {
+      if (std::isspace(static_cast<unsigned char>(text[i])) == 0) words.push_back(text.substr(i, 1));
+      ++i;
+    }
+  }
+  return words;
+}
+
+std::size_t number(std::string_view word) { return std::strtoull(std::string(word).c_str(), nullptr, 0); }
+
+/// .u32, .b8, .f64 and so on; 0 for anything else.
+std::size_t size_of_type(std::string_view word) {
+  if (word.size() < 3 || word[0] != '.' || std::strchr("usbf", word[1]) == nullptr) return 0;
+  const std::size_t bits = number(word.substr(2));
+  return bits == 8 || bits == 16 || bits == 32 || bits == 64 || bits == 128 ? bits / 8 : 0;
+}
+
+struct Declaration {
+  std::string_view name;
+  std::size_t bytes = 0, element = 0, alignment = 0;
+  std::size_t end = 0; ///< the first word behind it
+};
+
+/// From behind .param, .global, .const or .shared to a sign that ends a declaration.
+Declaration declaration(const std::vector<std::string_view>& words, std::size_t at) {
+  Declaration found;
+  for (; at < words.size(); ++at) {
+    const std::string_view word = words[at];
+    if (word == ".align") {
+      found.alignment = number(words[++at]);
+    } else if (const std::size_t size = size_of_type(word)) {
+      found.element = size;
+    } else if (word[0] != '.') {
+      found.name = word;
+      break;
+    }
+  }
+  found.bytes = found.element;
+  for (++at; at + 1 < words.size() && words[at] == "["; at += words[at + 1] == "]" ? 2 : 3)
+    found.bytes *= words[at + 1] == "]" ? 0 : number(words[at + 1]);
+  if (found.alignment == 0) found.alignment = found.element;
+  found.end = at;
+  return found;
+}
+
+KernelCode read_kernel(const std::vector<std::string_view>& words, std::size_t& at) {
+  KernelCode code;
+  std::size_t offset = 0;
+  for (; at < words.size() && words[at] != "{" && words[at] != ";"; ++at) {
+    if (words[at] == ".param") {
+      const Declaration one = declaration(words, at + 1);
+      const std::size_t alignment = one.alignment == 0 ? 1 : one.alignment;
+      offset = (offset + alignment - 1) / alignment * alignment;
+      code.parameters.push_back({offset, one.bytes});
+      offset += one.bytes;
+      at = one.end - 1;
+    } else if (words[at] == ".maxntid" || words[at] == ".reqntid") {
+      std::size_t threads = number(words[++at]);
+      while (at + 2 < words.size() && words[at + 1] == ",") {
+        at += 2;
+        threads *= number(words[at]);
+      }
+      code.most_threads = static_cast<int>(threads);
+    }
+  }
+  for (int depth = 0; at < words.size(); ++at) {
+    if (words[at] == "{") ++depth;
+    if (words[at] == "}" && --depth == 0) break;
+    if (words[at] == ".shared") {
+      const Declaration one = declaration(words, at + 1);
+      code.shared += one.bytes;
+    }
+    if (depth == 0 && words[at] == ";") break;
+  }
+  return code;
+}
+
+Variable read_variable(const std::vector<std::string_view>& words, const Declaration& of, std::size_t& at) {
+  Variable variable;
+  variable.bytes = of.bytes;
+  at = of.end;
+  if (at >= words.size() || words[at] != "=") return variable;
+  for (++at; at < words.size() && words[at] != ";"; ++at) {
+    if (std::isdigit(static_cast<unsigned char>(words[at][0])) == 0) continue;
+    const unsigned long long value = number(words[at]);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
+    variable.initial.insert(variable.initial.end(), bytes, bytes + std::min<std::size_t>(of.element, 8));
+  }
+  return variable;
+}
+
+} // namespace
+
+CodeImage read_ptx(std::string_view text) {
+  CodeImage image;
+  const std::vector<std::string_view> words = words_of(text);
+  for (std::size_t at = 0; at + 1 < words.size(); ++at) {
+    if (words[at] == ".entry") {
+      const std::string name(words[at + 1]);
+      at += 2;
+      image.kernels[name] = read_kernel(words, at);
+    } else if (words[at] == ".func") {
+      while (at < words.size() && words[at] != "{" && words[at] != ";")
+        ++at;
+      for (int depth = 0; at < words.size(); ++at) {
+        if (words[at] == "{") ++depth;
+        if (words[at] == ";" && depth == 0) break;
+        if (words[at] == "}" && --depth == 0) break;
+      }
+    } else if (words[at] == ".global" || words[at] == ".const") {
+      const Declaration one = declaration(words, at + 1);
+      const std::string name(one.name);
+      const bool constant = words[at] == ".const";
+      image.variables[name] = read_variable(words, one, at);
+      image.variables[name].constant = constant;
+    } else if (words[at] == ".target" && words[at + 1].starts_with("sm_")) {
+      image.target = static_cast<int>(number(words[at + 1].substr(3)));
+    }
+  }
+  return image;
+}
+
+} // namespace cuevent::sim

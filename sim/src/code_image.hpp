@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// What the simulator reads in code: the kernels and variables of PTX text.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cuevent::sim {
+
+struct KernelCode {
+  struct Parameter {
+    std::size_t offset, size;
+  };
+  std::vector<Parameter> parameters;
+  int most_threads = 1024;
+  std::size_t shared = 0; ///< static
+};
+
+struct Variable {
+  std::size_t bytes = 0;
+  bool constant = false;
+  std::vector<std::byte> initial; ///< shorter than the variable: the rest is zero
+};
+
+/// By name.
+struct CodeImage {
+  std::map<std::string, KernelCode, std::less<>> kernels;
+  std::map<std::string, Variable, std::less<>> variables;
+  int target = 0; ///< 75 for sm_75
+};
+
+CodeImage read_ptx(std::string_view text);
+
+} // namespace cuevent::sim

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "object.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace cuevent::sim {
+
+/// Memory that streams allocate and free. A freed block is kept for the next allocation of its size while the
+/// pool holds no more than the threshold.
+struct MemoryPool : Object {
+  static constexpr int of_the_host = -1;
+  int device = 0;
+  bool is_default = false;
+  int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
+  std::uint64_t threshold = 0;
+  std::uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
+  std::multimap<std::size_t, std::unique_ptr<std::byte[]>> idle; ///< freed blocks, by size
+};
+
+struct Allocation;
+struct Process;
+
+/// The memory returns to its pool.
+void give_back(Process&, Allocation&);
+
+/// A pool gives memory back to the device until it holds no more than this.
+void trim(Process&, MemoryPool&, std::uint64_t bytes);
+
+/// What every call that waits does: each pool keeps to its threshold.
+void trim_pools(Process&);
+
+} // namespace cuevent::sim

@@ -16,8 +16,6 @@ constexpr std::size_t shared_of_processor = 233'472, shared_of_block = 232'448, 
 constexpr std::size_t reserved_shared = 1'024, shared_granule = 128;
 constexpr int processors = 132;
 
-std::size_t rounded(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
-
 } // namespace
 
 const KernelCode& Api::code_of(const Code& code, const std::string& name) {
@@ -38,7 +36,8 @@ int Api::blocks_that_fit(const Function& function, int threads, std::size_t dyna
   if (threads > most_threads_of_block ||
       dynamic > static_cast<std::size_t>(most_dynamic_shared(code, *function.settings)))
     return 0;
-  const std::size_t shared = rounded(dynamic + code.shared, shared_granule) + reserved_shared;
+  const std::size_t granules = (dynamic + code.shared + shared_granule - 1) / shared_granule;
+  const std::size_t shared = granules * shared_granule + reserved_shared;
   return std::min(
       {most_blocks, most_threads / (warps * warp), static_cast<int>(shared_of_processor / shared)});
 }

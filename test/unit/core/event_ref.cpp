@@ -265,11 +265,12 @@ TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[r
     CHECK(BOTH(ref, record, stream) == CUDA_SUCCESS);
     BOTH(ref, record, {context, nullptr});
   }
-  for (const auto& [ref, last] : {std::pair<EventRef, EventRef>{event, end},
-                                  {lease, lease_end},
-                                  {plain, plain_end},
-                                  {unrecorded, lease_end},
-                                  {EventRef(), end}}) {
+  for (const auto& both : {std::pair<EventRef, EventRef>{event, end},
+                           {lease, lease_end},
+                           {plain, plain_end},
+                           {unrecorded, lease_end},
+                           {EventRef(), end}}) {
+    const EventRef ref = both.first, last = both.second; // clang 14 captures no structured bindings
     EventRef::Milliseconds time{};
     BOTH(ref, wait, stream);
     BOTH(ref, wait, {context, nullptr});

@@ -97,7 +97,7 @@ CUresult Api::cuModuleUnload(CUmodule handle) {
 
 std::shared_ptr<Function> Api::function_of(const std::shared_ptr<Module>& module, const std::string& name) {
   refuse_if(!module->code->binary && !module->code->image.kernels.contains(name), CUDA_ERROR_NOT_FOUND);
-  auto& known = module->functions[name];
+  std::shared_ptr<Function> known = module->functions[name].lock();
   if (!known) {
     known = make<Function>(Kind::function, module->home.context.get());
     known->module = module;
@@ -106,6 +106,7 @@ std::shared_ptr<Function> Api::function_of(const std::shared_ptr<Module>& module
     auto& settings = of ? of->settings[name] : known->settings;
     if (!settings) settings = std::make_shared<KernelSettings>();
     known->settings = settings;
+    module->functions[name] = known;
   }
   return known;
 }
@@ -223,7 +224,8 @@ CUresult Api::cuLibraryUnload(CUlibrary handle) {
   auto gone = find<Library>(handle, Kind::library);
   unsafe_call();
   for (auto& [name, one] : gone->kernels)
-    computer_.handles.remove(*one, "unloaded with its library, " + ending());
+    if (const auto kernel = one.lock())
+      computer_.handles.remove(*kernel, "unloaded with its library, " + ending());
   gone->kernels.clear();
   for (auto& [context, module] : gone->modules)
     computer_.handles.remove(*module, "unloaded with its library, " + ending());
@@ -235,11 +237,12 @@ CUresult Api::cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* na
   refuse_if(out == nullptr || name == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto from = library(handle);
   refuse_if(!from->code->binary && !from->code->image.kernels.contains(name), CUDA_ERROR_NOT_FOUND);
-  auto& known = from->kernels[name];
+  std::shared_ptr<LibraryKernel> known = from->kernels[name].lock();
   if (!known) {
     known = make<LibraryKernel>(Kind::kernel, nullptr);
     known->library = from;
     known->name = name;
+    from->kernels[name] = known;
   }
   *out = as<CUkernel>(*known);
   return CUDA_SUCCESS;

@@ -33,7 +33,7 @@ struct KernelSettings {
 struct Module : Object {
   Birthplace home;
   std::shared_ptr<Code> code;
-  std::map<std::string, std::shared_ptr<Function>> functions;
+  std::map<std::string, std::weak_ptr<Function>> functions;     ///< which own the module
   std::map<std::string, std::uintptr_t, std::less<>> variables; ///< addresses
   std::weak_ptr<Library> library;                               ///< of which it is a part
 };
@@ -47,8 +47,8 @@ struct Function : Object {
 /// Code that belongs to no context. Each context that uses it gets a module.
 struct Library : Object {
   std::shared_ptr<Code> code;
-  std::map<std::uintptr_t, std::shared_ptr<Module>> modules; ///< by handle of the context
-  std::map<std::string, std::shared_ptr<LibraryKernel>> kernels;
+  std::map<std::uintptr_t, std::shared_ptr<Module>> modules;       ///< by handle of the context
+  std::map<std::string, std::weak_ptr<LibraryKernel>> kernels;     ///< which own the library
   std::map<std::string, std::shared_ptr<KernelSettings>> settings; ///< by kernel
 };
 

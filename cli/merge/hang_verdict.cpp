@@ -171,7 +171,7 @@ private:
     blame(rank, "has not submitted " + numbered(meeting), most - sequence.submitted());
   }
 
-  /// How the collectives of the rank differ from those of the first one that waits.
+  /// How the collectives of the rank differ from what the first waiting rank has submitted.
   std::string difference(const HangMeeting& meeting, std::size_t rank) const {
     const HangSequence& own = communicator(rank, meeting.communicator).sequence;
     const HangSequence& others = communicator(meeting.waiting.front(), meeting.communicator).sequence;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A small CUDA runtime for tests, on top of the driver's functions that the drop-in exports. It needs no
-// header of the runtime: streams, events and most error codes are those of the driver.
+// header of the runtime: it uses the streams, the events and most error codes of the driver.
 #pragma once
 
 #include <cuda.h>

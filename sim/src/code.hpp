@@ -41,7 +41,7 @@ struct Module : Object {
 struct Function : Object {
   std::shared_ptr<Module> module;
   std::string name;
-  std::shared_ptr<KernelSettings> settings; ///< those of the kernel, if a library has it
+  std::shared_ptr<KernelSettings> settings; ///< shared with the kernel, if a library has it
 };
 
 /// Code that belongs to no context. Each context that uses it gets a module.

@@ -39,7 +39,7 @@ public:
   /// Without the frames in which every thread begins.
   std::vector<SourceFrame> stack_of(const CallFile& process, const Call& call);
 
-  /// All frames but those of the interpreter. The stack `python_stack` has the Python frames.
+  /// All frames except the frames of the interpreter. The stack `python_stack` has the Python frames.
   std::vector<NamedFrame> frames_of(const CallFile& process, const Call& call, std::uint32_t python_stack);
 
   /// The innermost frame of the program, or of any code if there is none.

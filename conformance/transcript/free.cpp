@@ -28,7 +28,8 @@ using Prepare = Ready (*)(Lab&);
 CUmemPoolProps pool_properties(Lab& lab, std::size_t most = 0) {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {lab.device}};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = lab.device;
 #if CUDA_VERSION >= 12020
   properties.maxSize = most;
 #endif
@@ -56,7 +57,8 @@ CUdeviceptr from_pool(Lab& lab, CUmemoryPool pool = nullptr) {
 CUdeviceptr mapped(Lab& lab, CUmemGenericAllocationHandle* handle = nullptr) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {lab.device}};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = lab.device;
   CUmemGenericAllocationHandle made = 0;
   CUdeviceptr memory = 0;
   const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};

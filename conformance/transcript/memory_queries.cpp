@@ -307,7 +307,7 @@ void allocations(Lab& lab) {
   ask(512, 10, 4);
   ask(513, 10, 16);
   ask(2000, 1, 8);
-  for (const unsigned element : {0, 1, 2, 3, 5, 32})
+  for (const unsigned element : {0U, 1U, 2U, 3U, 5U, 32U})
     ask(100, 10, element);
   ask(0, 10, 4);
   ask(100, 0, 4);

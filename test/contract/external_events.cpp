@@ -20,7 +20,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr CUstreamCaptureStatus active = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-constexpr CUstreamCaptureStatus invalidated = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
 
 } // namespace
 

@@ -39,6 +39,7 @@ std::vector<HangGroup> groups_of(const HangJob& job) {
   for (std::size_t i = 0; i < job.reports.size(); ++i)
     by_state[state_of(job, i)].push_back(i);
   std::vector<HangGroup> groups;
+  groups.reserve(by_state.size());
   for (auto& [what, ranks] : by_state)
     groups.push_back({what, std::move(ranks)});
   std::stable_sort(groups.begin(), groups.end(),

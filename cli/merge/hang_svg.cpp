@@ -76,8 +76,9 @@ std::string hang_svg(const HangJob& job, const HangVerdict& verdict, const std::
   const double gap = side > 12 ? 2 : 1;
   double y = top;
   for (std::size_t i = 0; i < squares.size(); ++i) {
+    const std::size_t row = i / columns;
     const double x = margin + side * static_cast<double>(i % columns);
-    y = top + side * static_cast<double>(i / columns);
+    y = top + side * static_cast<double>(row);
     picture.rectangle(squares[i].kind, x, y, side - gap, side - gap, 2, xml_text(squares[i].name));
     if (squares[i].is_culprit) picture.rectangle("culprit", x, y, side - gap, side - gap, 2);
     if (side >= 28) picture.text("", x + 6, y + side / 2 + 3, std::to_string(i));

@@ -65,6 +65,7 @@ private:
       same.reached = std::max(same.reached, of_rank.reached);
     }
     std::vector<SameRanks> classes;
+    classes.reserve(by_sequence.size());
     for (auto& [key, same] : by_sequence)
       classes.push_back(std::move(same));
     // Those that can be compared, directly or through others, are in one group.

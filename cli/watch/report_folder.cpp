@@ -65,7 +65,7 @@ ReportFolder::ReportFolder(const std::string& path, std::chrono::nanoseconds lim
     throw std::runtime_error(path_ + ": not a folder: name a folder for the reports");
 }
 
-void ReportFolder::write(const watch::CallFile& process, nlohmann::ordered_json report) const {
+void ReportFolder::write(const watch::CallFile& process, const nlohmann::ordered_json& report) const {
   const auto identity = rank_of(process.process());
   nlohmann::ordered_json all{{"hang_report", hang_report_version},
                              {"cuevent", std::to_string(CUEVENT_VERSION_MAJOR) + "." +

@@ -26,7 +26,7 @@ public:
 
   /// Writes the report of the process, with its rank, to hang-rank3-PROCESS.json. A file that cannot be
   /// written is told on standard error.
-  void write(const watch::CallFile& process, nlohmann::ordered_json report) const;
+  void write(const watch::CallFile& process, const nlohmann::ordered_json& report) const;
 
 private:
   std::string path_;

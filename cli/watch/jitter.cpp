@@ -27,10 +27,10 @@ void HeldCalls::see(const watch::CallFile& process, const watch::Call& call) {
 }
 
 std::string HeldCalls::sentence() const {
+  if (plan_.empty() || plan_ == "=") return {};
   if (!can_hold_ && count_ == 0)
     return "jitter: nothing could be held, because this device has no memory operations, or the driver did "
-           "not "
-           "register memory for them";
+           "not register memory for them";
   char text[100];
   std::snprintf(text, sizeof text, ": %lu hold%s, %.1f ms in all", count_, count_ == 1 ? "" : "s",
                 static_cast<double>(microseconds_) / 1000);

@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 10; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 11; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -48,6 +48,7 @@ enum class MemoryPart : std::uint8_t {
   pointers,       // up to three parameters of a kernel
   words_inside,   // up to three words of larger parameters
   unknown,        // nothing: a kernel whose parameters are not known
+  place,          // the number of the stream, and that of the submission on it; with jitter only
 };
 
 /// Which calls get a stack.

@@ -9,15 +9,17 @@
 namespace cli {
 
 void HeldCalls::see(const watch::CallFile& process, const watch::Call& call) {
-  if (call.verb() != watch::Verb::hold || call.slot >= watch::entry_count) return;
+  const auto entry = static_cast<std::uint32_t>(call.slot);
+  if (call.verb() != watch::Verb::hold || entry >= watch::entry_count) return;
   const auto microseconds = static_cast<std::uint32_t>(call.value);
   if (microseconds > 0) ++count_;
   microseconds_ += microseconds;
   nlohmann::ordered_json hold{{"stream", static_cast<std::uint32_t>(call.number)},
                               {"submission", call.number >> 32U},
-                              {"microseconds", microseconds}};
+                              {"microseconds", microseconds},
+                              {"time_us", call.slot >> 32U}};
   watch::Call held = call;
-  held.entry = static_cast<std::uint16_t>(call.slot);
+  held.entry = static_cast<std::uint16_t>(entry);
   if (plan_.starts_with('=')) // few, and somebody wants to know them
     hold["call"] = watch::json_of(texts_, process, held);
   else

@@ -42,9 +42,9 @@ public:
 
   explicit JitterRuns(const WatchOptions& options) : options_(options) {}
 
-  /// Runs the program three times without holds. False if the results differ. The first run reports its
-  /// findings.
-  bool find_usual();
+  /// Runs the program three times without holds, and throws if the results differ. The very first run
+  /// reports its findings.
+  void run_without();
   /// What the first run has found.
   const nlohmann::ordered_json& found() const { return found_; }
 

@@ -87,7 +87,8 @@ void tell(const CallData& made, const HeldStream& stream, std::uint32_t microsec
   call.stack = stack;
   call.words[1] = stream.number | std::uint64_t{stream.submissions} << 32U;
   call.words[2] = microseconds;
-  call.words[3] = made.entry;
+  const std::int64_t time = microseconds_now() - held->begun_us.load(std::memory_order_relaxed);
+  call.words[3] = made.entry | static_cast<std::uint64_t>(time) << 32U;
   call.words[0] = stream.handle.load(std::memory_order_relaxed);
   record(call);
 }

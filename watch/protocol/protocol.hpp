@@ -33,7 +33,8 @@ inline constexpr std::uint16_t probe_entry = 0xFFFF;
 /// The number that tells of an event of a graph, before the graph is instantiated.
 inline constexpr std::uint16_t graph_event_entry = 0xFFFE;
 /// The number that tells of a submission that was held, or that overtook one: its stream, the number of that
-/// stream + 2^32 times its own on it, the time in microseconds or 0, and the index into entry_data.
+/// stream + 2^32 times its own on it, the time in microseconds or 0, and the index into entry_data +
+/// 2^32 times the time since the first context was made, in microseconds.
 inline constexpr std::uint16_t hold_entry = 0xFFFD;
 /// The number that tells which memory the next call of the same thread uses: see MemoryPart. The smallest.
 inline constexpr std::uint16_t memory_entry = 0xFFFC;

@@ -40,7 +40,7 @@ public:
     const std::string changed_by = proven > 0 ? "" : try_seeds();
     if (json_file) {
       found.erase("jitter"); // of a run without holds
-      found["changed_by"] = changed_by;
+      found["changed_by"] = changed_by.empty() ? json() : json(changed_by);
       json_file->write(json_text(found) + "\n");
       json_file->finish();
     }

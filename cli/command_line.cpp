@@ -158,7 +158,8 @@ is printed when nothing has moved for that long, when the command gets SIGUSR1, 
 pending for a second. The auditing library then records events of its own on the program's streams.
 
 With --jitter, streams are held back for up to 2 ms, so that a missing wait shows. The program must give the
-same result. With --check, the command compares the results and names the calls.
+same result. With --check, the command compares the results and names the calls. With --order=all too, it
+first holds one call of each possible finding. If that alone changes the result, the finding is certain.
 
 A file of suppressions has lines "RULE PATTERN". The pattern is compared with the functions, source files and
 libraries of the stack. RULE may be *.
@@ -173,6 +174,7 @@ Examples:
   cuevent watch --cost --leaks -- ./server
   cuevent watch --jitter 1..20 --check md5sum -- ./simulation
   cuevent watch --order -- ./server
+  cuevent watch --order=all --jitter 1..10 --check md5sum -- ./simulation
   cuevent watch --explain capture-invalidated
   cuevent watch --attach /dev/shm/job & # prints the variables with which a scheduler starts programs)");
   WatchOptions watch_options;
@@ -210,7 +212,7 @@ Examples:
       "--check", watch_options.check,
       "Run the program without jitter and with each seed, and compare what this command makes of its output");
   check->type_name("COMMAND")->needs(jitter);
-  for (const char* const other : {"--json", "--fail", "--suppressions", "--hang", "--cost", "--leaks"})
+  for (const char* const other : {"--fail", "--suppressions", "--stacks", "--hang", "--cost", "--leaks"})
     check->excludes(watch_command->get_option(other)); // the findings are not what is compared
   watch_command
       ->add_flag(
@@ -262,6 +264,11 @@ Examples:
     const bool is_run_once = watch_options.check.empty();
     if (watch_options.jitter.find(is_run_once ? ".." : "=") != std::string::npos) {
       err << "cuevent watch: --jitter with several seeds needs --check, and with a list of holds has none\n";
+      return usage;
+    }
+    const bool proves = watch_options.order == "all"; // what is only possible
+    if (!is_run_once && !proves && (!watch_options.order.empty() || !watch_options.json_file.empty())) {
+      err << "cuevent watch: --check takes no --order but --order=all, and --json only with it\n";
       return usage;
     }
     const bool is_the_programs = !watch_options.program.empty(); // the -- after its name

@@ -20,7 +20,7 @@ public:
   /// The process has ended, or is not watched any more.
   void end(const watch::CallFile& process) { can_hold_ = can_hold_ && process.region().cannot_hold == 0; }
 
-  /// "jitter 7: 12 holds, 14.2 ms in all".
+  /// "jitter 7: 12 holds, 14.2 ms in all". Empty if nothing was to be held.
   std::string sentence() const;
   nlohmann::ordered_json json() const;
 

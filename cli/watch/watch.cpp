@@ -595,7 +595,8 @@ int run_watched(const WatchOptions& options) {
     code = read_until_end(watched, child, hang);
     watched.leave_processes();
     report.print_summary();
-    if (!options.jitter.empty()) watch::print_text("cuevent watch: " + held.sentence() + '\n');
+    if (const std::string sentence = held.sentence(); !sentence.empty())
+      watch::print_text("cuevent watch: " + sentence + '\n');
     const std::string seen = last_line(watched, report.findings(), hangs.have_hangs());
     watch::print_text("cuevent watch: " + seen + '\n');
     if (json_file) {

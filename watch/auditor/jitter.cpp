@@ -87,9 +87,22 @@ void tell(const CallData& made, const HeldStream& stream, std::uint32_t microsec
   call.stack = stack;
   call.words[1] = stream.number | std::uint64_t{stream.submissions} << 32U;
   call.words[2] = microseconds;
-  call.words[3] = made.entry;
+  const std::int64_t time = microseconds_now() - held->begun_us.load(std::memory_order_relaxed);
+  call.words[3] = made.entry | static_cast<std::uint64_t>(time) << 32U;
   call.words[0] = stream.handle.load(std::memory_order_relaxed);
   record(call);
+}
+
+/// Findings name the place of a call, so that it can be held in another run.
+void tell_place(const CallData& made, const HeldStream& stream) {
+  CallData place{};
+  place.entry = memory_entry;
+  place.count = 3;
+  place.thread = made.thread;
+  place.words[0] = static_cast<std::uint64_t>(MemoryPart::place);
+  place.words[1] = stream.number;
+  place.words[2] = stream.submissions;
+  record(place);
 }
 
 bool may_hold() {
@@ -214,12 +227,15 @@ void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb
   const TryLocked lock(stream->lock, longest_hold_us); // another thread may be blocked in a full queue
   if (!lock) return;
   ++stream->submissions;
+  if ((region->features & memory_use) != 0) tell_place(call, *stream);
   if (stream->words == nullptr) return;
   std::uint32_t microseconds = planned(stream->number, stream->submissions);
   const Pending before = pending(*stream);
   const bool is_mark_due = stream->submissions % submissions_between_marks == 0;
   const bool overtakes = plan.is_listed && microseconds == 0 && has_closed_words();
-  const auto stack = [&] { return stack_number(thread, address, above, true); };
+  const auto stack = [&] {
+    return call.stack != 0 ? call.stack : stack_number(thread, address, above, true);
+  };
   if (overtakes) tell(call, *stream, 0, stack());
   if ((microseconds == 0 && !is_mark_due) || before.waits + 1 >= waits_limit) return;
   if (microseconds != 0 &&

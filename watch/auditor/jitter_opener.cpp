@@ -16,8 +16,13 @@ namespace {
 
 void* run(void*) {
   syscall(SYS_prctl, PR_SET_NAME, "cuevent-jitter", 0L, 0L, 0L);
-  for (;;) {
+  constexpr std::int64_t look_interval_us = 100'000;
+  for (std::int64_t next_look = 0;;) {
     const std::uint32_t closed = held->closed.load(std::memory_order_acquire);
+    if (const std::int64_t now = microseconds_now(); now >= next_look) {
+      if (has_lost_reader()) break;
+      next_look = now + look_interval_us;
+    }
     if (const std::int64_t next = open_words(false); next != 0) {
       const std::int64_t left = next - microseconds_now();
       sleep_microseconds(left < 1 ? 1 : left);
@@ -27,7 +32,6 @@ void* run(void*) {
     syscall(SYS_futex, &held->closed, FUTEX_WAIT, closed, &tenth, nullptr, 0L);
     if (held->closed.load(std::memory_order_acquire) != closed) continue;
     if (is_only_thread()) break;
-    if (has_lost_reader()) break;
   }
   end_holds();
   return nullptr;

@@ -15,6 +15,12 @@ inline constexpr std::uint32_t hold_limit = 4096; // of a plan that lists its ho
 inline constexpr char jitter_variable[] = "CUEVENT_WATCH_JITTER";
 
 /// Streams are numbered from 0 in the order of their first submissions, and the submissions of each from 1.
+struct HoldPlace {
+  std::uint32_t stream = 0, submission = 0; // no submission: not known
+
+  bool is_known() const { return submission != 0; }
+};
+
 struct Hold {
   std::uint32_t stream = 0, submission = 0, microseconds = 0;
   friend auto operator<=>(const Hold&, const Hold&) = default;

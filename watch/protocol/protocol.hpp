@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 10; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 11; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -33,7 +33,8 @@ inline constexpr std::uint16_t probe_entry = 0xFFFF;
 /// The number that tells of an event of a graph, before the graph is instantiated.
 inline constexpr std::uint16_t graph_event_entry = 0xFFFE;
 /// The number that tells of a submission that was held, or that overtook one: its stream, the number of that
-/// stream + 2^32 times its own on it, the time in microseconds or 0, and the index into entry_data.
+/// stream + 2^32 times its own on it, the time in microseconds or 0, and the index into entry_data +
+/// 2^32 times the time since the first context was made, in microseconds.
 inline constexpr std::uint16_t hold_entry = 0xFFFD;
 /// The number that tells which memory the next call of the same thread uses: see MemoryPart. The smallest.
 inline constexpr std::uint16_t memory_entry = 0xFFFC;
@@ -48,6 +49,7 @@ enum class MemoryPart : std::uint8_t {
   pointers,       // up to three parameters of a kernel
   words_inside,   // up to three words of larger parameters
   unknown,        // nothing: a kernel whose parameters are not known
+  place,          // the number of the stream, and that of the submission on it; with jitter only
 };
 
 /// Which calls get a stack.

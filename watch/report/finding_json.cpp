@@ -26,7 +26,10 @@ nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const C
 
 nlohmann::ordered_json json_of(CallText& texts, const CallFile& process, const Finding& finding) {
   const RulePage& page = page_of(finding.rule);
-  nlohmann::ordered_json json{{"rule", page.name}, {"sentence", finding.sentence}, {"count", 0}};
+  nlohmann::ordered_json json{{"rule", page.name},
+                              {"class", finding.is_possible ? "possible" : "certain"},
+                              {"sentence", finding.sentence},
+                              {"count", 0}};
   json["call"] = json_of(texts, process, finding.call);
   auto& earlier = json["earlier"] = nlohmann::ordered_json::array();
   for (const auto& [what, call] : finding.earlier) {

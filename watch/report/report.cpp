@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t printed_limit = 50; // findings with their texts, and lines of the table
 
+nlohmann::ordered_json place_json(const HoldPlace& place) {
+  return {{"stream", place.stream}, {"submission", place.submission}};
+}
+
 } // namespace
 
 void WatchReport::add(const CallFile& process, const Finding& finding) {
@@ -21,7 +25,7 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   const auto quick_key =
       std::tuple(&process, finding.rule, finding.call.stack, unsigned{finding.call.entry}, released);
   if (const auto known = known_.find(quick_key); known != known_.end()) {
-    if (known->second >= 0) entries_[static_cast<std::size_t>(known->second)].count += finding.count;
+    if (known->second >= 0) add_to(entries_[static_cast<std::size_t>(known->second)], finding);
     return;
   }
   known_[quick_key] = -1;
@@ -35,10 +39,7 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
   // Another process, or another part of the process, may have made it too.
   const auto [place, is_new] = by_stack_.try_emplace(key, entries_.size());
   known_[quick_key] = static_cast<long>(place->second);
-  if (!is_new) {
-    entries_[place->second].count += finding.count;
-    return;
-  }
+  if (!is_new) return add_to(entries_[place->second], finding);
   if (entries_.size() < printed_limit)
     print_text(text_of(texts_, process, finding,
                        told_.insert(finding.rule).second ? Advice::with : Advice::without));
@@ -47,7 +48,17 @@ void WatchReport::add(const CallFile& process, const Finding& finding) {
                " findings were printed. More are only counted, and listed by --json\n");
 
   entries_.push_back(
-      {page.name, texts_.place_of(process, finding.call), finding.count, json_of(texts_, process, finding)});
+      {page.name, texts_.place_of(process, finding.call), 0, json_of(texts_, process, finding), {}});
+  add_to(entries_.back(), finding);
+}
+
+void WatchReport::add_to(Entry& entry, const Finding& finding) {
+  entry.count += finding.count;
+  if (!finding.is_possible || finding.earlier.empty()) return;
+  const Pair pair{finding.earlier.front().call.place, finding.call.place};
+  if (!pair.first.is_known() || !pair.second.is_known()) return;
+  if (entry.pairs.size() == 2) entry.pairs.pop_back();
+  entry.pairs.push_back(pair);
 }
 
 void WatchReport::print_summary() const {
@@ -75,6 +86,9 @@ nlohmann::ordered_json WatchReport::json() const {
   for (const Entry& entry : entries_) {
     findings.push_back(entry.json);
     findings.back()["count"] = entry.count;
+    for (const Pair& pair : entry.pairs) // with --jitter only
+      findings.back()["places"].push_back(
+          {{"first", place_json(pair.first)}, {"second", place_json(pair.second)}});
   }
   return findings;
 }

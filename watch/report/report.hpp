@@ -32,11 +32,18 @@ public:
   nlohmann::ordered_json json() const;
 
 private:
+  /// The places of the two calls of a possible finding, in the order of their submissions.
+  struct Pair {
+    HoldPlace first, second;
+  };
   struct Entry {
     std::string rule, where;
     unsigned long count;
     nlohmann::ordered_json json;
+    std::vector<Pair> pairs; // the first one and the last one
   };
+
+  static void add_to(Entry& entry, const Finding& finding);
 
   const Filter filter_;
   CallText& texts_;

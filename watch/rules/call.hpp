@@ -3,6 +3,7 @@
 #pragma once
 
 #include "protocol/calls.hpp"
+#include "protocol/jitter_plan.hpp"
 #include "protocol/protocol.hpp"
 
 #include <array>
@@ -53,6 +54,7 @@ struct Call {
   std::uint64_t slot = 0;               // of a probe, in Region::streams; of a hold: its entry
   std::uint64_t node_type = 0;          // CUgraphNodeType
   std::uint64_t ticks = 0;              // that a call took which can block
+  HoldPlace place = {};                 // of a submission, with --order and --jitter
 
   Verb verb() const {
     if (is_of_the_program()) return entry_data[entry].verb;

@@ -28,7 +28,8 @@ struct Finding {
   std::string sentence;
   Call call;
   std::vector<Earlier> earlier;
-  unsigned long count = 1; // how often it happened
+  unsigned long count = 1;  // how often it happened
+  bool is_possible = false; // else it is certain
 };
 
 using Report = std::function<void(Finding)>;

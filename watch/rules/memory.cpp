@@ -20,6 +20,7 @@ Call Site::call() const {
   made.stack = stack;
   made.context = context;
   made.stream_handle = stream;
+  made.place = place;
   made.time = time;
   return made;
 }

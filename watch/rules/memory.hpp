@@ -18,12 +18,13 @@ struct Site {
   std::uint32_t thread = 0, stack = 0;
   Handle context = 0;
   Handle stream = 0;
+  HoldPlace place = {};
   std::chrono::nanoseconds time{};
 
   Site() = default;
   explicit Site(const Call& call)
       : entry(call.entry), marks(call.marks), thread(call.thread), stack(call.stack), context(call.context),
-        stream(call.stream_handle), time(call.time) {}
+        stream(call.stream_handle), place(call.place), time(call.time) {}
   Call call() const;
 };
 

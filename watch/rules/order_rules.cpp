@@ -108,6 +108,7 @@ private:
   void launch(const Call& call);
 
   // Memory
+  void see(const Call& call, const std::vector<Part>& parts);
   void take_part(const Call& call);
   Used use_of(const Call& call, const std::vector<Part>& parts);
   void add_words(const Call& call, const std::vector<Part>& parts, Used& used);
@@ -373,6 +374,7 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
   Finding finding{
       is_certain ? Rule::unordered_copies : Rule::unordered_kernel, std::move(sentence), call, {}};
+  finding.is_possible = !is_certain;
   finding.earlier.push_back({"the other one was submitted here", earlier.site.call()});
   finding.earlier.push_back({"the memory was allocated here", allocation.made.call()});
   return finding;
@@ -451,6 +453,7 @@ void OrderRules::check_free(const Call& call, const Allocation& freed, IsBefore 
     sentence += is_certain ? " uses it: nothing orders the free behind it"
                            : " may use it: a part of a larger argument points there";
     finding = Finding{Rule::freed_while_used, std::move(sentence), call, {}};
+    finding->is_possible = !is_certain;
     finding->earlier.push_back({"it is used by this call", access.site.call()});
     finding->earlier.push_back({"it was allocated here", freed.made.call()});
   }
@@ -540,6 +543,14 @@ void OrderRules::after(const Call& call) {
     dying_.erase(call.thread);
     return;
   }
+  const auto place = std::ranges::find(parts, MemoryPart::place, &Part::kind);
+  if (place == parts.end()) return see(call, parts);
+  Call placed = call;
+  placed.place = {static_cast<std::uint32_t>(place->words[0]), static_cast<std::uint32_t>(place->words[1])};
+  see(placed, parts);
+}
+
+void OrderRules::see(const Call& call, const std::vector<Part>& parts) {
   const auto capture = capture_of(call);
   switch (call.verb()) {
   case Verb::work: {

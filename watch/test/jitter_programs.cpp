@@ -7,6 +7,7 @@
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/timeline_fence.hpp>
 #include <cuevent/timeline_semaphore.hpp>
+#include <kernels.hpp>
 
 #include <cstring>
 #include <string>
@@ -25,6 +26,14 @@ unsigned* pinned(unsigned value) {
   for (unsigned i = 0; i < words; ++i)
     made[i] = value;
   return made;
+}
+
+CUfunction kernel_named(const char* name) {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  expect(cuModuleLoadData(&module, kernels));
+  expect(cuModuleGetFunction(&function, module, name));
+  return function;
 }
 
 /// What the host does in between. It usually gives the device the time that a wait would guarantee.
@@ -199,9 +208,100 @@ void queue(Parts& gpu, bool right) {
   gpu.print();
 }
 
+/// Whatever a new context gets must not invalidate the capture.
+void context_in_a_capture(Parts& gpu, bool) {
+  CUgraph made = nullptr;
+  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  gpu.upload(gpu.a);
+  gpu.other_context();
+  expect(cuStreamEndCapture(gpu.a, &made));
+  const CUstream there = gpu.stream();
+  CUdeviceptr memory = 0;
+  expect(cuMemAlloc(&memory, words * sizeof(unsigned)));
+  expect(cuMemsetD32Async(memory, 5, words, there));
+  expect(cuMemcpyDtoHAsync(gpu.result, memory, words * sizeof(unsigned), there));
+  expect(cuStreamSynchronize(there));
+  gpu.tell();
+}
+
+/// What is submitted after a fault is refused.
+void fault(Parts& gpu, bool) {
+  expect(cuLaunchKernel(kernel_named("write_illegal_address"), 1, 1, 1, 1, 1, 1, 0, gpu.a, nullptr, nullptr));
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned i = 0; i < 10'000 && result == CUDA_SUCCESS; ++i) {
+    result = cuMemsetD32Async(gpu.memory, i, words, i % 2 == 0 ? gpu.a : gpu.b);
+    usleep(200);
+  }
+  std::printf("%d\n", static_cast<int>(result));
+}
+
+constexpr unsigned reported_after = 3; // rounds of what may be a mistake
+
+/// A stream sets memory, and another stream launches a kernel that gets a pointer to it.
+struct SetAndLaunch {
+  unsigned* set = pinned(0);
+  CUfunction touch = kernel_named("touch");
+
+  void fill(CUstream on, unsigned value) const {
+    expect(cuMemsetD32Async(reinterpret_cast<std::uintptr_t>(set), value, words, on));
+  }
+  void launch(CUstream on) {
+    void* arguments[] = {&set};
+    expect(cuLaunchKernel(touch, 1, 1, 1, 1, 1, 1, 0, on, arguments, nullptr));
+  }
+};
+
+/// A host function stands for what the kernel reads: a kernel of the simulated driver computes nothing.
+void kernel(Parts& gpu, bool right) {
+  SetAndLaunch memory;
+  for (unsigned round = 1; round <= reported_after; ++round) {
+    memory.fill(gpu.a, round);
+    if (right) gpu.order(gpu.a, gpu.b);
+    memory.launch(gpu.b);
+    struct Read {
+      const unsigned* from;
+      unsigned* to;
+    } read{memory.set + words / 2, gpu.result + round};
+    expect(cuLaunchHostFunc(
+        gpu.b, [](void* data) { *static_cast<Read*>(data)->to = *static_cast<Read*>(data)->from; }, &read));
+    expect(cuStreamSynchronize(gpu.b));
+    expect(cuStreamSynchronize(gpu.a));
+  }
+  gpu.tell();
+}
+
+/// The kernel does not use the memory.
+void unused(Parts& gpu, bool) {
+  SetAndLaunch memory;
+  for (unsigned round = 1; round <= reported_after; ++round) {
+    memory.fill(gpu.a, round);
+    memory.launch(gpu.b);
+    gpu.print();
+  }
+}
+
+/// Nor here: the host waits for another stream, and not for the copy behind the fill.
+void unused_and_read_early(Parts& gpu, bool) {
+  SetAndLaunch memory;
+  const CUstream other = gpu.stream();
+  for (unsigned round = 1; round <= reported_after; ++round) {
+    memory.fill(gpu.a, round);
+    memory.launch(gpu.b);
+    gpu.download(gpu.a);
+    memory.launch(other);
+    while (cuStreamQuery(other) != CUDA_SUCCESS)
+      usleep(10);
+    gpu.tell();
+    expect(cuStreamSynchronize(gpu.a));
+    expect(cuStreamSynchronize(gpu.b));
+    std::memset(gpu.result, 0, words * sizeof(unsigned));
+  }
+}
+
 constexpr struct {
   const char* name;
   void (*run)(Parts&, bool right);
+  bool is_listed = true; // it is a pair: with the wait, it is right
 } programs[] = {
     {"copies", copies},
     {"fill", fill},
@@ -217,6 +317,11 @@ constexpr struct {
     {"fence", fence},
     {"semaphore", semaphore},
     {"queue", queue},
+    {"kernel", kernel},
+    {"context-in-a-capture", context_in_a_capture, false},
+    {"fault", fault, false},
+    {"unused", unused, false},
+    {"unused-and-read-early", unused_and_read_early, false},
 };
 
 } // namespace
@@ -224,8 +329,8 @@ constexpr struct {
 int main(int argc, char** argv) {
   const bool right = argc > 2 && std::string(argv[1]) == "right";
   for (int i = right ? 2 : 1; i < argc; ++i)
-    for (const auto& [name, run] : programs) {
-      if (argv[i] == std::string("--list")) std::puts(name);
+    for (const auto& [name, run, is_listed] : programs) {
+      if (is_listed && argv[i] == std::string("--list")) std::puts(name);
       if (argv[i] != std::string(name)) continue;
       Parts gpu;
       run(gpu, right);

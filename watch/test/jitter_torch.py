@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""PyTorch and CuPy programs with a missing wait, and the same with the wait: jitter_torch.py [right] NAME.
-Prints what the device has computed."""
+"""PyTorch and CuPy programs with a missing wait, and the same with the wait: jitter_torch.py [right] [TIMES]
+NAME. Prints what the device has computed, each time."""
 import hashlib
 import os
 import sys
 import time
 
 RIGHT = "right" in sys.argv
+TIMES = int(sys.argv[-2]) if sys.argv[-2].isdigit() else 1
 
 
 def other_work():
@@ -106,19 +107,24 @@ def torch_programs():
 def cupy_streams():
     import cupy
     first, second = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
-    x = cupy.zeros(4096)
+    x, total = cupy.zeros(4096), 0.0
     cupy.cuda.Device().synchronize()
-    with first:
-        x += 3
-    if RIGHT:
-        second.wait_event(first.record())
-    other_work()
-    with second:
-        return x.sum()
+    for _ in range(10):  # the first turn compiles and loads code, which ends all holds
+        first.wait_event(second.record())
+        with first:
+            x += 3
+        if RIGHT:
+            second.wait_event(first.record())
+        other_work()
+        with second:
+            total += float(x.sum())
+    return total
 
 
 if __name__ == "__main__":
     NAME = sys.argv[-1]
-    result = cupy_streams() if NAME == "cupy_streams" else torch_programs()[NAME]()
-    if os.environ.get("LOCAL_RANK", "0") == "0":
-        print(NAME, hashlib.md5(repr(float(result)).encode()).hexdigest(), float(result))
+    program = cupy_streams if NAME == "cupy_streams" else torch_programs()[NAME]
+    for _ in range(TIMES):
+        result = float(program())
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            print(NAME, hashlib.md5(repr(result).encode()).hexdigest(), result)

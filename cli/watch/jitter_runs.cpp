@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "watch/jitter_runs.hpp"
+
+#include "exit_code.hpp"
+#include "report/printable.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace cli {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+/// Starts a program with files for its input and output.
+pid_t start(const std::vector<std::string>& words, const std::string& input, const std::string& output,
+            bool with_errors) {
+  std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
+  for (const std::string& word : words)
+    arguments.push_back(const_cast<char*>(word.c_str())); // execv does not change them
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
+  if (child > 0) return child;
+  if (!input.empty()) dup2(open(input.c_str(), O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), STDOUT_FILENO);
+  if (!with_errors) dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+  execv(words.front().c_str(), arguments.data());
+  _exit(not_started);
+}
+
+/// The exit code. A program that does not end in time is asked to end.
+int wait_for(pid_t child, std::chrono::steady_clock::duration limit) {
+  using namespace std::chrono_literals;
+  const auto begin = std::chrono::steady_clock::now();
+  int status = 0;
+  for (int asked = 0; waitpid(child, &status, WNOHANG) == 0; std::this_thread::sleep_for(1ms))
+    if (std::chrono::steady_clock::now() - begin > limit + asked * 5s)
+      kill(child, asked++ == 0 ? SIGTERM : SIGKILL); // the command passes the first one on
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::string text_of(const Outcome& outcome, std::size_t from) {
+  const auto end = outcome.output.find('\n', from);
+  return "exit code " + std::to_string(outcome.code) + ", the check exits with " +
+         std::to_string(outcome.check_code) + " and prints: " +
+         (from < outcome.output.size() ? outcome.output.substr(from, end - from) : "no more");
+}
+
+/// With the first line of what the checks print that differs.
+void show_both(const char* what, const Outcome& outcome, const char* other_what, const Outcome& other) {
+  const auto end =
+      std::mismatch(outcome.output.begin(), outcome.output.end(), other.output.begin(), other.output.end());
+  std::size_t from = static_cast<std::size_t>(end.first - outcome.output.begin());
+  while (from > 0 && outcome.output[from - 1] != '\n')
+    --from;
+  watch::print_text(std::string("  ") + what + ": " + text_of(outcome, from) + "\n  " + other_what + ": " +
+                    text_of(other, from) + '\n');
+}
+
+} // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  const char* const folder = std::getenv("TMPDIR");
+  path = std::string(folder == nullptr || *folder == '\0' ? "/tmp" : folder) + "/cuevent-jitter-XXXXXX";
+  if (mkdtemp(path.data()) == nullptr) throw std::runtime_error(path + ": " + std::strerror(errno));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+json Run::holds() const {
+  if (!answer.is_object() || !answer.contains("jitter")) return json::array();
+  return answer["jitter"]["holds"];
+}
+
+Run JitterRuns::run(const std::string& plan) {
+  const bool is_first = count_++ == 0;
+  const std::string output = folder_.path + "/output", findings = folder_.path + "/findings",
+                    checked = folder_.path + "/checked";
+  std::vector<std::string> words{"/proc/self/exe", "watch", "--json", findings};
+  // The first run tells whether the device can hold a stream, and names the places of calls in findings.
+  if (is_first || !plan.empty()) words.insert(words.end(), {"--jitter", plan.empty() ? "=" : plan});
+  if (is_first && !options_.order.empty()) words.push_back("--order=" + options_.order);
+  words.emplace_back("--");
+  words.insert(words.end(), options_.program.begin(), options_.program.end());
+  Run run;
+  run.outcome.code = wait_for(start(words, "", output, is_first), limit_);
+  run.outcome.check_code =
+      wait_for(start({"/bin/sh", "-c", options_.check}, output, checked, true), std::chrono::minutes(5));
+  std::ifstream file(checked, std::ios::binary);
+  run.outcome.output.assign(std::istreambuf_iterator<char>(file), {});
+  std::ifstream json_file(findings);
+  run.answer = json::parse(json_file, nullptr, false);
+  if (run.answer.is_object() && run.answer.contains("jitter") &&
+      !run.answer["jitter"]["can_hold"].get<bool>())
+    throw std::runtime_error("no stream can be held, because this device has no memory operations, or the "
+                             "driver did not register memory for them");
+  return run;
+}
+
+void JitterRuns::run_without() {
+  for (int i = 0; i < repetitions; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const bool is_first = count_ == 0;
+    Run now = run("");
+    limit_ = std::max(limit_, 10 * (std::chrono::steady_clock::now() - begin));
+    if (is_first) {
+      usual_ = std::move(now.outcome);
+      found_ = std::move(now.answer);
+    } else if (!is_usual(now)) {
+      show_both("one of them", usual_, "another one", now.outcome);
+      throw std::runtime_error("the runs without jitter differ, so a change would say nothing. Let the check "
+                               "print only what is the same in every run");
+    }
+  }
+}
+
+bool JitterRuns::changes(const Holds& holds, int tries) {
+  while (tries-- > 0)
+    if (!is_usual(run(plan_of(holds)))) return true;
+  return false;
+}
+
+Holds JitterRuns::shorter(Holds holds) {
+  Holds half = holds;
+  for (watch::Hold& hold : half)
+    hold.microseconds = std::min(hold.microseconds, watch::longest_hold_us / 2);
+  for (int i = 0; i < repetitions; ++i) // if it changed now and then only, heals() could not tell
+    if (is_usual(run(plan_of(half)))) return holds;
+  return half;
+}
+
+bool JitterRuns::heals(Holds holds, watch::HoldPlace place) {
+  holds.push_back({place.stream, place.submission, watch::longest_hold_us});
+  return !changes(holds, repetitions);
+}
+
+void JitterRuns::show(const char* what, const Outcome& outcome) const {
+  show_both("without jitter", usual_, what, outcome);
+}
+
+void JitterRuns::say_how_to_repeat(const Holds& holds) const {
+  std::string command;
+  for (const std::string& word : options_.program)
+    command += ' ' + word;
+  say("to see it again: cuevent watch --jitter " + plan_of(holds) + " --" + command);
+}
+
+void say(const std::string& text) { watch::print_text("cuevent watch: " + text + '\n'); }
+
+std::string milliseconds(unsigned long microseconds) {
+  char text[30];
+  std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(microseconds) / 1000);
+  return text;
+}
+
+std::string plan_of(const Holds& holds) {
+  std::string text = "=";
+  for (const watch::Hold& hold : holds)
+    text += (text.size() > 1 ? "," : "") + std::to_string(hold.stream) + '.' +
+            std::to_string(hold.submission) + ':' + std::to_string(hold.microseconds);
+  return text;
+}
+
+const json* find_hold(const json& holds, watch::HoldPlace place) {
+  for (const json& hold : holds)
+    if (hold["stream"] == place.stream && hold["submission"] == place.submission) return &hold;
+  return nullptr;
+}
+
+void print_hold(const json& holds, watch::HoldPlace place, const std::string& what) {
+  const json* const hold = find_hold(holds, place);
+  if (hold == nullptr) return;
+  const json& call = (*hold)["call"];
+  std::string text = "  " + what + ": submission " + std::to_string(place.submission) + " of stream " +
+                     std::to_string(place.stream) + "\n    " + call["function"].get<std::string>() +
+                     ", thread " + std::to_string(call["thread"].get<unsigned>()) + " of process " +
+                     std::to_string(call["process"].get<unsigned>()) + '\n';
+  for (const json& frame : call.value("stack", json::array())) {
+    const std::string function = frame["function"], library = frame["library"];
+    text += "      " + (function.empty() ? library : function);
+    if (frame.contains("file"))
+      text +=
+          " (" + frame["file"].get<std::string>() + ':' + std::to_string(frame["line"].get<unsigned>()) + ')';
+    text += '\n';
+  }
+  for (const json& frame : call.value("python", json::array()))
+    text += "      " + frame.get<std::string>() + '\n';
+  watch::print_text(text);
+}
+
+} // namespace cli

@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 10; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 11; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -48,6 +48,9 @@ enum class MemoryPart : std::uint8_t {
   pointers,       // up to three parameters of a kernel
   words_inside,   // up to three words of larger parameters
   unknown,        // nothing: a kernel whose parameters are not known
+  told_host,      // the stream: what the call is about to submit may tell the host how far the stream is
+  after,          // up to three nodes that come before the one that the call adds to a graph
+  dependency,     // two nodes of a graph: the second one comes after the first one
 };
 
 /// Which calls get a stack.

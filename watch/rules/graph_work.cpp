@@ -38,9 +38,9 @@ void Used::add(const Used& other) {
 void Used::drop_repeated() {
   std::stable_sort(accesses.begin(), accesses.end(),
                    [](const Access& a, const Access& b) { return content_of(a) < content_of(b); });
-  const auto rest =
-      std::unique(accesses.begin(), accesses.end(),
-                  [](const Access& a, const Access& b) { return content_of(a) == content_of(b); });
+  const auto rest = std::unique(accesses.begin(), accesses.end(), [](const Access& a, const Access& b) {
+    return content_of(a) == content_of(b);
+  });
   accesses.erase(rest, accesses.end());
 }
 

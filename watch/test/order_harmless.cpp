@@ -298,18 +298,4 @@ HARMLESS_ORDER(host_node, "a node of a graph tells the host that its work is don
   }
 }
 
-HARMLESS_ORDER(work_of_a_destroyed_stream, "the host waits for all streams, also for one that is destroyed") {
-  const CUdeviceptr memory = on_device();
-  for (int i = 0; i < 10; ++i) {
-    CUstream stream = gpu.stream();
-    zero(memory, stream);
-    expect(cuStreamDestroy(stream));
-    stream = gpu.stream(); // which may have the handle of the first one
-    expect(cuCtxSynchronize());
-    zero(memory, gpu.a);
-    finish(gpu.a);
-    expect(cuStreamDestroy(stream));
-  }
-}
-
 } // namespace

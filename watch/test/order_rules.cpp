@@ -120,3 +120,14 @@ TEST_CASE("branches of a capture are not compared if their dependencies were set
     CHECK(process.end().empty() == is_set);
   }
 }
+
+TEST_CASE("a wait for the context includes a destroyed stream, whose handle another stream has", "[order]") {
+  Ordered process;
+  process.set(memory, first);
+  process.see("cuStreamDestroy_v2", {first});
+  process.see("cuStreamCreate", {first, CU_STREAM_NON_BLOCKING});
+  process.set(other, first);
+  process.see("cuCtxSynchronize", {});
+  process.set(memory, second);
+  CHECK(process.end().empty());
+}

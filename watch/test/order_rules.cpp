@@ -94,7 +94,7 @@ TEST_CASE("work whose memory is not told may tell the host anything", "[order]")
 TEST_CASE("a graph is not known if a node of another kind is added", "[order]") {
   Ordered process;
   process.see("cuGraphCreate", {0x500, 0});
-  for (const std::uint64_t node : {0x71, 0x72}) {
+  for (const std::uint64_t node : {0x71U, 0x72U}) {
     process.see(MemoryPart::written, {memory, 512, 1});
     process.see("cuGraphAddMemsetNode", {node, 0x500});
   }

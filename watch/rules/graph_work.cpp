@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace watch {
 
@@ -45,6 +46,7 @@ void Used::drop_repeated() {
 }
 
 void GraphWork::add_node(Handle node, Used used_by_it, const std::vector<Handle>& after) {
+  is_stale_ = true;
   index_[node] = nodes.size();
   nodes.push_back({std::move(used_by_it), {}});
   for (const Handle before : after)
@@ -62,12 +64,13 @@ void GraphWork::add_dependency(Handle from, Handle to) {
 bool GraphWork::change_node(Handle node, Used used_by_it) {
   const auto found = index_.find(node);
   if (found == index_.end()) return false;
+  is_stale_ = true;
   nodes[found->second].used = std::move(used_by_it);
   return true;
 }
 
 void GraphWork::gather() {
-  if (!is_built) return;
+  if (!std::exchange(is_stale_, false)) return;
   used = {};
   for (const BuiltNode& node : nodes)
     used.add(node.used);

@@ -31,7 +31,7 @@ struct BuiltNode {
 struct GraphWork {
   bool is_known = true; // false: it may wait, store or use anything
   bool is_built = false;
-  Used used;                     // of all nodes
+  Used used;                     // of all nodes, after gather()
   std::vector<Finding> findings; // between the branches of a captured graph; not reported yet
   std::vector<BuiltNode> nodes;  // of a graph that calls have built
 
@@ -39,6 +39,7 @@ struct GraphWork {
   void add_dependency(Handle from, Handle to);
   /// Returns whether the node is in this graph.
   bool change_node(Handle node, Used used_by_it);
+  /// If a node was added or changed since the last time: a launch comes after many changes.
   void gather();
   /// A graph with the same nodes, which have other handles.
   GraphWork clone() const;
@@ -50,6 +51,7 @@ private:
   std::vector<bool> nodes_before(std::size_t node) const;
 
   std::unordered_map<Handle, std::size_t> index_;
+  bool is_stale_ = false;
 };
 
 } // namespace watch

@@ -477,6 +477,7 @@ void OrderRules::launch(const Call& call) {
   Used unknown;
   unknown.stores_for_host = unknown.ends_for_host = unknown.may_wait = true;
   if (!is_known && options_.blind != nullptr) ++options_.blind->launches;
+  if (is_known) found->second->gather();
   submit(call, stream, is_known ? found->second->used : unknown);
   launches_[call.exec] = order_.record(stream);
 }
@@ -506,10 +507,7 @@ void OrderRules::change_graph(const Call& call, const std::vector<Part>& parts) 
     const auto exec = execs_.find(call.exec);
     if (exec == execs_.end()) return;
     if (exec->second.use_count() > 1) exec->second = std::make_shared<GraphWork>(*exec->second);
-    if (exec->second->change_node(call.node, use_of(call, parts)))
-      exec->second->gather();
-    else
-      execs_.erase(exec);
+    if (!exec->second->change_node(call.node, use_of(call, parts))) execs_.erase(exec);
     return;
   }
   execs_.erase(call.exec); // cuGraphNodeSetEnabled

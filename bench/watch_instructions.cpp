@@ -35,7 +35,7 @@ constexpr char kernel[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
-.visible .entry step() { ret; }
+.visible .entry step(.param .u64 to, .param .u64 from, .param .u64 other, .param .u32 count) { ret; }
 )";
 
 void require(CUresult result) {
@@ -49,6 +49,8 @@ int launch() {
   CUmodule module = nullptr;
   CUfunction step = nullptr;
   CUevent event = nullptr;
+  CUdeviceptr memory = 0;
+  unsigned count = 0;
   require(cuInit(0));
   require(cuDevicePrimaryCtxRetain(&context, 0));
   require(cuCtxSetCurrent(context));
@@ -56,7 +58,11 @@ int launch() {
   require(cuModuleLoadData(&module, kernel));
   require(cuModuleGetFunction(&step, module, "step"));
   require(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  const auto launch_one = [&] { return cuLaunchKernel(step, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); };
+  require(cuMemAlloc(&memory, 4096));
+  void* arguments[] = {&memory, &memory, &memory, &count};
+  const auto launch_one = [&] {
+    return cuLaunchKernel(step, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
+  };
   for (std::size_t round = 0; round < rounds; ++round) {
     // Records use up the probes of the time to come, so that none is recorded during the launch.
     for (int i = 0; i < 300; ++i) {
@@ -170,6 +176,7 @@ int main(int argc, char** argv) {
   } modes[] = {
       {"default options", {{"CUEVENT_WATCH", folder}}, {300, 32}},
       {"quiet mode", {{"CUEVENT_WATCH", "quiet"}, {"CUEVENT_WATCH_COMMAND", "/bin/false"}}, {360, 35}},
+      {"--order", {{"CUEVENT_WATCH", folder}, {"CUEVENT_WATCH_FEATURES", "8"}}, {750, 65}},
   };
   int code = 0;
   for (const auto& mode : modes) {

@@ -96,7 +96,7 @@ HangJob read_hang_job(const std::vector<std::string>& files) {
   std::erase_if(job.reports, [&](const HangReport& report) {
     if (!report.rank || report.size == job.size) return false;
     job.left_out.push_back(report.file + ": its job has " + std::to_string(report.size) +
-                           " ranks, and that of the newest report has " + std::to_string(job.size));
+                           " ranks, but the job of the newest report has " + std::to_string(job.size));
     return true;
   });
   const auto newest_time = job.newest();

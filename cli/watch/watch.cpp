@@ -76,7 +76,7 @@ private:
                                std::to_string(watch::folder_limit) + " bytes");
   }
 
-  /// Those of commands that were killed, but not one that is being made. Files that no command took fill
+  /// Folders of commands that were killed, but not one that is being made. Files that no command took fill
   /// /dev/shm.
   static void remove_left_behind(const std::filesystem::path& place) {
     std::error_code ignored;
@@ -353,8 +353,8 @@ unsigned features_for(const WatchOptions& options) {
   return features;
 }
 
-/// Before the other auditors, but for that of a `cuevent watch` around this one: the loader would load the
-/// same library twice.
+/// Before the other auditors, apart from the one of a `cuevent watch` around this one: the loader would load
+/// the same library twice.
 std::string with_auditor(const std::string& library) {
   std::string auditors = library;
   const char* const others = std::getenv("LD_AUDIT");

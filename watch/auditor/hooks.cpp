@@ -97,8 +97,10 @@ bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 /// Whether only failed calls are recorded.
 template <Verb verb>
 bool is_unrecorded() {
+  if (verb == Verb::memory_make || verb == Verb::graph_change || verb == Verb::capture_change ||
+      verb == Verb::node_add)
+    return !has_feature(memory_use);
   return verb == Verb::other || is_question(verb) || verb == Verb::memory_free ||
-         ((verb == Verb::memory_make || verb == Verb::graph_change) && !has_feature(memory_use)) ||
          (verb == Verb::context_synchronize && !has_feature(blocking_calls));
 }
 
@@ -111,7 +113,8 @@ bool may_block(const Thread& thread, const CallData& call) {
 }
 
 constexpr bool uses_memory(Verb verb) {
-  return verb == Verb::work || verb == Verb::copy || verb == Verb::memory_make || verb == Verb::memory_free;
+  return verb == Verb::work || verb == Verb::copy || verb == Verb::memory_make || verb == Verb::memory_free ||
+         verb == Verb::node_add || verb == Verb::graph_change;
 }
 
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,
@@ -239,8 +242,10 @@ struct Hook;
 template <unsigned Copy, std::size_t Index, bool PerThread, class... Arguments>
 struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
   static constexpr Verb verb = entry_data[Index].verb;
-  static constexpr bool unloads_code = std::string_view(entry_data[Index].name) == "cuModuleUnload" ||
-                                       std::string_view(entry_data[Index].name) == "cuLibraryUnload";
+  // Another function may get the handle of one that is gone.
+  static constexpr bool ends_code = ends_events(verb) ||
+                                    std::string_view(entry_data[Index].name) == "cuModuleUnload" ||
+                                    std::string_view(entry_data[Index].name) == "cuLibraryUnload";
 
   static CUresult CUDAAPI call(Arguments... arguments) {
     const Library& library = libraries[Copy];
@@ -275,6 +280,11 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
         tell_freed({library, made}, arguments...);
         if constexpr (verb == Verb::memory_free) record(made);
       }
+    // The host may know of the work, and go on, before this thread does.
+    if constexpr (verb == Verb::value_write ||
+                  (verb == Verb::work && speaks_with_host(entry_data[Index].name)))
+      if (has_feature(memory_use)) [[unlikely]]
+        tell_host_will_know({library, made});
     // Before the call, which does not return if an event of the graph was destroyed.
     if constexpr (verb == Verb::graph_instantiate || verb == Verb::exec_update)
       record_graph_events(library, made);
@@ -285,6 +295,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
         return CUDA_ERROR_INVALID_HANDLE;
       }
     }
+    if constexpr (ends_code) forget_parameters(); // and again later, in case that another thread launches
     const CUresult result = function(arguments...);
     if (verb != Verb::work && result == CUDA_SUCCESS) {
       [[maybe_unused]] std::uint8_t index = 0;
@@ -293,7 +304,7 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     if constexpr (uses_memory(verb))
       if (result == CUDA_SUCCESS && has_feature(memory_use)) [[unlikely]]
         tell_memory({library, made}, arguments...);
-    if constexpr (ends_events(verb) || unloads_code) forget_parameters();
+    if constexpr (ends_code) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);
     return result;
   }

@@ -62,7 +62,8 @@ Parameters parameters_of(const Library& library, CUfunction function) {
     const Place& place = places[(hash + i) % std::size(places)];
     if (place.function.load(std::memory_order_acquire) != handle) continue;
     const std::uint64_t where = place.where.load(std::memory_order_acquire);
-    if (where >> 40U == now) return unpacked(where);
+    if (where >> 40U == now && place.function.load(std::memory_order_relaxed) == handle)
+      return unpacked(where);
   }
   const Locked lock(cleared_by_fork->parameters);
   const std::uint32_t first = used.load(std::memory_order_relaxed);
@@ -76,7 +77,8 @@ Parameters parameters_of(const Library& library, CUfunction function) {
     const std::uint64_t owner = place.function.load(std::memory_order_relaxed);
     const bool is_old = place.where.load(std::memory_order_relaxed) >> 40U != now;
     if (owner != handle && owner != 0 && !is_old) continue;
-    place.where.store(0, std::memory_order_release); // a reader never sees another function's parameters
+    // A reader looks at the function again, so that it never takes another one's parameters.
+    place.where.store(0, std::memory_order_release);
     place.function.store(handle, std::memory_order_release);
     place.where.store(where, std::memory_order_release);
     break;

@@ -161,6 +161,13 @@ void tell_freed(const Told& told, CUdeviceptr memory, CUstream) {
   record.context = told.call.context;
   watch::record(record);
 }
+void tell_host_will_know(const Told& told) {
+  CallData record = part_of(told, MemoryPart::told_host);
+  record.words[1] = told.call.words[0]; // the stream
+  record.context = told.call.context;
+  watch::record(record);
+}
+
 void tell_freed(const Told& told, void* memory) { tell_freed(told, address_of(memory), nullptr); }
 
 void tell_memory(const Told& told, CUdeviceptr* made, Size size, CUstream) {
@@ -255,6 +262,42 @@ void tell_memory(const Told& told, CUfunction function, unsigned, unsigned, unsi
 }
 void tell_memory(const Told& told, const CUlaunchConfig*, CUfunction function, void** values, void** extra) {
   tell_launch(told, function, values, extra);
+}
+
+void tell_after(const Told& told, const CUgraphNode* nodes, Size count) {
+  for (Size i = 0; nodes != nullptr && i < count; i += 3) {
+    CallData record = part_of(told, MemoryPart::after);
+    for (Size j = 0; j < 3 && i + j < count; ++j)
+      record.words[1 + j] = address_of(nodes[i + j]);
+    watch::record(record);
+  }
+}
+
+void tell_node(const Told& told, const CUDA_KERNEL_NODE_PARAMS_v1* node) {
+  if (node != nullptr) tell_launch(told, node->func, node->kernelParams, node->extra);
+}
+void tell_node(const Told& told, const CUDA_KERNEL_NODE_PARAMS* node) {
+  if (node == nullptr) return;
+  const CUfunction function = node->func != nullptr ? node->func : reinterpret_cast<CUfunction>(node->kern);
+  tell_launch(told, function, node->kernelParams, node->extra);
+}
+void tell_node(const Told& told, const CUDA_MEMCPY3D* copy, CUcontext) { tell_copy3d(told, copy); }
+void tell_node(const Told& told, const CUDA_MEMSET_NODE_PARAMS* node, CUcontext) {
+  if (node == nullptr) return;
+  tell(told, MemoryPart::written, node->dst, node->width * node->elementSize, node->pitch, node->height);
+}
+
+void tell_memory(const Told& told, CUgraph, const CUgraphNode* from, const CUgraphNode* to, Size count) {
+  for (Size i = 0; from != nullptr && to != nullptr && i < count; ++i) {
+    CallData record = part_of(told, MemoryPart::dependency);
+    record.words[1] = address_of(from[i]);
+    record.words[2] = address_of(to[i]);
+    watch::record(record);
+  }
+}
+void tell_memory(const Told& told, CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                 const Opaque*, Size count) {
+  tell_memory(told, graph, from, to, count);
 }
 
 } // namespace watch

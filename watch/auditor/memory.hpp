@@ -22,6 +22,9 @@ void tell_freed(const Told&, Arguments...) {}
 void tell_freed(const Told& told, CUdeviceptr memory, CUstream = nullptr);
 void tell_freed(const Told& told, void* memory);
 
+/// Before a call whose work the host may see.
+void tell_host_will_know(const Told& told);
+
 /// After a call that has succeeded.
 template <class... Arguments>
 void tell_memory(const Told&, Arguments...) {}
@@ -66,5 +69,32 @@ void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, uns
 void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                  unsigned, CUstream, void** values);
 void tell_memory(const Told& told, const CUlaunchConfig*, CUfunction, void** values, void** extra);
+
+// Nodes of graphs
+void tell_after(const Told& told, const CUgraphNode* nodes, Size count);
+template <class... Parameters>
+void tell_node(const Told&, Parameters...) {}
+void tell_node(const Told& told, const CUDA_KERNEL_NODE_PARAMS_v1* node);
+void tell_node(const Told& told, const CUDA_KERNEL_NODE_PARAMS* node);
+void tell_node(const Told& told, const CUDA_MEMCPY3D* copy, CUcontext = nullptr);
+void tell_node(const Told& told, const CUDA_MEMSET_NODE_PARAMS* node, CUcontext = nullptr);
+
+template <class... Parameters>
+void tell_memory(const Told& told, CUgraphNode*, CUgraph, const CUgraphNode* after, Size count,
+                 Parameters... parameters) {
+  tell_after(told, after, count);
+  tell_node(told, parameters...);
+}
+template <class... Parameters>
+void tell_memory(const Told& told, CUgraphNode, Parameters... parameters) {
+  tell_node(told, parameters...);
+}
+template <class... Parameters>
+void tell_memory(const Told& told, CUgraphExec, CUgraphNode, Parameters... parameters) {
+  tell_node(told, parameters...);
+}
+void tell_memory(const Told& told, CUgraph, const CUgraphNode* from, const CUgraphNode* to, Size count);
+void tell_memory(const Told& told, CUgraph, const CUgraphNode* from, const CUgraphNode* to, const Opaque*,
+                 Size count);
 
 } // namespace watch

@@ -21,7 +21,7 @@ using Places = std::vector<std::uint64_t>;
 /// What comes before a record: with it, streams and the host can wait for the record.
 struct OrderMark {
   Places before;
-  std::vector<Point> holds; // waits for what is not known here
+  std::vector<Point> holds; // waits for what is not known here, the last one of each stream
 };
 
 /// Every answer is "ordered" if that cannot be excluded. A host wait orders the work that any thread submits
@@ -35,14 +35,18 @@ public:
     legacy,
   };
 
-  /// Groups are contexts. Group 0 is unknown, and may be any.
+  /// Groups are contexts. Group 0 is unknown, and may be any. If there are many streams, some of one kind and
+  /// group have the same number, and count as ordered.
   std::uint32_t add_stream(Kind kind, std::uint64_t group);
-  /// Its work goes on. A new stream may take the number; it counts as ordered behind the old one.
+  /// Its work goes on. A new stream of its kind and group may take the number; it counts as ordered behind
+  /// the old one.
   void remove_stream(std::uint32_t stream);
 
   /// One more piece of work of the stream.
   Point submit(std::uint32_t stream);
   OrderMark record(std::uint32_t stream);
+  /// Of all streams of the group, also of removed ones. Group 0: of all streams.
+  OrderMark record_group(std::uint64_t group);
   void wait(std::uint32_t stream, const OrderMark& mark);
   void host_wait(const OrderMark& mark);
 
@@ -53,7 +57,7 @@ public:
 
   /// Whether the earlier work comes before what was last submitted to the stream.
   bool is_before(const Point& earlier, std::uint32_t stream) const {
-    return place_in(streams_[stream].before, earlier.stream) >= earlier.place;
+    return place_in(streams_[stream].mark.before, earlier.stream) >= earlier.place;
   }
   /// Whether it comes before whatever is submitted from now on.
   bool is_known_by_host(const Point& earlier) const {
@@ -66,20 +70,19 @@ private:
     std::uint64_t group = 0;
     std::uint64_t last = 0;       // its last place
     std::uint64_t host_waits = 0; // that it has taken over
-    bool removed = false;
-    Places before;
-    std::vector<Point> holds;
+    unsigned users = 0;           // streams with this number that are not removed
+    OrderMark mark;               // what comes before its next work
   };
 
   static std::uint64_t place_in(const Places& places, std::uint32_t stream) {
     return stream < places.size() ? places[stream] : 0;
   }
   static void merge(Places& into, const Places& more);
-  void take_over(Stream& into, const Places& before, const std::vector<Point>& holds);
+  void take_over(OrderMark& into, const OrderMark& more) const;
   void catch_up(std::uint32_t number);
 
   std::vector<Stream> streams_;
-  std::vector<std::uint32_t> removed_;
+  std::size_t next_shared_ = 0;
   Places host_;
   std::uint64_t host_waits_ = 0;
 };

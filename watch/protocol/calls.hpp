@@ -39,7 +39,8 @@ constexpr EntryList<Signatures...> list_of(const Entry<Signatures>&... entries) 
 }
 
 // Types that the headers of CUDA 12.0 lack.
-using Opaque = void*;   // CUgreenCtx of a stream's creation, CUctxCreateParams*, CUgraphEdgeData*
+// CUgreenCtx of a stream's creation, CUctxCreateParams*, CUgraphEdgeData*; and lists of nodes
+using Opaque = void*;
 struct GreenContext;    // CUgreenCtx is a pointer to it
 struct MemoryLocation { // CUmemLocation
   int type, id;
@@ -225,6 +226,12 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(CUstream, CUstreamCaptureMode, CUgraph, Opaque, void*)>{
         {Verb::capture_begin, "cuStreamBeginRecaptureToGraph", "cuStreamBeginRecaptureToGraph", 13030,
          "_ptsz"}},
+    Entry<CUresult(CUstream, Opaque, std::size_t, unsigned)>{
+        {Verb::capture_change, "cuStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies",
+         11030, "_ptsz"}},
+    Entry<CUresult(CUstream, Opaque, Opaque, std::size_t, unsigned)>{
+        {Verb::capture_change, "cuStreamUpdateCaptureDependencies_v2", "cuStreamUpdateCaptureDependencies",
+         12030, "_ptsz"}},
     Entry<CUresult(CUgraph*, unsigned)>{
         {Verb::graph_create, "cuGraphCreate", "cuGraphCreate", 10000, nullptr}},
     Entry<CUresult(CUgraph)>{{Verb::graph_destroy, "cuGraphDestroy", "cuGraphDestroy", 10000, nullptr}},
@@ -270,6 +277,11 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(CUgraphExec, CUgraphNode, NodeParameters*)>{
         {Verb::exec_set_event, "cuGraphExecNodeSetParams", "cuGraphExecNodeSetParams", 12020, nullptr}},
 
+    Entry<CUresult(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*)>{
+        {Verb::graph_change, "cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams", 10010,
+         nullptr}},
+    Entry<CUresult(CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1*)>{
+        {Verb::graph_change, "cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams", 10000, nullptr}},
     Entry<CUresult(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*)>{
         {Verb::graph_change, "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecKernelNodeSetParams", 12000,
          nullptr}},
@@ -292,6 +304,14 @@ inline constexpr auto entries = list_of(
         {Verb::graph_change, "cuGraphAddDependencies", "cuGraphAddDependencies", 10000, nullptr}},
     Entry<CUresult(CUgraph, const CUgraphNode*, const CUgraphNode*, const Opaque*, std::size_t)>{
         {Verb::graph_change, "cuGraphAddDependencies_v2", "cuGraphAddDependencies", 12030, nullptr}},
+    Entry<CUresult(CUgraph, const CUgraphNode*, const CUgraphNode*, std::size_t)>{
+        {Verb::graph_change, "cuGraphRemoveDependencies", "cuGraphRemoveDependencies", 10000, nullptr}},
+    Entry<CUresult(CUgraph, const CUgraphNode*, const CUgraphNode*, const Opaque*, std::size_t)>{
+        {Verb::graph_change, "cuGraphRemoveDependencies_v2", "cuGraphRemoveDependencies", 12030, nullptr}},
+    Entry<CUresult(CUgraphNode)>{
+        {Verb::graph_change, "cuGraphDestroyNode", "cuGraphDestroyNode", 10000, nullptr}},
+    Entry<CUresult(CUgraphExec, CUgraphNode, unsigned)>{
+        {Verb::graph_change, "cuGraphNodeSetEnabled", "cuGraphNodeSetEnabled", 11060, nullptr}},
     Entry<CUresult(CUcontext*, CUdevice)>{
         {Verb::primary_retain, "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000, nullptr}},
     Entry<CUresult(CUdevice)>{
@@ -334,6 +354,27 @@ inline constexpr auto entries = list_of(
     Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, const CUDA_MEMSET_NODE_PARAMS*,
                    CUcontext)>{
         {Verb::node_add, "cuGraphAddMemsetNode", "cuGraphAddMemsetNode", 10000, nullptr}},
+
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                   const CUDA_KERNEL_NODE_PARAMS_v1*)>{
+        {Verb::node_add, "cuGraphAddKernelNode", "cuGraphAddKernelNode", 10000, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUgraph)>{
+        {Verb::node_add, "cuGraphAddChildGraphNode", "cuGraphAddChildGraphNode", 10000, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUDA_MEM_ALLOC_NODE_PARAMS*)>{
+        {Verb::node_add, "cuGraphAddMemAllocNode", "cuGraphAddMemAllocNode", 11040, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t, CUdeviceptr)>{
+        {Verb::node_add, "cuGraphAddMemFreeNode", "cuGraphAddMemFreeNode", 11040, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                   const CUDA_BATCH_MEM_OP_NODE_PARAMS*)>{
+        {Verb::node_add, "cuGraphAddBatchMemOpNode", "cuGraphAddBatchMemOpNode", 11070, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                   const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS*)>{
+        {Verb::node_add, "cuGraphAddExternalSemaphoresSignalNode", "cuGraphAddExternalSemaphoresSignalNode",
+         11020, nullptr}},
+    Entry<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, std::size_t,
+                   const CUDA_EXT_SEM_WAIT_NODE_PARAMS*)>{
+        {Verb::node_add, "cuGraphAddExternalSemaphoresWaitNode", "cuGraphAddExternalSemaphoresWaitNode",
+         11020, nullptr}},
 
     Entry<CUresult(CUfunction*, CUmodule, const char*)>{
         {Verb::name_function, "cuModuleGetFunction", "cuModuleGetFunction", 2000, nullptr}},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace watch {
 
@@ -46,8 +47,9 @@ enum class Verb : std::uint8_t {
   stream_ask, // these four are recorded only if they failed: they tell of handles that are not valid
   graph_ask,
   exec_ask,
-  node_add,     // a node of another kind
-  graph_change, // recorded only if it failed, or with Feature::memory_use; the first handle
+  node_add,       // a node of another kind; successful ones are recorded with Feature::memory_use
+  graph_change,   // recorded only if it failed, or with Feature::memory_use; the first handle
+  capture_change, // the same: cuStreamUpdateCaptureDependencies
   primary_retain,
   context_create,
   context_destroy,
@@ -89,6 +91,14 @@ constexpr bool may_wait(Verb verb) {
 /// Calls that put one piece of work on a stream: a node, while the stream is being captured.
 constexpr bool is_work(Verb verb) {
   return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
+}
+
+/// What this work does is not known, and may be seen by the host, and may wait for it.
+constexpr bool speaks_with_host(std::string_view function) {
+  for (const std::string_view start : {"cuLaunchHostFunc", "cuStreamAddCallback", "cuStreamBatchMemOp",
+                                       "cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"})
+    if (function.substr(0, start.size()) == start) return true;
+  return false;
 }
 
 /// Calls that put work on a stream. They wait while its launch queue is full.

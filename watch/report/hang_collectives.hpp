@@ -8,8 +8,8 @@
 
 namespace watch {
 
-/// The streams with collectives, in the order of their first ones. The positions are those of the streams of
-/// the report.
+/// The streams with collectives, in the order of their first ones. There is a position for each stream of the
+/// report.
 nlohmann::ordered_json communicators_json(const std::vector<CollectivePosition>& positions,
                                           const cuevent::FlightReport& report);
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Memory that two streams use without an order. Work is ordered if that cannot be excluded.
 #include "rules/order_rules.hpp"
+#include "rules/graph_work.hpp"
 #include "rules/memory.hpp"
 #include "rules/number_text.hpp"
 #include "rules/object_text.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 namespace watch {
@@ -22,22 +25,6 @@ constexpr unsigned repetitions = 3;             // of what is only possible, bef
 struct Part {
   MemoryPart kind;
   std::uint64_t words[3];
-};
-
-/// What one submission uses.
-struct Used {
-  std::vector<Access> accesses; // without points
-  bool stores_for_host = false; // the host may see that it has begun
-  bool reads_of_host = false;   // memory that the host sees
-  bool ends_for_host = false;   // the host may see that it is done, or waits for it
-  bool may_wait = false;        // for something that is not known
-};
-
-/// The work of a graph, as it was captured.
-struct GraphWork {
-  bool is_known = true; // false: it may wait, store or use anything
-  Used used;
-  std::vector<Finding> findings; // between its branches
 };
 
 /// A capture that is under way.
@@ -62,18 +49,35 @@ bool is_named(const Call& call, const char* start) {
   return std::strncmp(entry_data[call.entry].name, start, std::strlen(start)) == 0;
 }
 
-/// What it does is not known, and may be seen by the host, and may wait for it.
-bool speaks_with_host(const Call& call) {
-  for (const char* name : {"cuLaunchHostFunc", "cuStreamAddCallback", "cuStreamBatchMemOp",
-                           "cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"})
-    if (is_named(call, name)) return true;
-  return false;
+bool is_any_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Work whose use of memory is not told.
+bool is_opaque(const Call& call, const std::vector<Part>& parts) {
+  if (call.verb() != Verb::work && call.verb() != Verb::node_add && call.verb() != Verb::graph_change)
+    return false;
+  if (is_named(call, "cuLaunchCooperativeKernelMultiDevice") || is_named(call, "cuLaunchGridAsync"))
+    return true;
+  const bool is_kernel = call.function != 0 || std::strstr(entry_data[call.entry].name, "Kernel") != nullptr;
+  return !is_kernel && parts.empty() && !is_named(call, "cuGraphAddEmptyNode");
+}
+
+template <class Map>
+typename Map::mapped_type taken_out(Map& map, std::uint32_t thread) {
+  auto node = map.extract(thread);
+  return node.empty() ? typename Map::mapped_type{} : std::move(node.mapped());
 }
 
 const char* verb_of(const Access& access) {
   if (access.use != Use::copied) return "a kernel";
   if (std::strstr(entry_data[access.site.entry].name, "GraphLaunch") != nullptr) return "a graph";
   return std::strstr(entry_data[access.site.entry].name, "Memset") != nullptr ? "a memset" : "a copy";
+}
+
+/// Nodes that were added to a graph have no stream.
+std::string place_text(const StreamKey& stream) {
+  return stream.handle == 0 ? " of the graph" : " on " + stream_text(stream);
 }
 
 class OrderRules : public Observer {
@@ -94,7 +98,7 @@ private:
   std::uint32_t number(const StreamKey& key);
   std::uint32_t number(const Call& call) { return number(call.stream()); }
   void host_waits_for(std::uint32_t stream) { order_.host_wait(order_.record(stream)); }
-  void host_waits_for_all();
+  void host_waits_for_all() { order_.host_wait(order_.record_group(0)); }
   std::shared_ptr<Capture> capture_of(const Call& call) const;
   CapturedOrder* captured(const std::shared_ptr<Capture>& capture);
 
@@ -104,7 +108,11 @@ private:
   void host_wait_for_event(Handle handle);
 
   // Graphs
-  void see_graph(const Call& call);
+  void see_graph(const Call& call, const std::vector<Part>& parts);
+  void add_node(const Call& call, const std::vector<Part>& parts);
+  void change_graph(const Call& call, const std::vector<Part>& parts);
+  void change_node(const Call& call, const std::vector<Part>& parts);
+  void instantiate(const Call& call);
   void launch(const Call& call);
 
   // Memory
@@ -112,7 +120,7 @@ private:
   void take_part(const Call& call);
   Used use_of(const Call& call, const std::vector<Part>& parts);
   void add_words(const Call& call, const std::vector<Part>& parts, Used& used);
-  void submit(const Call& call, std::uint32_t stream, const Used& used, bool reports);
+  void submit(const Call& call, std::uint32_t stream, const Used& used);
   void capture_work(const Call& call, CapturedOrder& in, const Used& used);
   void allocate(const Call& call, const Part& part);
   void free(const Call& call);
@@ -121,8 +129,8 @@ private:
   void check_free(const Call& call, const Allocation& freed, IsBefore is_before);
 
   // Findings
-  void check(const Call& call, Access& access, Allocation& allocation, std::optional<Finding>& finding,
-             const Order& order);
+  void check(const Call& call, const Access& access, const Allocation& allocation,
+             std::optional<Finding>& finding);
   void report(std::optional<Finding> finding);
   Finding overlap(const Call& call, const Access& now, const Access& earlier, const Allocation& allocation);
 
@@ -137,11 +145,11 @@ private:
   };
   std::map<StreamKey, KnownStream> streams_;
   std::unordered_map<Handle, EventMark> events_;
-  std::map<const Capture*, std::shared_ptr<CapturedOrder>> captures_;
-  std::unordered_map<Handle, std::shared_ptr<GraphWork>> graphs_, execs_;
-  std::unordered_map<Handle, OrderMark> launches_;             // of each exec, the last one
-  std::unordered_map<std::uint32_t, std::vector<Part>> parts_; // of each thread's next call
-  std::unordered_map<std::uint32_t, Allocation> dying_;        // which each thread is about to free
+  std::map<std::shared_ptr<const Capture>, CapturedOrder> captures_;      // that may not be over
+  std::unordered_map<Handle, std::shared_ptr<GraphWork>> graphs_, execs_; // no work: not known
+  std::unordered_map<Handle, OrderMark> launches_;                        // of each exec, the last one
+  std::unordered_map<std::uint32_t, std::vector<Part>> parts_;            // of each thread's next call
+  std::unordered_map<std::uint32_t, Allocation> dying_; // which each thread is about to free
   std::map<std::uint64_t, std::pair<std::uint64_t, OrderMark>>
       freed_;                             // ranges of pools, not used again: size, free
   std::optional<OrderMark> freed_before_; // of what found no room there
@@ -169,11 +177,6 @@ std::uint32_t OrderRules::number(const StreamKey& key) {
   return known.number;
 }
 
-void OrderRules::host_waits_for_all() {
-  for (const auto& [key, known] : streams_)
-    host_waits_for(known.number);
-}
-
 std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
   const StreamState* const stream = call.has_stream() ? world_.stream(call.stream()) : nullptr;
   return stream != nullptr && stream->is_capturing() ? stream->capture : nullptr;
@@ -181,9 +184,9 @@ std::shared_ptr<Capture> OrderRules::capture_of(const Call& call) const {
 
 CapturedOrder* OrderRules::captured(const std::shared_ptr<Capture>& capture) {
   if (!capture) return nullptr;
-  auto& made = captures_[capture.get()];
-  if (!made) made = std::make_shared<CapturedOrder>();
-  return made.get();
+  if (captures_.find(capture) == captures_.end()) // captures that failed have no end here
+    std::erase_if(captures_, [](const auto& each) { return each.first->over; });
+  return &captures_[capture];
 }
 
 // ---- Events ----
@@ -202,15 +205,7 @@ void OrderRules::record(const Call& call) {
       mark.mark = order_.record(number(call));
       continue;
     }
-    mark.mark = {}; // of a context: all of its streams
-    Order& order = order_;
-    for (const auto& [key, known] : streams_) {
-      const OrderMark one = order.record(known.number);
-      mark.mark.before.resize(std::max(mark.mark.before.size(), one.before.size()));
-      for (std::size_t i = 0; i < one.before.size(); ++i)
-        mark.mark.before[i] = std::max(mark.mark.before[i], one.before[i]);
-      mark.mark.holds.insert(mark.mark.holds.end(), one.holds.begin(), one.holds.end());
-    }
+    mark.mark = order_.record_group(0); // of a context, perhaps a green one, whose streams are not known
   }
 }
 
@@ -267,6 +262,11 @@ void OrderRules::take_part(const Call& call) {
       before[i] = std::max(before[i], mark.before[i]);
     return;
   }
+  if (part.kind == MemoryPart::told_host) {
+    const StreamKey key = key_of(part.words[0], call.context, call.thread);
+    if (!world_.is_capturing(key)) host_waits_for(number(key));
+    return;
+  }
   parts_[call.thread].push_back(part);
 }
 
@@ -276,13 +276,16 @@ void OrderRules::allocate(const Call& call, const Part& part) {
   if (call.has_stream()) {                           // the driver orders it behind the free of what was there
     const std::uint32_t stream = number(call);
     if (freed_before_) order_.wait(stream, *freed_before_);
-    for (auto old = freed_.begin(); old != freed_.end() && old->first < begin + size;)
-      if (old->first + old->second.first > begin) {
-        order_.wait(stream, old->second.second);
-        old = freed_.erase(old);
-      } else {
-        ++old;
-      }
+    auto old = freed_.lower_bound(begin);
+    if (old != freed_.begin() && std::prev(old)->first + std::prev(old)->second.first > begin) --old;
+    while (old != freed_.end() && old->first < begin + size) {
+      const auto [start, range] = std::move(*old);
+      const auto& [width, mark] = range;
+      order_.wait(stream, mark);
+      old = freed_.erase(old);
+      if (start < begin) freed_[start] = {begin - start, mark};
+      if (start + width > begin + size) freed_[begin + size] = {start + width - (begin + size), mark};
+    }
   }
   Allocation& made = memory_.allocate(begin, size);
   made.of_host = part.kind == MemoryPart::allocated_host;
@@ -292,13 +295,15 @@ void OrderRules::allocate(const Call& call, const Part& part) {
 
 Used OrderRules::use_of(const Call& call, const std::vector<Part>& parts) {
   Used used;
-  if (call.is_of_the_program() && call.verb() != Verb::graph_launch && speaks_with_host(call))
+  const char* const name = entry_data[call.entry].name;
+  if (speaks_with_host(name) || is_named(call, "cuGraphAddHostNode"))
     used.stores_for_host = used.ends_for_host = used.may_wait = true;
+  if (is_opaque(call, parts)) used.stores_for_host = used.ends_for_host = true;
   for (const Part& part : parts) {
     const auto& words = part.words;
     if (part.kind == MemoryPart::read || part.kind == MemoryPart::written) {
-      const std::uint64_t count = words[2] & 0xFFFF'FFFF;
-      Access access{{words[0], words[1], words[2] >> 32U, count == 0 ? 1 : count},
+      const std::uint64_t count = words[2] & 0xFFFF'FFFF, pitch = words[2] >> 32U;
+      Access access{{words[0], words[1], pitch, count == 0 || pitch == 0 ? 1 : count},
                     part.kind == MemoryPart::written};
       access.site = Site(call);
       bool of_host = false;
@@ -343,10 +348,10 @@ void OrderRules::add_words(const Call& call, const std::vector<Part>& parts, Use
 }
 
 /// Copies and memsets against each other; kernels against them.
-void OrderRules::check(const Call& call, Access& access, Allocation& allocation,
-                       std::optional<Finding>& finding, const Order& order) {
+void OrderRules::check(const Call& call, const Access& access, const Allocation& allocation,
+                       std::optional<Finding>& finding) {
   for (const Access& earlier : allocation.accesses) {
-    if (order.is_before(earlier.point, access.point.stream) || !earlier.rows.overlaps(access.rows)) continue;
+    if (order_.is_before(earlier.point, access.point.stream) || !earlier.rows.overlaps(access.rows)) continue;
     if (!earlier.writes && !access.writes) continue;
     const bool is_certain = earlier.use == Use::copied && access.use == Use::copied;
     if (is_certain) {
@@ -366,10 +371,10 @@ Finding OrderRules::overlap(const Call& call, const Access& now, const Access& e
   const bool is_certain = earlier.use == Use::copied && now.use == Use::copied;
   Access shown = now;
   shown.site = Site(call);
-  std::string sentence = std::string(verb_of(shown)) + " on " + stream_text(call.stream());
+  std::string sentence = std::string(verb_of(shown)) + place_text(call.stream());
   sentence += is_certain ? (now.writes ? " overwrites" : " reads") : " may use";
-  sentence += " memory that " + std::string(verb_of(earlier)) + " on " +
-              stream_text(key_of(earlier.site.stream, earlier.site.context, earlier.site.thread));
+  sentence += " memory that " + std::string(verb_of(earlier)) +
+              place_text(key_of(earlier.site.stream, earlier.site.context, earlier.site.thread));
   sentence += is_certain ? (earlier.writes ? " writes" : " reads") : " may use at the same time";
   sentence += is_certain ? ", and nothing orders the two" : ": nothing orders the two";
   Finding finding{
@@ -384,19 +389,24 @@ void OrderRules::report(std::optional<Finding> finding) {
   if (finding) report_(std::move(*finding));
 }
 
-void OrderRules::submit(const Call& call, std::uint32_t stream, const Used& used, bool reports) {
+void OrderRules::submit(const Call& call, std::uint32_t stream, const Used& used) {
   if (used.stores_for_host) host_waits_for(stream);
   const Point point = order_.submit(stream);
   std::optional<Finding> finding;
   if (!order_.is_held(stream))
-    for (const Access& each : used.accesses)
-      memory_.for_each(each.rows, [&](Allocation& allocation) {
+    for (const Access& each : used.accesses) {
+      const auto use = [&](Allocation& allocation) {
         Access access = each;
         access.point = point;
         if (call.verb() == Verb::graph_launch) access.site = Site(call);
-        if (reports) check(call, access, allocation, finding, order_);
+        check(call, access, allocation, finding);
         allocation.add(access, order_);
-      });
+      };
+      if (each.use == Use::copied)
+        memory_.for_each(each.rows, use);
+      else if (Allocation* const in = memory_.at(each.rows.begin))
+        use(*in);
+    }
   report(std::move(finding));
   if (used.ends_for_host) host_waits_for(stream);
   if (used.may_wait) order_.hold(stream);
@@ -406,32 +416,32 @@ void OrderRules::capture_work(const Call& call, CapturedOrder& in, const Used& u
   const std::uint32_t stream = in.number(call.stream());
   const Point point = in.order.submit(stream);
   Used& all = in.work.used;
-  all.stores_for_host = all.stores_for_host || used.stores_for_host;
-  all.ends_for_host = all.ends_for_host || used.ends_for_host;
-  all.may_wait = all.may_wait || used.may_wait;
-  for (Access access : used.accesses) {
-    access.point = point;
+  for (const Access& access : used.accesses) {
+    if (access.use != Use::copied) continue;
     std::optional<Finding> finding;
     for (const Access& earlier : all.accesses)
-      if (earlier.use == Use::copied && access.use == Use::copied && (earlier.writes || access.writes) &&
+      if (earlier.use == Use::copied && (earlier.writes || access.writes) &&
           earlier.rows.overlaps(access.rows) && !in.order.is_before(earlier.point, stream))
         if (const Allocation* const allocation = memory_.at(std::max(earlier.rows.begin, access.rows.begin)))
           finding = overlap(call, access, earlier, *allocation);
     if (finding) in.work.findings.push_back(std::move(*finding));
-    all.accesses.push_back(access);
   }
+  const std::size_t first = all.accesses.size();
+  all.add(used);
+  for (std::size_t i = first; i < all.accesses.size(); ++i)
+    all.accesses[i].point = point;
 }
 
 /// cuMemFree and its like wait for the device. But cuMemFree does not wait for anything if the memory is of a
 /// pool.
 void OrderRules::free(const Call& call) {
-  const Allocation freed = std::exchange(dying_[call.thread], {});
+  const Allocation freed = taken_out(dying_, call.thread);
   if (freed.size == 0 || !freed.is_of_pool()) return host_waits_for_all();
   check_free(call, freed, [this](const Access& access) { return order_.is_known_by_host(access.point); });
 }
 
 void OrderRules::free_on_stream(const Call& call, std::uint32_t stream) {
-  const Allocation freed = std::exchange(dying_[call.thread], {});
+  const Allocation freed = taken_out(dying_, call.thread);
   order_.submit(stream);
   if (options_.blind != nullptr) ++options_.blind->frees;
   if (freed.size == 0 || order_.is_held(stream)) return;
@@ -470,56 +480,113 @@ void OrderRules::launch(const Call& call) {
   Used unknown;
   unknown.stores_for_host = unknown.ends_for_host = unknown.may_wait = true;
   if (!is_known && options_.blind != nullptr) ++options_.blind->launches;
-  submit(call, stream, is_known ? found->second->used : unknown, true);
+  if (is_known) found->second->gather();
+  submit(call, stream, is_known ? found->second->used : unknown);
   launches_[call.exec] = order_.record(stream);
 }
 
-void OrderRules::see_graph(const Call& call) {
-  const auto known = [](auto& works, Handle handle) {
-    const auto found = works.find(handle);
-    return found == works.end() ? nullptr : found->second;
-  };
+/// The program adds a node to a graph. Only graphs that consist of such nodes are known.
+void OrderRules::add_node(const Call& call, const std::vector<Part>& parts) {
+  const auto found = graphs_.find(call.graph);
+  if (found == graphs_.end()) return;
+  GraphWork& work = *found->second;
+  const bool is_known_kind = is_any_of(entry_data[call.entry].name,
+                                       {"cuGraphAddKernelNode", "cuGraphAddMemcpyNode",
+                                        "cuGraphAddMemsetNode", "cuGraphAddEmptyNode", "cuGraphAddHostNode"});
+  if (!work.is_built || !is_known_kind) {
+    graphs_.erase(found);
+    return;
+  }
+  std::vector<Handle> after;
+  for (const Part& part : parts)
+    if (part.kind == MemoryPart::after)
+      for (const Handle node : part.words)
+        if (node != 0) after.push_back(node);
+  work.add_node(call.node, use_of(call, parts), after);
+}
+
+void OrderRules::change_graph(const Call& call, const std::vector<Part>& parts) {
+  if (is_named(call, "cuGraphExec")) {
+    const auto exec = execs_.find(call.exec);
+    if (exec == execs_.end()) return;
+    if (exec->second.use_count() > 1) exec->second = std::make_shared<GraphWork>(*exec->second);
+    if (!exec->second->change_node(call.node, use_of(call, parts))) execs_.erase(exec);
+    return;
+  }
+  execs_.erase(call.exec); // cuGraphNodeSetEnabled
+  const auto graph = graphs_.find(call.exec);
+  if (graph == graphs_.end()) return change_node(call, parts);
+  const bool is_addition = graph->second->is_built && is_named(call, "cuGraphAddDependencies");
+  for (const Part& part : parts)
+    if (is_addition) graph->second->add_dependency(part.words[0], part.words[1]);
+  if (!is_addition) graphs_.erase(graph);
+}
+
+/// Of a graph whose handle the call does not have.
+void OrderRules::change_node(const Call& call, const std::vector<Part>& parts) {
+  const Used used = use_of(call, parts);
+  bool is_known = false;
+  if (is_named(call, "cuGraphKernelNode") || is_named(call, "cuGraphMem"))
+    for (const auto& [handle, work] : graphs_)
+      is_known = is_known || work->change_node(call.exec, used);
+  if (!is_known && !is_named(call, "cuGraphNodeSetEnabled")) graphs_.clear();
+}
+
+void OrderRules::instantiate(const Call& call) {
+  execs_.erase(call.exec);
+  const auto found = graphs_.find(call.graph);
+  if (found == graphs_.end()) return;
+  GraphWork& work = *found->second;
+  work.gather();
+  if (!work.is_known) return;
+  for (Finding& finding : std::exchange(work.findings, {}))
+    report_(std::move(finding));
+  for (const auto& [earlier, later] : work.unordered_copies())
+    if (const Allocation* const in = memory_.at(std::max(earlier.rows.begin, later.rows.begin)))
+      report_(overlap(later.site.call(), later, earlier, *in));
+  // The graph may change later.
+  execs_[call.exec] = work.is_built ? std::make_shared<GraphWork>(work) : found->second;
+}
+
+void OrderRules::see_graph(const Call& call, const std::vector<Part>& parts) {
   switch (call.verb()) {
   case Verb::capture_end: {
     const GraphState* const graph = world_.graph(call.made_graph);
     if (graph == nullptr || !graph->capture) return;
-    const auto in = captures_.find(graph->capture.get());
-    if (in == captures_.end()) return;
-    graphs_[call.made_graph] = std::make_shared<GraphWork>(std::move(in->second->work));
-    graphs_[call.made_graph]->is_known &= !graph->capture->into_graph;
-    captures_.erase(in);
+    const auto in = captures_.find(graph->capture);
+    graphs_.erase(call.made_graph);
+    if (in != captures_.end() && !graph->capture->into_graph) {
+      graphs_[call.made_graph] = std::make_shared<GraphWork>(std::move(in->second.work));
+      graphs_[call.made_graph]->used.drop_repeated();
+    }
+    if (in != captures_.end()) captures_.erase(in);
     return;
   }
   case Verb::graph_create:
-    graphs_.erase(call.made_graph);
+    graphs_[call.made_graph] = std::make_shared<GraphWork>();
+    graphs_[call.made_graph]->is_built = true;
     return;
   case Verb::graph_clone:
-    if (const auto work = known(graphs_, call.graph))
-      graphs_[call.made_graph] = work;
+    if (const auto work = graphs_.find(call.graph); work != graphs_.end())
+      graphs_[call.made_graph] = std::make_shared<GraphWork>(work->second->clone());
     else
       graphs_.erase(call.made_graph);
     return;
   case Verb::graph_instantiate:
     launches_.erase(call.exec);
-    [[fallthrough]];
+    return instantiate(call);
   case Verb::exec_update:
-    execs_.erase(call.exec);
-    if (const auto work = known(graphs_, call.graph)) {
-      execs_[call.exec] = work;
-      for (Finding& finding : std::exchange(work->findings, {}))
-        report_(std::move(finding));
-    }
-    return;
+    return instantiate(call);
   case Verb::exec_set_event:
     execs_.erase(call.exec);
     return;
   case Verb::node_set_event: // of which graph is not known
     graphs_.clear();
     return;
+  case Verb::node_add:
+    return add_node(call, parts);
   case Verb::graph_change:
-    execs_.erase(call.exec);
-    if (graphs_.erase(call.exec) == 0) graphs_.clear();
-    return;
+    return change_graph(call, parts);
   case Verb::node_add_event:
   case Verb::graph_destroy:
     graphs_.erase(call.graph);
@@ -538,7 +605,7 @@ void OrderRules::see_graph(const Call& call) {
 void OrderRules::after(const Call& call) {
   if (call.verb() == Verb::memory_part) return take_part(call);
   if (!call.is_of_the_program()) return;
-  const std::vector<Part> parts = std::exchange(parts_[call.thread], {});
+  std::vector<Part> parts = taken_out(parts_, call.thread);
   if (!call.succeeded()) {
     dying_.erase(call.thread);
     return;
@@ -547,6 +614,7 @@ void OrderRules::after(const Call& call) {
   if (place == parts.end()) return see(call, parts);
   Call placed = call;
   placed.place = {static_cast<std::uint32_t>(place->words[0]), static_cast<std::uint32_t>(place->words[1])};
+  parts.erase(place); // what is left tells the use of memory
   see(placed, parts);
 }
 
@@ -566,7 +634,7 @@ void OrderRules::see(const Call& call, const std::vector<Part>& parts) {
     else if (is_named(call, "cuMemFreeAsync"))
       free_on_stream(call, number(call));
     else
-      submit(call, number(call), used, true);
+      submit(call, number(call), used);
     if (call.event != 0 || call.second_event != 0) record(call);
     return;
   }
@@ -575,7 +643,7 @@ void OrderRules::see(const Call& call, const std::vector<Part>& parts) {
     Call shown = call;
     shown.stream_handle = key.handle;
     const Used used = use_of(shown, parts);
-    submit(shown, number(key), used, true);
+    submit(shown, number(key), used);
     const bool is_on_device =
         !parts.empty() && !used.stores_for_host && !used.ends_for_host && !used.reads_of_host;
     if (!is_on_device) host_waits_for(number(key)); // measured: others return at once
@@ -609,6 +677,9 @@ void OrderRules::see(const Call& call, const std::vector<Part>& parts) {
     else
       launch(call);
     return;
+  case Verb::capture_change: // the next node may come after any other one
+    if (CapturedOrder* const in = captured(capture)) in->work.is_known = false;
+    return;
   case Verb::event_create:
   case Verb::event_open:
   case Verb::event_destroy:
@@ -633,16 +704,12 @@ void OrderRules::see(const Call& call, const std::vector<Part>& parts) {
     if (!capture) host_waits_for(number(call));
     return;
   case Verb::context_synchronize:
-    for (const auto& [key, known] : streams_)
-      if (const StreamState* const stream = world_.stream(key); stream == nullptr || stream->context == 0 ||
-                                                                call.named_context == 0 ||
-                                                                stream->context == call.named_context)
-        host_waits_for(known.number);
+    order_.host_wait(order_.record_group(call.named_context));
     return;
   case Verb::stream_destroy:
     return;
   default:
-    see_graph(call);
+    see_graph(call, parts);
     return;
   }
 }

@@ -65,7 +65,7 @@ struct Stream {
   std::optional<Place> last_reached = {};
   std::uint64_t calls = 0, calls_reached = 0; // that have submitted work
   CollectiveSequence collectives = {};
-  std::uint64_t first_collective = 0; // the number of its call among those of all streams
+  std::uint64_t first_collective = 0; // the number of its call among the calls of all streams
 
   Position end() const { return reached + places.size(); }
   /// The end of the last place that has a probe.

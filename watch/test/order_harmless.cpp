@@ -186,12 +186,7 @@ HARMLESS_ORDER(copy_without_a_stream, "a copy to the host waits for the legacy s
 
 HARMLESS_ORDER(one_graph_on_two_streams, "launches of one executable graph wait for each other") {
   const CUdeviceptr memory = on_device();
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
-  zero(memory, gpu.a);
-  expect(cuStreamEndCapture(gpu.a, &graph));
-  expect(cuGraphInstantiate(&exec, graph, 0));
+  const CUgraphExec exec = captured(gpu.a, [&] { zero(memory, gpu.a); });
   for (int i = 0; i < 10; ++i)
     expect(cuGraphLaunch(exec, i % 2 == 0 ? gpu.a : gpu.b));
 }
@@ -223,18 +218,83 @@ HARMLESS_ORDER(loader, "pinned buffers of a loader are filled again once their c
 HARMLESS_ORDER(event_recorded_by_a_graph, "a stream waits for an event that a graph records") {
   const CUdeviceptr memory = on_device();
   const CUevent recorded = gpu.event();
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
-  zero(memory, gpu.a);
-  expect(cuEventRecordWithFlags(recorded, gpu.a, CU_EVENT_RECORD_EXTERNAL));
-  expect(cuStreamEndCapture(gpu.a, &graph));
-  expect(cuGraphInstantiate(&exec, graph, 0));
+  const CUgraphExec exec = captured(gpu.a, [&] {
+    zero(memory, gpu.a);
+    expect(cuEventRecordWithFlags(recorded, gpu.a, CU_EVENT_RECORD_EXTERNAL));
+  });
   for (int i = 0; i < 10; ++i) {
     expect(cuGraphLaunch(exec, gpu.a));
     expect(cuStreamWaitEvent(gpu.b, recorded, 0));
     zero(memory, gpu.b);
     order(gpu, gpu.b, gpu.a);
+  }
+}
+
+HARMLESS_ORDER(diamond, "a graph that calls build has two branches, and joins them") {
+  const CUdeviceptr memory = on_device(), halves[] = {on_device(), on_device()};
+  const BuiltGraph built;
+  const CUgraphNode fork = built.memset(gpu, memory);
+  const CUgraphNode branches[] = {built.copy(gpu, halves[0], memory, {fork}),
+                                  built.copy(gpu, halves[1], memory, {fork})};
+  const CUgraphNode join = built.memset(gpu, memory, {branches[0], branches[1]});
+  built.copy(gpu, memory, halves[0], {join});
+  CUgraph clone = nullptr;
+  expect(cuGraphClone(&clone, built.get()));
+  const CUgraphExec execs[] = {executable(built.get()), executable(clone)};
+  for (int i = 0; i < 10; ++i)
+    expect(cuGraphLaunch(execs[i % 2], gpu.a));
+}
+
+HARMLESS_ORDER(node_with_other_arguments, "a node of a graph gets another buffer, so the first one is free") {
+  const CUfunction touch = kernel("touch");
+  CUdeviceptr buffers[] = {on_device(), on_device()};
+  const CUdeviceptr to = on_device();
+  const BuiltGraph built;
+  const CUgraphNode copied = built.copy(gpu, to, buffers[0]), launched = built.launch(touch, buffers[0]);
+  const CUgraphExec exec = executable(built.get());
+  for (int i = 0; i < 10; ++i) {
+    void* arguments[] = {&buffers[i % 2]};
+    const CUDA_MEMCPY3D copy = BuiltGraph::copy_of(to, buffers[i % 2]);
+    const CUDA_KERNEL_NODE_PARAMS launch = BuiltGraph::launch_of(touch, arguments);
+    expect(cuGraphExecMemcpyNodeSetParams(exec, copied, &copy, gpu.context));
+    expect(cuGraphExecKernelNodeSetParams(exec, launched, &launch));
+    zero(buffers[i % 2], gpu.b);
+    order(gpu, gpu.b, gpu.a);
+    expect(cuGraphLaunch(exec, gpu.a));
+    order(gpu, gpu.a, gpu.b);
+    expect(cuGraphLaunch(exec, gpu.a));
+    zero(buffers[(i + 1) % 2], gpu.b); // the launch before last is ordered before this
+    order(gpu, gpu.b, gpu.a);
+  }
+}
+
+HARMLESS_ORDER(nodes_set_before_the_graph_is_made,
+               "the arguments of a node change before it is instantiated") {
+  const CUdeviceptr memory = on_device(), to[] = {on_device(), on_device()};
+  const BuiltGraph built;
+  built.memset(gpu, memory);
+  const CUgraphNode copied = built.copy(gpu, to[0], memory);
+  const CUDA_MEMCPY3D other = BuiltGraph::copy_of(to[0], to[1]);
+  expect(cuGraphMemcpyNodeSetParams(copied, &other));
+  expect(cuGraphLaunch(executable(built.get()), gpu.a));
+}
+
+HARMLESS_ORDER(host_node, "a node of a graph tells the host that its work is done") {
+  static unsigned done = 0;
+  const CUdeviceptr memory = on_device();
+  const BuiltGraph built;
+  const CUgraphNode written = built.memset(gpu, memory);
+  CUDA_HOST_NODE_PARAMS parameters{};
+  parameters.fn = [](void*) { __atomic_add_fetch(&done, 1, __ATOMIC_RELEASE); };
+  CUgraphNode told = nullptr;
+  expect(cuGraphAddHostNode(&told, built.get(), &written, 1, &parameters));
+  const CUgraphExec exec = executable(built.get());
+  for (unsigned i = 1; i <= 10; ++i) {
+    expect(cuGraphLaunch(exec, gpu.a));
+    while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) < i)
+      std::this_thread::yield();
+    zero(memory, gpu.b);
+    finish(gpu.b);
   }
 }
 

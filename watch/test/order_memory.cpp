@@ -4,6 +4,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
+
 using watch::Access;
 using watch::Memory;
 using watch::Rows;
@@ -60,4 +62,35 @@ TEST_CASE("an allocation ends what was at its address", "[order]") {
   CHECK(memory.at(0x1000) == nullptr);
   CHECK(memory.at(0x27FF) != nullptr);
   CHECK(memory.free(0x1000).size == 0);
+}
+
+TEST_CASE("streams that nobody removes have a bounded number of numbers", "[order]") {
+  using watch::Order;
+  Order order;
+  const auto legacy = order.add_stream(Order::Kind::legacy, 1);
+  std::uint32_t largest = 0;
+  for (int i = 0; i < 20'000; ++i) { // a thread for each request, with its own default stream
+    const auto stream = order.add_stream(Order::Kind::blocking, 1);
+    largest = std::max(largest, stream);
+    order.submit(stream);
+    order.host_wait(order.record(stream));
+  }
+  CHECK(largest < 2048);
+  const auto work = order.submit(order.add_stream(Order::Kind::independent, 2));
+  order.submit(legacy);
+  CHECK_FALSE(order.is_before(work, legacy));
+}
+
+TEST_CASE("the number of a removed stream goes to one of its kind and group", "[order]") {
+  using watch::Order;
+  Order order;
+  const auto legacy = order.add_stream(Order::Kind::legacy, 1);
+  const auto removed = order.add_stream(Order::Kind::blocking, 1);
+  const auto work = order.submit(removed);
+  order.remove_stream(removed);
+  for (int i = 0; i < 1000; ++i)
+    CHECK(order.add_stream(Order::Kind::independent, 1) != removed);
+  order.submit(legacy);
+  CHECK(order.is_before(work, legacy));
+  CHECK(order.add_stream(Order::Kind::blocking, 1) == removed);
 }

@@ -99,13 +99,20 @@ POOL_PAIR("freed-while-used", replay_after_the_free,
           "a graph that uses the memory is replayed on another stream") {
   const CUdeviceptr memory = from_pool(gpu.a);
   finish(gpu.a);
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  expect(cuStreamBeginCapture(gpu.b, CU_STREAM_CAPTURE_MODE_RELAXED));
-  zero(memory, gpu.b);
-  expect(cuStreamEndCapture(gpu.b, &graph));
-  expect(cuGraphInstantiate(&exec, graph, 0));
+  const CUgraphExec exec = captured(gpu.b, [&] { zero(memory, gpu.b); });
   expect(cuGraphLaunch(exec, gpu.b)); //!
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuMemFreeAsync(memory, gpu.a)); //!
+}
+
+POOL_PAIR("freed-while-used", kernel_of_a_built_graph,
+          "memory is freed that a kernel of a graph uses on another stream") {
+  const CUfunction touch = kernel("touch");
+  const CUdeviceptr memory = from_pool(gpu.a);
+  finish(gpu.a);
+  const BuiltGraph built;
+  built.launch(touch, memory);
+  expect(cuGraphLaunch(executable(built.get()), gpu.b)); //!
   if (corrected) order(gpu, gpu.b, gpu.a);
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
@@ -227,37 +234,65 @@ PAIR("unordered-copies", two_threads_share_a_buffer,
 PAIR("unordered-copies", graph_branch_not_joined, "two branches of a graph touch the same memory") {
   const CUdeviceptr memory = on_device(), to = on_device();
   const CUevent fork = gpu.event(), done = gpu.event(), join = gpu.event();
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
-  expect(cuEventRecord(fork, gpu.a));
-  expect(cuStreamWaitEvent(gpu.b, fork, 0));
-  zero(memory, gpu.b); //!
-  expect(cuEventRecord(done, gpu.b));
-  if (corrected) expect(cuStreamWaitEvent(gpu.a, done, 0));
-  expect(cuMemcpyDtoDAsync(to, memory, block, gpu.a)); //!
-  expect(cuEventRecord(join, gpu.b));
-  expect(cuStreamWaitEvent(gpu.a, join, 0));
-  expect(cuStreamEndCapture(gpu.a, &graph));
-  expect(cuGraphInstantiate(&exec, graph, 0));
+  const CUgraphExec exec = captured(gpu.a, [&] {
+    expect(cuEventRecord(fork, gpu.a));
+    expect(cuStreamWaitEvent(gpu.b, fork, 0));
+    zero(memory, gpu.b); //!
+    expect(cuEventRecord(done, gpu.b));
+    if (corrected) expect(cuStreamWaitEvent(gpu.a, done, 0));
+    expect(cuMemcpyDtoDAsync(to, memory, block, gpu.a)); //!
+    expect(cuEventRecord(join, gpu.b));
+    expect(cuStreamWaitEvent(gpu.a, join, 0));
+  });
   expect(cuGraphLaunch(exec, gpu.a));
 }
 
 PAIR("unordered-copies", input_of_a_replay_overwritten, "the next input is copied while the graph runs") {
   const CUdeviceptr input = on_device(), output = on_device();
   char* const host = pinned();
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
-  expect(cuMemcpyDtoDAsync(output, input, block, gpu.a));
-  expect(cuStreamEndCapture(gpu.a, &graph));
-  expect(cuGraphInstantiate(&exec, graph, 0));
+  const CUgraphExec exec = captured(gpu.a, [&] { expect(cuMemcpyDtoDAsync(output, input, block, gpu.a)); });
   for (int step = 0; step < 3; ++step) {
     expect(cuMemcpyHtoDAsync(input, host, block, gpu.b)); //!
     order(gpu, gpu.b, gpu.a);
     expect(cuGraphLaunch(exec, gpu.a)); //!
     if (corrected) order(gpu, gpu.a, gpu.b);
   }
+}
+
+PAIR("unordered-copies", built_branch_without_a_dependency, "a node of a graph lacks its dependency") {
+  const CUdeviceptr memory = on_device(), to = on_device(), other = on_device();
+  const BuiltGraph built;
+  const CUgraphNode written = built.memset(gpu, memory); //!
+  const CUgraphNode first = built.memset(gpu, other);
+  std::vector<CUgraphNode> after{first};
+  if (corrected) after.push_back(written);
+  built.copy(gpu, to, memory, after); //!
+  expect(cuGraphLaunch(executable(built.get()), gpu.a));
+}
+
+PAIR("unordered-copies", dependency_of_another_node, "a dependency is added, and leads to the wrong node") {
+  const CUdeviceptr memory = on_device(), to = on_device();
+  const BuiltGraph built;
+  const CUgraphNode copied = built.copy(gpu, to, memory); //!
+  const CUgraphNode written = built.memset(gpu, memory);  //!
+  CUgraphNode between = nullptr;
+  expect(cuGraphAddEmptyNode(&between, built.get(), &written, 1));
+  built.add_dependency(corrected ? between : copied, corrected ? copied : between);
+  expect(cuGraphLaunch(executable(built.get()), gpu.a));
+}
+
+PAIR("unordered-copies", arguments_set_before_the_replay,
+     "a node gets the buffer that another stream is filling") {
+  const CUdeviceptr buffers[] = {on_device(), on_device()}, to = on_device();
+  const BuiltGraph built;
+  const CUgraphNode node = built.copy(gpu, to, buffers[0]);
+  const CUgraphExec exec = executable(built.get());
+  expect(cuGraphLaunch(exec, gpu.a));
+  zero(buffers[1], gpu.b); //!
+  const CUDA_MEMCPY3D changed = BuiltGraph::copy_of(to, buffers[1]);
+  expect(cuGraphExecMemcpyNodeSetParams(exec, node, &changed, gpu.context));
+  if (corrected) order(gpu, gpu.b, gpu.a);
+  expect(cuGraphLaunch(exec, gpu.a)); //!
 }
 
 PAIR("unordered-copies", host_waits_for_one_of_two,

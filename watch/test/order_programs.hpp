@@ -65,6 +65,82 @@ inline void order(const Gpu& gpu, CUstream earlier, CUstream later) {
   expect(cuEventDestroy(event));
 }
 
+/// A graph that calls build.
+class BuiltGraph {
+public:
+  BuiltGraph() { expect(cuGraphCreate(&graph_, 0)); }
+
+  CUgraphNode memset(const Gpu& gpu, CUdeviceptr to, const std::vector<CUgraphNode>& after = {}) const {
+    CUDA_MEMSET_NODE_PARAMS parameters{};
+    parameters.dst = to;
+    parameters.elementSize = 1;
+    parameters.width = block;
+    parameters.height = 1;
+    CUgraphNode node = nullptr;
+    expect(cuGraphAddMemsetNode(&node, graph_, after.data(), after.size(), &parameters, gpu.context));
+    return node;
+  }
+  CUgraphNode copy(const Gpu& gpu, CUdeviceptr to, CUdeviceptr from,
+                   const std::vector<CUgraphNode>& after = {}) const {
+    const CUDA_MEMCPY3D parameters = copy_of(to, from);
+    CUgraphNode node = nullptr;
+    expect(cuGraphAddMemcpyNode(&node, graph_, after.data(), after.size(), &parameters, gpu.context));
+    return node;
+  }
+  CUgraphNode launch(CUfunction function, CUdeviceptr argument) const {
+    void* arguments[] = {&argument};
+    const CUDA_KERNEL_NODE_PARAMS parameters = launch_of(function, arguments);
+    CUgraphNode node = nullptr;
+    expect(cuGraphAddKernelNode(&node, graph_, nullptr, 0, &parameters));
+    return node;
+  }
+  void add_dependency(CUgraphNode from, CUgraphNode to) const {
+#if CUDA_VERSION >= 13000
+    expect(cuGraphAddDependencies(graph_, &from, &to, nullptr, 1));
+#else
+    expect(cuGraphAddDependencies(graph_, &from, &to, 1));
+#endif
+  }
+  CUgraph get() const { return graph_; }
+
+  static CUDA_MEMCPY3D copy_of(CUdeviceptr to, CUdeviceptr from) {
+    CUDA_MEMCPY3D parameters{};
+    parameters.srcMemoryType = parameters.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    parameters.dstDevice = to;
+    parameters.srcDevice = from;
+    parameters.WidthInBytes = block;
+    parameters.Height = parameters.Depth = 1;
+    return parameters;
+  }
+  static CUDA_KERNEL_NODE_PARAMS launch_of(CUfunction function, void** arguments) {
+    CUDA_KERNEL_NODE_PARAMS parameters{};
+    parameters.func = function;
+    parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+    parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+    parameters.kernelParams = arguments;
+    return parameters;
+  }
+
+private:
+  CUgraph graph_ = nullptr;
+};
+
+inline CUgraphExec executable(CUgraph graph) {
+  CUgraphExec exec = nullptr;
+  expect(cuGraphInstantiate(&exec, graph, 0));
+  return exec;
+}
+
+/// What the calls of `body` submit to the stream.
+template <class Body>
+CUgraphExec captured(CUstream on, Body body) {
+  CUgraph graph = nullptr;
+  expect(cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_RELAXED));
+  body();
+  expect(cuStreamEndCapture(on, &graph));
+  return executable(graph);
+}
+
 inline CUfunction kernel(const char* name) {
   CUmodule module = nullptr;
   CUfunction function = nullptr;

@@ -100,6 +100,15 @@ private:
     host_waits_.push_back(nodes_.size() - 1);
   }
 
+  void wait_for_group(unsigned group) {
+    std::vector<std::size_t> last;
+    for (SearchedStream& each : streams_)
+      if (group == 0 || each.group == 0 || each.group == group) last.push_back(add_node(each));
+    for (const std::size_t node : last)
+      host_wait(node);
+    order_.host_wait(order_.record_group(group));
+  }
+
   const char* access(SearchedStream& stream) {
     const std::size_t node = add_node(stream);
     const watch::Point point = order_.submit(stream.number);
@@ -156,10 +165,12 @@ private:
         order_.host_wait(event.mark);
       }
       return nullptr;
-    case 7: // of a stream
+    case 7: // of a stream, or of all that may be in its group
       if (draw(3) == 0) {
         host_wait(add_node(stream));
         order_.host_wait(order_.record(stream.number));
+      } else if (draw(8) == 0) {
+        wait_for_group(draw(3) == 0 ? 0 : stream.group);
       }
       return nullptr;
     case 8:
@@ -171,6 +182,7 @@ private:
     case 9:
       return check_hold(stream);
     case 10:
+      if (draw(4) == 0) order_.remove_stream(stream.number); // its work goes on
       if (streams_.size() < 9) add_stream();
       return nullptr;
     default:

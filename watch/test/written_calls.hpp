@@ -53,6 +53,19 @@ public:
     world_.see(call);
   }
 
+  /// What the next call of the thread does with memory.
+  void see(watch::MemoryPart part, const std::vector<std::uint64_t>& words) {
+    watch::CallData data{};
+    data.entry = watch::memory_entry;
+    data.count = 4;
+    data.thread = thread;
+    data.context = context;
+    data.words[0] = static_cast<std::uint64_t>(part);
+    for (std::size_t i = 0; i < words.size(); ++i)
+      data.words[i + 1] = words[i];
+    world_.see(watch::decoded(data));
+  }
+
   void repeat(int times, const std::function<void()>& calls) {
     for (int i = 0; i < times; ++i)
       calls();

@@ -74,9 +74,7 @@ MISTAKE(stream_flags_in_capture, "a library asks for the flags of the stream tha
 }
 
 MISTAKE(exec_destroyed_in_capture, "a cache of graphs throws out an old one during a global capture") {
-  begin(gpu.b);
-  gpu.work(gpu.b);
-  CUgraphExec old = exec_of(end(gpu.b));
+  CUgraphExec old = exec_of(graph_of_work(gpu, gpu.b));
   in_capture(gpu.a, global, [&] {
     gpu.work(gpu.a);
     cuGraphExecDestroy(old); //!
@@ -209,20 +207,9 @@ MISTAKE(thread_ends_in_its_capture, "a thread ends without ending the capture of
 
 // Graphs and their events.
 
-/// An exec with one node that records `event`.
-CUgraphExec exec_that_records(CUevent event, CUgraph* kept = nullptr, CUgraphNode* node = nullptr) {
-  CUgraph graph = nullptr;
-  CUgraphNode made = nullptr;
-  expect(cuGraphCreate(&graph, 0));
-  expect(cuGraphAddEventRecordNode(node ? node : &made, graph, nullptr, 0, event));
-  if (kept == nullptr) return exec_of(graph);
-  *kept = graph;
-  return instantiate(graph);
-}
-
 MISTAKE(destroyed_event_of_a_node, "an event that a graph's node records is destroyed between two launches") {
   CUevent done = gpu.event();
-  CUgraphExec exec = exec_that_records(done);
+  CUgraphExec exec = exec_of(graph_of_record(done));
   launch(exec, gpu.a);
   finish(gpu.a);
   cuEventDestroy(done); //!
@@ -244,8 +231,7 @@ MISTAKE(destroyed_event_of_a_wait_node,
 
 MISTAKE(destroyed_event_of_a_clone, "the clone of a graph still refers to the event") {
   CUevent done = gpu.event();
-  CUgraph graph = nullptr, clone = nullptr;
-  expect(cuGraphExecDestroy(exec_that_records(done, &graph)));
+  CUgraph graph = graph_of_record(done), clone = nullptr;
   expect(cuGraphClone(&clone, graph));
   expect(cuGraphDestroy(graph));
   CUgraphExec exec = instantiate(clone);
@@ -255,9 +241,8 @@ MISTAKE(destroyed_event_of_a_clone, "the clone of a graph still refers to the ev
 
 MISTAKE(destroyed_event_of_a_changed_exec, "an exec was given a second event, which is then destroyed") {
   CUevent first = gpu.event(), second = gpu.event();
-  CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
-  CUgraphExec exec = exec_that_records(first, &graph, &node);
+  CUgraphExec exec = instantiate(graph_of_record(first, &node));
   expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
   launch(exec, gpu.a);
   finish(gpu.a);
@@ -268,9 +253,8 @@ MISTAKE(destroyed_event_of_a_changed_exec, "an exec was given a second event, wh
 MISTAKE(destroyed_event_of_an_updated_exec,
         "an update brought a second event into an exec, which is then destroyed") {
   CUevent first = gpu.event(), second = gpu.event();
-  CUgraph graph = nullptr;
-  CUgraphExec exec = exec_that_records(first);
-  expect(cuGraphExecDestroy(exec_that_records(second, &graph)));
+  CUgraphExec exec = exec_of(graph_of_record(first));
+  CUgraph graph = graph_of_record(second);
   CUgraphExecUpdateResultInfo info;
   expect(cuGraphExecUpdate(exec, graph, &info));
   cuEventDestroy(second); //!
@@ -278,9 +262,7 @@ MISTAKE(destroyed_event_of_an_updated_exec,
 }
 
 MISTAKE(launches_a_destroyed_exec, "a cache has destroyed the exec that is launched") {
-  begin(gpu.a);
-  gpu.work(gpu.a);
-  CUgraphExec exec = exec_of(end(gpu.a));
+  CUgraphExec exec = exec_of(graph_of_work(gpu, gpu.a));
   launch(exec, gpu.a);
   finish(gpu.a);
   cuGraphExecDestroy(exec);   //!
@@ -288,22 +270,15 @@ MISTAKE(launches_a_destroyed_exec, "a cache has destroyed the exec that is launc
 }
 
 MISTAKE(instantiates_a_destroyed_graph, "a graph is instantiated after it was destroyed") {
-  begin(gpu.a);
-  gpu.work(gpu.a);
-  CUgraph graph = end(gpu.a);
+  CUgraph graph = graph_of_work(gpu, gpu.a);
   cuGraphDestroy(graph); //!
   CUgraphExec exec = nullptr;
   cuGraphInstantiate(&exec, graph, 0); //!
 }
 
 MISTAKE(update_was_refused, "an exec cannot be updated to another shape, and the old graph runs on") {
-  begin(gpu.a);
-  gpu.work(gpu.a);
-  CUgraphExec exec = exec_of(end(gpu.a));
-  begin(gpu.a);
-  gpu.work(gpu.a);
-  gpu.work(gpu.a);
-  CUgraph larger = end(gpu.a);
+  CUgraphExec exec = exec_of(graph_of_work(gpu, gpu.a));
+  CUgraph larger = graph_of_work(gpu, gpu.a, 2);
   CUgraphExecUpdateResultInfo info;
   cuGraphExecUpdate(exec, larger, &info); //!
   launch(exec, gpu.a);

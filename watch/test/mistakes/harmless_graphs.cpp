@@ -35,8 +35,7 @@ HARMLESS(fork_and_join, "a capture forks to a second stream and joins it") {
   }
   CUgraphExec exec = exec_of(end(gpu.a));
   launch(exec, gpu.a);
-  clean_exec(exec, gpu.a);
-  clean(gpu, {forked, joined});
+  clean(gpu, {forked, joined}, exec);
 }
 
 HARMLESS(fork_without_work, "a forked stream that did no work needs no join") {
@@ -46,8 +45,7 @@ HARMLESS(fork_without_work, "a forked stream that did no work needs no join") {
   order(gpu.a, forked, gpu.b);
   CUgraphExec exec = exec_of(end(gpu.a));
   launch(exec, gpu.a);
-  clean_exec(exec, gpu.a);
-  clean(gpu, {forked});
+  clean(gpu, {forked}, exec);
 }
 
 HARMLESS(event_of_a_capture_is_recorded_again, "a record outside makes an event of a capture usable again") {
@@ -59,8 +57,7 @@ HARMLESS(event_of_a_capture_is_recorded_again, "a record outside makes an event 
   launch(exec, gpu.a);
   record(both, gpu.a);
   expect(cuEventSynchronize(both));
-  clean_exec(exec, gpu.a);
-  clean(gpu, {both});
+  clean(gpu, {both}, exec);
 }
 
 HARMLESS(watchdog_in_relaxed_mode, "a thread makes itself relaxed before it polls during a global capture") {
@@ -167,8 +164,7 @@ HARMLESS(external_wait, "a graph waits for an event that is recorded before each
     record(ready, gpu.b);
     launch(exec, gpu.a);
   }
-  clean_exec(exec, gpu.a);
-  clean(gpu, {ready});
+  clean(gpu, {ready}, exec);
 }
 
 HARMLESS(times_part_of_a_graph, "two timed events in a graph are read after each launch") {
@@ -183,8 +179,7 @@ HARMLESS(times_part_of_a_graph, "two timed events in a graph are read after each
     expect(cuEventSynchronize(stop));
     expect(time_between(start, stop));
   }
-  clean_exec(exec, gpu.a);
-  clean(gpu, {start, stop});
+  clean(gpu, {start, stop}, exec);
 }
 
 HARMLESS(clone_outlives_its_graph, "the clone of a graph is launched, and the event destroyed after it") {
@@ -194,16 +189,13 @@ HARMLESS(clone_outlives_its_graph, "the clone of a graph is launched, and the ev
   expect(cuGraphDestroy(graph));
   CUgraphExec exec = exec_of(clone);
   launch_and_ask(gpu, exec, done);
-  clean_exec(exec, gpu.a);
-  clean(gpu, {done});
+  clean(gpu, {done}, exec);
 }
 
 HARMLESS(node_of_a_clone_gets_another_event, "a clone's node refers to another event, so the first may go") {
   CUevent first = gpu.event(), second = gpu.event();
-  CUgraph graph = nullptr, clone = nullptr;
   CUgraphNode node = nullptr, of_clone = nullptr;
-  expect(cuGraphCreate(&graph, 0));
-  expect(cuGraphAddEventRecordNode(&node, graph, nullptr, 0, first));
+  CUgraph graph = graph_of_record(first, &node), clone = nullptr;
   expect(cuGraphClone(&clone, graph));
   expect(cuGraphNodeFindInClone(&of_clone, node, clone));
   expect(cuGraphEventRecordNodeSetEvent(of_clone, second));
@@ -211,16 +203,13 @@ HARMLESS(node_of_a_clone_gets_another_event, "a clone's node refers to another e
   destroy(first);
   CUgraphExec exec = exec_of(clone);
   launch_and_ask(gpu, exec, second);
-  clean_exec(exec, gpu.a);
-  clean(gpu, {second});
+  clean(gpu, {second}, exec);
 }
 
 HARMLESS(exec_gets_another_event, "an exec records another event from now on, so the first may go") {
   CUevent first = gpu.event(), second = gpu.event();
-  CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
-  expect(cuGraphCreate(&graph, 0));
-  expect(cuGraphAddEventRecordNode(&node, graph, nullptr, 0, first));
+  CUgraph graph = graph_of_record(first, &node);
   CUgraphExec exec = instantiate(graph);
   launch_and_ask(gpu, exec, first);
   expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
@@ -228,23 +217,19 @@ HARMLESS(exec_gets_another_event, "an exec records another event from now on, so
   finish(gpu.a);
   destroy(first);
   launch_and_ask(gpu, exec, second);
-  clean_exec(exec, gpu.a);
-  clean(gpu, {second});
+  clean(gpu, {second}, exec);
 }
 
 HARMLESS(node_destroyed_before_its_event, "a graph's node is removed, so its event may be destroyed") {
   CUevent removed = gpu.event(), kept = gpu.event();
-  CUgraph graph = nullptr;
   CUgraphNode first = nullptr, second = nullptr;
-  expect(cuGraphCreate(&graph, 0));
-  expect(cuGraphAddEventRecordNode(&first, graph, nullptr, 0, removed));
+  CUgraph graph = graph_of_record(removed, &first);
   expect(cuGraphAddEventRecordNode(&second, graph, &first, 1, kept));
   expect(cuGraphDestroyNode(first));
   destroy(removed);
   CUgraphExec exec = exec_of(graph);
   launch_and_ask(gpu, exec, kept);
-  clean_exec(exec, gpu.a);
-  clean(gpu, {kept});
+  clean(gpu, {kept}, exec);
 }
 
 HARMLESS(child_graph_with_an_event,
@@ -257,8 +242,7 @@ HARMLESS(child_graph_with_an_event,
   expect(cuGraphDestroy(child));
   CUgraphExec exec = exec_of(parent);
   launch_and_ask(gpu, exec, done);
-  clean_exec(exec, gpu.a);
-  clean(gpu, {done});
+  clean(gpu, {done}, exec);
 }
 
 HARMLESS(events_go_after_the_graph, "graph, exec and then the event are destroyed") {
@@ -275,27 +259,20 @@ HARMLESS(events_go_after_the_graph, "graph, exec and then the event are destroye
 HARMLESS(updates_an_exec, "an exec is updated from a new capture in each step") {
   CUgraphExec exec = nullptr;
   for (int i = 0; i < 4; ++i) {
-    begin(gpu.a);
-    gpu.work(gpu.a);
-    CUgraph graph = end(gpu.a);
+    CUgraph graph = graph_of_work(gpu, gpu.a);
     if (exec == nullptr) exec = instantiate(graph);
     CUgraphExecUpdateResultInfo info;
     expect(cuGraphExecUpdate(exec, graph, &info));
     expect(cuGraphDestroy(graph));
     launch(exec, gpu.a);
   }
-  clean_exec(exec, gpu.a);
-  clean(gpu);
+  clean(gpu, {}, exec);
 }
 
 HARMLESS(one_graph_for_each_shape, "a server captures one graph for each of five shapes") {
   std::vector<CUgraphExec> execs;
-  for (int shape = 1; shape <= 5; ++shape) {
-    begin(gpu.a, relaxed);
-    for (int i = 0; i < shape; ++i)
-      gpu.work(gpu.a);
-    execs.push_back(exec_of(end(gpu.a)));
-  }
+  for (int shape = 1; shape <= 5; ++shape)
+    execs.push_back(exec_of(graph_of_work(gpu, gpu.a, shape)));
   for (CUgraphExec each : execs) {
     launch(each, gpu.a);
     clean_exec(each, gpu.a);

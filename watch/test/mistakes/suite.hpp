@@ -98,12 +98,28 @@ inline CUgraphExec exec_of(CUgraph graph) {
   expect(cuGraphDestroy(graph));
   return exec;
 }
+/// A captured graph of some work.
+inline CUgraph graph_of_work(const Gpu& gpu, CUstream on, int count = 1) {
+  begin(on, relaxed);
+  for (int i = 0; i < count; ++i)
+    gpu.work(on);
+  return end(on);
+}
+/// A graph that was not captured, with a node that records the event.
+inline CUgraph graph_of_record(CUevent event, CUgraphNode* node = nullptr) {
+  CUgraph graph = nullptr;
+  CUgraphNode made = nullptr;
+  expect(cuGraphCreate(&graph, 0));
+  expect(cuGraphAddEventRecordNode(node ? node : &made, graph, nullptr, 0, event));
+  return graph;
+}
 inline void launch(CUgraphExec exec, CUstream on) { expect(cuGraphLaunch(exec, on)); }
 
-/// Waits for the work of `gpu` and destroys what it has.
-inline void clean(const Gpu& gpu, const std::vector<CUevent>& events = {}) {
+/// Waits for the work of `gpu` and destroys what it has, and the graph, if there is one.
+inline void clean(const Gpu& gpu, const std::vector<CUevent>& events = {}, CUgraphExec exec = nullptr) {
   expect(cuCtxSetCurrent(gpu.context));
   expect(cuCtxSynchronize());
+  if (exec != nullptr) expect(cuGraphExecDestroy(exec));
   for (CUevent each : events)
     destroy(each);
   for (CUstream each : {gpu.a, gpu.b})

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Orders that no program can force to happen in its calls.
+#include "rules/order_rules.hpp"
+#include "written_calls.hpp"
+
+using watch::MemoryPart;
+
+namespace {
+
+constexpr std::uint64_t first = 0x10, second = 0x20, third = 0x30; // streams
+constexpr std::uint64_t memory = 0x10'0000, other = 0x20'0000;
+
+class Ordered : public WrittenProcess {
+public:
+  Ordered()
+      : WrittenProcess([](const watch::World& world, watch::Report report) {
+          return watch::order_rules(world, std::move(report), {});
+        }) {
+    for (const std::uint64_t stream : {first, second, third})
+      see("cuStreamCreate", {stream, CU_STREAM_NON_BLOCKING});
+    for (const std::uint64_t address : {memory, other})
+      allocate(address);
+  }
+
+  void allocate(std::uint64_t address) {
+    see(MemoryPart::allocated, {address, 4096});
+    see("cuMemAlloc_v2", {});
+  }
+  void allocate(std::uint64_t address, std::uint64_t size, std::uint64_t stream) {
+    see(MemoryPart::allocated, {address, size});
+    see("cuMemAllocAsync", {stream});
+  }
+  void free(std::uint64_t address, std::uint64_t stream) {
+    see(MemoryPart::freed, {address, stream});
+    see("cuMemFreeAsync", {stream});
+  }
+  void set(std::uint64_t address, std::uint64_t stream) {
+    see(MemoryPart::written, {address, 512, 1});
+    see("cuMemsetD8Async", {stream});
+  }
+};
+
+} // namespace
+
+TEST_CASE("two streams that set the same memory are found", "[order]") {
+  Ordered process;
+  process.set(memory, first);
+  process.set(memory, second);
+  CHECK(process.end().find("unordered-copies") == 0);
+}
+
+TEST_CASE("the host may go on before the call has returned that tells it", "[order]") {
+  Ordered process;
+  process.set(memory, first);
+  process.see(MemoryPart::told_host, {first}); // thread 1 is about to write a value
+  process.thread = 2;                          // which polls it
+  process.set(memory, second);
+  process.thread = 1;
+  process.see("cuStreamWriteValue32_v2", {first, other, 1, 0});
+  CHECK(process.end().empty());
+}
+
+TEST_CASE("a capture that has failed leaves nothing for the next one", "[order]") {
+  Ordered process;
+  for (const CUresult result : {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_SUCCESS}) {
+    const std::uint64_t stream = result == CUDA_SUCCESS ? second : first;
+    process.see("cuStreamBeginCapture_v2", {stream, CU_STREAM_CAPTURE_MODE_RELAXED});
+    process.set(memory, stream);
+    process.see("cuStreamEndCapture", {stream, 0x500}, result);
+  }
+  process.see("cuGraphInstantiateWithFlags", {0x600, 0x500});
+  CHECK(process.end().empty());
+}
+
+TEST_CASE("each part of freed memory is ordered behind the free", "[order]") {
+  Ordered process;
+  process.allocate(0x30'0000, 8192, first);
+  process.set(other, first);
+  process.free(0x30'0000, first);
+  process.allocate(0x30'0000, 4096, second);
+  process.allocate(0x30'1000, 4096, third);
+  process.set(other, third);
+  CHECK(process.end().empty());
+}
+
+TEST_CASE("work whose memory is not told may tell the host anything", "[order]") {
+  Ordered process;
+  process.set(memory, first);
+  process.see("cuMemcpyWithAttributesAsync", {first});
+  process.set(memory, second);
+  CHECK(process.end().empty());
+}
+
+TEST_CASE("a graph is not known if a node of another kind is added", "[order]") {
+  Ordered process;
+  process.see("cuGraphCreate", {0x500, 0});
+  for (const std::uint64_t node : {0x71U, 0x72U}) {
+    process.see(MemoryPart::written, {memory, 512, 1});
+    process.see("cuGraphAddMemsetNode", {node, 0x500});
+  }
+  process.see("cuGraphAddChildGraphNode", {0x73, 0x500, 0x501});
+  process.see("cuGraphInstantiateWithFlags", {0x600, 0x500});
+  process.set(memory, first);
+  process.see("cuGraphLaunch", {0x600, second});
+  CHECK(process.end().empty());
+}
+
+TEST_CASE("branches of a capture are not compared if their dependencies were set", "[order]") {
+  for (const bool is_set : {false, true}) {
+    Ordered process;
+    process.see("cuEventCreate", {0x700, CU_EVENT_DISABLE_TIMING});
+    process.see("cuStreamBeginCapture_v2", {first, CU_STREAM_CAPTURE_MODE_RELAXED});
+    process.see("cuEventRecord", {0x700, first});
+    process.see("cuStreamWaitEvent", {second, 0x700, 0});
+    process.set(memory, first);
+    if (is_set) process.see("cuStreamUpdateCaptureDependencies", {second, 1});
+    process.set(memory, second);
+    process.see("cuStreamEndCapture", {first, 0x500});
+    process.see("cuGraphInstantiateWithFlags", {0x600, 0x500});
+    CHECK(process.end().empty() == is_set);
+  }
+}
+
+TEST_CASE("a wait for the context includes a destroyed stream, whose handle another stream has", "[order]") {
+  Ordered process;
+  process.set(memory, first);
+  process.see("cuStreamDestroy_v2", {first});
+  process.see("cuStreamCreate", {first, CU_STREAM_NON_BLOCKING});
+  process.set(other, first);
+  process.see("cuCtxSynchronize", {});
+  process.set(memory, second);
+  CHECK(process.end().empty());
+}

@@ -108,8 +108,8 @@ def page(unmodelled, header, newest):
         wrapped(
             "`sim/list_unmodelled.py` writes this page. An installed `libcuda.so.1` has it next to it, as "
             f"`modelled.txt`. The simulator models {len(symbols)} of the {len(symbols) + len(unmodelled)} "
-            f"functions of cuda.h and cudaProfiler.h {newest // 1000}.{newest % 1000 // 10}, counting every variant. The "
-            "variants for per-thread default streams are not listed. [The simulator's "
+            f"functions of cuda.h and cudaProfiler.h {newest // 1000}.{newest % 1000 // 10}, counting every "
+            "variant. The variants for per-thread default streams are not listed. [The simulator's "
             "page](README.md#what-it-models) lists the known differences from a device."),
         "",
         "| subject | functions |",
@@ -162,7 +162,7 @@ def main():
     unmodelled = sorted(row for row in before | set(rows(arguments[0])) if row[0] not in known)
     lines = [
         "// SPDX-License-Identifier: MIT",
-        f"// The functions of cuda.h and cudaProfiler.h {newest} that the simulator does not model.",
+        f"// The functions of cuda.h {newest} that the simulator does not model.",
         "// Do not edit: add a row to driver_functions.inc and run sim/list_unmodelled.py.",
         "//",
         "// UNMODELLED(symbol, name, version, per_thread)",

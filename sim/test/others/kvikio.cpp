@@ -9,7 +9,8 @@
 int main(int argc, char** argv) {
   constexpr std::size_t size = (9 << 20) + 5; // several tasks, and no multiple of a page
   std::vector<unsigned char> values(size), back(size);
-  for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<unsigned char>(i * 7 / 3);
+  for (std::size_t i = 0; i < size; ++i)
+    values[i] = static_cast<unsigned char>(i * 7 / 3);
   CUdevice device = 0;
   CUcontext context = nullptr;
   CUdeviceptr from = 0, to = 0;

@@ -4,8 +4,8 @@ import ctypes
 import time
 
 import pytest
-from cuda.core import (Device, EventOptions, LaunchConfig, LegacyPinnedMemoryResource, Program, ProgramOptions,
-                       Stream, StreamOptions, launch)
+from cuda.core import (Device, EventOptions, LaunchConfig, LegacyPinnedMemoryResource, Program,
+                       ProgramOptions, Stream, StreamOptions, launch)
 from cuda.core.graph import GraphBuilder, GraphDefinition
 
 SIZE = 4096

@@ -57,6 +57,9 @@ def rows(folder):
     typedefs = (pathlib.Path(folder) / "cudaTypedefs.h").read_text()
     for name, version, kind in set(re.findall(r"PFN_(cu\w+?)_v(\d{4,5})(_ptds|_ptsz)?\)", typedefs)):
         versions.setdefault((name, kind), set()).add(int(version))
+    profiler = (pathlib.Path(folder) / "cudaProfilerTypedefs.h").read_text()
+    for name, version in set(re.findall(r"PFN_(cuProfiler\w+)_v(\d+)", profiler)):
+        yield name, name, int(version), "false"
     variants = {}
     for symbol in symbols:
         variant, kind = SUFFIXES.search(symbol).groups()
@@ -105,8 +108,8 @@ def page(unmodelled, header, newest):
         wrapped(
             "`sim/list_unmodelled.py` writes this page. An installed `libcuda.so.1` has it next to it, as "
             f"`modelled.txt`. The simulator models {len(symbols)} of the {len(symbols) + len(unmodelled)} "
-            f"functions of cuda.h {newest // 1000}.{newest % 1000 // 10}, counting every variant. The "
-            "variants for per-thread default streams are not listed. [The simulator's "
+            f"functions of cuda.h and cudaProfiler.h {newest // 1000}.{newest % 1000 // 10}, counting every "
+            "variant. The variants for per-thread default streams are not listed. [The simulator's "
             "page](README.md#what-it-models) lists the known differences from a device."),
         "",
         "| subject | functions |",

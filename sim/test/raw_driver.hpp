@@ -60,6 +60,7 @@ public:
   FUNCTION(host_allocate, cuMemHostAlloc, 2020)
   FUNCTION(copy_to_device, cuMemcpyHtoDAsync, 3020)
   FUNCTION(copy_to_host, cuMemcpyDtoHAsync, 3020)
+  FUNCTION(fill_8, cuMemsetD8, 3020)
   FUNCTION(fill_32, cuMemsetD32Async, 3020)
   FUNCTION(module_load, cuModuleLoadData, 2000)
   FUNCTION(module_function, cuModuleGetFunction, 2000)

@@ -23,6 +23,20 @@ TEST_CASE("copies and fills change memory in stream order") {
   CHECK(f.cu.free(memory) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE("a fill without a stream waits for pinned memory and not for device memory") {
+  Fixture f;
+  constexpr std::size_t size = 1 << 20;
+  CUdeviceptr memory = 0;
+  void* pinned = nullptr;
+  OK(f.cu.allocate(&memory, size));
+  OK(f.cu.host_allocate(&pinned, size, 0));
+  OK(f.cu.fill_8(memory, 3, size));
+  CHECK(f.cu.stream_query(nullptr) == CUDA_ERROR_NOT_READY);
+  OK(f.cu.fill_8(reinterpret_cast<CUdeviceptr>(pinned), 4, size));
+  CHECK(static_cast<unsigned char*>(pinned)[size - 1] == 4);
+  CHECK(f.cu.stream_query(nullptr) == CUDA_SUCCESS);
+}
+
 TEST_CASE("streams write values to pinned memory and wait for them") {
   Fixture f;
   void* pinned = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What only broad programs use: memory pools, managed memory, copies of boxes, questions about memory, libraries,
-// and nodes of graphs. The answers give what the driver returns if every driver returns the same.
+// What only broad programs use: memory pools, managed memory, copies of boxes, questions about memory,
+// libraries, and nodes of graphs. An answer has the value that a call returned if every run returns the same.
 #include "interpreter.hpp"
 
 #include <algorithm>
@@ -216,8 +216,8 @@ std::string Interpreter::box_call(const Call& call) {
   const auto address = [this](int slot) { return slot == no_object ? 0 : memory_[slot].address; };
   const auto host = [&](int slot) { return reinterpret_cast<void*>(address(slot)); };
   const bool held = held_here(call);
-  const auto rows = box<CUDA_MEMCPY2D>(address(first), call.op == Op::memsetD2D8Async ? 0 : address(second),
-                                       call.flags);
+  const auto rows =
+      box<CUDA_MEMCPY2D>(address(first), call.op == Op::memsetD2D8Async ? 0 : address(second), call.flags);
   const auto boxes = box<CUDA_MEMCPY3D>(rows.dstDevice, rows.srcDevice, call.flags);
   const auto* const given_rows = call.flags == null_box ? nullptr : &rows;
   const auto* const given_box = call.flags == null_box ? nullptr : &boxes;
@@ -235,7 +235,8 @@ std::string Interpreter::box_call(const Call& call) {
                 : short_form(cu_.MemcpyPeer(address(first), context(call.flags & 3), address(second),
                                             context(call.flags >> 2 & 3), 8));
   case Op::memsetD2D8Async:
-    result = cu_.MemsetD2D8Async(rows.dstDevice, 16, 1, rows.WidthInBytes, rows.Height, stream_handle(second));
+    result =
+        cu_.MemsetD2D8Async(rows.dstDevice, 16, 1, rows.WidthInBytes, rows.Height, stream_handle(second));
     if (result == CUDA_SUCCESS) submit_transfer(call, second, {first});
     return short_form(result);
   case Op::memcpyHtoDAsync:
@@ -286,14 +287,12 @@ std::string Interpreter::question(const Call& call) {
   }
   case Op::pointerSetAttribute: {
     const int on = 1;
-    return short_form(
-        cu_.PointerSetAttribute(given(call, 0, on), CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+    return short_form(cu_.PointerSetAttribute(given(call, 0, on), CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
   }
   case Op::memGetAddressRange: {
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
-    const CUresult result =
-        cu_.MemGetAddressRange(given(call, 0, base), given(call, 1, bytes), address);
+    const CUresult result = cu_.MemGetAddressRange(given(call, 0, base), given(call, 1, bytes), address);
     return short_form(result, bytes);
   }
   case Op::memHostGetFlags: {
@@ -303,8 +302,7 @@ std::string Interpreter::question(const Call& call) {
   }
   case Op::memHostGetDevicePointer: {
     CUdeviceptr there = 0;
-    return short_form(
-        cu_.MemHostGetDevicePointer(place(call, there), reinterpret_cast<void*>(address), 0));
+    return short_form(cu_.MemHostGetDevicePointer(place(call, there), reinterpret_cast<void*>(address), 0));
   }
   default: {
     std::size_t free = 0, total = 0;
@@ -404,26 +402,26 @@ std::string Interpreter::code_call(const Call& call) {
     return short_form(cu_.LibraryGetModule(place(call, module), library.handle));
   }
   case Op::libraryGetGlobal: {
-    const CUresult result = cu_.LibraryGetGlobal(given(call, 0, variable), given(call, 1, bytes),
-                                                 library.handle, names[second]);
+    const CUresult result =
+        cu_.LibraryGetGlobal(given(call, 0, variable), given(call, 1, bytes), library.handle, names[second]);
     return short_form(result, bytes);
   }
   case Op::kernelGetFunction:
     return short_form(cu_.KernelGetFunction(place(call, function), library.kernel));
   case Op::kernelGetAttribute:
-    return short_form(cu_.KernelGetAttribute(place(call, value), number<CUfunction_attribute>(second),
-                                             library.kernel, 0));
+    return short_form(
+        cu_.KernelGetAttribute(place(call, value), number<CUfunction_attribute>(second), library.kernel, 0));
   case Op::libraryKernelLaunch: {
-    const CUresult result = cu_.LaunchKernel(reinterpret_cast<CUfunction>(library.kernel), 1, 1, 1, 1, 1, 1, 0,
-                                             stream_handle(second), nullptr, nullptr);
+    const CUresult result = cu_.LaunchKernel(reinterpret_cast<CUfunction>(library.kernel), 1, 1, 1, 1, 1, 1,
+                                             0, stream_handle(second), nullptr, nullptr);
     if (result != CUDA_SUCCESS) return short_form(result);
     if (capturing(second)) libraries_[first].in_a_graph = true;
     submit_transfer(call, second, {});
     return short_form(result);
   }
   case Op::moduleGetFunction:
-    return short_form(
-        cu_.ModuleGetFunction(given(call, 0, function), (call.flags & 2) != 0 ? nullptr : whole, names[first]));
+    return short_form(cu_.ModuleGetFunction(given(call, 0, function), (call.flags & 2) != 0 ? nullptr : whole,
+                                            names[first]));
   case Op::moduleGetGlobal: {
     const CUresult result = cu_.ModuleGetGlobal(given(call, 0, variable), given(call, 1, bytes),
                                                 (call.flags & 4) != 0 ? nullptr : whole, names[first]);
@@ -465,7 +463,7 @@ std::string Interpreter::add_broad_node(const Call& call) {
   Graph& into = graph(slot);
   const bool copies = call.op == Op::graphAddMemcpyNode;
   const CUgraphNode no_node = nullptr;
-  const CUgraphNode* const before = !copies && second == no_object ? &no_node
+  const CUgraphNode* const before = !copies && second == no_object                  ? &no_node
                                     : !copies && second != 0 && !into.nodes.empty() ? &into.nodes.back()
                                                                                     : nullptr;
   const std::size_t count = before != nullptr ? 1 : 0;

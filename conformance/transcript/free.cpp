@@ -365,7 +365,8 @@ void pageable(Lab& lab) {
     hold(lab, "unified.to_device." + name, stream,
          {[&] { return cu.MemcpyAsync(memory, address, size, stream); }});
     hold(lab, "host_to_host." + name, stream, {[&] {
-           return cu.MemcpyAsync(address, address + size, std::min<std::size_t>(size, 16 << 20), stream);
+           const std::size_t half = std::min<std::size_t>(size, 16 << 20);
+           return cu.MemcpyAsync(address, address + half, half, stream);
          }});
   }
 }

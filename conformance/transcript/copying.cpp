@@ -339,14 +339,15 @@ std::vector<Named> kinds_of_work(Lab& lab, const Kinds& kinds) {
 void queries(Lab& lab) {
   const Api& cu = lab.cu;
   const Kinds kinds(lab);
-  const auto ask = [&](CUstream on, const CallOn& work) {
+  const auto ask = [&](CUstream on, const CallOn& work, std::atomic<bool>& asked) {
+    Event event(lab);
     Background background(lab, [&] { return work(on); }); // some copies wait
     std::string text = background.returns_within(250ms) ? "" : "waits, ";
     const CUresult query = cu.StreamQuery(on);
-    Event event(lab);
     cu.EventRecord(event, on);
     text += lab.name_of(query) + ", event " + lab.name_of(cu.EventQuery(event)) + ", then " +
             lab.name_of(cu.StreamQuery(on)) + ", legacy " + lab.name_of(cu.StreamQuery(CU_STREAM_LEGACY));
+    asked = true;
     return "call " + lab.name_of(background.join()) + ", " + text;
   };
   for (const auto& [name, work] : kinds_of_work(lab, kinds)) {
@@ -359,11 +360,13 @@ void queries(Lab& lab) {
                                     CU_STREAM_WAIT_VALUE_GEQ),
                "gate");
       hold(holder, stream);
-      std::thread opener([word] { // a copy that waits would hold up the questions forever
-        std::this_thread::sleep_for(600ms);
+      std::atomic<bool> asked = false;
+      std::thread opener([word, &asked] { // a call that waits must not hold up the questions forever
+        for (int i = 0; i < 60 && !asked; ++i)
+          std::this_thread::sleep_for(10ms);
         std::atomic_ref<unsigned>(*word).store(1);
       });
-      const std::string answer = ask(stream, work);
+      const std::string answer = ask(stream, work, asked);
       opener.join();
       lab.shows(std::string(how) + "." + name, answer);
       lab.must(cu.CtxSynchronize(), "synchronize");

@@ -141,7 +141,7 @@ std::vector<Named> calls_without_stream(Lab& lab, const Kinds& kinds) {
 void next_to_capture(Lab& lab) {
   const Kinds kinds(lab);
   for (const bool elsewhere : {false, true})
-    for (const auto& [name, call] : calls_without_stream(lab, kinds)) {
+    for (const Named& one : calls_without_stream(lab, kinds)) {
       std::vector<std::string> parts;
       for (const bool invalidated : {false, true})
         for (const unsigned flags : {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT})
@@ -150,11 +150,11 @@ void next_to_capture(Lab& lab) {
             lab.must(lab.cu.StreamBeginCapture(origin, mode.value), "begin");
             if (invalidated) lab.cu.StreamQuery(origin);
             const CUresult result =
-                elsewhere ? on_other_thread(lab, [&] { return call(nullptr); }) : call(nullptr);
+                elsewhere ? on_other_thread(lab, [&] { return one.call(nullptr); }) : one.call(nullptr);
             parts.push_back(lab.name_of(result) + ", " + capture_state(lab, origin));
             end_capture(lab, origin);
           }
-      lab.shows((elsewhere ? "other_thread." : "") + name, joined(parts));
+      lab.shows((elsewhere ? "other_thread." : "") + one.name, joined(parts));
     }
 }
 
@@ -299,12 +299,13 @@ void attach(Lab& lab) {
 // Work of each kind, so small that it is done at once if nothing holds it.
 std::vector<Named> kinds_of_work(Lab& lab, const Kinds& kinds) {
   const Api& cu = lab.cu;
-  const CUdeviceptr device = kinds.device, half = size / 2;
+  constexpr CUdeviceptr half = size / 2;
+  const CUdeviceptr device = kinds.device;
   const CUfunction kernel = lab.kernel("step");
   const CUdeviceptr word = Lab::address(lab.word());
   std::vector<Named> all{
       {"nothing", [](CUstream) { return CUDA_SUCCESS; }},
-      {"copy", [&cu, device, half](CUstream on) { return cu.MemcpyAsync(device + half, device, 4, on); }},
+      {"copy", [&cu, device](CUstream on) { return cu.MemcpyAsync(device + half, device, 4, on); }},
       {"copy_of_nothing", [&cu, device](CUstream on) { return cu.MemcpyAsync(device, device, 0, on); }},
       {"fill", [&cu, device](CUstream on) { return cu.MemsetD8Async(device, 1, 4, on); }},
       {"fill_of_nothing", [&cu, device](CUstream on) { return cu.MemsetD8Async(device, 1, 0, on); }},
@@ -350,7 +351,7 @@ void queries(Lab& lab) {
     asked = true;
     return "call " + lab.name_of(background.join()) + ", " + text;
   };
-  for (const auto& [name, work] : kinds_of_work(lab, kinds)) {
+  for (const Named& one : kinds_of_work(lab, kinds)) {
     const auto in = [&](const char* how, unsigned flags,
                         const std::function<void(CUstream, CUstream)>& hold) {
       Stream holder(lab, CU_STREAM_NON_BLOCKING), stream(lab, flags);
@@ -366,9 +367,9 @@ void queries(Lab& lab) {
           std::this_thread::sleep_for(10ms);
         std::atomic_ref<unsigned>(*word).store(1);
       });
-      const std::string answer = ask(stream, work, asked);
+      const std::string answer = ask(stream, one.call, asked);
       opener.join();
-      lab.shows(std::string(how) + "." + name, answer);
+      lab.shows(std::string(how) + "." + one.name, answer);
       lab.must(cu.CtxSynchronize(), "synchronize");
     };
     Event pending(lab);

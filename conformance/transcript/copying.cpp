@@ -344,8 +344,10 @@ void queries(Lab& lab) {
     Event event(lab);
     Background background(lab, [&] { return work(on); }); // some copies wait
     std::string text = background.returns_within(250ms) ? "" : "waits, ";
+    std::this_thread::sleep_for(20ms); // for work that nothing holds
     const CUresult query = cu.StreamQuery(on);
     cu.EventRecord(event, on);
+    std::this_thread::sleep_for(20ms);
     text += lab.name_of(query) + ", event " + lab.name_of(cu.EventQuery(event)) + ", then " +
             lab.name_of(cu.StreamQuery(on)) + ", legacy " + lab.name_of(cu.StreamQuery(CU_STREAM_LEGACY));
     asked = true;

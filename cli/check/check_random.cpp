@@ -26,6 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using conformance::Difference;
+using conformance::DifferentProgram;
 using conformance::Seeds;
 using Answers = std::map<std::uint64_t, std::string>; // by seed
 
@@ -77,13 +78,6 @@ Answers run(const std::string& library, std::vector<std::uint64_t> seeds, int jo
                          });
   return answers;
 }
-
-struct DifferentProgram {
-  std::uint64_t seed;
-  conformance::Program program;
-  std::string expected; // answers
-  std::vector<Difference> differences;
-};
 
 class RandomCheck {
 public:
@@ -145,28 +139,15 @@ private:
   void compare(std::uint64_t seed, const std::string& expected) {
     ++compared_;
     if (here_.at(seed) == expected) return;
-    // Once more, in a process of its own: the programs before may have left something behind.
-    const std::string alone = conformance::run_alone(library_, {seed, {}});
-    auto found = conformance::differences(expected, alone);
-    if (found.empty()) {
-      ++unsteady_;
-      return;
-    }
+    auto confirmed = conformance::confirmed_difference(seed, expected, library_, options_.reference);
     const bool simulated = answering_.about.front().starts_with("device: cuevent simulated device ");
-    if (simulated && options_.reference.empty() && known_to_differ(seed)) {
+    if (!confirmed) {
+      ++unsteady_;
+    } else if (simulated && options_.reference.empty() && known_to_differ(seed)) {
       ++explained_;
-      return;
+    } else {
+      different_.push_back(std::move(*confirmed));
     }
-    if (!options_.reference.empty()) {
-      auto shortest = conformance::shrink(seed, options_.reference, library_);
-      if (!shortest.program.empty()) {
-        found = conformance::differences(shortest.reference, shortest.here);
-        different_.push_back(
-            {seed, std::move(shortest.program), std::move(shortest.reference), std::move(found)});
-        return;
-      }
-    }
-    different_.push_back({seed, conformance::program_of(seed), expected, std::move(found)});
   }
 
   void print() const {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Draws programs. What is drawn depends on the seed alone, never on an answer: a program may use an
 // object that the driver refused to create, and the interpreter then leaves that call out.
-#include "profile_draws.hpp"
+#include "broad_draws.hpp"
 
 namespace conformance {
 namespace {
 
 constexpr std::size_t program_length = 60;
 
-class Generator : ProfileDraws {
+class Generator : BroadDraws {
 public:
-  explicit Generator(std::uint64_t seed) : ProfileDraws(seed), theme_(static_cast<Theme>(random_.below(3))) {}
+  explicit Generator(std::uint64_t seed) : BroadDraws(seed), theme_(static_cast<Theme>(random_.below(3))) {}
 
   Program generate() {
     prepare();
@@ -39,6 +39,7 @@ private:
     create_stream();
     if (random_.percent(50)) create_stream();
     prepare_profile();
+    if (profile_ == Profile::broad) prepare_broad();
     thread_ = any_of(threads());
     if (theme_ == Theme::work) {
       close_gate(stream());
@@ -226,6 +227,7 @@ private:
     if (profile_ == Profile::two_devices && random_.percent(1)) return peer_access();
     if (theme_ == Theme::work && random_.percent(15)) return ask();
     if (profile_ == Profile::memory && random_.percent(15)) return use_memory();
+    if (profile_ == Profile::broad && random_.percent(45)) return broad_call();
     const unsigned kind = random_.below(116);
     // Most queries and synchronisations invalidate a capture. Its theme has fewer.
     const bool asks = (kind >= 25 && kind < 36) || (kind >= 55 && kind < 61);
@@ -284,7 +286,7 @@ private:
 
 Profile profile_of(std::uint64_t seed) {
   const std::uint64_t number = seed / seeds_of_a_profile;
-  return number <= 5 ? static_cast<Profile>(number) : Profile::memory;
+  return number <= 6 ? static_cast<Profile>(number) : Profile::broad;
 }
 
 int devices_needed(std::uint64_t seed) { return profile_of(seed) == Profile::two_devices ? 2 : 1; }

@@ -44,7 +44,9 @@ void Interpreter::prepare(const Program& program) {
         return call.op == Op::ctxSetCurrent && call.arguments[0] >= far_primary_context;
       }))
     prepare_two_devices();
-  if (!partner_ && any([](const Call& call) { return call.op >= Op::importEvent; }))
+  if (any([](const Call& call) { return call.op >= Op::memAllocAsync; })) prepare_broad_programs();
+  if (!partner_ &&
+      any([](const Call& call) { return call.op >= Op::importEvent && call.op <= Op::partnerStreamQuery; }))
     partner_ = start_partner(cu_, library_);
   if (partner_) partner_("begin");
 }
@@ -84,6 +86,7 @@ void Interpreter::run(const Program& program, const std::function<void(const std
 
 /// Whether the objects exist that the call uses. The slot of a new object is another matter.
 bool Interpreter::exists(const Call& call) const {
+  if (call.op >= Op::memAllocAsync) return uses_what_exists(call);
   const auto& [a, b, c] = call.arguments;
   const auto event = [this](int slot) { return slot == no_object || events_[slot]; };
   const auto stream = [this](int slot) { return slot < 0 || streams_[slot].handle != nullptr; };
@@ -183,8 +186,9 @@ bool Interpreter::exists(const Call& call) const {
   case Op::partnerWaitValue:
   case Op::partnerStreamQuery:
     return true;
+  default:
+    return false;
   }
-  return false;
 }
 
 std::string Interpreter::answer(const Call& call) {
@@ -194,6 +198,7 @@ std::string Interpreter::answer(const Call& call) {
   if (call.op <= Op::exchangeMode) return capture_call(call);
   if (call.op <= Op::ctxWaitEvent) return context_call(call);
   if (call.op <= Op::graphEventWaitNodeSetEvent) return graph_call(call);
+  if (call.op >= Op::memAllocAsync) return broad_call(call);
   if (call.op >= Op::memAlloc) return transfer_call(call);
   if (call.op == Op::streamGetId) return stream_call(call);
   if (call.op == Op::nullKernelLaunch) return launch_kernel(call);

@@ -34,6 +34,8 @@ class Watchdog;
 
 class Interpreter {
 public:
+  static constexpr std::size_t memory_bytes = 256; ///< of each allocation of a program
+
   /// Creates the contexts and the memory. Throws LoadFailure if the driver or the device is not usable.
   /// The library is for the other process of programs with imported events.
   Interpreter(const Api&, std::string library, Watchdog&);
@@ -73,7 +75,10 @@ private:
     CUstream handle = nullptr;
     Lane lane;
   };
-  struct Node { ///< what matters of a graph's node
+  struct Node {                                             ///< what matters of a graph's node
+    enum class Kind { plain, child, copy, fill, captured }; ///< captured: a copy or a fill
+    Kind kind = Kind::plain;
+    std::shared_ptr<std::vector<Node>> child{};
     std::shared_ptr<Event> records{}, waits{};
     int writes = no_object; ///< the number of a word
     Gates gates = 0;
@@ -83,6 +88,14 @@ private:
     CUdeviceptr address = 0;
     int context = 0;
     bool host = false;
+    bool managed = false;
+    bool in_a_graph = false; ///< then it has to outlive the graph
+    int stream = no_stream;  ///< that used it
+  };
+  static constexpr int no_stream = -10, many_streams = -11;
+  struct Library {
+    CUlibrary handle = nullptr;
+    CUkernel kernel = nullptr;
     bool in_a_graph = false; ///< then it has to outlive the graph
   };
   struct Graph {
@@ -123,8 +136,25 @@ private:
   std::string free(const Call&);
   void submit_transfer(const Call&, int stream, std::initializer_list<int> memory);
   void free_memory();
+  std::string broad_call(const Call&);
+  std::string broad_memory_call(const Call&);
+  std::string allocate_broadly(const Call&);
+  std::string box_call(const Call&);
+  std::string question(const Call&);
+  std::string pool_call(const Call&);
+  std::string code_call(const Call&);
+  std::string node_call(const Call&);
+  std::string step_call(const Call&);
+  std::string clone(const Call&);
+  std::string add_broad_node(const Call&);
+  bool anything_held() const;
+  bool held_here(const Call&) const;
+  void used(int memory, int stream);
+  Gates run_steps(const std::vector<Node>&, Gates begin);
+  void free_pools_and_libraries();
   void prepare(const Program&);
   void prepare_wide_programs();
+  void prepare_broad_programs();
   void prepare_two_devices();
   std::string enable_peer_access(const Call&);
   void disable_peer_access();
@@ -134,6 +164,7 @@ private:
   bool partner_pending();
 
   bool exists(const Call&) const;
+  bool uses_what_exists(const Call&) const;
   CUevent event_handle(int slot) const { return slot == no_object ? nullptr : events_[slot]->handle; }
   CUcontext context_handle(int slot) const { return slot == no_object ? nullptr : contexts_[slot]; }
   CUstream stream_handle(int stream) const;
@@ -179,6 +210,9 @@ private:
   std::shared_ptr<Event> partner_events_[event_slots]; ///< those that the other process has open
   Stream streams_[stream_slots];
   Memory memory_[memory_slots];
+  CUmemoryPool pools_[pool_slots] = {};
+  Library libraries_[library_slots];
+  CUmodule modules_[context_slots] = {}; ///< of broad programs
   Graph graphs_[graph_slots], no_graph_; ///< a null handle is that of no graph
   Exec execs_[exec_slots], no_exec_;
   std::map<CUgraphNode, Node> nodes_; ///< of all graphs and captures

@@ -164,6 +164,24 @@ std::string Interpreter::instantiate(const Call& call) {
   return short_form(result);
 }
 
+/// What the work of a graph is behind at its end.
+Gates Interpreter::run_steps(const std::vector<Node>& steps, Gates begin) {
+  std::vector<Gates> ends(steps.size());
+  Gates end = begin;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Node& step = steps[i];
+    ends[i] = begin | step.gates;
+    for (const std::size_t before : step.after)
+      if (before < i) ends[i] |= ends[before];
+    if (step.child) ends[i] = run_steps(*step.child, ends[i]);
+    if (step.waits && !step.waits->captured) ends[i] |= step.waits->behind;
+    if (step.writes != no_object) note_write(step.writes, ends[i]);
+    if (step.records) step.records->recorded(ends[i], true);
+    end |= ends[i];
+  }
+  return end;
+}
+
 std::string Interpreter::launch(const Call& call) {
   const auto& [slot, stream, unused] = call.arguments;
   Exec& launched = exec(slot);
@@ -172,18 +190,7 @@ std::string Interpreter::launch(const Call& call) {
   if (result != CUDA_SUCCESS || lane == nullptr) return short_form(result);
   // A launch comes after the one before of the same launched.
   const Gates begin = held_.next(*lane) | (launched.steps.empty() ? 0 : launched.behind);
-  std::vector<Gates> ends(launched.steps.size());
-  Gates end = begin;
-  for (std::size_t i = 0; i < launched.steps.size(); ++i) {
-    const Node& step = launched.steps[i];
-    ends[i] = begin | step.gates;
-    for (const std::size_t before : step.after)
-      if (before < i) ends[i] |= ends[before];
-    if (step.waits && !step.waits->captured) ends[i] |= step.waits->behind;
-    if (step.writes != no_object) note_write(step.writes, ends[i]);
-    if (step.records) step.records->recorded(ends[i], true);
-    end |= ends[i];
-  }
+  const Gates end = run_steps(launched.steps, begin);
   launched.behind = end;
   submit(call, stream, end);
   return short_form(result);

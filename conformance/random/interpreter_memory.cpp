@@ -7,7 +7,7 @@
 namespace conformance {
 namespace {
 
-constexpr std::size_t bytes = 4;
+constexpr std::size_t bytes = 4; // of each copy and fill
 unsigned char pageable[bytes];
 
 } // namespace
@@ -18,18 +18,19 @@ std::string Interpreter::allocate(const Call& call) {
   const bool host = call.op == Op::memHostAlloc;
   CUdeviceptr address = 0;
   void* pinned = nullptr;
-  const CUresult result = host ? cu_.MemHostAlloc(slot == no_object ? nullptr : &pinned, bytes, call.flags)
-                               : cu_.MemAlloc(slot == no_object ? nullptr : &address, bytes);
+  const CUresult result =
+      host ? cu_.MemHostAlloc(slot == no_object ? nullptr : &pinned, memory_bytes, call.flags)
+           : cu_.MemAlloc(slot == no_object ? nullptr : &address, memory_bytes);
   if (host) address = reinterpret_cast<CUdeviceptr>(pinned);
-  if (result == CUDA_SUCCESS && slot != no_object) memory_[slot] = {address, current(call), host, false};
+  if (result == CUDA_SUCCESS && slot != no_object)
+    memory_[slot] = {.address = address, .context = current(call), .host = host};
   return short_form(result);
 }
 
 /// Left out while work is held, because the call may wait for it.
 std::string Interpreter::free(const Call& call) {
   const int slot = call.arguments[0];
-  for (int context = 0; context < context_slots; ++context)
-    if (held_.all(context) != 0) return not_made;
+  if (anything_held()) return not_made;
   if (slot != no_object && memory_[slot].in_a_graph) return not_made;
   const CUdeviceptr address = slot == no_object ? 0 : memory_[slot].address;
   const CUresult result =
@@ -39,8 +40,12 @@ std::string Interpreter::free(const Call& call) {
 }
 
 void Interpreter::submit_transfer(const Call& call, int stream, std::initializer_list<int> memory) {
-  if (!capturing(stream)) return submit(call, stream, 0);
-  note_captured_node(stream, {});
+  if (!capturing(stream)) {
+    for (const int slot : memory)
+      used(slot, stream);
+    return submit(call, stream, 0);
+  }
+  note_captured_node(stream, {.kind = memory.size() != 0 ? Node::Kind::captured : Node::Kind::plain});
   for (const int slot : memory)
     if (slot != no_object) memory_[slot].in_a_graph = true;
 }
@@ -48,7 +53,7 @@ void Interpreter::submit_transfer(const Call& call, int stream, std::initializer
 std::string Interpreter::transfer_call(const Call& call) {
   const auto& [first, second, third] = call.arguments;
   const auto address = [this](int slot) { return slot == no_object ? 0 : memory_[slot].address; };
-  const bool held = current(call) != no_object && held_.all(current(call)) != 0;
+  const bool held = held_here(call);
   CUresult result = CUDA_SUCCESS;
   switch (call.op) {
   case Op::memAlloc:

@@ -23,6 +23,8 @@ inline constexpr int graph_slots = 4;
 inline constexpr int exec_slots = 4;
 inline constexpr int gate_slots = 6;
 inline constexpr int memory_slots = 4;
+inline constexpr int pool_slots = 2;
+inline constexpr int library_slots = 2;
 inline constexpr int partner_streams = 2;
 inline constexpr int no_object = -1;   // a null handle or pointer, or no context
 inline constexpr int null_object = -2; // a null graph or exec; with no_object there, the call is left out
@@ -62,6 +64,8 @@ enum class Profile {
   imported,    ///< also events of another process, and calls that the other process makes
   nulls,       ///< wide, and each handle and each pointer to a result is null in some calls
   memory,      ///< the same, with memory: allocations, copies and fills
+  broad, ///< the same, with memory pools, managed memory, copies of boxes, queries of pointers, libraries,
+         ///< and child graphs, copies and fills as nodes
 };
 inline constexpr std::uint64_t seeds_of_a_profile = 1'000'000;
 Profile profile_of(std::uint64_t seed);

@@ -151,6 +151,7 @@ void Interpreter::clean_up() {
   }
   nodes_.clear();
   free_memory();
+  free_pools_and_libraries();
   for (Stream& stream : streams_) {
     if (stream.handle != nullptr) cu_.StreamDestroy(stream.handle);
     stream = {};

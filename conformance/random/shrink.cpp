@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "shrink.hpp"
 
-#include "comparison.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <poll.h>
@@ -75,6 +73,22 @@ ShrunkProgram shrink(std::uint64_t seed, const std::string& reference_library, c
   for (std::size_t call = 0; call < whole.size(); ++call)
     if (kept[call] == '1') shortest.program.push_back(whole[call]);
   return shortest;
+}
+
+std::optional<DifferentProgram> confirmed_difference(std::uint64_t seed, const std::string& expected,
+                                                     const std::string& library,
+                                                     const std::string& reference_library) {
+  auto found = differences(expected, run_alone(library, {seed, {}}));
+  if (found.empty()) return std::nullopt;
+  if (!reference_library.empty()) {
+    auto shortest = shrink(seed, reference_library, library);
+    if (!shortest.program.empty()) {
+      found = differences(shortest.reference, shortest.here);
+      return DifferentProgram{seed, std::move(shortest.program), std::move(shortest.reference),
+                              std::move(found)};
+    }
+  }
+  return DifferentProgram{seed, program_of(seed), expected, std::move(found)};
 }
 
 } // namespace conformance

@@ -8,6 +8,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <set>
+#include <utility>
+
 using namespace conformance;
 
 TEST_CASE("the pseudo-random numbers are those of SplitMix64") {
@@ -29,11 +32,12 @@ TEST_CASE("a seed means the same program on every platform, forever") {
   CHECK(all(2 * seeds_of_a_profile, 3 * seeds_of_a_profile) == 14309861443282850452u);
   CHECK(all(4 * seeds_of_a_profile, 4 * seeds_of_a_profile + 500) == 4984122879200690800u);
   CHECK(all(5 * seeds_of_a_profile, 5 * seeds_of_a_profile + 500) == 5419707397572478127u);
+  CHECK(all(6 * seeds_of_a_profile, 6 * seeds_of_a_profile + 500) == 11492892737439293603u);
 }
 
 TEST_CASE("a program has 60 calls, and uses no slot that does not exist") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed)
-    for (std::uint64_t profile = 0; profile <= 5; ++profile) {
+    for (std::uint64_t profile = 0; profile <= 6; ++profile) {
       const Program program = program_of(profile * seeds_of_a_profile + seed);
       CHECK(program.size() == 60);
       for (const Call& call : program)
@@ -55,14 +59,42 @@ TEST_CASE("a profile has draws of its own") {
     return call.op >= Op::importEvent && call.op <= Op::partnerStreamQuery;
   };
   const auto null = [](const Call& call) { return call.flags == null_result; };
-  const auto memory = [](const Call& call) { return call.op >= Op::memAlloc; };
-  for (std::uint64_t profile = 0; profile <= 5; ++profile) {
+  const auto memory = [](const Call& call) {
+    return call.op >= Op::memAlloc && call.op <= Op::launchHostFunc;
+  };
+  const auto broad = [](const Call& call) { return call.op >= Op::memAllocAsync; };
+  for (std::uint64_t profile = 0; profile <= 6; ++profile) {
     const std::uint64_t first = profile * seeds_of_a_profile + 1;
     CHECK(draws(first, far) == (profile_of(first) == Profile::two_devices));
     CHECK(draws(first, partner) == (profile_of(first) == Profile::imported));
     CHECK(draws(first, null) == (profile_of(first) >= Profile::nulls));
-    CHECK(draws(first, memory) == (profile_of(first) == Profile::memory));
+    CHECK(draws(first, memory) == (profile_of(first) >= Profile::memory));
+    CHECK(draws(first, broad) == (profile_of(first) == Profile::broad));
     CHECK(devices_needed(first) == (profile_of(first) == Profile::two_devices ? 2 : 1));
+  }
+}
+
+TEST_CASE("broad programs make every call that only they make, with null for each object") {
+  std::set<Op> drawn;
+  std::set<std::pair<Op, int>> with_null;
+  for (std::uint64_t seed = 6 * seeds_of_a_profile + 1; seed <= 6 * seeds_of_a_profile + 3000; ++seed)
+    for (const Call& call : program_of(seed)) {
+      drawn.insert(call.op);
+      for (int argument = 0; argument < 3; ++argument)
+        if (call.arguments[argument] < 0) with_null.emplace(call.op, argument);
+    }
+  for (auto number = static_cast<int>(Op::memAllocAsync); number <= static_cast<int>(Op::graphExecGetFlags);
+       ++number) {
+    const Op op = static_cast<Op>(number);
+    INFO(form_of(op));
+    CHECK(drawn.count(op) == 1);
+    int argument = 0;
+    const std::string_view form = form_of(op);
+    for (std::size_t i = form.find('%'); i != form.npos; i = form.find('%', i + 1)) {
+      if (form[i + 1] == 'f') continue;
+      if (form[i + 1] != 'i') CHECK(with_null.count({op, argument}) == 1);
+      ++argument;
+    }
   }
 }
 

@@ -81,8 +81,39 @@ void version_2(Lab& lab) {
 #endif
 }
 
+// Without a place for the time: which check comes first.
+void nowhere(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab), held(lab), origin(lab);
+  Event done(lab, CU_EVENT_DEFAULT), untimed(lab), never(lab, CU_EVENT_DEFAULT),
+      pending(lab, CU_EVENT_DEFAULT), captured(lab, CU_EVENT_DEFAULT), over(lab, CU_EVENT_DEFAULT);
+  lab.must(cu.EventRecord(done, stream), "record");
+  lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+  lab.must(cu.EventRecord(over, stream), "record");
+  lab.must(end_capture(lab, stream), "end");
+  lab.must(cu.StreamSynchronize(stream), "synchronize");
+  const Gate gate(lab, held);
+  lab.must(cu.EventRecord(pending, held), "record");
+  lab.must(cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+  lab.must(cu.EventRecord(captured, origin), "record");
+  struct Named {
+    const char* name;
+    CUevent event;
+  };
+  const Named events[] = {{"null", nullptr},         {"done", done},       {"untimed", untimed},
+                          {"never", never},          {"pending", pending}, {"captured", captured},
+                          {"finished_capture", over}};
+  for (const Named& start : events)
+    for (const Named& end : events)
+      lab.is(std::string(start.name) + "." + end.name, cu.EventElapsedTime(nullptr, start.event, end.event));
+  lab.shows("then_capture", capture_state(lab, origin));
+  end_capture(lab, origin);
+}
+
 } // namespace
 
-std::vector<Scenario> elapsed_scenarios() { return {{"elapsed.v1", version_1}, {"elapsed.v2", version_2}}; }
+std::vector<Scenario> elapsed_scenarios() {
+  return {{"elapsed.v1", version_1}, {"elapsed.v2", version_2}, {"elapsed.nowhere", nowhere, Place::probe}};
+}
 
 } // namespace transcript

@@ -144,6 +144,78 @@ void children(Lab& lab) {
   cu.GraphExecDestroy(exec);
 }
 
+// Execs of copies, fills and child graphs, updated from graphs that differ in one thing.
+void updates(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUdeviceptr device = 0, second = 0;
+  void* pinned = nullptr;
+  lab.must(cu.MemAlloc(&device, 4096), "cuMemAlloc");
+  lab.must(cu.MemAlloc(&second, 4096), "cuMemAlloc");
+  lab.must(cu.MemHostAlloc(&pinned, 4096, 0), "cuMemHostAlloc");
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = second, copy.dstDevice = device;
+  copy.WidthInBytes = 64, copy.Height = copy.Depth = 1;
+  const CUDA_MEMSET_NODE_PARAMS fill{device, 0, 7, 4, 16, 1};
+  CUgraphNode node = nullptr;
+  using Build = std::function<void(CUgraph)>;
+  const auto ask = [&](const std::string& name, const Build& from, const Build& to) {
+    Graph before(lab), after(lab);
+    from(before), to(after);
+    CUgraphExec const exec = instantiate(lab, before);
+    CUgraphExecUpdateResultInfo info{};
+    lab.is(name, cu.GraphExecUpdate(exec, after, &info));
+    lab.shows(name + ".reason", static_cast<int>(info.result));
+    lab.is(name + ".launch", cu.GraphLaunch(exec, nullptr));
+    lab.is(name + ".synchronize", cu.CtxSynchronize());
+    cu.GraphExecDestroy(exec);
+  };
+  const auto copies = [&](const std::function<void(CUDA_MEMCPY3D&)>& change) -> Build {
+    CUDA_MEMCPY3D changed = copy;
+    change(changed);
+    return [&cu, &lab, &node, changed](CUgraph graph) {
+      lab.must(cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &changed, lab.home), "copy");
+    };
+  };
+  const auto fills = [&](const std::function<void(CUDA_MEMSET_NODE_PARAMS&)>& change) -> Build {
+    CUDA_MEMSET_NODE_PARAMS changed = fill;
+    change(changed);
+    return [&cu, &lab, &node, changed](CUgraph graph) {
+      lab.must(cu.GraphAddMemsetNode(&node, graph, nullptr, 0, &changed, lab.home), "fill");
+    };
+  };
+  const Build plain = copies([](CUDA_MEMCPY3D&) {}), same = fills([](CUDA_MEMSET_NODE_PARAMS&) {});
+  const Build from_pinned =
+      copies([&](CUDA_MEMCPY3D& c) { c.srcMemoryType = CU_MEMORYTYPE_HOST, c.srcHost = pinned; });
+  const Build rows = copies([](CUDA_MEMCPY3D& c) { c.Height = 2, c.srcPitch = c.dstPitch = 128; });
+  ask("copy.same", plain, plain);
+  ask("copy.less", plain, copies([](CUDA_MEMCPY3D& c) { c.WidthInBytes = 32; }));
+  ask("copy.swapped", plain, copies([](CUDA_MEMCPY3D& c) { std::swap(c.srcDevice, c.dstDevice); }));
+  ask("copy.from_pinned", plain, from_pinned);
+  ask("copy.from_device", from_pinned, plain);
+  ask("copy.rows", plain, rows);
+  ask("copy.of_rows", rows, plain);
+  ask("copy.other_type", plain, same);
+  ask("fill.same", same, same);
+  ask("fill.value", same, fills([](CUDA_MEMSET_NODE_PARAMS& f) { f.value = 9; }));
+  ask("fill.less", same, fills([](CUDA_MEMSET_NODE_PARAMS& f) { f.width = 8; }));
+  ask("fill.elements", same, fills([](CUDA_MEMSET_NODE_PARAMS& f) { f.elementSize = 1; }));
+  ask("fill.rows", same, fills([](CUDA_MEMSET_NODE_PARAMS& f) { f.height = 2, f.pitch = 128; }));
+  ask("fill.elsewhere", same, fills([&](CUDA_MEMSET_NODE_PARAMS& f) { f.dst = second; }));
+  const auto child = [&](const Build& inside) -> Build {
+    return [&lab, &cu, &node, inside](CUgraph graph) {
+      Graph built(lab);
+      inside(built);
+      lab.must(cu.GraphAddChildGraphNode(&node, graph, nullptr, 0, built), "child");
+    };
+  };
+  ask("child.same", child(plain), child(plain));
+  ask("child.type", child(plain), child(same));
+  ask("child.from_pinned", child(plain), child(from_pinned));
+  ask("child.more", child(plain), child([&](CUgraph graph) { plain(graph), same(graph); }));
+  ask("child.empty", child(plain), child([](CUgraph) {}));
+}
+
 struct Memory {
   explicit Memory(Lab& lab) {
     lab.must(lab.cu.MemAlloc(&device, 4096), "cuMemAlloc");
@@ -504,8 +576,9 @@ void any_node(Lab& lab) {
 
 std::vector<Scenario> graph_nodes_scenarios() {
   return {
-    {"nodes.children", children, Place::probe}, {"nodes.copies", copies, Place::child},
-        {"nodes.fills", fills, Place::child}, {"nodes.kernels", kernels, Place::child},
+    {"nodes.children", children, Place::probe}, {"nodes.updates", updates, Place::probe},
+        {"nodes.copies", copies, Place::child}, {"nodes.fills", fills, Place::child},
+        {"nodes.kernels", kernels, Place::child},
 #if CUDA_VERSION >= 13000
         {"nodes.any", any_node, Place::child},
 #endif

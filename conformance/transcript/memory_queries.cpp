@@ -79,6 +79,25 @@ void limits(Lab& lab) {
   everywhere(lab, "reset_l2", [&](CUstream) { return cu.CtxResetPersistingL2Cache(); });
 }
 
+// The wishes that `limits` does not have.
+void more_limits(Lab& lab) {
+  const Api& cu = lab.cu;
+  for (int limit = 0; limit <= 6; ++limit)
+    for (const std::size_t wish :
+         {std::size_t{1}, std::size_t{16}, std::size_t{17}, std::size_t{31}, std::size_t{32},
+          std::size_t{100}, std::size_t{128}, std::size_t{129}, std::size_t{4095}, std::size_t{65536},
+          std::size_t{100000}, std::size_t{1} << 19, (std::size_t{1} << 19) + 1, std::size_t{3} << 20,
+          std::size_t{4} << 20, (std::size_t{4} << 20) + 1, std::size_t{32} << 20,
+          (std::size_t{32} << 20) + 1}) {
+      if (limit == 0 && wish > 65536) continue; // stacks of all threads would take most of the memory
+      const std::string name = std::to_string(limit) + ".to_" + std::to_string(wish);
+      lab.is(name, cu.CtxSetLimit(number<CUlimit>(limit), wish));
+      std::size_t value = 0;
+      const CUresult result = cu.CtxGetLimit(&value, number<CUlimit>(limit));
+      lab.shows(name + ".then", result == CUDA_SUCCESS ? std::to_string(value) : lab.name_of(result));
+    }
+}
+
 void devices(Lab& lab) {
   const Api& cu = lab.cu;
   char id[32] = {};
@@ -336,11 +355,9 @@ void allocations(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> memory_queries_scenarios() {
-  return {{"queries.limits", limits, Place::last},
-          {"queries.devices", devices, Place::child},
-          {"queries.pointers", pointers, Place::child},
-          {"queries.ranges", ranges, Place::child},
-          {"queries.allocations", allocations, Place::child}};
+  return {{"queries.limits", limits, Place::last},    {"queries.more_limits", more_limits, Place::probe},
+          {"queries.devices", devices, Place::child}, {"queries.pointers", pointers, Place::child},
+          {"queries.ranges", ranges, Place::child},   {"queries.allocations", allocations, Place::child}};
 }
 
 } // namespace transcript

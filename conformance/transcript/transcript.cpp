@@ -49,6 +49,7 @@ std::vector<Scenario> all_scenarios() {
                            memory_pools_scenarios,
                            managed_memory_scenarios,
                            copies_scenarios,
+                           copying_scenarios,
                            libraries_scenarios,
                            graph_nodes_scenarios,
                            stream_calls_scenarios}) {

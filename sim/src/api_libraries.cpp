@@ -282,7 +282,7 @@ CUresult Api::cuLibraryGetUnifiedFunction(void** address, CUlibrary handle, cons
   not_modelled("a function pointer of a library");
 }
 
-// What is known about functions and kernels
+// What is known about functions and kernels. Not measured: code.functions
 
 CUresult Api::parameter(const Code& code, const std::string& name, size_t index, size_t* offset,
                         size_t* size) {

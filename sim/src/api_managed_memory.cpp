@@ -81,6 +81,7 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
   return CUDA_SUCCESS;
 }
 
+/// Puts no work on the stream. Not measured: copying.attach
 CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes, unsigned flags) {
   auto where = stream(handle);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));

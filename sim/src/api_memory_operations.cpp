@@ -118,6 +118,7 @@ Work Api::memory_operation(const CUstreamBatchMemOpParams& one) {
 }
 
 /// The operations run one after another. A capture makes one node of them, which is not modelled.
+/// Not measured: streams.memory_operations
 CUresult Api::cuStreamBatchMemOp_v2(CUstream handle, unsigned count, CUstreamBatchMemOpParams* operations,
                                     unsigned flags) {
   auto where = stream(handle);

@@ -13,7 +13,7 @@ namespace cuevent::sim {
 
 namespace {
 
-/// What a device makes of a wish for a limit. The values between those that were measured are not known.
+/// What a device makes of a wish for a limit. The values between are not measured: queries.more_limits
 struct Limit {
   std::size_t initial;
   std::size_t least;

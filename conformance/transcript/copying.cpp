@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT
+// Where a device and the simulated driver answered random programs with memory differently: copies that
+// block behind a gate, copies next to captures, wrong arguments in invalidated captures, and queries of
+// streams. The scenarios are probes until a device has answered.
+
+#include "everywhere.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <sys/mman.h>
+
+namespace transcript {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t size = 2 << 20;
+
+// Memory of each kind: two halves of one allocation.
+struct Kinds {
+  explicit Kinds(Lab& lab) {
+    const Api& cu = lab.cu;
+    lab.must(cu.MemAlloc(&device, size), "cuMemAlloc");
+    void* memory = nullptr;
+    lab.must(cu.MemHostAlloc(&memory, size, 0), "cuMemHostAlloc");
+    pinned = reinterpret_cast<CUdeviceptr>(memory);
+    memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    lab.must(cu.MemHostRegister(memory, size, 0), "cuMemHostRegister");
+    registered = reinterpret_cast<CUdeviceptr>(memory);
+    lab.must(cu.MemAllocManaged(&managed, size, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+    pageable = reinterpret_cast<CUdeviceptr>(std::calloc(size, 1));
+  }
+  struct Kind {
+    const char* name;
+    CUdeviceptr memory;
+  };
+  std::array<Kind, 5> all() const {
+    return {{{"device", device},
+             {"pinned", pinned},
+             {"registered", registered},
+             {"managed", managed},
+             {"pageable", pageable}}};
+  }
+  CUdeviceptr device = 0, pinned = 0, registered = 0, managed = 0, pageable = 0;
+};
+
+// Whether the call returns while the stream is held, and its result.
+std::string held(Lab& lab, CUstream stream, const std::function<CUresult()>& call) {
+  Gate gate(lab, stream);
+  Background background(lab, call);
+  const bool returns = background.returns_within(250ms);
+  gate.open();
+  const std::string text = (returns ? "returns " : "waits ") + lab.name_of(background.join());
+  lab.must(lab.cu.CtxSynchronize(), "synchronize");
+  return text;
+}
+
+// The same for a stream that waits for no other, one that the legacy stream waits for, and the legacy one.
+std::string held_streams(Lab& lab, const CallOn& call) {
+  Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
+  std::vector<std::string> parts;
+  for (CUstream const on : {CUstream(alone), CUstream(blocking), CU_STREAM_LEGACY})
+    parts.push_back(held(lab, on, [&] { return call(on); }));
+  return joined(parts);
+}
+
+void behind_gate(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  constexpr std::size_t half = size / 2;
+  for (const auto& from : kinds.all())
+    for (const auto& to : kinds.all())
+      for (const std::size_t bytes : {std::size_t{4}, std::size_t{65540}, half}) {
+        const bool pageable = from.memory == kinds.pageable || to.memory == kinds.pageable;
+        if (bytes != 4 && !pageable) continue;
+        lab.shows(std::string(from.name) + ".to_" + to.name + "." + std::to_string(bytes),
+                  held_streams(lab, [&](CUstream on) {
+                    return cu.MemcpyAsync(to.memory + half, from.memory, bytes, on);
+                  }));
+      }
+  const auto host = [](CUdeviceptr memory) { return reinterpret_cast<void*>(memory); };
+  for (const auto& kind : kinds.all()) {
+    const std::string name = kind.name;
+    lab.shows("by_name.from_" + name, held_streams(lab, [&](CUstream on) {
+                return cu.MemcpyHtoDAsync(kinds.device, host(kind.memory), 4, on);
+              }));
+    lab.shows("by_name.to_" + name, held_streams(lab, [&](CUstream on) {
+                return cu.MemcpyDtoHAsync(host(kind.memory), kinds.device, 4, on);
+              }));
+    lab.shows("fill." + name,
+              held_streams(lab, [&](CUstream on) { return cu.MemsetD8Async(kind.memory, 1, 4, on); }));
+  }
+  // Calls without a stream, while a stream is held that the legacy stream does or does not wait for.
+  Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
+  const auto without_stream = [&](const std::string& name, const std::function<CUresult()>& call) {
+    lab.shows("without_stream." + name, joined({held(lab, alone, call), held(lab, blocking, call)}));
+  };
+  for (const auto& from : kinds.all())
+    for (const auto& to : kinds.all())
+      without_stream(std::string(from.name) + ".to_" + to.name,
+                     [&] { return cu.Memcpy(to.memory + half, from.memory, 4); });
+  for (const auto& kind : kinds.all())
+    without_stream(std::string("fill.") + kind.name, [&] { return cu.MemsetD8(kind.memory, 1, 4); });
+}
+
+struct Named {
+  std::string name;
+  CallOn call;
+};
+
+// Copies and fills without a stream.
+std::vector<Named> calls_without_stream(Lab& lab, const Kinds& kinds) {
+  const Api& cu = lab.cu;
+  constexpr std::size_t half = size / 2;
+  std::vector<Named> all;
+  std::vector<Kinds::Kind> ends{{"null", 0}};
+  for (const auto& kind : kinds.all())
+    ends.push_back(kind);
+  for (const auto& from : ends)
+    for (const auto& to : ends)
+      all.push_back({std::string(from.name) + ".to_" + to.name, [&cu, from, to](CUstream) {
+                       return cu.Memcpy(to.memory == 0 ? 0 : to.memory + half, from.memory, 4);
+                     }});
+  for (const auto& to : ends)
+    all.push_back(
+        {std::string("fill.") + to.name, [&cu, to](CUstream) { return cu.MemsetD8(to.memory, 1, 4); }});
+  all.push_back(
+      {"too_far", [&cu, kinds](CUstream) { return cu.Memcpy(kinds.device, kinds.pinned, size + 1); }});
+  all.push_back(
+      {"to_device.null", [&cu, kinds](CUstream) { return cu.MemcpyHtoD(kinds.device, nullptr, 4); }});
+  all.push_back({"to_host.null", [&cu, kinds](CUstream) { return cu.MemcpyDtoH(nullptr, kinds.device, 4); }});
+  all.push_back({"device.null", [&cu, kinds](CUstream) { return cu.MemcpyDtoD(0, kinds.device, 4); }});
+  all.push_back({"peer.null", [&cu, &lab, kinds](CUstream) {
+                   return cu.MemcpyPeer(0, lab.home, kinds.device, lab.home, 4);
+                 }});
+  return all;
+}
+
+// Next to captures of each mode, of a stream that the legacy stream does not wait for and of one for which it
+// does; first while they are active, then invalidated.
+void next_to_capture(Lab& lab) {
+  const Kinds kinds(lab);
+  for (const bool elsewhere : {false, true})
+    for (const Named& one : calls_without_stream(lab, kinds)) {
+      std::vector<std::string> parts;
+      for (const bool invalidated : {false, true})
+        for (const unsigned flags : {CU_STREAM_NON_BLOCKING, CU_STREAM_DEFAULT})
+          for (const Mode& mode : capture_modes) {
+            Stream origin(lab, flags);
+            lab.must(lab.cu.StreamBeginCapture(origin, mode.value), "begin");
+            if (invalidated) lab.cu.StreamQuery(origin);
+            const CUresult result =
+                elsewhere ? on_other_thread(lab, [&] { return one.call(nullptr); }) : one.call(nullptr);
+            parts.push_back(lab.name_of(result) + ", " + capture_state(lab, origin));
+            end_capture(lab, origin);
+          }
+      lab.shows((elsewhere ? "other_thread." : "") + one.name, joined(parts));
+    }
+}
+
+// The default stream of the thread captures.
+void next_to_per_thread_capture(Lab& lab) {
+  const Kinds kinds(lab);
+  for (const auto& [name, call] : calls_without_stream(lab, kinds)) {
+    std::vector<std::string> parts;
+    for (const bool invalidated : {false, true}) {
+      lab.must(lab.cu.StreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+      if (invalidated) lab.cu.StreamQuery(CU_STREAM_PER_THREAD);
+      const std::string result = lab.name_of(call(nullptr));
+      parts.push_back(result + ", " + capture_state(lab, CU_STREAM_PER_THREAD));
+      end_capture(lab, CU_STREAM_PER_THREAD);
+    }
+    lab.shows(name, joined(parts));
+  }
+}
+
+#if CUDA_VERSION >= 12050
+// The default stream of a green context can capture.
+void next_to_green_capture(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  CUdevResource resource{};
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  CUcontext context = nullptr, primary = nullptr;
+  lab.must(cu.DevicePrimaryCtxRetain(&primary, lab.device), "cuDevicePrimaryCtxRetain");
+  lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "resource");
+  lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "description");
+  lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM), "green context");
+  lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
+  const Current guard(lab, context);
+  for (const auto& [name, call] : calls_without_stream(lab, kinds)) {
+    std::vector<std::string> parts;
+    for (const bool invalidated : {false, true}) {
+      lab.must(cu.StreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+      if (invalidated) cu.StreamQuery(nullptr);
+      const std::string result = lab.name_of(call(nullptr));
+      parts.push_back(result + ", " + capture_state(lab, nullptr));
+      end_capture(lab, nullptr);
+    }
+    lab.shows(name, joined(parts));
+  }
+}
+#endif
+
+// Each call with wrong arguments: plainly; in an active capture; in an invalidated one; on the legacy stream
+// next to an active one, and to an invalidated one; without a context on a created stream, and on the legacy
+// one.
+void wrong(Lab& lab, const std::string& name, const CallOn& call) {
+  std::vector<std::string> parts;
+  {
+    Stream plain(lab);
+    parts.push_back(lab.name_of(call(plain)));
+  }
+  for (const bool legacy : {false, true})
+    for (const bool invalidated : {false, true}) {
+      Stream origin(lab, legacy ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
+      lab.must(lab.cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+      if (invalidated) lab.cu.StreamQuery(origin);
+      const CUresult result = call(legacy ? CU_STREAM_LEGACY : CUstream(origin));
+      parts.push_back(lab.name_of(result) + ", " + capture_state(lab, origin));
+      end_capture(lab, origin);
+    }
+  {
+    Stream plain(lab);
+    const Current none(lab, nullptr);
+    parts.push_back(lab.name_of(call(plain)));
+    parts.push_back(lab.name_of(call(CU_STREAM_LEGACY)));
+  }
+  lab.shows(name, joined(parts));
+  lab.cu.CtxSynchronize();
+}
+
+void wrong_arguments(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  const CUdeviceptr device = kinds.device, pinned = kinds.pinned, pageable = kinds.pageable;
+  const auto host = [](CUdeviceptr memory) { return reinterpret_cast<void*>(memory); };
+  wrong(lab, "copy.no_target", [&](CUstream on) { return cu.MemcpyAsync(0, device, 4, on); });
+  wrong(lab, "copy.no_source", [&](CUstream on) { return cu.MemcpyAsync(device, 0, 4, on); });
+  wrong(lab, "copy.nowhere", [&](CUstream on) { return cu.MemcpyAsync(0, 0, 4, on); });
+  wrong(lab, "copy.nothing_nowhere", [&](CUstream on) { return cu.MemcpyAsync(0, 0, 0, on); });
+  wrong(lab, "copy.too_far", [&](CUstream on) { return cu.MemcpyAsync(device, pinned, size + 1, on); });
+  wrong(lab, "copy.null_to_pageable", [&](CUstream on) { return cu.MemcpyAsync(pageable, 0, 4, on); });
+  wrong(lab, "to_device.no_target", [&](CUstream on) { return cu.MemcpyHtoDAsync(0, host(pinned), 4, on); });
+  wrong(lab, "to_device.no_source", [&](CUstream on) { return cu.MemcpyHtoDAsync(device, nullptr, 4, on); });
+  wrong(lab, "to_host.no_target", [&](CUstream on) { return cu.MemcpyDtoHAsync(nullptr, device, 4, on); });
+  wrong(lab, "to_host.no_source", [&](CUstream on) { return cu.MemcpyDtoHAsync(host(pinned), 0, 4, on); });
+  wrong(lab, "device.no_target", [&](CUstream on) { return cu.MemcpyDtoDAsync(0, device, 4, on); });
+  wrong(lab, "device.pageable", [&](CUstream on) { return cu.MemcpyDtoDAsync(device, pageable, 4, on); });
+  wrong(lab, "rows.null", [&](CUstream on) { return cu.Memcpy2DAsync(nullptr, on); });
+  CUDA_MEMCPY2D rows{};
+  rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  rows.WidthInBytes = 4, rows.Height = 1;
+  wrong(lab, "rows.nowhere", [&](CUstream on) { return cu.Memcpy2DAsync(&rows, on); });
+  CUDA_MEMCPY3D box{};
+  box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  box.WidthInBytes = 4, box.Height = box.Depth = 1;
+  wrong(lab, "box.null", [&](CUstream on) { return cu.Memcpy3DAsync(nullptr, on); });
+  wrong(lab, "box.nowhere", [&](CUstream on) { return cu.Memcpy3DAsync(&box, on); });
+  wrong(lab, "peer.no_target",
+        [&](CUstream on) { return cu.MemcpyPeerAsync(0, lab.home, device, lab.home, 4, on); });
+  wrong(lab, "peer.nothing",
+        [&](CUstream on) { return cu.MemcpyPeerAsync(device, lab.home, device, lab.home, 0, on); });
+  wrong(lab, "fill.null", [&](CUstream on) { return cu.MemsetD8Async(0, 1, 4, on); });
+  wrong(lab, "fill.pageable", [&](CUstream on) { return cu.MemsetD8Async(pageable, 1, 4, on); });
+  wrong(lab, "fill.rows.null", [&](CUstream on) { return cu.MemsetD2D8Async(0, 16, 1, 4, 2, on); });
+  wrong(lab, "fill.rows.pitch", [&](CUstream on) { return cu.MemsetD2D8Async(device, 2, 1, 4, 2, on); });
+  wrong(lab, "prefetch.null", [&](CUstream on) { return cu.MemPrefetchAsync(0, 4, lab.device, on); });
+  wrong(lab, "prefetch.device", [&](CUstream on) { return cu.MemPrefetchAsync(device, 4, lab.device, on); });
+  wrong(lab, "prefetch.no_device",
+        [&](CUstream on) { return cu.MemPrefetchAsync(kinds.managed, 4, 99, on); });
+  wrong(lab, "free.null", [&](CUstream on) { return cu.MemFreeAsync(0, on); });
+  wrong(lab, "free.pageable", [&](CUstream on) { return cu.MemFreeAsync(pageable, on); });
+  wrong(lab, "free.managed", [&](CUstream on) { return cu.MemFreeAsync(kinds.managed, on); });
+  wrong(lab, "allocate.nowhere", [&](CUstream on) { return cu.MemAllocAsync(nullptr, 64, on); });
+  CUdeviceptr pointer = 0;
+  wrong(lab, "allocate.no_pool",
+        [&](CUstream on) { return cu.MemAllocFromPoolAsync(&pointer, 64, nullptr, on); });
+  wrong(lab, "launch.no_kernel",
+        [&](CUstream on) { return cu.LaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, on, nullptr, nullptr); });
+  wrong(lab, "host_function.null", [&](CUstream on) { return cu.LaunchHostFunc(on, nullptr, nullptr); });
+}
+
+void attach(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  const auto call = [&](CUdeviceptr memory, unsigned flags) {
+    return [&cu, memory, flags](CUstream on) { return cu.StreamAttachMemAsync(on, memory, 0, flags); };
+  };
+  for (const unsigned flags : {1U, 2U, 4U, 0U, 3U, 8U})
+    wrong(lab, "managed." + std::to_string(flags), call(kinds.managed, flags));
+  for (const auto& kind : kinds.all())
+    wrong(lab, kind.name, call(kind.memory, CU_MEM_ATTACH_GLOBAL));
+  wrong(lab, "null", call(0, CU_MEM_ATTACH_GLOBAL));
+  wrong(lab, "inside", call(kinds.managed + 64, CU_MEM_ATTACH_GLOBAL));
+}
+
+// Work of each kind, so small that it is done at once if nothing holds it.
+std::vector<Named> kinds_of_work(Lab& lab, const Kinds& kinds) {
+  const Api& cu = lab.cu;
+  constexpr CUdeviceptr half = size / 2;
+  const CUdeviceptr device = kinds.device;
+  const CUfunction kernel = lab.kernel("step");
+  const CUdeviceptr word = Lab::address(lab.word());
+  std::vector<Named> all{
+      {"nothing", [](CUstream) { return CUDA_SUCCESS; }},
+      {"copy", [&cu, device](CUstream on) { return cu.MemcpyAsync(device + half, device, 4, on); }},
+      {"copy_of_nothing", [&cu, device](CUstream on) { return cu.MemcpyAsync(device, device, 0, on); }},
+      {"fill", [&cu, device](CUstream on) { return cu.MemsetD8Async(device, 1, 4, on); }},
+      {"fill_of_nothing", [&cu, device](CUstream on) { return cu.MemsetD8Async(device, 1, 0, on); }},
+      {"prefetch",
+       [&cu, &lab, kinds](CUstream on) { return cu.MemPrefetchAsync(kinds.managed, 4, lab.device, on); }},
+      {"attach", [&cu, kinds](CUstream on) { return cu.StreamAttachMemAsync(on, kinds.managed, 0, 1); }},
+      {"write", [&cu, word](CUstream on) { return cu.StreamWriteValue32(on, word, 1, 0); }},
+      {"kernel",
+       [&cu, kernel](CUstream on) {
+         return cu.LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, on, nullptr, nullptr);
+       }},
+      {"host_function",
+       [&cu](CUstream on) {
+         return cu.LaunchHostFunc(
+             on, [](void*) {}, nullptr);
+       }},
+      {"allocate_and_free", [&cu](CUstream on) {
+         CUdeviceptr pointer = 0;
+         const CUresult result = cu.MemAllocAsync(&pointer, 64, on);
+         return result != CUDA_SUCCESS ? result : cu.MemFreeAsync(pointer, on);
+       }}};
+  for (const auto& from : kinds.all())
+    if (from.memory != device)
+      all.push_back({std::string("copy_from_") + from.name, [&cu, device, from](CUstream on) {
+                       return cu.MemcpyAsync(device, from.memory, 4, on);
+                     }});
+  return all;
+}
+
+// How a stream with this work answers a query, and an event that is recorded after it, while something else
+// holds it back.
+void queries(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  const auto ask = [&](CUstream on, const CallOn& work, std::atomic<bool>& asked) {
+    Event event(lab);
+    Background background(lab, [&] { return work(on); }); // some copies wait
+    std::string text = background.returns_within(250ms) ? "" : "waits, ";
+    std::this_thread::sleep_for(20ms); // for work that nothing holds
+    const CUresult query = cu.StreamQuery(on);
+    cu.EventRecord(event, on);
+    std::this_thread::sleep_for(20ms);
+    text += lab.name_of(query) + ", event " + lab.name_of(cu.EventQuery(event)) + ", then " +
+            lab.name_of(cu.StreamQuery(on)) + ", legacy " + lab.name_of(cu.StreamQuery(CU_STREAM_LEGACY));
+    asked = true;
+    return "call " + lab.name_of(background.join()) + ", " + text;
+  };
+  for (const Named& one : kinds_of_work(lab, kinds)) {
+    const auto in = [&](const char* how, unsigned flags,
+                        const std::function<void(CUstream, CUstream)>& hold) {
+      Stream holder(lab, CU_STREAM_NON_BLOCKING), stream(lab, flags);
+      unsigned* const word = lab.word();
+      const bool legacy_holds = std::string_view(how).starts_with("legacy");
+      lab.must(cu.StreamWaitValue32(legacy_holds ? CU_STREAM_LEGACY : CUstream(holder), Lab::address(word), 1,
+                                    CU_STREAM_WAIT_VALUE_GEQ),
+               "gate");
+      hold(holder, stream);
+      std::atomic<bool> asked = false;
+      std::thread opener([word, &asked] { // a call that waits must not hold up the questions forever
+        for (int i = 0; i < 60 && !asked; ++i)
+          std::this_thread::sleep_for(10ms);
+        std::atomic_ref<unsigned>(*word).store(1);
+      });
+      const std::string answer = ask(stream, one.call, asked);
+      opener.join();
+      lab.shows(std::string(how) + "." + one.name, answer);
+      lab.must(cu.CtxSynchronize(), "synchronize");
+    };
+    Event pending(lab);
+    in("legacy_is_held", CU_STREAM_DEFAULT, [](CUstream, CUstream) {});
+    in("legacy_is_held_for_others", CU_STREAM_NON_BLOCKING, [](CUstream, CUstream) {});
+    in("waits_for_event", CU_STREAM_NON_BLOCKING, [&](CUstream holder, CUstream stream) {
+      lab.must(cu.EventRecord(pending, holder), "record");
+      lab.must(cu.StreamWaitEvent(stream, pending, 0), "wait");
+    });
+#if CUDA_VERSION >= 12050
+    in("context_waits_for_event", CU_STREAM_NON_BLOCKING, [&](CUstream holder, CUstream) {
+      lab.must(cu.EventRecord(pending, holder), "record");
+      lab.must(cu.CtxWaitEvent(lab.home, pending), "wait");
+    });
+#endif
+  }
+}
+
+} // namespace
+
+std::vector<Scenario> copying_scenarios() {
+  return {
+    {"copying.behind_gate", behind_gate, Place::probe},
+        {"copying.next_to_capture", next_to_capture, Place::probe},
+        {"copying.next_to_per_thread_capture", next_to_per_thread_capture, Place::probe},
+#if CUDA_VERSION >= 12050
+        {"copying.next_to_green_capture", next_to_green_capture, Place::probe},
+#endif
+        {"copying.wrong_arguments", wrong_arguments, Place::probe}, {"copying.attach", attach, Place::probe},
+        {"copying.queries", queries, Place::probe},
+  };
+}
+
+} // namespace transcript

@@ -51,11 +51,7 @@ inline CUresult driver(const char* name, void** function, int, cuuint64_t,
   if (is("cuEventCreate")) return *function = reinterpret_cast<void*>(create_event), CUDA_SUCCESS;
 #define CUEVENT_REQUIRED(row, version)                                                                       \
   if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
-#define CUEVENT_OPTIONAL(row, version)                                                                       \
-  if (is(#row)) *function = reinterpret_cast<void*>(Empty<PFN_##row##_v##version>::call);
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
   return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 

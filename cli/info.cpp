@@ -50,8 +50,6 @@ std::vector<OptionalEntry> optional_entries(const Driver& driver) {
 #define CUEVENT_REQUIRED(name, since)
 #define CUEVENT_OPTIONAL(name, since) {#name, since, has(driver, #name, since)},
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
   };
 }
 

@@ -41,10 +41,8 @@ void destroy_capturing_stream(Lab& lab) {
   const Api& cu = lab.cu;
   for (const Mode& mode : capture_modes) {
     const std::string name = mode.name;
-    Stream stream(lab);
-    Stream bystander(lab);
-    Event captured(lab);
-    Event event(lab);
+    Stream stream(lab), bystander(lab);
+    Event captured(lab), event(lab);
     cu.EventRecord(event, bystander);
     lab.must(cu.StreamSynchronize(bystander), "synchronize");
     cu.StreamBeginCapture(stream, mode.value);
@@ -142,8 +140,7 @@ void joining(Lab& lab) {
 
 void merge(Lab& lab) {
   const Api& cu = lab.cu;
-  Stream first(lab);
-  Stream second(lab);
+  Stream first(lab), second(lab);
   Event event(lab);
   cu.StreamBeginCapture(first, thread_local_mode);
   cu.StreamBeginCapture(second, thread_local_mode);
@@ -190,11 +187,8 @@ void threads(Lab& lab) {
 // Two captures at the same time: which of them a forbidden call invalidates.
 void side_by_side(Lab& lab) {
   const Api& cu = lab.cu;
-  Stream first(lab);
-  Stream second(lab);
-  Stream outside(lab);
-  Event event(lab);
-  Event captured(lab);
+  Stream first(lab), second(lab), outside(lab);
+  Event event(lab), captured(lab);
   cu.EventRecord(event, outside);
   lab.must(cu.StreamSynchronize(outside), "synchronize");
   for (const Mode& first_mode : capture_modes) {

@@ -25,11 +25,8 @@ std::string owner(Lab& lab, const std::function<CUresult(CUcontext*)>& call) {
 // Calls with every kind of object of the home context, while `current` is current.
 void calls(Lab& lab, CUcontext current) {
   const Api& cu = lab.cu;
-  Stream stream(lab);
-  Stream doomed_stream(lab);
-  Event event(lab);
-  Event doomed_event(lab);
-  Event start(lab, CU_EVENT_DEFAULT);
+  Stream stream(lab), doomed_stream(lab);
+  Event event(lab), doomed_event(lab), start(lab, CU_EVENT_DEFAULT);
   Event end(lab, CU_EVENT_DEFAULT);
   Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   const CUfunction nothing = lab.kernel("step");
@@ -163,15 +160,13 @@ void own(Lab& lab) { calls(lab, lab.home); }
 void mixed(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
-  Event start(lab, CU_EVENT_DEFAULT);
-  Event event(lab);
+  Event start(lab, CU_EVENT_DEFAULT), event(lab);
   cu.EventRecord(start, stream);
   cu.EventRecord(event, stream);
   lab.must(cu.StreamSynchronize(stream), "synchronize");
   const Current guard(lab, lab.second_context());
   Stream theirs(lab);
-  Event their_event(lab);
-  Event their_end(lab, CU_EVENT_DEFAULT);
+  Event their_event(lab), their_end(lab, CU_EVENT_DEFAULT);
   lab.is("record", cu.EventRecord(event, theirs));
   lab.is("record.then_query", cu.EventQuery(event));
   lab.is("record.reversed", cu.EventRecord(their_event, stream));
@@ -199,8 +194,7 @@ void mixed(Lab& lab) {
 void stack(Lab& lab) {
   const Api& cu = lab.cu;
   const CUcontext second = lab.second_context();
-  CUcontext current = nullptr;
-  CUcontext made = nullptr;
+  CUcontext current = nullptr, made = nullptr;
   const auto show_current = [&](const char* name) {
     cu.CtxGetCurrent(&current);
     lab.shows(name, current != nullptr && current == made ? "made" : owner(lab, cu.CtxGetCurrent));
@@ -255,9 +249,7 @@ void primary_context(Lab& lab) {
     cu.ThreadExchangeStreamCaptureMode(&mode);
     lab.shows("active.after_calls", active());
   }
-  CUcontext primary = nullptr;
-  CUcontext again = nullptr;
-  CUcontext current = nullptr;
+  CUcontext primary = nullptr, again = nullptr, current = nullptr;
   lab.is("retain", cu.DevicePrimaryCtxRetain(&primary, lab.device));
   lab.shows("retain.then_active", active());
   cu.CtxGetCurrent(&current);

@@ -11,14 +11,9 @@ using Elapsed = PFN_cuEventElapsedTime_v2000; // both versions have this signatu
 void pairs(Lab& lab, Elapsed elapsed) {
   const Api& cu = lab.cu;
   lab.second_context();
-  Stream stream(lab);
-  Stream held(lab);
-  Event start(lab, CU_EVENT_DEFAULT);
-  Event end(lab, CU_EVENT_BLOCKING_SYNC);
-  Event untimed(lab);
-  Event never(lab, CU_EVENT_DEFAULT);
-  Event never_untimed(lab);
-  Event pending(lab, CU_EVENT_DEFAULT);
+  Stream stream(lab), held(lab);
+  Event start(lab, CU_EVENT_DEFAULT), end(lab, CU_EVENT_BLOCKING_SYNC), untimed(lab);
+  Event never(lab, CU_EVENT_DEFAULT), never_untimed(lab), pending(lab, CU_EVENT_DEFAULT);
   Event pending_untimed(lab);
   const CUfunction nothing = lab.kernel("step");
   cu.EventRecord(start, stream);
@@ -40,8 +35,7 @@ void pairs(Lab& lab, Elapsed elapsed) {
   lab.shows("itself.is_zero", ms == 0);
   struct Case {
     const char* name;
-    CUevent start;
-    CUevent end;
+    CUevent start, end;
   };
   for (const auto& [name, first, second] : {Case{"done_untimed", start, untimed},
                                             {"untimed_done", untimed, end},
@@ -62,8 +56,7 @@ void pairs(Lab& lab, Elapsed elapsed) {
   }
   const Current guard(lab, lab.second_context());
   Stream their_stream(lab);
-  Event theirs(lab, CU_EVENT_DEFAULT);
-  Event their_never(lab, CU_EVENT_DEFAULT);
+  Event theirs(lab, CU_EVENT_DEFAULT), their_never(lab, CU_EVENT_DEFAULT);
   cu.EventRecord(theirs, their_stream);
   lab.must(cu.StreamSynchronize(their_stream), "synchronize");
   lab.is("done_of_another_context", elapsed(&ms, start, theirs));

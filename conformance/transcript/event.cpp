@@ -104,10 +104,8 @@ void never_recorded(Lab& lab) {
 void pending(Lab& lab) {
   const Api& cu = lab.cu;
   for (unsigned bits : {0x0u, 0x1u, 0x2u, 0x6u}) {
-    Stream stream(lab);
-    Stream waiter(lab);
-    Event event(lab, bits);
-    Event doomed(lab, bits);
+    Stream stream(lab), waiter(lab);
+    Event event(lab, bits), doomed(lab, bits);
     Gate gate(lab, stream);
     const std::string name = "flags_" + hex(bits);
     lab.is(name + ".record", cu.EventRecord(event, stream));
@@ -145,9 +143,7 @@ void stream_destroyed(Lab& lab) {
 void binding(Lab& lab) {
   const Api& cu = lab.cu;
   {
-    Stream held(lab);
-    Stream free(lab);
-    Stream waiter(lab);
+    Stream held(lab), free(lab), waiter(lab);
     Event event(lab);
     Gate gate(lab, held);
     cu.EventRecord(event, held);
@@ -159,9 +155,7 @@ void binding(Lab& lab) {
     lab.is("to_pending.waiter.afterwards", cu.StreamSynchronize(waiter));
   }
   {
-    Stream held(lab);
-    Stream free(lab);
-    Stream waiter(lab);
+    Stream held(lab), free(lab), waiter(lab);
     Event event(lab);
     cu.EventRecord(event, free);
     cu.StreamSynchronize(free);
@@ -172,8 +166,7 @@ void binding(Lab& lab) {
     lab.is("to_done.waiter", eventually([&] { return cu.StreamQuery(waiter); }));
   }
   {
-    Stream held(lab);
-    Stream waiter(lab);
+    Stream held(lab), waiter(lab);
     Event event(lab);
     Gate gate(lab, held);
     cu.EventRecord(event, held);
@@ -184,11 +177,9 @@ void binding(Lab& lab) {
     lab.is("to_destroyed.waiter.afterwards", cu.StreamSynchronize(waiter));
   }
   {
-    Stream first(lab);
-    Stream second(lab);
+    Stream first(lab), second(lab);
     Event event(lab);
-    Gate gate(lab, first);
-    Gate second_gate(lab, second);
+    Gate gate(lab, first), second_gate(lab, second);
     cu.EventRecord(event, first);
     Background synchronize(lab, [&] { return cu.EventSynchronize(event); });
     lab.shows("of_synchronize.returns_while_pending", synchronize.returns_within(50ms));
@@ -205,8 +196,7 @@ void binding(Lab& lab) {
 void whole_context(Lab& lab) {
   const Api& cu = lab.cu;
   if (cu.CtxRecordEvent == nullptr) return;
-  Event event(lab);
-  Event timed(lab, CU_EVENT_DEFAULT);
+  Event event(lab), timed(lab, CU_EVENT_DEFAULT);
   Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   lab.is("record.idle", cu.CtxRecordEvent(lab.home, event));
   lab.is("record.idle.query", eventually([&] { return cu.EventQuery(event); }));
@@ -217,8 +207,7 @@ void whole_context(Lab& lab) {
   lab.is("record.interprocess", cu.CtxRecordEvent(lab.home, shared));
   lab.is("wait.never_recorded", cu.CtxWaitEvent(lab.home, Event(lab)));
   {
-    Stream held(lab);
-    Stream later(lab);
+    Stream held(lab), later(lab);
     Gate gate(lab, held);
     lab.is("record.while_a_stream_is_held", cu.CtxRecordEvent(lab.home, event));
     lab.is("record.while_a_stream_is_held.query", cu.EventQuery(event));
@@ -227,8 +216,7 @@ void whole_context(Lab& lab) {
     lab.is("record.while_a_stream_is_held.synchronize", cu.EventSynchronize(event));
   }
   {
-    Stream held(lab);
-    Stream waiter(lab);
+    Stream held(lab), waiter(lab);
     Gate gate(lab, held);
     Event after(lab);
     cu.EventRecord(event, held);

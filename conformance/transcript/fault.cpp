@@ -19,11 +19,8 @@ struct Fault {
     lab.is("launch", cu.LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
     lab.is("record", cu.EventRecord(after, stream));
   }
-  Event before;
-  Event before_end;
-  Event after;
-  Stream stream;
-  Stream other;
+  Event before, before_end, after;
+  Stream stream, other;
 };
 
 void everything_after(Lab& lab, Fault& fault) {
@@ -62,8 +59,7 @@ void everything_after(Lab& lab, Fault& fault) {
   lab.is("then.ctx_synchronize", cu.CtxSynchronize());
   void* memory = nullptr;
   lab.is("then.mem_host_alloc", cu.MemHostAlloc(&memory, 64, 0));
-  int version = 0;
-  int count = 0;
+  int version = 0, count = 0;
   lab.is("then.driver_version", cu.DriverGetVersion(&version));
   lab.is("then.device_get_count", cu.DeviceGetCount(&count));
   lab.is("then.init", cu.Init(0));

@@ -43,12 +43,10 @@ private:
 
 void nodes(Lab& lab) {
   const Api& cu = lab.cu;
-  Event first(lab, CU_EVENT_DEFAULT);
-  Event second(lab, CU_EVENT_DEFAULT);
+  Event first(lab, CU_EVENT_DEFAULT), second(lab, CU_EVENT_DEFAULT);
   Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   Graph graph(lab);
-  CUgraphNode node = nullptr;
-  CUgraphNode wait = nullptr;
+  CUgraphNode node = nullptr, wait = nullptr;
   CUevent event = nullptr;
   lab.is("add_record", cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, first));
   lab.is("add_wait", cu.GraphAddEventWaitNode(&wait, graph, &node, 1, second));
@@ -91,12 +89,10 @@ void nodes(Lab& lab) {
 void exec(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
-  Event in_graph(lab, CU_EVENT_DEFAULT);
-  Event in_exec(lab, CU_EVENT_DEFAULT);
+  Event in_graph(lab, CU_EVENT_DEFAULT), in_exec(lab, CU_EVENT_DEFAULT);
   Event later(lab, CU_EVENT_DEFAULT);
   Graph graph(lab);
-  const CUgraphNode node = graph.record(in_graph);
-  const CUgraphNode wait = graph.wait(in_graph, node);
+  const CUgraphNode node = graph.record(in_graph), wait = graph.wait(in_graph, node);
   CUgraphExec exec = graph.instantiate();
   float ms = 0;
   const auto recorded = [&](CUevent event) { return cu.EventElapsedTime(&ms, event, event); };
@@ -142,11 +138,9 @@ void exec(Lab& lab) {
 void nodes_of_destroyed(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
-  Event in_graph(lab, CU_EVENT_DEFAULT);
-  Event later(lab, CU_EVENT_DEFAULT);
+  Event in_graph(lab, CU_EVENT_DEFAULT), later(lab, CU_EVENT_DEFAULT);
   Graph graph(lab);
-  const CUgraphNode node = graph.record(in_graph);
-  const CUgraphNode wait = graph.wait(in_graph, node);
+  const CUgraphNode node = graph.record(in_graph), wait = graph.wait(in_graph, node);
   CUgraphExec exec = graph.instantiate();
   CUgraph clone = nullptr;
   lab.must(cu.GraphClone(&clone, graph), "cuGraphClone");
@@ -167,12 +161,9 @@ void nodes_of_destroyed(Lab& lab) {
 void launches(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
-  Event start(lab, CU_EVENT_DEFAULT);
-  Event end(lab, CU_EVENT_DEFAULT);
-  Event next(lab, CU_EVENT_DEFAULT);
+  Event start(lab, CU_EVENT_DEFAULT), end(lab, CU_EVENT_DEFAULT), next(lab, CU_EVENT_DEFAULT);
   Graph graph(lab);
-  const CUgraphNode first = graph.record(start);
-  const CUgraphNode last = graph.record(end, first);
+  const CUgraphNode first = graph.record(start), last = graph.record(end, first);
   CUgraphExec exec = graph.instantiate();
   float ms = 0;
   const auto show = [&](const std::string& name) {
@@ -243,8 +234,7 @@ void launches(Lab& lab) {
 // A wait node waits for the record that its event has when the graph is launched.
 void wait_nodes(Lab& lab) {
   const Api& cu = lab.cu;
-  Stream stream(lab);
-  Stream held(lab);
+  Stream stream(lab), held(lab);
   Event event(lab);
   Graph graph(lab);
   graph.wait(event);
@@ -411,8 +401,7 @@ CUgraphExec launched_once(Lab& lab, CUgraph graph, CUstream stream, CUevent from
 void beside_captured(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
-  Event first(lab, CU_EVENT_DEFAULT);
-  Event second(lab, CU_EVENT_DEFAULT);
+  Event first(lab, CU_EVENT_DEFAULT), second(lab, CU_EVENT_DEFAULT);
   Event unjoined(lab, CU_EVENT_DEFAULT);
   const CUfunction nothing = lab.kernel("step");
   const auto work = [&] { cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr); };
@@ -454,9 +443,7 @@ void beside_captured(Lab& lab) {
 void captured(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
-  Event start(lab, CU_EVENT_DEFAULT);
-  Event end(lab, CU_EVENT_DEFAULT);
-  Event gate_event(lab);
+  Event start(lab, CU_EVENT_DEFAULT), end(lab, CU_EVENT_DEFAULT), gate_event(lab);
   Event inside(lab);
   const CUfunction nothing = lab.kernel("step");
   lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin");

@@ -113,8 +113,7 @@ void record_again(Lab& lab) {
 // An event outlives its context.
 void destroyed_context(Lab& lab) {
   const Api& cu = lab.cu;
-  CUcontext context = nullptr;
-  CUcontext popped = nullptr;
+  CUcontext context = nullptr, popped = nullptr;
   lab.must(cu.CtxCreate(&context, 0, lab.device), "cuCtxCreate");
   CUevent event = nullptr;
   lab.must(cu.EventCreate(&event, shared_flags), "cuEventCreate");

@@ -24,11 +24,8 @@ bool relay(Lab& lab, Child& child) {
 void in_one_process(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
-  Event event(lab, shared_flags);
-  Event plain(lab);
-  Event timed(lab, CU_EVENT_DEFAULT);
-  CUipcEventHandle handle{};
-  CUipcEventHandle again{};
+  Event event(lab, shared_flags), plain(lab), timed(lab, CU_EVENT_DEFAULT);
+  CUipcEventHandle handle{}, again{};
   CUevent opened = nullptr;
   lab.is("export.never_recorded", cu.IpcGetEventHandle(&handle, event));
   lab.is("export.twice", cu.IpcGetEventHandle(&again, event));
@@ -68,8 +65,7 @@ void importer(Lab& lab) {
     std::fflush(stdout);
     heard();
   };
-  CUevent event = nullptr;
-  CUevent again = nullptr;
+  CUevent event = nullptr, again = nullptr;
   {
     const Current guard(lab, nullptr);
     lab.is("open.no_context", cu.IpcOpenEventHandle(&event, handle));

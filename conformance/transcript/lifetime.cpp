@@ -14,13 +14,10 @@ namespace {
 void destroyed_context(Lab& lab) {
   const Api& cu = lab.cu;
   Stream home_stream(lab);
-  CUcontext context = nullptr;
-  CUcontext popped = nullptr;
+  CUcontext context = nullptr, popped = nullptr;
   lab.must(cu.CtxCreate(&context, 0, lab.device), "create");
   CUstream stream = nullptr;
-  CUevent done = nullptr;
-  CUevent end = nullptr;
-  CUevent never = nullptr;
+  CUevent done = nullptr, end = nullptr, never = nullptr;
   cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
   cu.EventCreate(&done, CU_EVENT_DEFAULT);
   cu.EventCreate(&end, CU_EVENT_DEFAULT);
@@ -80,8 +77,7 @@ void destroyed_context(Lab& lab) {
 // Exports an event of a dead context: seen to crash.
 void destroyed_context_export(Lab& lab) {
   const Api& cu = lab.cu;
-  CUcontext context = nullptr;
-  CUcontext popped = nullptr;
+  CUcontext context = nullptr, popped = nullptr;
   CUevent shared = nullptr;
   CUipcEventHandle handle;
   lab.must(cu.CtxCreate(&context, 0, lab.device), "create");
@@ -94,8 +90,7 @@ void destroyed_context_export(Lab& lab) {
 // A dead context can be made current, but popping it was seen to crash.
 void destroyed_context_push(Lab& lab) {
   const Api& cu = lab.cu;
-  CUcontext context = nullptr;
-  CUcontext current = nullptr;
+  CUcontext context = nullptr, current = nullptr;
   lab.must(cu.CtxCreate(&context, 0, lab.device), "create");
   cu.CtxPopCurrent(&current);
   lab.must(cu.CtxDestroy(context), "destroy");
@@ -109,8 +104,7 @@ void destroyed_context_push(Lab& lab) {
 
 void destroyed_context_streams(Lab& lab) {
   const Api& cu = lab.cu;
-  CUcontext context = nullptr;
-  CUcontext current = nullptr;
+  CUcontext context = nullptr, current = nullptr;
   lab.must(cu.CtxCreate(&context, 0, lab.device), "create");
   CUstream stream = nullptr;
   cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -127,8 +121,7 @@ void destroyed_context_streams(Lab& lab) {
 void destroyed_with_work(Lab& lab) {
   const Api& cu = lab.cu;
   Stream home_stream(lab);
-  CUcontext context = nullptr;
-  CUcontext popped = nullptr;
+  CUcontext context = nullptr, popped = nullptr;
   lab.must(cu.CtxCreate(&context, 0, lab.device), "create");
   CUstream stream = nullptr;
   CUevent event = nullptr;
@@ -190,8 +183,7 @@ void event_of_reset_primary(Lab& lab) {
 // Destroying the exec was seen to crash.
 void exec_of_reset_primary(Lab& lab) {
   const Api& cu = lab.cu;
-  CUcontext context = nullptr;
-  CUcontext popped = nullptr;
+  CUcontext context = nullptr, popped = nullptr;
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
@@ -207,8 +199,7 @@ void exec_of_reset_primary(Lab& lab) {
 // Releases the last reference while the context is current on no thread.
 void primary_released(Lab& lab) {
   const Api& cu = lab.cu;
-  CUcontext context = nullptr;
-  CUcontext popped = nullptr;
+  CUcontext context = nullptr, popped = nullptr;
   lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
   lab.must(cu.CtxPushCurrent(context), "push");
   CUevent event = nullptr;
@@ -229,8 +220,7 @@ struct AtExit {
   ~AtExit() { destroy_event(); }
   void destroy_event() {
     if (lab == nullptr) return;
-    const CUresult query = lab->cu.EventQuery(event);
-    const CUresult destroy = lab->cu.EventDestroy(event);
+    const CUresult query = lab->cu.EventQuery(event), destroy = lab->cu.EventDestroy(event);
     std::printf("%s.%s.query = %d\n%s.%s.destroy = %d\n", lab->scenario.c_str(), name,
                 static_cast<int>(query), lab->scenario.c_str(), name, static_cast<int>(destroy));
     std::fflush(stdout);

@@ -29,8 +29,7 @@ void create(Lab& lab) {
 
 void identity(Lab& lab) {
   const Api& cu = lab.cu;
-  Stream first(lab);
-  Stream second(lab);
+  Stream first(lab), second(lab);
   std::set<unsigned long long> ids;
   const auto id = [&](CUstream stream) {
     unsigned long long value = 0;
@@ -57,12 +56,10 @@ void identity(Lab& lab) {
 // Which streams wait for the legacy stream, and for which streams it waits.
 void legacy(Lab& lab) {
   const Api& cu = lab.cu;
-  Stream blocking(lab, CU_STREAM_DEFAULT);
-  Stream non_blocking(lab);
+  Stream blocking(lab, CU_STREAM_DEFAULT), non_blocking(lab);
   struct Case {
     const char* name;
-    CUstream held;
-    CUstream other;
+    CUstream held, other;
   };
   for (const auto& [name, held, other] : {Case{"legacy_then_blocking", CU_STREAM_LEGACY, blocking},
                                           {"legacy_then_non_blocking", CU_STREAM_LEGACY, non_blocking},
@@ -146,11 +143,8 @@ struct Filler {
 void full_queue(Lab& lab) {
   const Api& cu = lab.cu;
   const CUfunction nothing = lab.kernel("step");
-  Stream full(lab);
-  Stream other(lab);
-  Event done(lab, CU_EVENT_DEFAULT);
-  Event pending(lab);
-  Event doomed(lab);
+  Stream full(lab), other(lab);
+  Event done(lab, CU_EVENT_DEFAULT), pending(lab), doomed(lab);
   cu.EventRecord(done, other);
   lab.must(cu.StreamSynchronize(other), "synchronize");
   Gate gate(lab, full);
@@ -240,11 +234,8 @@ void queue_by_kind(Lab& lab) {
   const Api& cu = lab.cu;
   const CUfunction nothing = lab.kernel("step");
   Stream other(lab);
-  Event done(lab);
-  Event pending(lab);
-  Event timed(lab, CU_EVENT_DEFAULT);
-  Event timed_end(lab, CU_EVENT_DEFAULT);
-  Event untimed(lab);
+  Event done(lab), pending(lab), timed(lab, CU_EVENT_DEFAULT);
+  Event timed_end(lab, CU_EVENT_DEFAULT), untimed(lab);
   Event blocking(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
   Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
   cu.EventRecord(done, other);
@@ -344,8 +335,7 @@ void queue_by_kind(Lab& lab) {
 // Work that still fits in a stream whose queue is full of timed records.
 void full_of_records(Lab& lab) {
   const Api& cu = lab.cu;
-  Event timed(lab, CU_EVENT_DEFAULT);
-  Event untimed(lab);
+  Event timed(lab, CU_EVENT_DEFAULT), untimed(lab);
   Stream held(lab);
   Gate gate(lab, held);
   Filler filler(lab, [&] { return cu.EventRecord(timed, held); });

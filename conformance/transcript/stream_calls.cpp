@@ -15,8 +15,7 @@ void callbacks(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
   struct Told {
-    std::atomic<int> calls = 0;
-    std::atomic<int> status = 77;
+    std::atomic<int> calls = 0, status = 77;
     std::atomic<CUstream> stream = nullptr;
   } told;
   const auto tell = [](CUstream on, CUresult status, void* data) {

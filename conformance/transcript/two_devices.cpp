@@ -34,15 +34,13 @@ void events(Lab& lab) {
   const Api& cu = lab.cu;
   Far far(lab);
   Stream stream(lab);
-  Event start(lab, CU_EVENT_DEFAULT);
-  Event event(lab);
+  Event start(lab, CU_EVENT_DEFAULT), event(lab);
   cu.EventRecord(start, stream);
   cu.EventRecord(event, stream);
   lab.must(cu.StreamSynchronize(stream), "synchronize");
   const Current guard(lab, far.context);
   Stream far_stream(lab);
-  Event far_event(lab);
-  Event far_end(lab, CU_EVENT_DEFAULT);
+  Event far_event(lab), far_end(lab, CU_EVENT_DEFAULT);
   lab.is("record", cu.EventRecord(event, far_stream));
   lab.is("record.reversed", cu.EventRecord(far_event, stream));
   lab.is("wait", cu.StreamWaitEvent(far_stream, event, 0));
@@ -91,8 +89,7 @@ void capture(Lab& lab) {
     lab.must(cu.CtxPushCurrent(far.context), "push");
     {
       Stream far_stream(lab);
-      Event done(lab);
-      Event join(lab);
+      Event done(lab), join(lab);
       cu.EventRecord(done, far_stream);
       lab.is(name + ".spread.wait", cu.StreamWaitEvent(far_stream, s.captured, 0));
       lab.shows(name + ".spread.far_stream", capture_state(lab, far_stream));

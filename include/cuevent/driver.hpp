@@ -88,18 +88,12 @@ struct DriverTable {
   /// Sleeps for `nanoseconds` on that clock.
   EntryPoint<void (*)(long long nanoseconds)> pause;
 #define CUEVENT_REQUIRED(name, version) EntryPoint<PFN_##name##_v##version> name##_v##version;
-#define CUEVENT_OPTIONAL(name, version) EntryPoint<PFN_##name##_v##version> name##_v##version;
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
   friend bool operator==(const DriverTable& a, const DriverTable& b) noexcept {
     return a.version == b.version && a.get_proc_address == b.get_proc_address && a.clock_now == b.clock_now &&
            a.pause == b.pause
 #define CUEVENT_REQUIRED(name, version) &&a.name##_v##version == b.name##_v##version
-#define CUEVENT_OPTIONAL(name, version) &&a.name##_v##version == b.name##_v##version
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
         ;
   }
   friend bool operator!=(const DriverTable& a, const DriverTable& b) noexcept { return !(a == b); }

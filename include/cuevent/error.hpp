@@ -128,51 +128,29 @@ public:
 };
 /// @}
 
-/// The base class of the exceptions of one kind. The kind not_ready has only one code, so NotReady
+/// The base class of the exceptions of each kind. The kind not_ready has only one code, so NotReady
 /// derives from DriverError.
-template <ErrorKind>
 struct ErrorBase {
-  using type = DriverError;
-};
-template <>
-struct ErrorBase<ErrorKind::usage> {
-  using type = UsageError;
-};
-template <>
-struct ErrorBase<ErrorKind::unsupported> {
-  using type = Unsupported;
-};
-template <>
-struct ErrorBase<ErrorKind::capture> {
-  using type = CaptureError;
-};
-template <>
-struct ErrorBase<ErrorKind::context_lost> {
-  using type = ContextLost;
-};
-template <>
-struct ErrorBase<ErrorKind::out_of_resources> {
-  using type = OutOfResources;
-};
-template <>
-struct ErrorBase<ErrorKind::device_fault> {
-  using type = DeviceFault;
-};
-template <>
-struct ErrorBase<ErrorKind::driver_unavailable> {
-  using type = DriverUnavailable;
+  using usage = UsageError;
+  using unsupported = Unsupported;
+  using capture = CaptureError;
+  using context_lost = ContextLost;
+  using out_of_resources = OutOfResources;
+  using device_fault = DeviceFault;
+  using driver_unavailable = DriverUnavailable;
+  using not_ready = DriverError;
+  using other = DriverError;
 };
 
 /// \name One class per code, from errors.inc: InvalidHandle for CUDA_ERROR_INVALID_HANDLE
 /// @{
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
-  class Class : public ErrorBase<ErrorKind::kind>::type {                                                    \
+  class Class : public ErrorBase::kind {                                                                     \
   public:                                                                                                    \
     [[gnu::visibility("hidden")]] explicit Class(const char* call, const char* advice_if_known = nullptr);   \
     ~Class() override;                                                                                       \
   };
 #include <cuevent/errors.inc>
-#undef CUEVENT_ERROR
 /// @}
 
 /// \name One class per cause, if the library can tell why the driver refused

@@ -100,10 +100,7 @@ void disable(DriverTable& table) noexcept {
   table.clock_now = steady_now; // the functions of a simulated driver cannot be used either
   table.pause = sleep;
 #define CUEVENT_REQUIRED(name, since) table.name##_v##since = Absent<result, PFN_##name##_v##since>::call;
-#define CUEVENT_OPTIONAL(name, since) table.name##_v##since = Absent<result, PFN_##name##_v##since>::call;
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 }
 
 /// All driver tables. Tables live forever, because anything may still refer to one.
@@ -171,8 +168,6 @@ const DriverTable* make_table(GetProcAddress get_proc_address) {
     table->name##_v##since = resolve<PFN_##name##_v##since>(get_proc_address, #name, since);                 \
   if (table->name##_v##since == nullptr) table->name##_v##since = missing<PFN_##name##_v##since>;
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
   if (table->cuEventElapsedTime_v12080 == missing<PFN_cuEventElapsedTime_v12080>)
     table->cuEventElapsedTime_v12080 = table->cuEventElapsedTime_v2000;
 
@@ -255,10 +250,7 @@ constinit const DriverTable Driver::none_ = {
     steady_now,
     sleep,
 #define CUEVENT_REQUIRED(name, since) Absent<CUDA_ERROR_INVALID_HANDLE, PFN_##name##_v##since>::call,
-#define CUEVENT_OPTIONAL(name, since) Absent<CUDA_ERROR_INVALID_HANDLE, PFN_##name##_v##since>::call,
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 };
 
 const Driver& Driver::instance() {
@@ -321,8 +313,6 @@ void Driver::fail(CUresult result, const char* call, const char* advice) const {
                               ": update the NVIDIA driver")                                                  \
                                  .c_str());
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
   throw_error(result, call, advice);
 }
 

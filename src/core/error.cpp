@@ -30,7 +30,6 @@ constexpr Row rows[] = {
     {0, "CUDA_SUCCESS", ErrorKind::success, "the call succeeded", ""},
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice) {code, #name, ErrorKind::kind, text, advice},
 #include <cuevent/errors.inc>
-#undef CUEVENT_ERROR
 };
 
 constexpr bool code_less(const Row& a, const Row& b) { return a.code < b.code; }
@@ -195,10 +194,9 @@ DriverUnavailable::~DriverUnavailable() = default;
 
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
   Class::Class(const char* call, const char* advice_if_known)                                                \
-      : ErrorBase<ErrorKind::kind>::type(static_cast<CUresult>(code), call, advice_if_known) {}              \
+      : ErrorBase::kind(static_cast<CUresult>(code), call, advice_if_known) {}                               \
   Class::~Class() = default;
 #include <cuevent/errors.inc>
-#undef CUEVENT_ERROR
 
 EmptyEvent::~EmptyEvent() = default;
 TimingDisabled::~TimingDisabled() = default;
@@ -214,7 +212,6 @@ void throw_error(CUresult result, const char* call, const char* advice) {
   case code:                                                                                                 \
     throw Class(call, advice);
 #include <cuevent/errors.inc>
-#undef CUEVENT_ERROR
   default:
     throw DriverError(result, call, advice);
   }

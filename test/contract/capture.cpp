@@ -3,7 +3,6 @@
 // captures.
 #include "any_mode.hpp"
 #include "destroyed.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
@@ -11,9 +10,7 @@
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 #include <optional>
@@ -24,8 +21,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE_METHOD(Fixture, "a StreamCapture captures only its own stream, until it ends") {
   const Stream stream(context), other(context);
@@ -59,8 +54,7 @@ TEST_CASE_METHOD(Fixture, "capturing the legacy stream throws and names the stre
   CHECK(capture_status(context, CU_STREAM_LEGACY) == CaptureStatus::none);
 }
 
-TEST_CASE_METHOD(Fixture, "a second capture of a stream is refused and leaves the first unchanged") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a second capture of a stream is refused and leaves the first unchanged") {
   StreamCapture first(context, stream, any_mode());
   CHECK_THROWS_AS(StreamCapture(context, stream), IllegalState);
   CHECK_THROWS_WITH(StreamCapture(context, stream), ContainsSubstring("being captured already"));
@@ -110,8 +104,7 @@ TEST_CASE_METHOD(Fixture, "the error that unwinds a capture reaches the caller")
   outside.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "a capture abandoned on another thread is ended and reported") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a capture abandoned on another thread is ended and reported") {
   std::optional<StreamCapture> capture;
   capture.emplace(context, stream, CaptureMode::global);
   std::thread([&] { capture.reset(); }).join();
@@ -121,8 +114,7 @@ TEST_CASE_METHOD(Fixture, "a capture abandoned on another thread is ended and re
   CHECK(capture->end());
 }
 
-TEST_CASE_METHOD(Fixture, "an event given to a capture lives as long as the graph and its execs") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "an event given to a capture lives as long as the graph and its execs") {
   const int before = live_handles().events;
   {
     StreamCapture capture(context, stream);

@@ -2,15 +2,12 @@
 // Each error of stream capture: what causes it, whether the text says what to do, and whether the
 // stream and the thread can capture again afterwards.
 #include "any_mode.hpp"
-#include "fixture.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <string>
 #include <thread>
@@ -18,7 +15,6 @@
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -74,9 +70,8 @@ TEST_CASE_METHOD(Fixture, "a plain query in a capture throws UNSUPPORTED and nam
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StreamFixture,
                  "a record in an invalidated capture throws INVALIDATED and says to begin a new one") {
-  const Stream stream(context);
   DriverEvent inside(context);
   StreamCapture capture(context, stream, any_mode());
   inside.record(stream);
@@ -164,9 +159,8 @@ TEST_CASE_METHOD(Fixture, "using the legacy stream during a blocking stream's ca
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StreamFixture,
                  "a query of a captured event throws CAPTURED_EVENT and names RecordFlags::external") {
-  const Stream stream(context);
   DriverEvent inside(context);
   StreamCapture capture(context, stream, any_mode());
   inside.record(stream);
@@ -182,8 +176,8 @@ TEST_CASE_METHOD(Fixture,
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "elapsed_time of captured events throws CAPTURED_EVENT and the capture goes on") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture,
+                 "elapsed_time of captured events throws CAPTURED_EVENT and the capture goes on") {
   DriverEvent inside(context, EventFlags::timing);
   StreamCapture capture(context, stream, any_mode());
   inside.record(stream);
@@ -194,8 +188,8 @@ TEST_CASE_METHOD(Fixture, "elapsed_time of captured events throws CAPTURED_EVENT
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "ending a capture on another thread throws WRONG_THREAD and names both ways out") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture,
+                 "ending a capture on another thread throws WRONG_THREAD and names both ways out") {
   StreamCapture capture(context, stream, GENERATE(CaptureMode::global, CaptureMode::per_thread));
   std::thread([&] {
     check_refused<StreamCaptureWrongThread>(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "end it on that thread",
@@ -205,8 +199,7 @@ TEST_CASE_METHOD(Fixture, "ending a capture on another thread throws WRONG_THREA
   check_can_capture_again(context, stream);
 }
 
-TEST_CASE_METHOD(Fixture, "a relaxed capture may end on another thread") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a relaxed capture may end on another thread") {
   StreamCapture capture(context, stream, CaptureMode::relaxed);
   std::thread([&] { CHECK(capture.end()); }).join();
   check_can_capture_again(context, stream);

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 // CaptureFork, and changes of the frontier by hand.
 #include "capture.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture_fork.hpp>
 #include <cuevent/graph_exec.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -19,8 +16,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 

@@ -3,16 +3,13 @@
 #include "any_mode.hpp"
 #include "capture.hpp"
 #include "destroyed.hpp"
-#include "fixture.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture_info.hpp>
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -22,11 +19,8 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE_METHOD(Fixture, "capture_info of a stream that is not captured says so and no more") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "capture_info of a stream that is not captured says so and no more") {
   CUstream const asked =
       GENERATE_REF(CUstream(stream), CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, CUstream(nullptr));
   const CaptureInfo info = capture_info(context, asked);
@@ -37,8 +31,7 @@ TEST_CASE_METHOD(Fixture, "capture_info of a stream that is not captured says so
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "the frontier is what the stream's next work follows") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "the frontier is what the stream's next work follows") {
   DriverEvent first(context), second(context);
   StreamCapture capture(context, stream, any_mode());
   const CaptureInfo at_first = capture_info(context, stream);
@@ -99,8 +92,7 @@ TEST_CASE_METHOD(Fixture, "captures have different ids") {
   }
 }
 
-TEST_CASE_METHOD(Fixture, "another thread learns about a capture and harms it in no mode") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "another thread learns about a capture and harms it in no mode") {
   StreamCapture capture(context, stream, any_mode());
   CaptureInfo info;
   std::thread([&] { info = capture_info(context, stream); }).join();
@@ -122,8 +114,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(capture.end());
 }
 
-TEST_CASE_METHOD(Fixture, "a library adds a node and an event to a capture that somebody else began") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a library adds a node and an event to a capture that somebody else began") {
   const int before = live_handles().events;
   {
     test::Capture theirs(stream);

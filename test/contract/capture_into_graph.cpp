@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Captures into a graph that exists already.
 #include "destroyed.hpp"
-#include "fixture.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture_info.hpp>
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 #include <optional>
@@ -20,8 +17,6 @@
 
 using namespace test;
 using namespace cuevent;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 

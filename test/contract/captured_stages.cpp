@@ -12,7 +12,6 @@
 
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +24,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::MessageMatches;
 using Catch::Matchers::StartsWith;

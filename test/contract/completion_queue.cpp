@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Callbacks for completed work: when they run and on which thread.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 #include "task.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/completion_queue.hpp>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <array>
 #include <atomic>
@@ -20,7 +17,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 

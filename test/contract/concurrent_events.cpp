@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What the threads of a program may do at the same time. Tests the contract of DriverEvent with 16 threads.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "on_threads.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
 #include <cuevent/retired_events.hpp>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +15,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What can be captured into the body of a conditional node.
-#include "fixture.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/graph_exec.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 #include <cudaTypedefs.h>
@@ -17,8 +14,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 

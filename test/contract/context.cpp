@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-
 #include <thread>
 
 using namespace cuevent;

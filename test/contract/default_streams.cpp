@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The handles of default streams mean the default streams of the event's own context.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <optional>

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 // How an event is made, owned and handed over.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <optional>
@@ -14,7 +12,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -97,8 +94,7 @@ TEST_CASE_METHOD(Fixture, "for_stream of a default stream creates the event in t
   CHECK(DriverEvent::for_stream(stream, EventFlags::none, driver).context() == context);
 }
 
-TEST_CASE_METHOD(Fixture, "a pending event can be destroyed, and its stream goes on") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a pending event can be destroyed, and its stream goes on") {
   DriverEvent closed(context), end(context);
   Gate gate(stream);
   {

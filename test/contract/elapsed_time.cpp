@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: MIT
 // The time between two events, and the reasons why there is none.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE_METHOD(Fixture, "the elapsed time is device time, within the time that passed on the host") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "the elapsed time is device time, within the time that passed on the host") {
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   const Clock::time_point before = now();
   start.record(stream);
@@ -40,8 +35,7 @@ TEST_CASE_METHOD(Fixture, "the elapsed time is device time, within the time that
   CHECK(elapsed <= std::chrono::duration<double, std::milli>(after - before).count() * 1.01 + resolution);
 }
 
-TEST_CASE_METHOD(Fixture, "the elapsed time is signed, and zero from an event to itself") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "the elapsed time is signed, and zero from an event to itself") {
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(stream);
   end.record(stream);
@@ -64,8 +58,7 @@ TEST_CASE_METHOD(Fixture, "the time between events of different streams of one c
   CHECK(start.elapsed_time(end).count() > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "elapsed_time throws while an event is pending") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "elapsed_time throws while an event is pending") {
   DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);
   start.record(stream);
   start.synchronize();
@@ -78,8 +71,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time throws while an event is pending") {
   CHECK(start.elapsed_time(end).count() > 0);
 }
 
-TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events has no timing") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "elapsed_time says which of the two events has no timing") {
   DriverEvent timed(context, EventFlags::timing), untimed(context);
   timed.record(stream);
   untimed.record(stream);
@@ -91,8 +83,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events has no timi
   CHECK_THROWS_WITH(timed.elapsed_time(untimed), ContainsSubstring("the end event was made without timing"));
 }
 
-TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes an event without timing from a pending one") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "elapsed_time distinguishes an event without timing from a pending one") {
   DriverEvent timed(context, EventFlags::timing), untimed(context);
   const Gate gate(stream);
   timed.record(stream);
@@ -100,8 +91,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes an event without timing fr
   CHECK_THROWS_AS(timed.elapsed_time(untimed), TimingDisabled);
 }
 
-TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events was never recorded") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "elapsed_time says which of the two events was never recorded") {
   DriverEvent recorded(context, EventFlags::timing);
   const DriverEvent never(context, EventFlags::timing);
   recorded.record(stream);
@@ -113,8 +103,7 @@ TEST_CASE_METHOD(Fixture, "elapsed_time says which of the two events was never r
   CHECK_THROWS_AS(never.elapsed_time(never), NeverRecorded);
 }
 
-TEST_CASE_METHOD(Fixture, "elapsed_time distinguishes a never recorded event from a pending one") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "elapsed_time distinguishes a never recorded event from a pending one") {
   DriverEvent pending(context, EventFlags::timing);
   const DriverEvent never(context, EventFlags::timing);
   const Gate gate(stream);

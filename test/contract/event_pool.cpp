@@ -2,15 +2,12 @@
 // The event pool on a driver.
 #include <cuevent/event_pool.hpp>
 
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <chrono>
 #include <fstream>
@@ -20,7 +17,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 TEST_CASE_METHOD(Fixture, "a pooled event works as an event and reaches its next user unrecorded") {
   const Stream stream(context), other(context);

@@ -2,16 +2,12 @@
 // Pools that find the stream's context, shared leases and references, on a driver.
 #include <cuevent/event_pools.hpp>
 
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/graph.hpp>
 #include <cuevent/retired_events.hpp>
-
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -20,8 +16,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE_METHOD(Fixture, "pools lease events of the stream's context, whichever is current") {
   const Context second = Context::create(0, driver);

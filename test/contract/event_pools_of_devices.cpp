@@ -2,11 +2,9 @@
 // Pools and shared leases of two devices.
 #include <cuevent/event_pools.hpp>
 
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <chrono>
@@ -15,10 +13,8 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
-TEST_CASE_METHOD(Fixture, "pools lease events of the stream's device, whichever device is current",
-                 "[devices]") {
+TEST_CASE_METHOD(Fixture, "pools lease events of the stream's device, whichever device is current") {
   const Context second = second_device(driver);
   const Stream near(context), far(second);
   EventPools pools(driver, EventFlags::timing);
@@ -46,8 +42,7 @@ TEST_CASE_METHOD(Fixture, "pools lease events of the stream's device, whichever 
   CHECK_THROWS_AS(pools.acquire({second, near}), ContextMismatch);
 }
 
-TEST_CASE_METHOD(Fixture, "pools order streams of two devices by an event of the earlier stream's device",
-                 "[devices]") {
+TEST_CASE_METHOD(Fixture, "pools order streams of two devices by an event of the earlier stream's device") {
   const Context second = second_device(driver);
   const Stream near(context), far(second);
   const bool forth = GENERATE(true, false);
@@ -66,8 +61,7 @@ TEST_CASE_METHOD(Fixture, "pools order streams of two devices by an event of the
   CHECK(pools.counters(forth ? context : second).created == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "pools order default streams of two devices, named or of the current context",
-                 "[devices]") {
+TEST_CASE_METHOD(Fixture, "pools order default streams of two devices, named or of the current context") {
   const Context second = second_device(driver);
   const bool named = GENERATE(true, false);
   CAPTURE(named);
@@ -96,7 +90,7 @@ TEST_CASE_METHOD(Fixture, "pools order default streams of two devices, named or 
   CHECK(first.query());
 }
 
-TEST_CASE_METHOD(Fixture, "holders of a shared lease wait for it on streams of two devices", "[devices]") {
+TEST_CASE_METHOD(Fixture, "holders of a shared lease wait for it on streams of two devices") {
   const Context second = second_device(driver);
   const Stream recorded(context), near(context), far(second);
   EventPools pools(driver);
@@ -122,8 +116,7 @@ TEST_CASE_METHOD(Fixture, "holders of a shared lease wait for it on streams of t
   CHECK(pools.counters(context).idle == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "the pool of a context that ends leaves the pools of another device alone",
-                 "[devices]") {
+TEST_CASE_METHOD(Fixture, "the pool of a context that ends leaves the pools of another device alone") {
   if (test::device_count() < 2) SKIP("needs a second device");
   const Stream near(context);
   EventPools pools(driver);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Events that graphs and execs keep alive, and when they end.
 #include "destroyed.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
@@ -9,19 +8,15 @@
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
-#include <catch2/catch_test_macros.hpp>
-
 #include <chrono>
 #include <optional>
 #include <utility>
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
-TEST_CASE_METHOD(Fixture,
+TEST_CASE_METHOD(StreamFixture,
                  "a retained event lives until its graph and execs are gone, and is then collected") {
-  const Stream stream(context);
   const int before = live_handles().events;
   std::optional<Graph> graph(std::in_place, context);
   DriverEvent event(context);
@@ -43,8 +38,7 @@ TEST_CASE_METHOD(Fixture,
   CHECK(destroyed_down_to(before, destroy_retired));
 }
 
-TEST_CASE_METHOD(Fixture, "a pending event can be retired, and its stream goes on") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a pending event can be retired, and its stream goes on") {
   DriverEvent after(context);
   {
     Gate gate(stream);
@@ -56,8 +50,8 @@ TEST_CASE_METHOD(Fixture, "a pending event can be retired, and its stream goes o
   CHECK(after.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "a retained event outlives a launch in flight whose graph and exec are gone") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture,
+                 "a retained event outlives a launch in flight whose graph and exec are gone") {
   const int before = live_handles().events;
   DriverEvent after(context);
   {
@@ -93,8 +87,7 @@ TEST_CASE_METHOD(Fixture, "a retained event keeps its owned context alive") {
   CHECK(live_handles().contexts == before.contexts);
 }
 
-TEST_CASE_METHOD(Fixture, "set_event returns the event that the exec kept before, with its time") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "set_event returns the event that the exec kept before, with its time") {
   const int before = live_handles().events;
   {
     const DriverEvent start(context, EventFlags::timing), end(context, EventFlags::timing);

@@ -3,16 +3,12 @@
 
 #include <cuevent/event_pool.hpp>
 
-#include "fixture.hpp"
 #include "stream.hpp"
-
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <string>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -29,8 +25,7 @@ std::string thrown(const Work& work) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "a refused record or wait is explained as its exception explains it") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a refused record or wait is explained as its exception explains it") {
   DriverEvent event(context), empty;
 
   const std::string none = explain_record(empty.try_record(stream), empty, stream);
@@ -62,8 +57,7 @@ TEST_CASE_METHOD(Fixture, "a record on a stream of another context names both co
   CHECK_THAT(text, ContainsSubstring("the event belongs to context") && ContainsSubstring("the stream to"));
 }
 
-TEST_CASE_METHOD(Fixture, "causes that share one result are told apart") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "causes that share one result are told apart") {
   DriverEvent recorded(context, EventFlags::timing), never(context, EventFlags::timing), untimed(context);
   recorded.record(stream);
   untimed.record(stream);
@@ -94,7 +88,7 @@ TEST_CASE_METHOD(Fixture, "a result that no longer fits the arguments is still e
         }));
 }
 
-TEST_CASE("a failed load says what to install", "[driver]") {
+TEST_CASE("a failed load says what to install") {
   Driver none;
   const char* const library = "/nowhere/libcuda.so.1";
   const std::string text = explain_load(Driver::try_load(none, library), library);

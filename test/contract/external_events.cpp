@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Events and stream capture: external records in graphs, and what invalidates a capture.
 #include "capture.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
 #include <cuevent/graph_exec.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <chrono>
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -106,8 +103,8 @@ TEST_CASE_METHOD(Fixture, "plain records and waits fork a capture to another str
   CHECK(in_branch.elapsed_time(in_branch).count() == 0); // it was recorded
 }
 
-TEST_CASE_METHOD(Fixture, "an event recorded in a capture marks no work, during the capture and after it") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture,
+                 "an event recorded in a capture marks no work, during the capture and after it") {
   DriverEvent event(context, EventFlags::timing);
   {
     Capture capture(stream, GENERATE(CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Marks on streams, and reports of where the streams have got to.
 #include "eventually.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
@@ -9,9 +8,7 @@
 #include <cuevent/flight_recorder.hpp>
 #include <cuevent/stage_timer.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 #include <optional>
@@ -20,8 +17,6 @@
 
 using namespace test;
 using namespace cuevent;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 using Kind = FlightFinding::Kind;
 
 namespace {
@@ -55,8 +50,7 @@ bool finished(const Context& context, CUstream stream) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "a report has the last mark that was reached and the first that was not") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a report has the last mark that was reached and the first that was not") {
   FlightRecorder recorder(context, small);
   recorder.add_stream(stream, "compute");
   recorder.mark(stream, "before");
@@ -240,8 +234,7 @@ TEST_CASE_METHOD(Fixture, "default streams and streams of other contexts can be 
   CHECK_THROWS_AS(recorder.add_stream({Context(), foreign}), InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "a full ring drops marks and counts them, and has room again later") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a full ring drops marks and counts them, and has room again later") {
   FlightRecorder recorder(context, small);
   Gate gate(stream);
   for (int i = 0; i < 100; ++i)
@@ -336,8 +329,7 @@ TEST_CASE_METHOD(Fixture, "a wait for a signal that is forgotten counts as not t
   CHECK(finished(context, stream));
 }
 
-TEST_CASE_METHOD(Fixture, "a report names the call that a thread is inside") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a report names the call that a thread is inside") {
   FlightRecorder recorder(context, {.marks_per_stream = 16, .blocked_after = 0ns});
   Gate gate(stream);
   {
@@ -355,8 +347,7 @@ TEST_CASE_METHOD(Fixture, "a report names the call that a thread is inside") {
   CHECK(finished(context, stream));
 }
 
-TEST_CASE_METHOD(Fixture, "a report creates and destroys nothing") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a report creates and destroys nothing") {
   FlightRecorder recorder(context, small);
   recorder.mark(stream, "mark");
   const int before = test::live_handles().events;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Event nodes of graphs: adding them, reading them, changing their events, and keeping the events alive.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
@@ -8,10 +7,8 @@
 #include <cuevent/graph.hpp>
 #include <cuevent/graph_exec.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -22,8 +19,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -116,8 +111,7 @@ TEST_CASE_METHOD(Fixture,
   }
 }
 
-TEST_CASE_METHOD(Fixture, "setting an event in a graph or its exec does not change the other") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "setting an event in a graph or its exec does not change the other") {
   const DriverEvent first(context, EventFlags::timing), second(context, EventFlags::timing),
       third(context, EventFlags::timing);
   Graph graph(context);

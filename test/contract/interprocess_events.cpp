@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Waits for interprocess events. Only the event's own context and its green contexts can wait: for
 // any other context, the driver would crash the process.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
@@ -11,16 +10,12 @@
 #include <cuevent/ipc.hpp>
 #include <cuevent/sim.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -35,8 +30,7 @@ void check_refused(const DriverEvent& event, CUstream stream) {
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "a stream of the event's own context can wait for an interprocess event",
-                 "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "a stream of the event's own context can wait for an interprocess event") {
   const Stream producer(context), consumer(context);
   DriverEvent event(context, EventFlags::interprocess), consumed(context);
   event.wait(consumer); // never recorded: no effect
@@ -50,8 +44,7 @@ TEST_CASE_METHOD(Fixture, "a stream of the event's own context can wait for an i
   CHECK(consumed.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of another context is refused",
-                 "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of another context is refused") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
   DriverEvent event(context, EventFlags::interprocess), theirs(created, EventFlags::interprocess);
@@ -77,7 +70,7 @@ TEST_CASE_METHOD(Fixture, "a wait for an interprocess event on a stream of anoth
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a graph of another context can wait for an interprocess event", "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "a graph of another context can wait for an interprocess event") {
   const Context created = Context::create(0, driver);
   const Stream stream(context), other(created);
   DriverEvent event(context, EventFlags::interprocess);
@@ -96,8 +89,7 @@ TEST_CASE_METHOD(Fixture, "a graph of another context can wait for an interproce
   CHECK(launched.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "wait_context for an interprocess event of another context is refused",
-                 "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "wait_context for an interprocess event of another context is refused") {
   test::need(12050);
   const Context created = Context::create(0, driver);
   const DriverEvent event(context, EventFlags::interprocess);
@@ -111,8 +103,7 @@ TEST_CASE_METHOD(Fixture, "wait_context for an interprocess event of another con
   capture.end();
 }
 
-TEST_CASE_METHOD(Fixture, "an imported event can be waited for only in the context that imported it",
-                 "[interprocess]") {
+TEST_CASE_METHOD(Fixture, "an imported event can be waited for only in the context that imported it") {
   if (!test::simulated()) SKIP("needs two processes in one, which only the simulator has");
   const Driver far(cuevent::sim::get_proc_address_of(1));
   const Context there = Context::primary(0, far);
@@ -162,8 +153,7 @@ public:
 } // namespace
 
 TEST_CASE_METHOD(Fixture,
-                 "green contexts and their primary context can wait for each other's interprocess events",
-                 "[interprocess]") {
+                 "green contexts and their primary context can wait for each other's interprocess events") {
   test::need(12050);
   const Green green;
   const Stream stream(context);

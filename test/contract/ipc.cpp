@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Events that are passed to another process. examples/ipc_ping uses two real processes.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/ipc.hpp>
 #include <cuevent/sim.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 TEST_CASE_METHOD(Fixture,

@@ -2,7 +2,6 @@
 // Objects and callbacks that graphs keep, and when they end.
 #include "capture.hpp"
 #include "eventually.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
@@ -10,7 +9,6 @@
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <atomic>
@@ -22,7 +20,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -49,8 +46,8 @@ Flag make_flag() { return std::make_shared<std::atomic<bool>>(false); }
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "an object lives as long as its graph and execs, and ends in destroy_retired") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture,
+                 "an object lives as long as its graph and execs, and ends in destroy_retired") {
   auto object = std::make_shared<int>(7);
   const std::weak_ptr<int> watched = object;
   std::optional<Graph> graph(std::in_place, context);
@@ -69,8 +66,7 @@ TEST_CASE_METHOD(Fixture, "an object lives as long as its graph and execs, and e
   CHECK(after_retired([&] { return watched.expired(); }));
 }
 
-TEST_CASE_METHOD(Fixture, "an object outlives a launch in flight whose graph and exec are gone") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "an object outlives a launch in flight whose graph and exec are gone") {
   auto object = std::make_shared<int>(7);
   const std::weak_ptr<int> watched = object;
   DriverEvent event(context), after(context);
@@ -89,8 +85,7 @@ TEST_CASE_METHOD(Fixture, "an object outlives a launch in flight whose graph and
   CHECK(after_retired([&] { return watched.expired(); }));
 }
 
-TEST_CASE_METHOD(Fixture, "an observer hears of the end of somebody else's graph and its execs") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "an observer hears of the end of somebody else's graph and its execs") {
   const Flag ended = make_flag();
   DriverEvent event(context);
   {
@@ -108,8 +103,7 @@ TEST_CASE_METHOD(Fixture, "an observer hears of the end of somebody else's graph
   CHECK(after_retired([&] { return ended->load(); }));
 }
 
-TEST_CASE_METHOD(Fixture, "an observer hears that a capture has ended without a graph") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "an observer hears that a capture has ended without a graph") {
   const Flag ended = make_flag();
   DriverEvent inside(context);
   test::Capture theirs(stream);

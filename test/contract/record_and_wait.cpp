@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What a record marks, who can wait for it, and how a program learns that the work is complete.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 #include <latch>
@@ -18,12 +15,9 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE_METHOD(Fixture, "an event that was never recorded is complete, and nothing waits for it") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "an event that was never recorded is complete, and nothing waits for it") {
   const DriverEvent event(context);
   CHECK(event.query());
   CHECK(event.query_relaxed());
@@ -35,8 +29,7 @@ TEST_CASE_METHOD(Fixture, "an event that was never recorded is complete, and not
   end.synchronize();
 }
 
-TEST_CASE_METHOD(Fixture, "a recorded event is pending until the stream reaches it") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a recorded event is pending until the stream reaches it") {
   const auto flags = GENERATE(EventFlags::none, EventFlags::timing, EventFlags::blocking_sync);
   DriverEvent event(context, flags);
   Gate gate(stream);
@@ -54,8 +47,7 @@ TEST_CASE_METHOD(Fixture, "a recorded event is pending until the stream reaches 
   CHECK(event.synchronize_for(0s));
 }
 
-TEST_CASE_METHOD(Fixture, "a timed wait gives up when its time is over and no earlier") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a timed wait gives up when its time is over and no earlier") {
   DriverEvent event(context);
   const Gate gate(stream);
   event.record(stream);
@@ -71,8 +63,7 @@ TEST_CASE_METHOD(Fixture, "a timed wait gives up when its time is over and no ea
   CHECK(event.try_synchronize_until(now()) == CUDA_ERROR_NOT_READY);
 }
 
-TEST_CASE_METHOD(Fixture, "a host wait ends when the work does") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a host wait ends when the work does") {
   DriverEvent event(context, GENERATE(EventFlags::none, EventFlags::blocking_sync));
   std::latch waiting(1);
   Gate gate(stream);
@@ -165,8 +156,7 @@ TEST_CASE_METHOD(Fixture, "a record on a stream of another context throws and na
   CHECK(context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "the external flags are refused outside a capture") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "the external flags are refused outside a capture") {
   DriverEvent event(context);
   CUstream const each = GENERATE_REF(CUstream(stream), CUstream(nullptr), CU_STREAM_PER_THREAD);
   CHECK_THROWS_AS(event.record(each, RecordFlags::external), ExternalOutsideCapture);
@@ -175,8 +165,7 @@ TEST_CASE_METHOD(Fixture, "the external flags are refused outside a capture") {
   CHECK(event.try_wait(each, WaitFlags::external) == CUDA_ERROR_ILLEGAL_STATE);
 }
 
-TEST_CASE_METHOD(Fixture, "flags that the driver does not know are refused") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "flags that the driver does not know are refused") {
   DriverEvent event(context);
   CHECK_THROWS_AS(event.record(stream, RecordFlags(0x80)), InvalidValue);
   CHECK_THROWS_AS(event.wait(stream, WaitFlags(0x80)), InvalidValue);

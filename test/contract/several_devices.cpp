@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Several devices in one process.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "semaphores.hpp"
 #include "stream.hpp"
@@ -14,9 +13,7 @@
 #include <cuevent/timeline_fence.hpp>
 #include <cuevent/timeline_semaphore.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <array>
 #include <chrono>
@@ -24,8 +21,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -74,8 +69,7 @@ private:
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "a semaphore orders streams of two devices, and each sees the data of the other",
-                 "[devices][semaphore]") {
+TEST_CASE_METHOD(Fixture, "a semaphore orders streams of two devices, and each sees the data of the other") {
   const Context second = second_device(driver);
   const bool forwards = GENERATE(true, false);
   const Context &from = forwards ? context : second, &to = forwards ? second : context;
@@ -100,7 +94,7 @@ TEST_CASE_METHOD(Fixture, "a semaphore orders streams of two devices, and each s
     CHECK(seen.read(round - 1) == round);
 }
 
-TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device", "[devices]") {
+TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device") {
   if (test::device_count() < 2) SKIP("needs a second device");
   const int used = GENERATE(0, 1);
   CAPTURE(used);
@@ -135,7 +129,7 @@ TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device
   }
 }
 
-TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work concurrently", "[devices]") {
+TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work concurrently") {
   const std::array contexts{context, second_device(driver)};
   struct Device {
     explicit Device(const Context& of)
@@ -182,7 +176,7 @@ TEST_CASE_METHOD(Fixture, "pools, fences, queues and timers of two devices work 
   CHECK(test::context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a capture can fork to another device and join back", "[devices]") {
+TEST_CASE_METHOD(Fixture, "a capture can fork to another device and join back") {
   const Context second = second_device(driver);
   const Stream origin(context), far(second);
   const Words near_word(context), far_word(second);
@@ -212,8 +206,8 @@ TEST_CASE_METHOD(Fixture, "a capture can fork to another device and join back", 
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a relaxed query of another device's event harms no capture, and a plain one does",
-                 "[devices]") {
+TEST_CASE_METHOD(Fixture,
+                 "a relaxed query of another device's event harms no capture, and a plain one does") {
   const Context second = second_device(driver);
   const Stream stream(context), far(second);
   DriverEvent theirs(second);

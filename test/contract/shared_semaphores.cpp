@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Semaphores that are exported and imported, in one process, and abandoned ones.
 #include "eventually.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "semaphores.hpp"
 #include "stream.hpp"
 
 #include <cuevent/driver_event.hpp>
 #include <cuevent/timeline_semaphore.hpp>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -23,10 +20,8 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
-TEST_CASE_METHOD(Fixture, "an imported semaphore has the value, the signals and the waits of the other",
-                 "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "an imported semaphore has the value, the signals and the waits of the other") {
   const Context second = Context::create(0, driver);
   const Stream stream(context), waiting(second);
   TimelineSemaphore semaphore(context, 1);
@@ -49,7 +44,7 @@ TEST_CASE_METHOD(Fixture, "an imported semaphore has the value, the signals and 
   CHECK(semaphore.status() == TimelineStatus::active);
 }
 
-TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is refused", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is refused") {
   const auto refused = [&](int descriptor) {
     TimelineSemaphore none;
     const CUresult result = TimelineSemaphore::try_import(none, context, descriptor);
@@ -122,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "a descriptor that is not an exported semaphore is ref
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a handle that is closed before it is imported counts as a death", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a handle that is closed before it is imported counts as a death") {
   TimelineSemaphore semaphore(context);
   Handle handle(semaphore.export_handle());
   CHECK(semaphore.status() == TimelineStatus::active);
@@ -133,7 +128,7 @@ TEST_CASE_METHOD(Fixture, "a handle that is closed before it is imported counts 
   CHECK(test::eventually([&] { return semaphore.status() == TimelineStatus::abandoned; }));
 }
 
-TEST_CASE_METHOD(Fixture, "64 participants can share a semaphore, and places are used again", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "64 participants can share a semaphore, and places are used again") {
   TimelineSemaphore semaphore(context);
   for (int round = 0; round < 2; ++round) {
     std::vector<TimelineSemaphore> joined;
@@ -146,7 +141,7 @@ TEST_CASE_METHOD(Fixture, "64 participants can share a semaphore, and places are
   CHECK(semaphore.value() == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "abandoning releases threads and streams, and ends all signals", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "abandoning releases threads and streams, and ends all signals") {
   const Stream waiting(context);
   TimelineSemaphore semaphore(context);
   const Release release(semaphore);
@@ -171,8 +166,7 @@ TEST_CASE_METHOD(Fixture, "abandoning releases threads and streams, and ends all
   CHECK_THROWS_AS(semaphore.wait_when_submitted(waiting, 1, 0ns), SemaphoreAbandoned);
 }
 
-TEST_CASE_METHOD(Fixture, "an abandoned semaphore stays released although a queued signal lowers it",
-                 "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "an abandoned semaphore stays released although a queued signal lowers it") {
   const Stream stream(context), waiting(context);
   std::optional<TimelineSemaphore> semaphore(context);
   DriverEvent lowered(context), after(context);

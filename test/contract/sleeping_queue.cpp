@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Threads that sleep until work is complete: in epoll with CompletionQueue::arm(), or in wait_for().
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/completion_queue.hpp>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <array>
 #include <atomic>
@@ -22,7 +19,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 

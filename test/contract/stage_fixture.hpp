@@ -6,8 +6,6 @@
 
 #include <cuevent/stage_timer.hpp>
 
-#include <catch2/catch_test_macros.hpp>
-
 #include <chrono>
 #include <cstddef>
 #include <optional>

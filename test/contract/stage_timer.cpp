@@ -8,15 +8,12 @@
 #include <cuevent/capture.hpp>
 
 #include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <chrono>
 #include <cmath>
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 TEST_CASE_METHOD(StageFixture, "stages of a stream nest, and adjacent stages share a boundary") {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Timeline fences. With --driver sim-32-bit, the device has no 64-bit memory operations.
 #include "capture.hpp"
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/sim.hpp>
 #include <cuevent/timeline_fence.hpp>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -23,10 +20,8 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
-TEST_CASE_METHOD(Fixture, "when a ticket is reached, so are all earlier ones", "[fence]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "when a ticket is reached, so are all earlier ones", "[fence]") {
   TimelineFence fence(context, stream);
   const std::uint64_t done = fence.signal();
   CHECK(fence.wait_for(done, 1min));
@@ -49,8 +44,7 @@ TEST_CASE_METHOD(Fixture, "when a ticket is reached, so are all earlier ones", "
   CHECK_FALSE(fence.wait_for(second + 1, 2ms)); // not signalled yet, so nothing can complete it
 }
 
-TEST_CASE_METHOD(Fixture, "a reached ticket makes the writes of earlier work visible", "[fence]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a reached ticket makes the writes of earlier work visible", "[fence]") {
   TimelineFence fence(context, stream);
   for (int i = 0; i < 200; ++i) {
     auto work = std::make_unique<std::atomic<int>>(0);
@@ -67,8 +61,7 @@ TEST_CASE_METHOD(Fixture, "a reached ticket makes the writes of earlier work vis
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a stream of any context and device can wait for a ticket", "[fence]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a stream of any context and device can wait for a ticket", "[fence]") {
   TimelineFence fence(context, stream);
   const auto waits = [&](const Context& of_waiting) {
     const Stream waiting(of_waiting);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Timeline semaphores in one process. Imports: shared_semaphores.cpp. Other processes:
 // test/processes/sharing.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "on_threads.hpp"
 #include "semaphores.hpp"
@@ -11,7 +10,6 @@
 #include <cuevent/driver_event.hpp>
 #include <cuevent/timeline_semaphore.hpp>
 
-#include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include <atomic>
@@ -27,7 +25,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -54,8 +51,7 @@ void wait_for_signal(CUstream waiting, TimelineSemaphore& semaphore, CUstream st
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "a semaphore rises with the signals of streams and hosts", "[semaphore]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a semaphore rises with the signals of streams and hosts") {
   TimelineSemaphore semaphore(context, 3);
   CHECK(semaphore.value() == 3);
   CHECK(semaphore.submitted() == 3);
@@ -78,7 +74,7 @@ TEST_CASE_METHOD(Fixture, "a semaphore rises with the signals of streams and hos
   CHECK(semaphore.value() == TimelineSemaphore::max_value);
 }
 
-TEST_CASE_METHOD(Fixture, "a signal that would lower a semaphore is refused", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a signal that would lower a semaphore is refused") {
   const Stream stream(context), other(context);
   TimelineSemaphore semaphore(context, 3);
   CHECK_THROWS_AS(semaphore.signal(3), InvalidValue);
@@ -104,8 +100,7 @@ TEST_CASE_METHOD(Fixture, "a signal that would lower a semaphore is refused", "[
   CHECK(semaphore.value() == 8);
 }
 
-TEST_CASE_METHOD(Fixture, "a host of any process cannot pass a pending signal of a stream", "[semaphore]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a host of any process cannot pass a pending signal of a stream") {
   TimelineSemaphore semaphore(context);
   TimelineSemaphore joined = join(context, semaphore); // as in another process
   Gate gate(stream);
@@ -120,8 +115,7 @@ TEST_CASE_METHOD(Fixture, "a host of any process cannot pass a pending signal of
   CHECK(semaphore.value() == 6);
 }
 
-TEST_CASE_METHOD(Fixture, "a host that has seen the signals of ordered streams may signal at once",
-                 "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a host that has seen the signals of ordered streams may signal at once") {
   const Stream stream(context), other(context);
   TimelineSemaphore semaphore(context);
   const Release release(semaphore);
@@ -134,8 +128,7 @@ TEST_CASE_METHOD(Fixture, "a host that has seen the signals of ordered streams m
   }
 }
 
-TEST_CASE_METHOD(Fixture, "streams of any context and device wait for a semaphore", "[semaphore]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "streams of any context and device wait for a semaphore") {
   TimelineSemaphore semaphore(context);
   const auto waits = [&](const Context& of_waiting) {
     const Stream waiting(of_waiting);
@@ -160,7 +153,7 @@ TEST_CASE_METHOD(Fixture, "streams of any context and device wait for a semaphor
   }
 }
 
-TEST_CASE_METHOD(Fixture, "what a stream wrote before its signal is visible after the wait", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "what a stream wrote before its signal is visible after the wait") {
   const Stream producer(context), consumer(context);
   TimelineSemaphore semaphore(context);
   const Release release(semaphore);
@@ -186,7 +179,7 @@ TEST_CASE_METHOD(Fixture, "what a stream wrote before its signal is visible afte
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a wait before its signal is legal only if the caller says so", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a wait before its signal is legal only if the caller says so") {
   const Stream waiting(context);
   TimelineSemaphore semaphore(context);
   const Release release(semaphore);
@@ -205,7 +198,7 @@ TEST_CASE_METHOD(Fixture, "a wait before its signal is legal only if the caller 
                   InvalidValue);
 }
 
-TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal is submitted", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal is submitted") {
   const Stream stream(context), waiting(context);
   TimelineSemaphore semaphore(context);
   DriverEvent after(context);
@@ -226,7 +219,7 @@ TEST_CASE_METHOD(Fixture, "a wait can be deferred on the host until the signal i
   CHECK(after.synchronize_for(1min));
 }
 
-TEST_CASE_METHOD(Fixture, "a signal of the host wakes a thread that waits", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a signal of the host wakes a thread that waits") {
   TimelineSemaphore semaphore(context);
   CUresult waited = CUDA_ERROR_UNKNOWN;
   std::thread waiting([&] { waited = semaphore.try_wait_for(1, 1min); });
@@ -236,8 +229,7 @@ TEST_CASE_METHOD(Fixture, "a signal of the host wakes a thread that waits", "[se
   CHECK(waited == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "a thread waits for one or for all of several semaphores", "[semaphore]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture, "a thread waits for one or for all of several semaphores") {
   TimelineSemaphore a(context), b(context), c(context);
   const std::vector<TimelinePoint> points{{a, 1}, {b, 2}, {c, 3}};
   CHECK(TimelineSemaphore::wait_any(points, 1ms) == TimelineSemaphore::none);
@@ -259,8 +251,7 @@ TEST_CASE_METHOD(Fixture, "a thread waits for one or for all of several semaphor
   CHECK(TimelineSemaphore::wait_any(points, 0ns) == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "signals and waits act on default streams of the context that is named",
-                 "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "signals and waits act on default streams of the context that is named") {
   const Context created = Context::create(0, driver);
   CUstream const handle = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   const auto stack = test::context_stack();
@@ -282,8 +273,7 @@ TEST_CASE_METHOD(Fixture, "signals and waits act on default streams of the conte
   CHECK_THROWS_AS(semaphore.wait({Context(), handle}, 2), InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, and a closed one is empty",
-                 "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, and a closed one is empty") {
   const Stream stream(context), waiting(context);
   DriverEvent after(context);
   {
@@ -315,9 +305,8 @@ TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps its signals and waits, an
   CHECK_THROWS_AS(semaphore.abandon_on_death(), InvalidHandle);
 }
 
-TEST_CASE_METHOD(Fixture, "a destroyed semaphore keeps no descriptor, also while its signal is pending",
-                 "[semaphore]") {
-  const Stream stream(context);
+TEST_CASE_METHOD(StreamFixture,
+                 "a destroyed semaphore keeps no descriptor, also while its signal is pending") {
   Gate gate(stream);
   const int before = descriptors();
   for (int i = 0; i < 100; ++i) {
@@ -347,7 +336,7 @@ TEST_CASE_METHOD(Fixture, "the memory of semaphores goes with their context",
   CHECK_THROWS_AS(TimelineSemaphore(context, TimelineSemaphore::max_value + 1), InvalidValue);
 }
 
-TEST_CASE_METHOD(Fixture, "eight threads can share a semaphore", "[semaphore]") {
+TEST_CASE_METHOD(Fixture, "eight threads can share a semaphore") {
   TimelineSemaphore semaphore(context);
   std::atomic<int> wrong = 0;
   test::on_threads(8, [&](std::size_t) {

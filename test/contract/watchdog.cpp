@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A watchdog: a thread that queries events while other threads capture and replay graphs.
-#include "fixture.hpp"
 #include "gate.hpp"
 #include "stream.hpp"
 
 #include <cuevent/capture.hpp>
 #include <cuevent/graph_exec.hpp>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -16,7 +13,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 

@@ -133,26 +133,26 @@ std::string violation_with(const Protocol& protocol) {
 
 } // namespace
 
-TEST_CASE("a node of the queue has one owner at a time, and none is lost", "[models]") {
+TEST_CASE("a node of the queue has one owner at a time, and none is lost") {
   const Result result = explore<Nodes>(Protocol{});
   CHECK(result.violation == "");
   CHECK(result.states > 100);
 }
 
-TEST_CASE("a free node of the queue is found, whatever stack it is in", "[models]") {
+TEST_CASE("a free node of the queue is found, whatever stack it is in") {
   const Result result = explore<Stacks>(Protocol{});
   CHECK(result.violation == "");
   CHECK(result.states > 100);
 }
 
-TEST_CASE("the checker finds each weakness of the search for a free node", "[models]") {
+TEST_CASE("the checker finds each weakness of the search for a free node") {
   const auto missed = StartsWith("a free node is missed");
   CHECK_THAT(violation_with<Stacks>({.looks_again = false}), missed);
   CHECK_THAT(violation_with<Stacks>({.take_load = relaxed}), missed);
   CHECK_THAT(violation_with<Stacks>({.take = relaxed}), missed);
 }
 
-TEST_CASE("the checker finds each weakness of the stack of nodes", "[models]") {
+TEST_CASE("the checker finds each weakness of the stack of nodes") {
   CHECK_THAT(violation_with({.counts_changes = false}), StartsWith("a node is lost"));
   CHECK_THAT(violation_with({.take_load = relaxed}), StartsWith("a node is lost"));
   CHECK_THAT(violation_with({.take_again = relaxed}), StartsWith("a node is lost"));

@@ -160,7 +160,7 @@ std::string violation_with(const Protocol& protocol, std::int64_t polls) {
 
 } // namespace
 
-TEST_CASE("of a cancellation and a poll one wins, and a token outlives the queue", "[models]") {
+TEST_CASE("of a cancellation and a poll one wins, and a token outlives the queue") {
   for (const std::int64_t polls : {0, 1, 2, 3}) {
     const Result result = explore<Tokens>(Protocol{}, polls);
     CHECK(result.violation == "");
@@ -168,7 +168,7 @@ TEST_CASE("of a cancellation and a poll one wins, and a token outlives the queue
   }
 }
 
-TEST_CASE("the checker finds each weakness of the tokens", "[models]") {
+TEST_CASE("the checker finds each weakness of the tokens") {
   const std::string reason = "data race on reason", deleted = "data race on CallbackStorage";
   CHECK_THAT(violation_with({.cancel = relaxed}, 0), StartsWith(reason));
   CHECK_THAT(violation_with({.push_cancelled = relaxed}, 3), StartsWith(reason));

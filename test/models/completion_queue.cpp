@@ -308,7 +308,7 @@ std::string violation_with(const Orders& orders, const Options&... options) {
 
 } // namespace
 
-TEST_CASE("each submitted callback runs once and in stream order, whichever threads poll", "[models]") {
+TEST_CASE("each submitted callback runs once and in stream order, whichever threads poll") {
   for (const std::int64_t streams : {1, 2}) {
     const Result submitting = explore<SubmitAndPoll>(Orders{}, streams);
     CHECK(submitting.violation == "");
@@ -319,17 +319,17 @@ TEST_CASE("each submitted callback runs once and in stream order, whichever thre
   }
 }
 
-TEST_CASE("a queue that ends during polls is deleted once, by the thread that comes last", "[models]") {
+TEST_CASE("a queue that ends during polls is deleted once, by the thread that comes last") {
   const Result result = explore<EndDuringPolls>(Orders{});
   CHECK(result.violation == "");
   CHECK(result.states > 300);
 }
 
-TEST_CASE("the number of pending callbacks is never negative", "[models]") {
+TEST_CASE("the number of pending callbacks is never negative") {
   CHECK(violation_with<PendingDuringPoll>({}) == "");
 }
 
-TEST_CASE("the checker finds each weakness of the queue", "[models]") {
+TEST_CASE("the checker finds each weakness of the queue") {
   const std::int64_t one = 1, two = 2;
   const std::string lost = "a callback has not run once", sorted = "data race on oldest of stream",
                     together = "data race on use of stream 0", deleted = "data race on State",

@@ -194,19 +194,19 @@ Result gather_with(const Protocol& protocol) { return explore<GatherDuringUse>(p
 
 } // namespace
 
-TEST_CASE("the end of a pool destroys each event once, whatever its threads do", "[models]") {
+TEST_CASE("the end of a pool destroys each event once, whatever its threads do") {
   const Result result = close_with({});
   CHECK(result.violation == "");
   CHECK(result.states > 50'000);
 }
 
-TEST_CASE("a thread can take the events of another thread's cache at any time", "[models]") {
+TEST_CASE("a thread can take the events of another thread's cache at any time") {
   const Result result = gather_with({});
   CHECK(result.violation == "");
   CHECK(result.states > 800);
 }
 
-TEST_CASE("the checker finds each weakness in the freezing of caches", "[models]") {
+TEST_CASE("the checker finds each weakness in the freezing of caches") {
   const std::string race = "data race on the cache's events";
   CHECK_THAT(close_with({.store_before_load = false}).violation, StartsWith(race));
   CHECK_THAT(close_with({.barrier = false}).violation, StartsWith(race));

@@ -52,11 +52,11 @@ struct FindAndMake {
 
 } // namespace
 
-TEST_CASE("a reader of the list of pools finds the pool of its context", "[models]") {
+TEST_CASE("a reader of the list of pools finds the pool of its context") {
   CHECK(explore<FindAndMake>(Orders{}).violation == "");
 }
 
-TEST_CASE("the checker finds each weak memory order of the list of pools", "[models]") {
+TEST_CASE("the checker finds each weak memory order of the list of pools") {
   CHECK_THAT(explore<FindAndMake>(Orders{.first = relaxed}).violation, StartsWith("data race on next"));
   CHECK_THAT(explore<FindAndMake>(Orders{.find_first = relaxed}).violation, StartsWith("data race on next"));
   CHECK(explore<FindAndMake>(Orders{.id = relaxed}).violation != "");

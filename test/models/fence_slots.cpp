@@ -54,11 +54,11 @@ struct SlotChangesOwner {
 
 } // namespace
 
-TEST_CASE("a fence takes a slot only after the last ticket of the slot is reached", "[models]") {
+TEST_CASE("a fence takes a slot only after the last ticket of the slot is reached") {
   CHECK(explore<SlotChangesOwner>(Orders{}).violation == "");
 }
 
-TEST_CASE("the checker finds each weak memory order of the fence's slot", "[models]") {
+TEST_CASE("the checker finds each weak memory order of the fence's slot") {
   const std::string early = "the slot is taken before its last ticket";
   CHECK_THAT(explore<SlotChangesOwner>(Orders{.give_back = relaxed}).violation, StartsWith(early));
   CHECK_THAT(explore<SlotChangesOwner>(Orders{.take = relaxed}).violation, StartsWith(early));

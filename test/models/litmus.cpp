@@ -240,7 +240,7 @@ struct LastReference {
 
 } // namespace
 
-TEST_CASE("relaxed loads may both miss the other thread's store, unless there are fences", "[models]") {
+TEST_CASE("relaxed loads may both miss the other thread's store, unless there are fences") {
   const std::vector<std::int64_t> both_missed{0, 0, -1, -1};
   CHECK(outcomes_of<StoreBuffer>(Between::nothing).count(both_missed) == 1);
   CHECK(outcomes_of<StoreBuffer>(Between::nothing).size() == 4);
@@ -249,7 +249,7 @@ TEST_CASE("relaxed loads may both miss the other thread's store, unless there ar
   CHECK(outcomes_of<StoreBuffer>(Between::asymmetric).size() == 3);
 }
 
-TEST_CASE("a release and an acquire pass a message, and neither does alone", "[models]") {
+TEST_CASE("a release and an acquire pass a message, and neither does alone") {
   const std::vector<std::int64_t> stale{1, 0, -1, -1};
   CHECK(outcomes_of<MessagePassing>(release, acquire).count(stale) == 0);
   CHECK(outcomes_of<MessagePassing>(release, acquire).size() == 3);
@@ -260,21 +260,21 @@ TEST_CASE("a release and an acquire pass a message, and neither does alone", "[m
   CHECK(outcomes_of<FencedMessagePassing>(release, release).count(stale) == 1);
 }
 
-TEST_CASE("an update continues a release sequence, and a store of another thread does not", "[models]") {
+TEST_CASE("an update continues a release sequence, and a store of another thread does not") {
   CHECK(outcomes_of<ReleaseSequence>(true) == Outcomes{{1, -1, -1, -1}});
   CHECK(outcomes_of<ReleaseSequence>(false).count({0, -1, -1, -1}) == 1);
 }
 
-TEST_CASE("threads may see independent writes in different orders, unless there are fences", "[models]") {
+TEST_CASE("threads may see independent writes in different orders, unless there are fences") {
   CHECK(outcomes_of<IndependentReads>(false).count({1, 0, 1, 0}) == 1);
   CHECK(outcomes_of<IndependentReads>(true).count({1, 0, 1, 0}) == 0);
 }
 
-TEST_CASE("relaxed stores of two threads may end in any order of each variable", "[models]") {
+TEST_CASE("relaxed stores of two threads may end in any order of each variable") {
   CHECK(outcomes_of<TwoWrites>() == Outcomes{{1, 1}, {1, 2}, {2, 1}, {2, 2}});
 }
 
-TEST_CASE("a thread does not read an older value after a newer one", "[models]") {
+TEST_CASE("a thread does not read an older value after a newer one") {
   const Outcomes outcomes = outcomes_of<Coherence>();
   CHECK(outcomes.size() == 6);
   CHECK(outcomes.count({2, 1, -1, -1}) == 0);
@@ -283,18 +283,18 @@ TEST_CASE("a thread does not read an older value after a newer one", "[models]")
 
 TEST_CASE("no update is lost", "[models]") { CHECK(outcomes_of<Counter>() == Outcomes{{3}}); }
 
-TEST_CASE("a data race is found", "[models]") {
+TEST_CASE("a data race is found") {
   CHECK(explore<HandOver>(release, acquire).violation.empty());
   CHECK(explore<HandOver>(relaxed, acquire).violation.starts_with("data race on data between"));
   CHECK(explore<HandOver>(release, relaxed).violation.starts_with("data race on data between"));
   CHECK(explore<ReadAfterLock>().violation.empty());
 }
 
-TEST_CASE("a deadlock is found", "[models]") {
+TEST_CASE("a deadlock is found") {
   CHECK(explore<TwoMutexes>().violation.starts_with("first waits forever"));
 }
 
-TEST_CASE("a deletion that races with an access is found", "[models]") {
+TEST_CASE("a deletion that races with an access is found") {
   CHECK(explore<LastReference>(acq_rel).violation.empty());
   CHECK_FALSE(explore<LastReference>(release).violation.empty());
   CHECK_FALSE(explore<LastReference>(acquire).violation.empty());

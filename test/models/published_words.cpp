@@ -43,11 +43,11 @@ struct PublishAndRead {
 
 } // namespace
 
-TEST_CASE("a reader gets the words of the number that it wants, or none", "[models]") {
+TEST_CASE("a reader gets the words of the number that it wants, or none") {
   CHECK(explore<PublishAndRead>(Orders{}).violation == "");
 }
 
-TEST_CASE("the checker finds each weak memory order of published words", "[models]") {
+TEST_CASE("the checker finds each weak memory order of published words") {
   const auto violation = [](const Orders& orders) { return explore<PublishAndRead>(orders).violation; };
   CHECK_THAT(violation({.store_word = relaxed}), StartsWith("words of another number"));
   CHECK_THAT(violation({.store_number = relaxed}), StartsWith("words of another number"));

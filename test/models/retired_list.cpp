@@ -56,11 +56,11 @@ struct RetireAndDestroy {
 
 } // namespace
 
-TEST_CASE("each retired event is destroyed by one thread", "[models]") {
+TEST_CASE("each retired event is destroyed by one thread") {
   CHECK(explore<RetireAndDestroy>(Orders{}).violation == "");
 }
 
-TEST_CASE("the checker finds each weak memory order of the retired list", "[models]") {
+TEST_CASE("the checker finds each weak memory order of the retired list") {
   CHECK_THAT(explore<RetireAndDestroy>(Orders{.push = relaxed}).violation, StartsWith("data race on node"));
   CHECK_THAT(explore<RetireAndDestroy>(Orders{.destroy_all = relaxed}).violation,
              StartsWith("data race on node"));

@@ -47,11 +47,11 @@ struct TwoHolders {
 
 } // namespace
 
-TEST_CASE("the last of two holders returns a shared lease, after the other's last use", "[models]") {
+TEST_CASE("the last of two holders returns a shared lease, after the other's last use") {
   CHECK(explore<TwoHolders>(Orders{}).violation == "");
 }
 
-TEST_CASE("the checker finds each weak memory order of a shared lease", "[models]") {
+TEST_CASE("the checker finds each weak memory order of a shared lease") {
   CHECK_THAT(explore<TwoHolders>(Orders{.note = relaxed}).violation, StartsWith("data race on data"));
   CHECK_THAT(explore<TwoHolders>(Orders{.look = relaxed}).violation, StartsWith("data race on data"));
   for (const std::memory_order weak : {relaxed, acquire, release})

@@ -144,7 +144,7 @@ std::string violation_with(const Protocol& protocol, Second second = Second::pol
 
 } // namespace
 
-TEST_CASE("no submission to a sleeping queue gets lost", "[models]") {
+TEST_CASE("no submission to a sleeping queue gets lost") {
   for (const Second second : {Second::polls, Second::polls_and_arms}) {
     const Result result = explore<Sleeping>(Protocol{}, second);
     CHECK(result.violation == "");
@@ -152,7 +152,7 @@ TEST_CASE("no submission to a sleeping queue gets lost", "[models]") {
   }
 }
 
-TEST_CASE("the checker finds each weakness of a sleeping queue", "[models]") {
+TEST_CASE("the checker finds each weakness of a sleeping queue") {
   const auto lost = ContainsSubstring("sleeps waits forever");
   CHECK_THAT(violation_with({.rings = false}), lost);
   CHECK_THAT(violation_with({.sets_timer_first = false}), lost);

@@ -28,27 +28,26 @@ void check(std::string library, std::string scenario, std::vector<std::string> e
 
 } // namespace
 
-TEST_CASE("a report after the driver's end says that the driver is gone, and not that work has failed",
-          "[exit]") {
+TEST_CASE("a report after the driver's end says that the driver is gone, and not that work has failed") {
   check(GENERATE("shared", "static"), "exit-report");
 }
 
-TEST_CASE("a detached thread may poll an event while the process exits", "[exit]") {
+TEST_CASE("a detached thread may poll an event while the process exits") {
   check(GENERATE("shared", "static"), "exit-while-polling");
 }
 
-TEST_CASE("an error of a destructor prints one line, but nothing if the context is lost", "[hook]") {
+TEST_CASE("an error of a destructor prints one line, but nothing if the context is lost") {
   check("shared", "error-hook", {},
         "cuevent: cuEventDestroy failed in a destructor: CUDA_ERROR_OPERATING_SYSTEM (304)\n");
 }
 
-TEST_CASE("the fault of a kernel reaches every callback and every ticket behind it", "[fault]") {
+TEST_CASE("the fault of a kernel reaches every callback and every ticket behind it") {
   const auto scenario =
       GENERATE("fault-told-by-completions", "fault-told-by-fence", "fault-wakes-armed-queue");
   check("shared", scenario, {"CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address"});
 }
 
-TEST_CASE("a flight recorder names the cause of each hang", "[fault][hang]") {
+TEST_CASE("a flight recorder names the cause of each hang") {
   check("shared", GENERATE("hang-missing-peer", "hang-full-queue", "hang-illegal-address"),
         {"CUEVENT_SIM_ENDLESS_KERNEL=_Z4spinPjy", "CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address",
          "CUEVENT_SIM_DEVICES=2"});

@@ -36,10 +36,7 @@ void report(CUresult, const char* call, void*) noexcept {
 
 enum Row {
 #define CUEVENT_REQUIRED(name, version) row_##name##_v##version,
-#define CUEVENT_OPTIONAL(name, version) row_##name##_v##version,
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 };
 /// The allocations of the driver succeed. They are not the library's.
 template <Row>
@@ -59,12 +56,7 @@ CUresult CUDAAPI get_safe(const char* name, void** function, int version, cuuint
 #define CUEVENT_REQUIRED(row, since)                                                                         \
   if (std::string_view(name) == #row && version == (since))                                                  \
     *function = test::put_in_front<Safe<row_##row##_v##since>, PFN_##row##_v##since>(*function);
-#define CUEVENT_OPTIONAL(row, since)                                                                         \
-  if (std::string_view(name) == #row && version == (since))                                                  \
-    *function = test::put_in_front<Safe<row_##row##_v##since>, PFN_##row##_v##since>(*function);
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
   return result;
 }
 

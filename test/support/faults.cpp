@@ -15,18 +15,12 @@ thread_local FaultPlan* plan = nullptr;
 
 enum class Row {
 #define CUEVENT_REQUIRED(name, version) name##_v##version,
-#define CUEVENT_OPTIONAL(name, version) name##_v##version,
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 };
 
 constexpr std::string_view names[] = {
 #define CUEVENT_REQUIRED(name, version) #name,
-#define CUEVENT_OPTIONAL(name, version) #name,
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 };
 
 template <Row row>
@@ -81,11 +75,7 @@ constexpr struct {
 } rows[] = {
 #define CUEVENT_REQUIRED(name, version)                                                                      \
   {version, put_in_front<Faulty<Row::name##_v##version>, PFN_##name##_v##version>},
-#define CUEVENT_OPTIONAL(name, version)                                                                      \
-  {version, put_in_front<Faulty<Row::name##_v##version>, PFN_##name##_v##version>},
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 };
 
 cuevent::GetProcAddress below_all = nullptr;

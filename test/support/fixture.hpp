@@ -6,11 +6,17 @@
 
 #include <cuevent/context.hpp>
 
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
 #include <chrono>
 #include <string>
 #include <vector>
 
 namespace test {
+
+using Catch::Matchers::ContainsSubstring;
+using namespace std::chrono_literals;
 
 /// The contexts pushed on the calling thread. The current context is first.
 std::vector<CUcontext> context_stack();

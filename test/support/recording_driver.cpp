@@ -65,11 +65,7 @@ CUresult planned(std::string_view name) {
 // recording the call.
 #define CUEVENT_REQUIRED(name, version)                                                                      \
   struct name##_v##version##_tag {};
-#define CUEVENT_OPTIONAL(name, version)                                                                      \
-  struct name##_v##version##_tag {};
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 
 template <class Tag, class... Arguments>
 CUresult act(Tag, Arguments...) {
@@ -349,11 +345,7 @@ Entry entry(std::string_view name, int version) {
 const Entry entries[] = {
 #define CUEVENT_REQUIRED(name, version)                                                                      \
   entry<name##_v##version##_tag, PFN_##name##_v##version>(#name, version),
-#define CUEVENT_OPTIONAL(name, version)                                                                      \
-  entry<name##_v##version##_tag, PFN_##name##_v##version>(#name, version),
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
 };
 
 } // namespace

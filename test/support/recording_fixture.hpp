@@ -8,7 +8,9 @@
 #include <cuevent/retired_events.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,6 +20,9 @@
 #include <vector>
 
 namespace test {
+
+using Catch::Matchers::ContainsSubstring;
+using namespace std::chrono_literals;
 
 using Names = std::vector<std::string_view>;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "driver_under_test.hpp"
+#include "fixture.hpp"
 
 #include <cuevent/context.hpp>
 
@@ -30,6 +31,11 @@ public:
 
 private:
   CUstream stream_ = nullptr;
+};
+
+/// For tests with a stream of the context.
+struct StreamFixture : Fixture {
+  const Stream stream{context};
 };
 
 } // namespace test

@@ -38,7 +38,7 @@ extern "C" int sched_yield() noexcept {
   return static_cast<int>(syscall(SYS_sched_yield));
 }
 
-TEST_CASE("a short wait spins, a longer one yields, and a long one sleeps", "[time_limit]") {
+TEST_CASE("a short wait spins, a longer one yields, and a long one sleeps") {
   CHECK(backoff_after(0, much) == Backoff{0, {}});
   CHECK(backoff_after(50 * us - 1, much) == Backoff{0, {}});
   CHECK(backoff_after(50 * us, much) == Backoff{1, {}});
@@ -46,8 +46,7 @@ TEST_CASE("a short wait spins, a longer one yields, and a long one sleeps", "[ti
   CHECK(backoff_after(ms, much) == Backoff{0, {100 * us}});
 }
 
-TEST_CASE("a sleep takes a tenth of the time waited so far, but never more than 1 ms or the time left",
-          "[time_limit]") {
+TEST_CASE("a sleep takes a tenth of the time waited so far, but never more than 1 ms or the time left") {
   CHECK(backoff_after(5 * ms, much) == Backoff{0, {500 * us}});
   CHECK(backoff_after(9'999'999, much) == Backoff{0, {999'999}});
   CHECK(backoff_after(10 * ms, much) == Backoff{0, {ms}});

@@ -35,7 +35,7 @@ void remember(CUresult result, const char*, void*) noexcept { hooked = result; }
 
 } // namespace
 
-TEST_CASE_METHOD(Fixture, "the last copy of a primary context releases it", "[context]") {
+TEST_CASE_METHOD(Fixture, "the last copy of a primary context releases it") {
   {
     Context first = Context::primary(0, driver);
     CHECK(RecordingDriver::live_contexts() == 1);
@@ -50,8 +50,7 @@ TEST_CASE_METHOD(Fixture, "the last copy of a primary context releases it", "[co
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a created context is not left current, and its last copy destroys it",
-                 "[context]") {
+TEST_CASE_METHOD(Fixture, "a created context is not left current, and its last copy destroys it") {
   {
     const Context context = Context::create(0, driver);
     CHECK(recording.context_stack().empty());
@@ -60,8 +59,7 @@ TEST_CASE_METHOD(Fixture, "a created context is not left current, and its last c
   CHECK(recording.calls() == Names{"cuCtxGetId", "cuCtxDestroy"});
 }
 
-TEST_CASE_METHOD(Fixture, "a created context that the program destroyed is not destroyed again",
-                 "[context]") {
+TEST_CASE_METHOD(Fixture, "a created context that the program destroyed is not destroyed again") {
   const ErrorHook before = set_error_hook(remember);
   hooked = CUDA_SUCCESS;
   {
@@ -75,7 +73,7 @@ TEST_CASE_METHOD(Fixture, "a created context that the program destroyed is not d
   set_error_hook(before);
 }
 
-TEST_CASE_METHOD(Fixture, "status tells whether a context is still the one that was retained", "[context]") {
+TEST_CASE_METHOD(Fixture, "status tells whether a context is still the one that was retained") {
   const Context primary = Context::primary(0, driver);
   const Context borrowed = Context::borrow(primary.native_handle(), driver);
   CHECK(primary.status() == CUDA_SUCCESS);
@@ -86,7 +84,7 @@ TEST_CASE_METHOD(Fixture, "status tells whether a context is still the one that 
   CHECK(Context().status() == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_METHOD(Fixture, "borrowing a context asks for its id and never releases the context", "[context]") {
+TEST_CASE_METHOD(Fixture, "borrowing a context asks for its id and never releases the context") {
   {
     const Context context = Context::borrow(context_handle(1), driver);
     const Context copy = context;
@@ -103,12 +101,12 @@ TEST_CASE_METHOD(Fixture, "borrowing a context asks for its id and never release
   CHECK(Context().id() == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a context that has ended cannot be borrowed", "[context]") {
+TEST_CASE_METHOD(Fixture, "a context that has ended cannot be borrowed") {
   recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK_THROWS_AS(Context::borrow(context_handle(1), driver), ContextIsDestroyed);
 }
 
-TEST_CASE_METHOD(Fixture, "a context is not equal to a later one with the same handle", "[context]") {
+TEST_CASE_METHOD(Fixture, "a context is not equal to a later one with the same handle") {
   const Context before = Context::borrow(context_handle(1), driver);
   recording.reset_contexts();
   const Context after = Context::borrow(context_handle(1), driver);
@@ -119,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "a context is not equal to a later one with the same h
   CHECK(after.status() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(Fixture, "moving or assigning a context to itself keeps it", "[context]") {
+TEST_CASE_METHOD(Fixture, "moving or assigning a context to itself keeps it") {
   Context context = Context::primary(0, driver);
   Context& same = context;
   context = same;
@@ -128,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "moving or assigning a context to itself keeps it", "[
   CHECK(RecordingDriver::live_contexts() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "a guard of the current context pushes nothing", "[context]") {
+TEST_CASE_METHOD(Fixture, "a guard of the current context pushes nothing") {
   const Context context = Context::borrow(context_handle(1), driver);
   const ContextGuard guard(context);
   recording.calls();
@@ -136,7 +134,7 @@ TEST_CASE_METHOD(Fixture, "a guard of the current context pushes nothing", "[con
   CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId"});
 }
 
-TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is never pushed", "[context]") {
+TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is never pushed") {
   const Context dead = Context::borrow(context_handle(1), driver);
   recording.calls();
   recording.fail_always("cuCtxGetId", CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -147,8 +145,7 @@ TEST_CASE_METHOD(Fixture, "a context that the driver knows to be destroyed is ne
   CHECK(recording.calls() == Names{"cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetCurrent", "cuCtxGetId"});
 }
 
-TEST_CASE_METHOD(Fixture, "a guard of a context that has ended refuses a later one with the same handle",
-                 "[context]") {
+TEST_CASE_METHOD(Fixture, "a guard of a context that has ended refuses a later one with the same handle") {
   const Context dead = Context::borrow(context_handle(1), driver);
   const Context owned = Context::primary(0, driver);
   recording.reset_contexts();
@@ -161,19 +158,18 @@ TEST_CASE_METHOD(Fixture, "a guard of a context that has ended refuses a later o
   recording.context_stack().clear();
 }
 
-TEST_CASE_METHOD(Fixture, "a guard of an empty context throws InvalidContext without a driver call",
-                 "[context]") {
+TEST_CASE_METHOD(Fixture, "a guard of an empty context throws InvalidContext without a driver call") {
   CHECK_THROWS_AS(ContextGuard{Context()}, InvalidContext);
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "device() makes the context current and restores the caller's", "[context]") {
+TEST_CASE_METHOD(Fixture, "device() makes the context current and restores the caller's") {
   CHECK(Context::borrow(context_handle(2), driver).device() == 1);
   CHECK(Context::primary(3, driver).device() == 3);
   CHECK(recording.context_stack().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "device() of a lost or empty context throws", "[context]") {
+TEST_CASE_METHOD(Fixture, "device() of a lost or empty context throws") {
   const Context owned = Context::primary(3, driver), borrowed = Context::borrow(context_handle(2), driver);
   recording.reset_contexts();
   CHECK_THROWS_AS(owned.device(), ContextLost);
@@ -181,7 +177,7 @@ TEST_CASE_METHOD(Fixture, "device() of a lost or empty context throws", "[contex
   CHECK_THROWS_AS(Context().device(), InvalidContext);
 }
 
-TEST_CASE_METHOD(Fixture, "a failed creation throws and leaks nothing", "[context]") {
+TEST_CASE_METHOD(Fixture, "a failed creation throws and leaks nothing") {
   for (const char* call : {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxGetId"}) {
     recording.fail_next(call, CUDA_ERROR_INVALID_DEVICE);
     CHECK_THROWS_AS(Context::primary(0, driver), InvalidDevice);
@@ -195,7 +191,7 @@ TEST_CASE_METHOD(Fixture, "a failed creation throws and leaks nothing", "[contex
   CHECK_THROWS_AS(Context::primary(0, Driver()), InvalidHandle);
 }
 
-TEST_CASE_METHOD(Fixture, "a failed release goes to the error hook", "[context]") {
+TEST_CASE_METHOD(Fixture, "a failed release goes to the error hook") {
   const ErrorHook before = set_error_hook(remember);
   {
     const Context context = Context::primary(0, driver);

@@ -50,16 +50,13 @@ CUresult lacking_query(const char* name, void** function, int version, cuuint64_
 
 } // namespace
 
-TEST_CASE("the driver is asked once for each row, in the row's own version", "[driver]") {
+TEST_CASE("the driver is asked once for each row, in the row's own version") {
   RecordingDriver recording;
   RecordingDriver::driver();
   std::vector<std::string> requests = RecordingDriver::requests();
   for (const char* row : {
 #define CUEVENT_REQUIRED(name, version) #name " " #version,
-#define CUEVENT_OPTIONAL(name, version) #name " " #version,
 #include <cuevent/driver_symbols.inc>
-#undef CUEVENT_REQUIRED
-#undef CUEVENT_OPTIONAL
        }) {
     CAPTURE(row);
     const bool probed_first = std::string(row) == "cuDriverGetVersion 2020";
@@ -67,14 +64,14 @@ TEST_CASE("the driver is asked once for each row, in the row's own version", "[d
   }
 }
 
-TEST_CASE("version() returns the driver's version", "[driver]") {
+TEST_CASE("version() returns the driver's version") {
   RecordingDriver recording;
   CHECK(RecordingDriver::driver(13000).version() == 13000);
   CHECK(RecordingDriver::driver(12040).version() == 12040);
   CHECK(Driver().version() == 0);
 }
 
-TEST_CASE("an older driver is never asked for functions that came later", "[driver]") {
+TEST_CASE("an older driver is never asked for functions that came later") {
   RecordingDriver recording;
   RecordingDriver::driver(12000);
   for (const std::string& request : RecordingDriver::requests()) {
@@ -83,7 +80,7 @@ TEST_CASE("an older driver is never asked for functions that came later", "[driv
   }
 }
 
-TEST_CASE("elapsed time falls back to its first version on a driver older than 12.8", "[driver]") {
+TEST_CASE("elapsed time falls back to its first version on a driver older than 12.8") {
   RecordingDriver recording;
   float time = 0;
   RecordingDriver::driver(13000).table().cuEventElapsedTime_v12080(&time, nullptr, nullptr);
@@ -92,8 +89,7 @@ TEST_CASE("elapsed time falls back to its first version on a driver older than 1
   CHECK(time == 1.5F);
 }
 
-TEST_CASE("requesting an entry point that the driver is too old for throws and names the version",
-          "[driver]") {
+TEST_CASE("requesting an entry point that the driver is too old for throws and names the version") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver(12000);
   const std::string text = refusal<NotSupported>(
@@ -103,7 +99,7 @@ TEST_CASE("requesting an entry point that the driver is too old for throws and n
                  "cuEventElapsedTime needs a driver for CUDA 12.8, and this driver supports CUDA 12.0"));
 }
 
-TEST_CASE("requesting an unknown entry point throws and names it", "[driver]") {
+TEST_CASE("requesting an unknown entry point throws and names it") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver();
   CHECK_THAT(refusal<NotFound>([&] { driver.entry_point<void (*)()>("cuNothing", 12000); }),
@@ -114,13 +110,13 @@ TEST_CASE("requesting an unknown entry point throws and names it", "[driver]") {
         driver.table().cuEventQuery_v2000);
 }
 
-TEST_CASE("drivers with the same functions are equal, however the functions were found", "[driver]") {
+TEST_CASE("drivers with the same functions are equal, however the functions were found") {
   RecordingDriver recording;
   CHECK(RecordingDriver::driver() == RecordingDriver::driver());
   CHECK_FALSE(RecordingDriver::driver(12000) == RecordingDriver::driver(13000));
 }
 
-TEST_CASE("all functions of an empty Driver return CUDA_ERROR_INVALID_HANDLE", "[driver]") {
+TEST_CASE("all functions of an empty Driver return CUDA_ERROR_INVALID_HANDLE") {
   const Driver none;
   CHECK_FALSE(none);
   CHECK(none.table().cuEventQuery_v2000(nullptr) == CUDA_ERROR_INVALID_HANDLE);
@@ -129,7 +125,7 @@ TEST_CASE("all functions of an empty Driver return CUDA_ERROR_INVALID_HANDLE", "
              ContainsSubstring("the Driver is empty"));
 }
 
-TEST_CASE("loading a missing library throws and names the library", "[driver]") {
+TEST_CASE("loading a missing library throws and names the library") {
   const auto load = [] { return Driver("libcuda-that-is-not-there.so.1"); };
   CHECK_THAT(refusal<SharedObjectInitFailed>(load), ContainsSubstring("libcuda-that-is-not-there.so.1"));
   CHECK_THAT(refusal<SharedObjectInitFailed>(load), ContainsSubstring("no driver: "));
@@ -141,24 +137,24 @@ TEST_CASE("loading a missing library throws and names the library", "[driver]") 
   CHECK_FALSE(driver);
 }
 
-TEST_CASE("loading a library that is not a driver throws and says so", "[driver]") {
+TEST_CASE("loading a library that is not a driver throws and says so") {
   CHECK_THAT(refusal<SharedObjectInitFailed>([] { return Driver("libm.so.6"); }),
              ContainsSubstring("libm.so.6 is not a CUDA driver"));
 }
 
-TEST_CASE("loading the toolkit's link stub throws StubLibrary", "[driver]") {
+TEST_CASE("loading the toolkit's link stub throws StubLibrary") {
   CHECK_THAT(refusal<StubLibrary>([] { return Driver(stub_library); }), ContainsSubstring("link stub"));
   Driver driver;
   CHECK(Driver::try_load(driver, stub_library) == CUDA_ERROR_STUB_LIBRARY);
 }
 
-TEST_CASE("a driver older than 12.0 is refused, and the error names both versions", "[driver]") {
+TEST_CASE("a driver older than 12.0 is refused, and the error names both versions") {
   RecordingDriver recording;
   const std::string text = refusal<CallRequiresNewerDriver>([] { RecordingDriver::driver(11080); });
   CHECK_THAT(text, ContainsSubstring("12.0 or later") && ContainsSubstring("11.8"));
 }
 
-TEST_CASE("a driver library without cuGetProcAddress is refused as too old", "[driver]") {
+TEST_CASE("a driver library without cuGetProcAddress is refused as too old") {
   REQUIRE(setenv("OLD_DRIVER_VERSION", "11020", 1) == 0);
   const auto load = [] { return Driver(OLD_DRIVER); };
   CHECK_THAT(refusal<CallRequiresNewerDriver>(load),
@@ -168,7 +164,7 @@ TEST_CASE("a driver library without cuGetProcAddress is refused as too old", "[d
              ContainsSubstring("12.0 or later, and this driver is older: "));
 }
 
-TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes", "[driver]") {
+TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes") {
   RecordingDriver recording;
   recording.fail_next("cuInit", CUDA_ERROR_NO_DEVICE);
   CHECK_THAT(refusal<NoDevice>([] { RecordingDriver::driver(); }), ContainsSubstring("CUDA_VISIBLE_DEVICES"));
@@ -184,13 +180,13 @@ TEST_CASE("NO_DEVICE and other failures of cuInit keep their codes", "[driver]")
   refusal<DriverUnavailable>([] { RecordingDriver::driver(); });
 }
 
-TEST_CASE("a driver without a required entry is refused, and the error names the entry", "[driver]") {
+TEST_CASE("a driver without a required entry is refused, and the error names the entry") {
   RecordingDriver recording;
   CHECK_THAT(refusal<DriverUnavailable>([] { return Driver(lacking_query); }),
              ContainsSubstring("cuEventQuery"));
 }
 
-TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is retried", "[driver]") {
+TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is retried") {
   REQUIRE(setenv("CUEVENT_DRIVER", "first-that-is-not-there.so", 1) == 0);
   CHECK_THAT(refusal<SharedObjectInitFailed>([] { Driver::instance(); }),
              ContainsSubstring("first-that-is-not-there.so"));
@@ -202,7 +198,7 @@ TEST_CASE("CUEVENT_DRIVER names the library of instance(), and a failed load is 
   unsetenv("CUEVENT_DRIVER");
 }
 
-TEST_CASE("threads that load the same driver get the same table", "[driver][threads]") {
+TEST_CASE("threads that load the same driver get the same table", "[threads]") {
   constexpr std::size_t threads = 4, versions = 16;
   std::vector<Driver> loaded[threads];
   test::on_threads(threads, [&](std::size_t t) {
@@ -216,7 +212,7 @@ TEST_CASE("threads that load the same driver get the same table", "[driver][thre
       CHECK(by_version.emplace(driver.version(), driver).first->second == driver);
 }
 
-TEST_CASE("every call in a forked child fails and says why, and destructors are silent", "[driver][fork]") {
+TEST_CASE("every call in a forked child fails and says why, and destructors are silent") {
   RecordingDriver recording;
   const Driver driver = RecordingDriver::driver();
   DriverEvent event(Context::borrow(test::context_handle(1), driver));
@@ -248,7 +244,7 @@ TEST_CASE("every call in a forked child fails and says why, and destructors are 
   CHECK(event.query()); // the parent's event still works
 }
 
-TEST_CASE("a forked child does not wait for a lock that a thread of its parent holds", "[driver][fork]") {
+TEST_CASE("a forked child does not wait for a lock that a thread of its parent holds") {
   RecordingDriver recording;
   RecordingDriver::driver(); // a process without a driver does not notice forks
   const ProcessLock held, free;
@@ -284,14 +280,14 @@ TEST_CASE("a forked child does not wait for a lock that a thread of its parent h
   holder.join();
 }
 
-TEST_CASE("a driver first loaded in a forked child reports the result of cuInit", "[driver][fork]") {
+TEST_CASE("a driver first loaded in a forked child reports the result of cuInit") {
   RecordingDriver recording;
   recording.fail_next("cuInit", CUDA_ERROR_NOT_INITIALIZED);
   CHECK_THAT(refusal<NotInitialized>([] { Driver{RecordingDriver::get_proc_address}; }),
              ContainsSubstring("forked"));
 }
 
-TEST_CASE("the driver is not called any more once the process exits", "[driver][exit]") {
+TEST_CASE("the driver is not called any more once the process exits") {
   const int failed = test::in_child([] {
     // The child loads its own driver, because the one that was loaded before the fork cannot be used.
     RecordingDriver recording;

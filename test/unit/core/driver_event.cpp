@@ -3,17 +3,12 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <algorithm>
 #include <type_traits>
 #include <utility>
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(!std::is_copy_constructible_v<DriverEvent> && !std::is_copy_assignable_v<DriverEvent>);
 static_assert(std::is_nothrow_move_constructible_v<DriverEvent> &&
@@ -32,8 +27,7 @@ static_assert(unsigned(RecordFlags::external) == CU_EVENT_RECORD_EXTERNAL);
 static_assert(unsigned(WaitFlags::external) == CU_EVENT_WAIT_EXTERNAL);
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "creation pushes the context only if it is not current, and restores the previous one",
-                 "[event]") {
+                 "creation pushes the context only if it is not current, and restores the previous one") {
   { const DriverEvent event(context); }
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetCurrent", nullptr},
                                                              {"cuCtxGetId", nullptr},
@@ -49,8 +43,7 @@ TEST_CASE_METHOD(RecordingFixture,
         Names{"cuCtxGetCurrent", "cuCtxGetId", "cuEventCreate", "cuCtxGetId", "cuEventDestroy"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "each hot call makes one driver call and makes no context current",
-                 "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "each hot call makes one driver call and makes no context current") {
   DriverEvent event(context);
   const DriverEvent end(context);
   recording.calls();
@@ -73,7 +66,7 @@ TEST_CASE_METHOD(RecordingFixture, "each hot call makes one driver call and make
   only("cuEventElapsedTime");
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a default stream means the one of the event's own context", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a default stream means the one of the event's own context") {
   DriverEvent event(context);
   const Context other = Context::borrow(context_handle(2), driver);
   const ContextGuard guard(other);
@@ -89,8 +82,7 @@ TEST_CASE_METHOD(RecordingFixture, "a default stream means the one of the event'
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for the stream's context first",
-                 "[event][interprocess]") {
+TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for the stream's context first") {
   const DriverEvent event(context, EventFlags::interprocess);
   recording.calls();
   recording.stream_context(context_handle(1));
@@ -110,8 +102,7 @@ TEST_CASE_METHOD(RecordingFixture, "a wait for an interprocess event asks for th
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a wait for an interprocess event on a stream of another context is refused",
-                 "[event][interprocess]") {
+                 "a wait for an interprocess event on a stream of another context is refused") {
   const DriverEvent event(context, EventFlags::interprocess);
   recording.calls();
   recording.stream_context(context_handle(2));
@@ -140,8 +131,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(RecordingDriver::live_events() == events);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "wait_context for an interprocess event of another context is refused",
-                 "[event][interprocess]") {
+TEST_CASE_METHOD(RecordingFixture, "wait_context for an interprocess event of another context is refused") {
   const DriverEvent event(context, EventFlags::interprocess);
   const Context other = Context::borrow(context_handle(2), driver);
   auto* const green = reinterpret_cast<CUgreenCtx>(0x9c);
@@ -166,16 +156,14 @@ TEST_CASE_METHOD(RecordingFixture, "wait_context for an interprocess event of an
   CHECK(std::count(calls.begin(), calls.end(), "cuGreenCtxWaitEvent") == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "timing is opt-in, and without it the driver's disable bit is set",
-                 "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "timing is opt-in, and without it the driver's disable bit is set") {
   CHECK(DriverEvent(context).flags() == EventFlags::none);
   CHECK(timed().flags() == EventFlags::timing);
   CHECK((EventFlags::timing | EventFlags::blocking_sync) != EventFlags::timing);
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "query returns true when complete, false while pending, and throws on every other result",
-                 "[event]") {
+                 "query returns true when complete, false while pending, and throws on every other result") {
   const DriverEvent event(context);
   CHECK(event.query());
   recording.fail_next("cuEventQuery", CUDA_ERROR_NOT_READY);
@@ -189,7 +177,7 @@ TEST_CASE_METHOD(RecordingFixture,
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "query_relaxed queries in relaxed mode and always restores the thread's mode", "[event]") {
+                 "query_relaxed queries in relaxed mode and always restores the thread's mode") {
   const DriverEvent event(context);
   recording.calls();
   for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_READY}) {
@@ -208,8 +196,8 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls() == Names{"cuThreadExchangeStreamCaptureMode"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a timed wait polls at least once and returns false when the time is over",
-                 "[event]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "a timed wait polls at least once and returns false when the time is over") {
   const DriverEvent event(context);
   CHECK(event.synchronize_for(0ns));
   CHECK(event.synchronize_for(-1s));
@@ -224,7 +212,7 @@ TEST_CASE_METHOD(RecordingFixture, "a timed wait polls at least once and returns
   CHECK_THROWS_AS(event.synchronize_for(1h), IllegalAddress);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches the driver", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches the driver") {
   DriverEvent empty;
   const DriverEvent good = timed();
   recording.calls();
@@ -248,7 +236,7 @@ TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches the driver", "[
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "move, close and release leave the event empty", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "move, close and release leave the event empty") {
   DriverEvent event = timed();
   CUevent const handle = event.native_handle();
   DriverEvent moved = std::move(event);
@@ -273,8 +261,7 @@ TEST_CASE_METHOD(RecordingFixture, "move, close and release leave the event empt
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "swap exchanges everything, and events with the same handle and driver are equal",
-                 "[event]") {
+                 "swap exchanges everything, and events with the same handle and driver are equal") {
   DriverEvent a = timed(), b(context);
   CUevent const first = a.native_handle();
   swap(a, b);
@@ -289,7 +276,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(DriverEvent() == DriverEvent());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a borrowed event is used and never destroyed", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "a borrowed event is used and never destroyed") {
   DriverEvent event = DriverEvent::borrow(context, event_handle(1), EventFlags::timing);
   event.record(stream);
   DriverEvent moved = std::move(event);
@@ -300,8 +287,8 @@ TEST_CASE_METHOD(RecordingFixture, "a borrowed event is used and never destroyed
   CHECK_THROWS_AS(DriverEvent::from_native_handle(context, nullptr, EventFlags::none), InvalidHandle);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "close throws what the destructor would report and leaves the event empty",
-                 "[event]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "close throws what the destructor would report and leaves the event empty") {
   DriverEvent event(context);
   recording.fail_next("cuEventDestroy", CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK_THROWS_AS(event.close(), IllegalAddress);
@@ -318,7 +305,7 @@ TEST_CASE_METHOD(RecordingFixture, "close throws what the destructor would repor
     driver.table().cuEventDestroy_v4000(nullptr); // the two that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is not destroyed", "[event][lifetime]") {
+TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is not destroyed") {
   HookedErrors hooked;
   const auto reach_no_event = [&] {
     for (const std::string_view call : recording.calls())
@@ -354,15 +341,14 @@ TEST_CASE_METHOD(RecordingFixture, "an event whose context is gone is not destro
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event is made while a context that has ended is current",
-                 "[event][lifetime]") {
+TEST_CASE_METHOD(RecordingFixture, "an event is made while a context that has ended is current") {
   recording.context_stack().push_back(context_handle(7)); // cuCtxGetCurrent returns a dead handle
   CHECK(DriverEvent(context));
   CHECK(recording.context_stack() == std::vector<CUcontext>{context_handle(7)});
   recording.context_stack().clear();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event keeps an owning context alive", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "an event keeps an owning context alive") {
   const long contexts = RecordingDriver::live_contexts();
   {
     DriverEvent event;
@@ -378,7 +364,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event keeps an owning context alive", "[e
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused record says why if the event can tell", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused record says why if the event can tell") {
   DriverEvent event(context);
   recording.stream_context(context_handle(2));
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
@@ -404,7 +390,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused record says why if the event can t
              ContainsSubstring("use one of them"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused wait says why if the event can tell", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused wait says why if the event can tell") {
   const DriverEvent event(context);
   recording.fail_next("cuStreamWaitEvent", CUDA_ERROR_ILLEGAL_STATE);
   refusal<ExternalOutsideCapture>([&] { event.wait(stream, WaitFlags::external); });
@@ -421,8 +407,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused wait says why if the event can tel
              ContainsSubstring("WaitFlags::external"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a query or synchronize of a captured event says that it was captured",
-                 "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a query or synchronize of a captured event says that it was captured") {
   const DriverEvent event(context);
   recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE);
   refusal<RecordedInCapture>([&] { return event.query(); });
@@ -431,7 +416,7 @@ TEST_CASE_METHOD(RecordingFixture, "a query or synchronize of a captured event s
              ContainsSubstring("cuEventSynchronize"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused elapsed time says which event and why", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused elapsed time says which event and why") {
   const DriverEvent untimed(context), a = timed(), b = timed();
   const DriverEvent foreign(Context::borrow(context_handle(2), driver), EventFlags::timing);
   const auto fail = [&](CUresult result) { recording.fail_next("cuEventElapsedTime", result); };
@@ -456,8 +441,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused elapsed time says which event and 
   refusal<NotReady>([&] { a.elapsed_time(b); });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "handles of one driver never reach another's functions",
-                 "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "handles of one driver never reach another's functions") {
   const DriverEvent a = timed();
   const DriverEvent foreign(Context::borrow(context_handle(1), RecordingDriver::driver(12000)),
                             EventFlags::timing);
@@ -468,7 +452,7 @@ TEST_CASE_METHOD(RecordingFixture, "handles of one driver never reach another's 
   CHECK_THAT(refusal<ContextMismatch>([&] { a.elapsed_time(foreign); }), ContainsSubstring("another driver"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "try_elapsed_time assigns the time only if it succeeds", "[event]") {
+TEST_CASE_METHOD(RecordingFixture, "try_elapsed_time assigns the time only if it succeeds") {
   const DriverEvent start = timed(), end = timed();
   DriverEvent::Milliseconds time{5};
   recording.fail_next("cuEventElapsedTime", CUDA_ERROR_NOT_READY);
@@ -478,7 +462,7 @@ TEST_CASE_METHOD(RecordingFixture, "try_elapsed_time assigns the time only if it
   CHECK(time.count() != 5);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused creation says why and leaks nothing", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused creation says why and leaks nothing") {
   recording.fail_next("cuEventCreate", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(
       refusal<InvalidValue>([&] { DriverEvent(context, EventFlags::timing | EventFlags::interprocess); }),

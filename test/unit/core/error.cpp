@@ -58,7 +58,7 @@ void throws_its_class(int code) {
 
 } // namespace
 
-TEST_CASE("every CUresult of the header in use has a row with its number", "[error]") {
+TEST_CASE("every CUresult of the header in use has a row with its number") {
   std::ifstream header(CUEVENT_DRIVER_HEADERS "/cuda.h");
   REQUIRE(header);
   int found = 0;
@@ -75,18 +75,15 @@ TEST_CASE("every CUresult of the header in use has a row with its number", "[err
   CHECK(found > 90);
 }
 
-TEST_CASE("each code is thrown as its own class", "[error]") {
+TEST_CASE("each code is thrown as its own class") {
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice) throws_its_class<Class>(code);
 #include <cuevent/errors.inc>
-#undef CUEVENT_ERROR
 }
 
-TEST_CASE("each code has the kind of its row, and only lost contexts and device faults are sticky",
-          "[error]") {
+TEST_CASE("each code has the kind of its row, and only lost contexts and device faults are sticky") {
 #define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
   CHECK(kind_of(static_cast<CUresult>(code)) == ErrorKind::kind);
 #include <cuevent/errors.inc>
-#undef CUEVENT_ERROR
   CHECK(kind_of(CUDA_SUCCESS) == ErrorKind::success);
   CHECK(kind_of(CUDA_ERROR_NOT_READY) == ErrorKind::not_ready);
   CHECK(is_sticky(CUDA_ERROR_ILLEGAL_ADDRESS));
@@ -97,7 +94,7 @@ TEST_CASE("each code has the kind of its row, and only lost contexts and device 
   CHECK_FALSE(is_sticky(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
 }
 
-TEST_CASE("an unknown code is thrown as a DriverError that names its number", "[error]") {
+TEST_CASE("an unknown code is thrown as a DriverError that names its number") {
   const auto unknown = static_cast<CUresult>(987);
   CHECK(kind_of(unknown) == ErrorKind::other);
   CHECK_FALSE(is_sticky(unknown));
@@ -110,7 +107,7 @@ TEST_CASE("an unknown code is thrown as a DriverError that names its number", "[
   }
 }
 
-TEST_CASE("what() names the call, the code, its number, the text and the advice", "[error]") {
+TEST_CASE("what() names the call, the code, its number, the text and the advice") {
   CHECK(std::string(InvalidHandle("cuEventRecord").what()) ==
         "cuEventRecord: CUDA_ERROR_INVALID_HANDLE (400): a handle is null, belongs to another context, or is "
         "wrong "
@@ -122,14 +119,14 @@ TEST_CASE("what() names the call, the code, its number, the text and the advice"
   CHECK_THAT(InvalidHandle("cuEventRecord", "do this").what(), Catch::Matchers::EndsWith("; do this"));
 }
 
-TEST_CASE("a copy of an exception has the same text", "[error]") {
+TEST_CASE("a copy of an exception has the same text") {
   const EmptyEvent error("cuEventQuery", "make it first");
   const DriverError copy = error;
   CHECK(std::string(copy.what()) == error.what());
   CHECK(copy.result() == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("the error hook gets what is reported, and set_error_hook returns the one before", "[error]") {
+TEST_CASE("the error hook gets what is reported, and set_error_hook returns the one before") {
   const ErrorHook before = set_error_hook(remember);
   report_error(CUDA_ERROR_INVALID_VALUE, "cuEventDestroy");
   CHECK(hooked_result == CUDA_ERROR_INVALID_VALUE);
@@ -143,7 +140,7 @@ TEST_CASE("the error hook gets what is reported, and set_error_hook returns the 
   CHECK(set_error_hook(before) == before);
 }
 
-TEST_CASE("codes with a portable meaning match std::errc", "[error]") {
+TEST_CASE("codes with a portable meaning match std::errc") {
   CHECK(make_error_code(CUDA_ERROR_OUT_OF_MEMORY) == std::errc::not_enough_memory);
   CHECK(make_error_code(CUDA_ERROR_INVALID_VALUE) == std::errc::invalid_argument);
   CHECK(make_error_code(CUDA_ERROR_NOT_SUPPORTED) == std::errc::not_supported);
@@ -151,7 +148,7 @@ TEST_CASE("codes with a portable meaning match std::errc", "[error]") {
   CHECK(make_error_code(CUDA_ERROR_INVALID_HANDLE) != std::errc::invalid_argument);
 }
 
-TEST_CASE("the message of a result names no class of cuevent", "[error]") {
+TEST_CASE("the message of a result names no class of cuevent") {
   for (int code = 0; code < 1000; ++code) {
     const std::string message = driver_category().message(code);
     for (const char* const name : {"ContextGuard", "DriverEvent", "EventPool", "StreamCapture", "Driver::"})
@@ -159,7 +156,7 @@ TEST_CASE("the message of a result names no class of cuevent", "[error]") {
   }
 }
 
-TEST_CASE("an error code is equal to its kind, and to no other", "[error]") {
+TEST_CASE("an error code is equal to its kind, and to no other") {
   constexpr ErrorKind kinds[] = {ErrorKind::success,
                                  ErrorKind::not_ready,
                                  ErrorKind::usage,

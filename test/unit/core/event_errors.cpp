@@ -5,14 +5,11 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <functional>
 #include <string>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -21,8 +18,7 @@ constexpr auto unknown_wait = static_cast<WaitFlags>(0x40);
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "a fault of the device is reported as such, even if arguments are wrong",
-                 "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a fault of the device is reported as such, even if arguments are wrong") {
   DriverEvent event(context);
   recording.fail_always("cuEventRecordWithFlags", CUDA_ERROR_ILLEGAL_ADDRESS);
   recording.fail_always("cuEventRecord", CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -33,8 +29,7 @@ TEST_CASE_METHOD(RecordingFixture, "a fault of the device is reported as such, e
   recording.calls();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused value of known flags is not blamed on the flags",
-                 "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused value of known flags is not blamed on the flags") {
   DriverEvent event(context);
   recording.fail_always("cuEventRecordWithFlags", CUDA_ERROR_INVALID_VALUE);
   const std::string refused = refusal<InvalidValue>([&] { event.record(stream, RecordFlags::external); });
@@ -49,8 +44,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused value of known flags is not blamed
   recording.calls();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an illegal state is blamed on the external flag only if it is there",
-                 "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "an illegal state is blamed on the external flag only if it is there") {
   DriverEvent event(context);
   recording.fail_always("cuEventRecord", CUDA_ERROR_ILLEGAL_STATE);
   recording.fail_always("cuEventRecordWithFlags", CUDA_ERROR_ILLEGAL_STATE);
@@ -63,7 +57,7 @@ TEST_CASE_METHOD(RecordingFixture, "an illegal state is blamed on the external f
   recording.calls();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an elapsed time names the first event that is wrong", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "an elapsed time names the first event that is wrong") {
   DriverEvent start = timed(), end = timed();
   const DriverEvent untimed(context), empty;
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_INVALID_HANDLE);
@@ -91,8 +85,7 @@ TEST_CASE_METHOD(RecordingFixture, "an elapsed time names the first event that i
   recording.calls();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an error about two contexts names both, the one of the event first",
-                 "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "an error about two contexts names both, the one of the event first") {
   const Context other = Context::borrow(context_handle(2), driver);
   const std::string own_name = "context 0xc001 (device 0)", other_name = "context 0xc002 (device 1)";
   const DriverEvent shared(context, EventFlags::interprocess), far = DriverEvent(other, EventFlags::timing);
@@ -120,7 +113,7 @@ TEST_CASE_METHOD(RecordingFixture, "an error about two contexts names both, the 
   recording.calls();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "only an interprocess event is refused as one", "[event][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "only an interprocess event is refused as one") {
   const DriverEvent plain(context), shared(context, EventFlags::interprocess);
   auto* const green = reinterpret_cast<CUgreenCtx>(0x9c);
   for (const char* const call : {"cuCtxWaitEvent", "cuGreenCtxWaitEvent", "cuStreamWaitEvent"})

@@ -8,8 +8,6 @@
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -19,8 +17,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(sizeof(EventRef) == 2 * sizeof(void*));
 static_assert(std::is_trivially_copyable_v<EventRef> && std::is_nothrow_default_constructible_v<EventRef>);
@@ -60,7 +56,7 @@ std::vector<CUresult> results(EventRef event, EventRef end, CUstream stream) {
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "a reference makes the driver calls of the event", "[ref]") {
+TEST_CASE_METHOD(RecordingFixture, "a reference makes the driver calls of the event") {
   const DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
   EventPool pool(context, EventFlags::timing);
   PooledEvent lease = pool.acquire(), lease_end = pool.acquire();
@@ -94,7 +90,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reference makes the driver calls of the ev
   CHECK((EventRef(event).flags() == EventFlags::timing && plain.flags() == EventFlags::none));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a reference writes nothing into an event", "[ref]") {
+TEST_CASE_METHOD(RecordingFixture, "a reference writes nothing into an event") {
   for (const EventFlags flags : {EventFlags::none, EventFlags::interprocess}) {
     const DriverEvent event(context, flags);
     std::array<std::byte, sizeof event> before{}, after{};
@@ -108,8 +104,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reference writes nothing into an event", "
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a reference checks waits for an interprocess event, also after a move",
-                 "[ref]") {
+TEST_CASE_METHOD(RecordingFixture, "a reference checks waits for an interprocess event, also after a move") {
   DriverEvent first(context, EventFlags::interprocess), second(context);
   const EventRef to_first = first, to_second = second;
   recording.calls();
@@ -127,7 +122,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reference checks waits for an interprocess
   CHECK(is_checked(first));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a reference to no event refuses every call", "[ref]") {
+TEST_CASE_METHOD(RecordingFixture, "a reference to no event refuses every call") {
   const DriverEvent empty;
   const PooledEvent no_lease;
   const SharedEvent no_share;
@@ -156,8 +151,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reference to no event refuses every call",
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a lease says NeverRecorded through every reference until one records",
-                 "[ref][lease]") {
+TEST_CASE_METHOD(RecordingFixture, "a lease says NeverRecorded through every reference until one records") {
   EventPool pool(context, EventFlags::timing);
   PooledEvent lease = pool.acquire(), end = pool.acquire();
   const EventRef first = lease, second = first;
@@ -182,7 +176,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease says NeverRecorded through every ref
   CHECK(second.query());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a lease refuses external records and waits", "[ref][lease]") {
+TEST_CASE_METHOD(RecordingFixture, "a lease refuses external records and waits") {
   EventPool pool(context);
   PooledEvent lease = pool.acquire();
   const auto refuse = [&](RecordFlags record, WaitFlags wait) {
@@ -210,8 +204,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease refuses external records and waits",
     CHECK_THAT(refusal<NotSupported>([&] { each.wait(stream); }), !ContainsSubstring("lease"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a default stream is one of the event's context, or the current one's",
-                 "[ref]") {
+TEST_CASE_METHOD(RecordingFixture, "a default stream is one of the event's context, or the current one's") {
   const Context other = Context::borrow(context_handle(2), driver);
   DriverEvent event(other);
   EventPool pool(other);
@@ -253,7 +246,7 @@ TEST_CASE_METHOD(RecordingFixture, "a default stream is one of the event's conte
   refusal<ContextMismatch>([&] { plain.wait({foreign, nullptr}); });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[ref]") {
+TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree") {
   const DriverEvent event(context, EventFlags::timing), end(context, EventFlags::timing);
   EventPool pool(context, EventFlags::timing);
   PooledEvent lease = pool.acquire(), lease_end = pool.acquire(), unrecorded = pool.acquire();
@@ -284,7 +277,7 @@ TEST_CASE_METHOD(RecordingFixture, "the two overloads of a reference agree", "[r
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "errors of a CUevent do not guess what is unknown", "[ref]") {
+TEST_CASE_METHOD(RecordingFixture, "errors of a CUevent do not guess what is unknown") {
   const DriverEvent event(context);
   const EventRef plain(event.native_handle(), driver);
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_INVALID_HANDLE);
@@ -298,7 +291,7 @@ TEST_CASE_METHOD(RecordingFixture, "errors of a CUevent do not guess what is unk
   CHECK_THAT(refusal<ContextMismatch>([&] { plain.record(stream); }), ContainsSubstring("another context"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "graphs and launches take references", "[ref][graph]") {
+TEST_CASE_METHOD(RecordingFixture, "graphs and launches take references") {
   const DriverEvent event(context);
   const EventRef plain(event.native_handle(), driver);
   Graph graph(context);

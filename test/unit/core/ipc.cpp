@@ -3,13 +3,10 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <type_traits>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(sizeof(IpcHandle) == sizeof(CUipcEventHandle) && std::is_trivially_copyable_v<IpcHandle>);
 static_assert(noexcept(IpcHandle::try_parse(std::declval<IpcHandle&>(), "")));
@@ -27,7 +24,7 @@ IpcHandle counting() {
 
 } // namespace
 
-TEST_CASE("an IPC handle is printed as hexadecimal digits and parsed back", "[ipc]") {
+TEST_CASE("an IPC handle is printed as hexadecimal digits and parsed back") {
   const std::string text = counting().to_string();
   CHECK(text.size() == 128);
   CHECK(text.substr(0, 8) == "00050a0f");
@@ -38,7 +35,7 @@ TEST_CASE("an IPC handle is printed as hexadecimal digits and parsed back", "[ip
   CHECK(IpcHandle().to_string() == std::string(128, '0'));
 }
 
-TEST_CASE("parsing text that is not an IPC handle throws and says why", "[ipc]") {
+TEST_CASE("parsing text that is not an IPC handle throws and says why") {
   const std::string good = counting().to_string();
   const auto refused = [](const std::string& text) {
     IpcHandle untouched = counting();
@@ -56,8 +53,7 @@ TEST_CASE("parsing text that is not an IPC handle throws and says why", "[ipc]")
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "export and import act in the event's context and restore the caller's",
-                 "[ipc]") {
+TEST_CASE_METHOD(RecordingFixture, "export and import act in the event's context and restore the caller's") {
   const DriverEvent event(context, EventFlags::interprocess);
   recording.calls();
   const IpcHandle handle = event.ipc_handle();
@@ -79,7 +75,7 @@ TEST_CASE_METHOD(RecordingFixture, "export and import act in the event's context
   CHECK(opened.context() == context);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused export says why", "[ipc]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused export says why") {
   const auto refused = [&](const DriverEvent& event) {
     recording.fail_next("cuIpcGetEventHandle", CUDA_ERROR_INVALID_HANDLE);
     return refusal<InvalidHandle>([&] { static_cast<void>(event.ipc_handle()); });
@@ -94,7 +90,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused export says why", "[ipc]") {
   CHECK(recording.calls() == Names{"cuCtxGetId"}); // the driver would crash
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused import says why and creates nothing", "[ipc]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused import says why and creates nothing") {
   const auto refused = [&]<class Exception>(CUresult result, Exception*) {
     recording.fail_next("cuIpcOpenEventHandle", result);
     DriverEvent out(context);

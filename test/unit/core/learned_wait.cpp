@@ -110,8 +110,7 @@ struct Waits {
 
 } // namespace
 
-TEST_CASE("the first four waits with a key back off and do not sleep before they have waited 1 ms",
-          "[learned_wait]") {
+TEST_CASE("the first four waits with a key back off and do not sleep before they have waited 1 ms") {
   mine = {};
   const void* const key = new_key();
   for (int i = 0; i < 4; ++i) {
@@ -122,7 +121,7 @@ TEST_CASE("the first four waits with a key back off and do not sleep before they
   CHECK(wait_for(key, 900 * us).sleeps.size() == 1);
 }
 
-TEST_CASE("a repeating wait sleeps once and spins through its end", "[learned_wait]") {
+TEST_CASE("a repeating wait sleeps once and spins through its end") {
   mine = {};
   mine.overshoot = 67 * us;
   const void* const key = key_of(ms);
@@ -133,7 +132,7 @@ TEST_CASE("a repeating wait sleeps once and spins through its end", "[learned_wa
   CHECK(waited.awake < 100 * us);
 }
 
-TEST_CASE("a step that the backoff sees a tenth late is learned all the same", "[learned_wait]") {
+TEST_CASE("a step that the backoff sees a tenth late is learned all the same") {
   mine = {};
   mine.overshoot = 67 * us;
   for (const long long length : {1'010 * us, 1'500 * us, 4 * ms, 10 * ms}) {
@@ -150,8 +149,7 @@ TEST_CASE("a step that the backoff sees a tenth late is learned all the same", "
   }
 }
 
-TEST_CASE("a repeating 1 ms step that varies by 20 us is seen in time by a thread that sleeps",
-          "[learned_wait]") {
+TEST_CASE("a repeating 1 ms step that varies by 20 us is seen in time by a thread that sleeps") {
   mine = {};
   std::mt19937 random(1);
   const void* const key = key_of(ms);
@@ -169,7 +167,7 @@ TEST_CASE("a repeating 1 ms step that varies by 20 us is seen in time by a threa
   CHECK(at(waits.late, 0.998) < 20 * us);
 }
 
-TEST_CASE("the margin follows how late sleeps end", "[learned_wait]") {
+TEST_CASE("the margin follows how late sleeps end") {
   mine = {};
   const void* const key = key_of(2 * ms);
   mine.overshoot = 400 * us;
@@ -183,7 +181,7 @@ TEST_CASE("the margin follows how late sleeps end", "[learned_wait]") {
   CHECK(wait_for(key, 2 * ms).awake < 70 * us);
 }
 
-TEST_CASE("one very late wake-up raises the margin by an eighth at most", "[learned_wait]") {
+TEST_CASE("one very late wake-up raises the margin by an eighth at most") {
   mine = {};
   const void* const key = key_of(2 * ms);
   const long long before = wait_for(key, 2 * ms).awake;
@@ -195,8 +193,7 @@ TEST_CASE("one very late wake-up raises the margin by an eighth at most", "[lear
   CHECK(after.awake < before * 5 / 4);
 }
 
-TEST_CASE("work that has become shorter is seen at most 1 ms late, and then learned again",
-          "[learned_wait]") {
+TEST_CASE("work that has become shorter is seen at most 1 ms late, and then learned again") {
   mine = {};
   const void* const key = key_of(50 * ms);
   int late = 0;
@@ -211,14 +208,14 @@ TEST_CASE("work that has become shorter is seen at most 1 ms late, and then lear
   CHECK(waited.awake < 200 * us);
 }
 
-TEST_CASE("work that has become slightly shorter is learned after one wait", "[learned_wait]") {
+TEST_CASE("work that has become slightly shorter is learned after one wait") {
   mine = {};
   const void* const key = key_of(2 * ms);
   CHECK(wait_for(key, 1'840 * us).late < 20 * us);
   CHECK(wait_for(key, 1'840 * us).late < us);
 }
 
-TEST_CASE("past the expected end a wait backs off from there", "[learned_wait]") {
+TEST_CASE("past the expected end a wait backs off from there") {
   mine = {};
   const void* const key = key_of(3 * ms);
   const Waited longer = wait_for(key, 7 * ms);
@@ -227,7 +224,7 @@ TEST_CASE("past the expected end a wait backs off from there", "[learned_wait]")
   CHECK(wait_for(key, 3 * ms).late < us); // one longer wait changes nothing
 }
 
-TEST_CASE("a wait expects the end of a busy device by the time between earlier ends", "[learned_wait]") {
+TEST_CASE("a wait expects the end of a busy device by the time between earlier ends") {
   mine = {};
   mine.overshoot = 67 * us;
   std::mt19937 random(2);
@@ -245,7 +242,7 @@ TEST_CASE("a wait expects the end of a busy device by the time between earlier e
   CHECK(waits.asleep() > 0.85);
 }
 
-TEST_CASE("a long expected wait looks every millisecond", "[learned_wait]") {
+TEST_CASE("a long expected wait looks every millisecond") {
   mine = {};
   const void* const key = key_of(10 * ms);
   const Waited waited = wait_for(key, 10 * ms);
@@ -254,7 +251,7 @@ TEST_CASE("a long expected wait looks every millisecond", "[learned_wait]") {
   CHECK(*std::max_element(waited.sleeps.begin(), waited.sleeps.end()) == ms);
 }
 
-TEST_CASE("a sleep ends with the time limit of its wait", "[learned_wait]") {
+TEST_CASE("a sleep ends with the time limit of its wait") {
   mine = {};
   const void* const key = key_of(900 * us);
   const Waited waited = wait_for(key, 900 * us, 300 * us);
@@ -264,7 +261,7 @@ TEST_CASE("a sleep ends with the time limit of its wait", "[learned_wait]") {
   CHECK(wait_for(key, 900 * us).late < us); // a wait that gives up is forgotten
 }
 
-TEST_CASE("short waits never sleep", "[learned_wait]") {
+TEST_CASE("short waits never sleep") {
   mine = {};
   mine.overshoot = 67 * us;
   const void* const key = new_key();
@@ -274,7 +271,7 @@ TEST_CASE("short waits never sleep", "[learned_wait]") {
   }
 }
 
-TEST_CASE("irregular work is seen as early as by the backoff alone", "[learned_wait]") {
+TEST_CASE("irregular work is seen as early as by the backoff alone") {
   mine = {};
   mine.overshoot = 67 * us;
   const auto waits = [](bool with_one_key) {
@@ -296,7 +293,7 @@ TEST_CASE("irregular work is seen as early as by the backoff alone", "[learned_w
   CHECK(learned.asleep() > backoff.asleep() * 0.98);
 }
 
-TEST_CASE("more keys than there are histories cost only predictions", "[learned_wait]") {
+TEST_CASE("more keys than there are histories cost only predictions") {
   mine = {};
   for (int round = 0; round < 5; ++round)
     for (int key = 0; key < 2'000; ++key)
@@ -305,7 +302,7 @@ TEST_CASE("more keys than there are histories cost only predictions", "[learned_
         FAIL("round " << round << ", key " << key);
 }
 
-TEST_CASE("the keys in use have histories of their own", "[learned_wait]") {
+TEST_CASE("the keys in use have histories of their own") {
   mine = {};
   std::vector<const void*> keys;
   for (int i = 0; i < 64; ++i)
@@ -320,7 +317,7 @@ TEST_CASE("the keys in use have histories of their own", "[learned_wait]") {
   CHECK(predicted > 55);
 }
 
-TEST_CASE("a clock that starts again is a new history", "[learned_wait]") {
+TEST_CASE("a clock that starts again is a new history") {
   mine = {};
   mine.now = 1'000'000 * ms;
   const void* const key = key_of(5 * ms);
@@ -328,7 +325,7 @@ TEST_CASE("a clock that starts again is a new history", "[learned_wait]") {
   CHECK(wait_for(key, 800 * us).late < us);
 }
 
-TEST_CASE("a wait allocates nothing", "[learned_wait]") {
+TEST_CASE("a wait allocates nothing") {
   mine = {};
   const void* const key = key_of(ms);
   cuevent::DriverTable silent{};
@@ -346,7 +343,7 @@ TEST_CASE("a wait allocates nothing", "[learned_wait]") {
   CHECK(after == before);
 }
 
-TEST_CASE("threads may wait for the same key", "[learned_wait]") {
+TEST_CASE("threads may wait for the same key") {
   const void* const key = new_key();
   std::atomic<int> late{0};
   test::on_threads(4, [&](std::size_t) {

@@ -9,7 +9,7 @@
 
 using namespace cuevent;
 
-TEST_CASE("printable text has no control characters", "[names]") {
+TEST_CASE("printable text has no control characters") {
   CHECK(printable("\x1b[31mred\x1b[0m") == "?[31mred?[0m");
   CHECK(printable("a\nb\tc\r\x7f") == "a?b?c??");
   CHECK(printable(std::string_view("a\0b", 3)) == "a?b");
@@ -17,7 +17,7 @@ TEST_CASE("printable text has no control characters", "[names]") {
                   "31m\xc2\x80\xc2\x9f") == "?31m??"); // one character that begins a sequence
 }
 
-TEST_CASE("printable text keeps everything else that is UTF-8", "[names]") {
+TEST_CASE("printable text keeps everything else that is UTF-8") {
   CHECK(printable("").empty());
   CHECK(printable("forward, 100 %") == "forward, 100 %");
   CHECK(printable("\xc2\xa0 \xc3\xbc \xe2\x9b\x94 \xf0\x9f\x98\x80") ==
@@ -25,7 +25,7 @@ TEST_CASE("printable text keeps everything else that is UTF-8", "[names]") {
   CHECK(printable("cut \xc2, \x9b") == "cut ?, ?"); // a byte that begins a sequence in Latin-1
 }
 
-TEST_CASE("a text in JSON is UTF-8, and each byte that is not is replaced", "[names]") {
+TEST_CASE("a text in JSON is UTF-8, and each byte that is not is replaced") {
   for (const auto& [text, written] :
        {std::pair{"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
         {"\xe2\x82\xac", "\xe2\x82\xac"},
@@ -45,12 +45,12 @@ TEST_CASE("a text in JSON is UTF-8, and each byte that is not is replaced", "[na
     CHECK(json_string(text) == std::string("\"") + written + "\"");
 }
 
-TEST_CASE("a text in XML is neither markup nor the end of a section", "[names]") {
+TEST_CASE("a text in XML is neither markup nor the end of a section") {
   CHECK(xml_text("<a href=\"&\">]]>") == "&lt;a href=&quot;&amp;&quot;&gt;]]&gt;");
   CHECK(xml_text("\xc3\xbc\x01\xff \xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd") == "\xc3\xbc?? ??\xef\xbf\xbd");
 }
 
-TEST_CASE("a text is cut between two characters", "[names]") {
+TEST_CASE("a text is cut between two characters") {
   const std::string text = "a\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80z"; // 1, 2, 3, 4 and 1 bytes
   for (const auto& [most, kept] : {std::pair{0, 0},
                                    {1, 1},

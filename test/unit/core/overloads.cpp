@@ -5,11 +5,8 @@
 
 #include <cuevent/ipc.hpp>
 
-#include <catch2/catch_test_macros.hpp>
-
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -29,8 +26,7 @@ struct OverloadFixture : RecordingFixture {
 
 } // namespace
 
-TEST_CASE_METHOD(OverloadFixture, "the non-throwing overloads of contexts return what the others throw",
-                 "[context][overloads]") {
+TEST_CASE_METHOD(OverloadFixture, "the non-throwing overloads of contexts return what the others throw") {
   Context maker, out; // `maker` only names the class
   for (const Driver& each : {driver, Driver()}) {
     GIVES(maker, primary, out, 0, each);
@@ -50,8 +46,7 @@ TEST_CASE_METHOD(OverloadFixture, "the non-throwing overloads of contexts return
 }
 
 TEST_CASE_METHOD(OverloadFixture,
-                 "the non-throwing overloads of records and waits return what the others throw",
-                 "[event][overloads]") {
+                 "the non-throwing overloads of records and waits return what the others throw") {
   for (DriverEvent* each : {&event, &interprocess, &empty}) {
     for (CUstream any : {stream, CUstream(nullptr), CU_STREAM_PER_THREAD}) {
       for (const auto flags : {RecordFlags::none, RecordFlags::external, RecordFlags::external_in_capture})
@@ -72,8 +67,7 @@ TEST_CASE_METHOD(OverloadFixture,
   }
 }
 
-TEST_CASE_METHOD(OverloadFixture, "the other non-throwing overloads of events return what the others throw",
-                 "[event][overloads]") {
+TEST_CASE_METHOD(OverloadFixture, "the other non-throwing overloads of events return what the others throw") {
   DriverEvent out;
   for (const Context* each : {&context, &none}) {
     CREATES(DriverEvent, *each);

@@ -24,8 +24,7 @@ static_assert(noexcept(retire(DriverEvent())) && noexcept(destroy_retired()) && 
 static_assert(!std::is_invocable_v<decltype(retire), DriverEvent&>);
 static_assert(std::is_same_v<decltype(destroy_retired()), std::size_t>);
 
-TEST_CASE_METHOD(RecordingFixture, "destroy_retired destroys retired events, and nothing else does",
-                 "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "destroy_retired destroys retired events, and nothing else does") {
   DriverEvent first = timed(), second(context);
   recording.calls();
   retire(std::move(first));
@@ -41,7 +40,7 @@ TEST_CASE_METHOD(RecordingFixture, "destroy_retired destroys retired events, and
   CHECK(destroy_retired() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "collect is another name of destroy_retired", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "collect is another name of destroy_retired") {
   retire(DriverEvent(context));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -50,8 +49,7 @@ TEST_CASE_METHOD(RecordingFixture, "collect is another name of destroy_retired",
   CHECK(retired_events() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "retired_events counts the events that destroy_retired would destroy",
-                 "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "retired_events counts the events that destroy_retired would destroy") {
   CHECK(retired_events() == 0);
   retire(DriverEvent(context));
   retire(DriverEvent());
@@ -70,8 +68,7 @@ TEST_CASE_METHOD(RecordingFixture, "retired_events counts the events that destro
   CHECK(retired_events() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "destroy_retired ends a context whose last owner is a retired event",
-                 "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "destroy_retired ends a context whose last owner is a retired event") {
   const long contexts = RecordingDriver::live_contexts();
   {
     const Context owned = Context::create(0, driver);
@@ -86,7 +83,7 @@ TEST_CASE_METHOD(RecordingFixture, "destroy_retired ends a context whose last ow
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "retiring an empty event does nothing, and a borrowed one is not destroyed", "[retired]") {
+                 "retiring an empty event does nothing, and a borrowed one is not destroyed") {
   retire(DriverEvent());
   CHECK(destroy_retired() == 0);
   retire(DriverEvent::borrow(context, event_handle(1), EventFlags::none));
@@ -94,8 +91,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event made with EventFlags::retire is retired by its destructor",
-                 "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "an event made with EventFlags::retire is retired by its destructor") {
   {
     DriverEvent event(context, EventFlags::retire | EventFlags::timing);
     CHECK(event.flags() == (EventFlags::retire | EventFlags::timing));
@@ -116,7 +112,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event made with EventFlags::retire is ret
   CHECK(destroy_retired() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a RetireScope retires the events that its thread destroys", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "a RetireScope retires the events that its thread destroys") {
   DriverEvent closed(context);
   {
     const RetireScope outer;
@@ -138,7 +134,7 @@ TEST_CASE_METHOD(RecordingFixture, "a RetireScope retires the events that its th
   CHECK(destroy_retired() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread is reported", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread is reported") {
   std::unique_ptr<RetireScope> scope;
   std::thread([&] { scope = std::make_unique<RetireScope>(); }).join();
   HookedErrors hooked;
@@ -148,8 +144,8 @@ TEST_CASE_METHOD(RecordingFixture, "a RetireScope that ends on another thread is
   CHECK(destroy_retired() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "destroying a graph or exec destroys only the events that graphs released",
-                 "[retired]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "destroying a graph or exec destroys only the events that graphs released") {
   DriverEvent retired(context);
   retire(std::move(retired));
   const auto release_one = [&] {
@@ -171,7 +167,7 @@ TEST_CASE_METHOD(RecordingFixture, "destroying a graph or exec destroys only the
   CHECK(destroy_retired() == 3);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying destroy no retired event", "[retired]") {
+TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying destroy no retired event") {
   DriverEvent event = timed();
   const DriverEvent end = timed();
   StreamCapture capture(context, stream);
@@ -197,8 +193,7 @@ TEST_CASE_METHOD(RecordingFixture, "recording, waiting and querying destroy no r
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "destroy_retired reports events that it cannot destroy and destroys the others",
-                 "[retired]") {
+                 "destroy_retired reports events that it cannot destroy and destroys the others") {
   HookedErrors hooked;
   DriverEvent first(context), second(context);
   retire(std::move(first));
@@ -210,8 +205,8 @@ TEST_CASE_METHOD(RecordingFixture,
   driver.table().cuEventDestroy_v4000(nullptr); // the one that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the error hook reports if there is no memory to remember a retired event",
-                 "[retired]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "the error hook reports if there is no memory to remember a retired event") {
   HookedErrors hooked;
   DriverEvent event(context);
   recording.calls();
@@ -228,8 +223,7 @@ TEST_CASE_METHOD(RecordingFixture, "the error hook reports if there is no memory
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "each event is destroyed once while threads retire and destroy concurrently",
-                 "[retired][threads]") {
+                 "each event is destroyed once while threads retire and destroy concurrently", "[threads]") {
   constexpr std::size_t threads = 8, each = 500;
   std::atomic<std::size_t> collected{0};
   std::barrier made(threads); // making an event destroys retired events too, without reporting how many

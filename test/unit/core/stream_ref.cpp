@@ -3,8 +3,6 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-
 #include <cstddef>
 #include <type_traits>
 
@@ -31,7 +29,7 @@ StreamRef received(StreamRef stream) { return stream; }
 
 } // namespace
 
-TEST_CASE("a stream can be given in each way that programs name one", "[stream]") {
+TEST_CASE("a stream can be given in each way that programs name one") {
   const TheirStream theirs{stream_handle(1)};
   CHECK(received(theirs).native_handle() == theirs.handle);
   CHECK(received(0).native_handle() == nullptr);
@@ -40,8 +38,7 @@ TEST_CASE("a stream can be given in each way that programs name one", "[stream]"
   CHECK(received(theirs).context() == nullptr);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "only a default stream or a named context takes the longer way",
-                 "[stream]") {
+TEST_CASE_METHOD(RecordingFixture, "only a default stream or a named context takes the longer way") {
   const Context own = Context::borrow(context_handle(1), driver);
   const TheirStream theirs{stream_handle(1)};
   CHECK_FALSE(received(theirs).needs_context());

@@ -47,7 +47,7 @@ void check_enumerators(const char* type, std::initializer_list<std::pair<Enum, c
 
 } // namespace
 
-TEST_CASE("flags are written with the names of their bits", "[text]") {
+TEST_CASE("flags are written with the names of their bits") {
   CHECK(streamed(EventFlags::none) == "none");
   CHECK(streamed(EventFlags::blocking_sync) == "blocking_sync");
   CHECK(streamed(EventFlags::interprocess | EventFlags::retire) == "interprocess | retire");
@@ -59,7 +59,7 @@ TEST_CASE("flags are written with the names of their bits", "[text]") {
   CHECK(streamed(WaitFlags::external_in_capture | WaitFlags(2)) == "external_in_capture | 0x2");
 }
 
-TEST_CASE("enumerators are written with their names, and other values with their number", "[text]") {
+TEST_CASE("enumerators are written with their names, and other values with their number") {
   check_enumerators<CaptureMode>("CaptureMode", {{CaptureMode::global, "global"},
                                                  {CaptureMode::per_thread, "per_thread"},
                                                  {CaptureMode::relaxed, "relaxed"}});
@@ -88,7 +88,7 @@ TEST_CASE("enumerators are written with their names, and other values with their
   CHECK(streamed(CaptureMode(-1)) == "CaptureMode(-1)");
 }
 
-TEST_CASE("a result is written with its name and number, as its message begins", "[text]") {
+TEST_CASE("a result is written with its name and number, as its message begins") {
   CHECK(cuevent::to_string(CUDA_SUCCESS) == "CUDA_SUCCESS (0)");
   CHECK(cuevent::to_string(CUDA_ERROR_NOT_READY) == "CUDA_ERROR_NOT_READY (600)");
   CHECK(cuevent::to_string(CUresult(987)) == "CUresult 987");
@@ -96,13 +96,12 @@ TEST_CASE("a result is written with its name and number, as its message begins",
     CHECK(driver_category().message(code).starts_with(cuevent::to_string(CUresult(code)) + ": "));
 }
 
-TEST_CASE("the ids of a timer are written with what they number", "[text]") {
+TEST_CASE("the ids of a timer are written with what they number") {
   CHECK(streamed(StageId(3)) == "stage 3");
   CHECK(streamed(StreamId(0)) == "stream 0");
 }
 
-TEST_CASE_METHOD(RecordingFixture, "contexts, drivers and events are written without a driver call",
-                 "[text]") {
+TEST_CASE_METHOD(RecordingFixture, "contexts, drivers and events are written without a driver call") {
   const DriverEvent plain(context);
   const DriverEvent timing(context, EventFlags::timing | EventFlags::blocking_sync);
   EventPool pool(context);
@@ -130,13 +129,13 @@ TEST_CASE_METHOD(RecordingFixture, "contexts, drivers and events are written wit
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE("an IpcHandle is written as its to_string()", "[text]") {
+TEST_CASE("an IpcHandle is written as its to_string()") {
   IpcHandle handle;
   handle.bytes[0] = std::byte{0xa5};
   CHECK(streamed(handle) == handle.to_string());
 }
 
-TEST_CASE("a stream's width applies to the whole text, and only to types that have one", "[text]") {
+TEST_CASE("a stream's width applies to the whole text, and only to types that have one") {
   std::ostringstream out;
   out << std::setw(8) << CaptureMode::relaxed << '|';
   CHECK(out.str() == " relaxed|");
@@ -145,7 +144,7 @@ TEST_CASE("a stream's width applies to the whole text, and only to types that ha
 }
 
 #ifdef __cpp_lib_format // Debian 12's compilers do not have it
-TEST_CASE_METHOD(RecordingFixture, "std::format takes the values that a stream takes", "[text]") {
+TEST_CASE_METHOD(RecordingFixture, "std::format takes the values that a stream takes") {
   const DriverEvent event(context);
   CHECK(std::format("{}", event) == to_string(event));
   CHECK(std::format("{}, {}", context, driver) == to_string(context) + ", " + to_string(driver));

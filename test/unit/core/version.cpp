@@ -11,13 +11,13 @@
 static_assert(CUEVENT_VERSION_MINOR < 100 && CUEVENT_VERSION_PATCH < 100,
               "they have two digits each in CUEVENT_VERSION");
 
-TEST_CASE("the version macros are the version of the project", "[version]") {
+TEST_CASE("the version macros are the version of the project") {
   CHECK(std::to_string(CUEVENT_VERSION_MAJOR) + "." + std::to_string(CUEVENT_VERSION_MINOR) + "." +
             std::to_string(CUEVENT_VERSION_PATCH) ==
         PROJECT_VERSION);
 }
 
-TEST_CASE("the inline namespace has the name of the soname's version", "[version]") {
+TEST_CASE("the inline namespace has the name of the soname's version") {
 #define NAME_OF(macro) #macro
 #define NAME(macro) NAME_OF(macro)
   CHECK(NAME(CUEVENT_ABI) == "v" + (CUEVENT_VERSION_MAJOR == 0 ? "0_" + std::to_string(CUEVENT_VERSION_MINOR)

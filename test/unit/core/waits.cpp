@@ -97,8 +97,7 @@ struct WaitFixture : test::RecordingFixture {
 
 } // namespace
 
-TEST_CASE_METHOD(WaitFixture, "a wait for an event queries, backs off, and ends with a query at its end",
-                 "[event][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "a wait for an event queries, backs off, and ends with a query at its end") {
   const DriverEvent event(waiting);
   begin(10 * us);
   CHECK(event.try_synchronize_for(5ms) == CUDA_ERROR_NOT_READY);
@@ -114,7 +113,7 @@ TEST_CASE_METHOD(WaitFixture, "a wait for an event queries, backs off, and ends 
   CHECK(clock.pauses[1] == 111 * us);
 }
 
-TEST_CASE_METHOD(WaitFixture, "a wait for an event without time queries once", "[event][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "a wait for an event without time queries once") {
   const DriverEvent event(waiting);
   begin(1);
   CHECK(event.try_synchronize_for(0ns) == CUDA_ERROR_NOT_READY);
@@ -125,8 +124,7 @@ TEST_CASE_METHOD(WaitFixture, "a wait for an event without time queries once", "
   CHECK(clock.asked.size() == 1);
 }
 
-TEST_CASE_METHOD(WaitFixture, "a wait for a ticket asks the driver every millisecond and at its end",
-                 "[fence][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "a wait for a ticket asks the driver every millisecond and at its end") {
   TimelineFence fence(waiting, stream);
   const std::uint64_t ticket = fence.signal();
   begin(0);
@@ -144,8 +142,7 @@ TEST_CASE_METHOD(WaitFixture, "a wait for a ticket asks the driver every millise
   recording.calls();
 }
 
-TEST_CASE_METHOD(WaitFixture, "a wait for a ticket does not pause while its clock moves",
-                 "[fence][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "a wait for a ticket does not pause while its clock moves") {
   TimelineFence fence(waiting, stream);
   const std::uint64_t ticket = fence.signal();
   begin(us);
@@ -155,8 +152,7 @@ TEST_CASE_METHOD(WaitFixture, "a wait for a ticket does not pause while its cloc
   recording.calls();
 }
 
-TEST_CASE_METHOD(WaitFixture, "a wait for a ticket notices a fault within a millisecond",
-                 "[fence][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "a wait for a ticket notices a fault within a millisecond") {
   TimelineFence fence(waiting, stream);
   const std::uint64_t ticket = fence.signal();
   begin(0);
@@ -170,8 +166,7 @@ TEST_CASE_METHOD(WaitFixture, "a wait for a ticket notices a fault within a mill
   recording.calls();
 }
 
-TEST_CASE_METHOD(WaitFixture, "repeating waits for one event sleep until shortly before its end",
-                 "[event][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "repeating waits for one event sleep until shortly before its end") {
   const DriverEvent event(waiting);
   begin(1);
   for (int i = 0; i < 10; ++i) {
@@ -187,8 +182,7 @@ TEST_CASE_METHOD(WaitFixture, "repeating waits for one event sleep until shortly
   CHECK(clock.pauses[2] < 900 * us);
 }
 
-TEST_CASE_METHOD(WaitFixture, "a repeating wait for an event that faults ends with the fault",
-                 "[event][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "a repeating wait for an event that faults ends with the fault") {
   const DriverEvent event(waiting);
   begin(1);
   for (int i = 0; i < 10; ++i) {
@@ -201,8 +195,7 @@ TEST_CASE_METHOD(WaitFixture, "a repeating wait for an event that faults ends wi
   CHECK(clock.now - clock.ready_at <= ms);
 }
 
-TEST_CASE_METHOD(WaitFixture, "repeating waits for a fence sleep until shortly before its end",
-                 "[fence][time_limit]") {
+TEST_CASE_METHOD(WaitFixture, "repeating waits for a fence sleep until shortly before its end") {
   TimelineFence fence(waiting, stream);
   begin(1);
   for (int i = 0; i < 10; ++i) {
@@ -220,8 +213,7 @@ TEST_CASE_METHOD(WaitFixture, "repeating waits for a fence sleep until shortly b
 }
 
 TEST_CASE_METHOD(WaitFixture,
-                 "collecting results takes as long as the device, and sleeps, whichever result is complete",
-                 "[event][time_limit]") {
+                 "collecting results takes as long as the device, and sleeps, whichever result is complete") {
   const bool newest_is_complete = GENERATE(false, true);
   begin(us);
   clock.ready_at = 0;

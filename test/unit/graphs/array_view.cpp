@@ -57,8 +57,7 @@ static_assert(View(three).data() == three.data() && View(three).size() == 3 && V
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "a graph takes the nodes before a new one from every kind of array",
-                 "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a graph takes the nodes before a new one from every kind of array") {
   Graph graph(context);
   const DriverEvent event(context);
   CUgraphNode const node = node_handle(0);

@@ -3,8 +3,6 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -12,7 +10,6 @@
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(!std::is_copy_constructible_v<StreamCapture> && !std::is_move_constructible_v<StreamCapture>);
 static_assert(!std::is_copy_assignable_v<StreamCapture> && !std::is_move_assignable_v<StreamCapture>);
@@ -26,8 +23,7 @@ static_assert((unsigned(RecordFlags::external_in_capture) & CU_EVENT_RECORD_EXTE
 static_assert((unsigned(WaitFlags::external_in_capture) & CU_EVENT_WAIT_EXTERNAL) == 0);
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "capture_status asks about the given stream, in its context for a default stream",
-                 "[capture]") {
+                 "capture_status asks about the given stream, in its context for a default stream") {
   CHECK(capture_status(context, stream) == CaptureStatus::none);
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamIsCapturing", nullptr}});
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -41,8 +37,7 @@ TEST_CASE_METHOD(RecordingFixture,
              ContainsSubstring("CU_STREAM_NON_BLOCKING"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a CaptureModeGuard sets the mode for its scope, and guards nest",
-                 "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "a CaptureModeGuard sets the mode for its scope, and guards nest") {
   {
     const CaptureModeGuard relaxed(driver);
     CHECK(recording.capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -61,7 +56,7 @@ TEST_CASE_METHOD(RecordingFixture, "a CaptureModeGuard sets the mode for its sco
 
 TEST_CASE_METHOD(RecordingFixture,
                  "a CaptureModeGuard destroyed on another thread undoes nothing and reports it",
-                 "[capture][threads]") {
+                 "[threads]") {
   auto guard = std::make_unique<CaptureModeGuard>(driver);
   std::thread([&] {
     RecordingDriver there;
@@ -74,7 +69,7 @@ TEST_CASE_METHOD(RecordingFixture,
   recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture begins, ends and returns a graph", "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture begins, ends and returns a graph") {
   {
     StreamCapture capture(context, stream);
     const Graph graph = capture.end();
@@ -87,8 +82,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture begins, ends and returns a graph",
                                                              {"cuGraphDestroy", nullptr}});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream uses the stream of its context",
-                 "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream uses the stream of its context") {
   { StreamCapture capture(context, CU_STREAM_PER_THREAD); }
   int seen = 0;
   for (const Call& call : recording.calls_with_contexts())
@@ -99,8 +93,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream uses the strea
   CHECK(seen == 2);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph destroyed silently",
-                 "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph destroyed silently") {
   HookedErrors hooked;
   { StreamCapture capture(context, stream); }
   CHECK(recording.calls() == Names{"cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphDestroy"});
@@ -113,8 +106,7 @@ TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph 
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the destructor of a capture reports what it could not undo",
-                 "[capture]") {
+TEST_CASE_METHOD(RecordingFixture, "the destructor of a capture reports what it could not undo") {
   HookedErrors hooked;
   recording.end_capture_result(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
   { StreamCapture capture(context, stream); }
@@ -125,7 +117,7 @@ TEST_CASE_METHOD(RecordingFixture, "the destructor of a capture reports what it 
   driver.table().cuGraphDestroy_v10000(nullptr); // the one that the stubs still count
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture whose end fails is over", "[capture][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture whose end fails is over") {
   const auto failing = [&]<class Exception>(std::type_identity<Exception>, CUresult result,
                                             const char* advice) {
     StreamCapture capture(context, stream);
@@ -145,8 +137,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture whose end fails is over", "[captur
   CHECK(recording.calls().empty()); // nothing is ended a second time
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why and ends nothing",
-                 "[capture][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why and ends nothing") {
   recording.fail_next("cuStreamBeginCapture", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { StreamCapture capture(context, CU_STREAM_LEGACY); }),
              ContainsSubstring("legacy stream cannot be captured"));
@@ -158,8 +149,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why and end
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "StreamCapture::record records externally, and the graph owns the event after the end",
-                 "[capture][retain]") {
+                 "StreamCapture::record records externally, and the graph owns the event after the end") {
   {
     StreamCapture capture(context, stream);
     DriverEvent event = timed();
@@ -181,8 +171,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(destroy_retired() == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture into a given graph returns that graph as borrowed",
-                 "[capture][into]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture into a given graph returns that graph as borrowed") {
   Graph graph(context);
   CUgraph const handle = graph.native_handle();
   recording.calls();
@@ -206,7 +195,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture into a given graph returns that gr
   CHECK(graph.native_handle() == handle);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a given graph owns an event before it records it", "[capture][into]") {
+TEST_CASE_METHOD(RecordingFixture, "a given graph owns an event before it records it") {
   Graph graph(context);
   DriverEvent event = timed();
   CUevent const handle = event.native_handle();
@@ -230,8 +219,8 @@ TEST_CASE_METHOD(RecordingFixture, "a given graph owns an event before it record
   refusal<EmptyEvent>([&] { capture.record(DriverEvent(), stream); });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a given graph is empty after its capture failed, and nobody destroys it",
-                 "[capture][into]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "a given graph is empty after its capture failed, and nobody destroys it") {
   for (const bool ended : {true, false}) {
     Graph graph = Graph::from_native_handle(context, graph_handle(1));
     {
@@ -259,8 +248,7 @@ TEST_CASE_METHOD(RecordingFixture, "a given graph is empty after its capture fai
     CHECK(call != "cuGraphDestroy");
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a capture into a graph that cannot begin says why and ends nothing",
-                 "[capture][into][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "a capture into a graph that cannot begin says why and ends nothing") {
   Graph graph(context), moved = Graph::borrow(context, graph_handle(1));
   const Graph there = std::move(moved);
   const Driver old = RecordingDriver::driver(12020);
@@ -284,7 +272,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture into a graph that cannot begin say
   CHECK(graph);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the caller keeps an event that cannot be recorded", "[capture][retain]") {
+TEST_CASE_METHOD(RecordingFixture, "the caller keeps an event that cannot be recorded") {
   StreamCapture capture(context, stream);
   DriverEvent event = timed();
   recording.fail_next("cuEventRecordWithFlags", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -296,8 +284,7 @@ TEST_CASE_METHOD(RecordingFixture, "the caller keeps an event that cannot be rec
   refusal<EmptyEvent>([&] { capture.record(DriverEvent(), stream); });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an abandoned capture destroys its graph before the events that it kept",
-                 "[capture][retain]") {
+TEST_CASE_METHOD(RecordingFixture, "an abandoned capture destroys its graph before the events that it kept") {
   {
     StreamCapture capture(context, stream);
     capture.record(timed(), stream);
@@ -307,8 +294,7 @@ TEST_CASE_METHOD(RecordingFixture, "an abandoned capture destroys its graph befo
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "external_in_capture asks for the capture status once, then makes the matching call",
-                 "[capture][external]") {
+                 "external_in_capture asks for the capture status once, then makes the matching call") {
   DriverEvent event(context);
   recording.calls();
   event.record(stream, RecordFlags::external_in_capture);
@@ -332,8 +318,7 @@ TEST_CASE_METHOD(RecordingFixture,
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "external_in_capture on a default stream asks in the event's context",
-                 "[capture][external]") {
+TEST_CASE_METHOD(RecordingFixture, "external_in_capture on a default stream asks in the event's context") {
   DriverEvent event(context);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   recording.calls();
@@ -352,8 +337,7 @@ TEST_CASE_METHOD(RecordingFixture, "external_in_capture on a default stream asks
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "nothing is recorded and nothing waits if the capture status is unavailable",
-                 "[capture][external]") {
+                 "nothing is recorded and nothing waits if the capture status is unavailable") {
   DriverEvent event(context);
   for (CUstream const standard : {CU_STREAM_LEGACY, stream}) {
     recording.calls();
@@ -367,8 +351,7 @@ TEST_CASE_METHOD(RecordingFixture,
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "record_context and wait_context make one call each, with no context current",
-                 "[capture][context]") {
+                 "record_context and wait_context make one call each, with no context current") {
   DriverEvent event(context);
   const auto green = reinterpret_cast<CUgreenCtx>(std::uintptr_t{0x6000});
   recording.calls();
@@ -382,7 +365,7 @@ TEST_CASE_METHOD(RecordingFixture,
                                                              {"cuGreenCtxWaitEvent", nullptr}});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a refused record of a whole context says why", "[capture][context]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused record of a whole context says why") {
   DriverEvent event(context);
   recording.fail_next("cuCtxRecordEvent", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   CHECK_THAT(refusal<StreamCaptureUnsupported>([&] { event.record_context(context); }),
@@ -398,8 +381,8 @@ TEST_CASE_METHOD(RecordingFixture, "a refused record of a whole context says why
   refusal<EmptyEvent>([&] { empty.wait_context(context); });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "record_context on an older driver throws and names the version it needs",
-                 "[capture][context]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "record_context on an older driver throws and names the version it needs") {
   const Driver old = RecordingDriver::driver(12000);
   const Context there = Context::borrow(context_handle(1), old);
   const auto green = reinterpret_cast<CUgreenCtx>(std::uintptr_t{0x6000});

@@ -3,15 +3,12 @@
 
 #include "overloads.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(!std::is_copy_constructible_v<CaptureFork> && !std::is_move_constructible_v<CaptureFork>);
 static_assert(std::is_nothrow_destructible_v<CaptureFork>);
@@ -40,7 +37,7 @@ struct ForkFixture : RecordingFixture {
 
 } // namespace
 
-TEST_CASE_METHOD(ForkFixture, "dependencies are added to the frontier or replace it", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "dependencies are added to the frontier or replace it") {
   add_capture_dependencies(context, stream, {node(2), node(3)});
   CHECK(recording.frontier() == Nodes{node(1), node(2), node(3)});
   set_capture_dependencies(context, stream, {node(4)});
@@ -54,7 +51,7 @@ TEST_CASE_METHOD(ForkFixture, "dependencies are added to the frontier or replace
         Call{"cuStreamUpdateCaptureDependencies", context_handle(1)});
 }
 
-TEST_CASE_METHOD(ForkFixture, "edges reach the driver unless they are all plain", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "edges reach the driver unless they are all plain") {
   const Nodes nodes{node(2), node(3)};
   const std::vector<CUgraphEdgeData> edges{plain, programmatic}, all_plain{plain, plain};
   set_capture_dependencies(context, stream, nodes, edges);
@@ -69,7 +66,7 @@ TEST_CASE_METHOD(ForkFixture, "edges reach the driver unless they are all plain"
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(ForkFixture, "bad dependencies are refused without a driver call", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "bad dependencies are refused without a driver call") {
   const Nodes nodes{node(2), node(3)}, with_null{node(2), nullptr};
   const std::vector<CUgraphEdgeData> one_edge{plain};
   for (const auto change : {set_capture_dependencies, add_capture_dependencies}) {
@@ -93,7 +90,7 @@ TEST_CASE_METHOD(ForkFixture, "bad dependencies are refused without a driver cal
   }
 }
 
-TEST_CASE_METHOD(ForkFixture, "the overloads that change dependencies agree", "[capture-fork][overloads]") {
+TEST_CASE_METHOD(ForkFixture, "the overloads that change dependencies agree") {
   for (CUstream const asked : {stream, CU_STREAM_PER_THREAD}) {
     CHECK(check_overloads(
               recording, [&] { set_capture_dependencies(context, asked, {node(2)}); },
@@ -105,8 +102,8 @@ TEST_CASE_METHOD(ForkFixture, "the overloads that change dependencies agree", "[
   CHECK(try_add_capture_dependencies(Context(), stream, {}) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-TEST_CASE_METHOD(ForkFixture, "each branch begins at the fork, and the join follows the end of every branch",
-                 "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture,
+                 "each branch begins at the fork, and the join follows the end of every branch") {
   {
     CaptureFork fork(context, stream);
     CHECK(recording.calls() == Names{"cuStreamGetCaptureInfo"});
@@ -126,8 +123,7 @@ TEST_CASE_METHOD(ForkFixture, "each branch begins at the fork, and the join foll
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(ForkFixture, "a scope that ends joins its branches, also with an exception",
-                 "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "a scope that ends joins its branches, also with an exception") {
   HookedErrors hooked;
   const auto leave_by_exception = [&] {
     CaptureFork fork(context, stream);
@@ -141,7 +137,7 @@ TEST_CASE_METHOD(ForkFixture, "a scope that ends joins its branches, also with a
   CHECK(hooked.take() == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(ForkFixture, "a branch without work leaves no trace", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "a branch without work leaves no trace") {
   {
     CaptureFork fork(context, stream);
     fork.next_branch(); // the first
@@ -167,8 +163,7 @@ TEST_CASE_METHOD(ForkFixture, "a branch without work leaves no trace", "[capture
   CHECK(recording.frontier() == Nodes{node(3), node(2)});
 }
 
-TEST_CASE_METHOD(ForkFixture, "no node is added twice, and of two edges the stronger one stays",
-                 "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "no node is added twice, and of two edges the stronger one stays") {
   {
     CaptureFork fork(context, stream);
     recording.frontier({node(2), node(7)}, {plain, programmatic});
@@ -182,7 +177,7 @@ TEST_CASE_METHOD(ForkFixture, "no node is added twice, and of two edges the stro
   CHECK(ports(recording.frontier_edges()) == std::vector{1, 0, 0});
 }
 
-TEST_CASE_METHOD(ForkFixture, "a fork begins with the edges that it found", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "a fork begins with the edges that it found") {
   recording.frontier({node(1)}, {programmatic});
   CaptureFork fork(context, stream);
   work(2);
@@ -191,7 +186,7 @@ TEST_CASE_METHOD(ForkFixture, "a fork begins with the edges that it found", "[ca
   CHECK(ports(recording.frontier_edges()) == std::vector{1});
 }
 
-TEST_CASE_METHOD(ForkFixture, "only a stream in an active capture can fork", "[capture-fork][cause]") {
+TEST_CASE_METHOD(ForkFixture, "only a stream in an active capture can fork") {
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
   CHECK_THAT(refusal<IllegalState>([&] { CaptureFork fork(context, stream); }),
              ContainsSubstring("not being captured"));
@@ -200,8 +195,7 @@ TEST_CASE_METHOD(ForkFixture, "only a stream in an active capture can fork", "[c
   refusal<InvalidContext>([&] { CaptureFork fork(Context(), stream); });
 }
 
-TEST_CASE_METHOD(ForkFixture, "after the end of its capture a fork joins nothing and says so",
-                 "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "after the end of its capture a fork joins nothing and says so") {
   HookedErrors hooked;
   for (const auto& [status, id] :
        {std::pair{CU_STREAM_CAPTURE_STATUS_NONE, 1}, std::pair{CU_STREAM_CAPTURE_STATUS_ACTIVE, 2},
@@ -229,14 +223,13 @@ TEST_CASE_METHOD(ForkFixture, "after the end of its capture a fork joins nothing
   }
 }
 
-TEST_CASE_METHOD(ForkFixture, "after the join there is no further branch", "[capture-fork]") {
+TEST_CASE_METHOD(ForkFixture, "after the join there is no further branch") {
   CaptureFork fork(context, stream);
   fork.join();
   CHECK_THAT(refusal<IllegalState>([&] { fork.next_branch(); }), ContainsSubstring("make another"));
 }
 
-TEST_CASE_METHOD(ForkFixture, "a failing call leaves no branch unjoined, and a retry joins once",
-                 "[capture-fork][fault]") {
+TEST_CASE_METHOD(ForkFixture, "a failing call leaves no branch unjoined, and a retry joins once") {
   HookedErrors hooked;
   for (const char* const call : {"cuStreamGetCaptureInfo", "cuStreamUpdateCaptureDependencies"}) {
     recording.frontier({node(1)});

@@ -3,15 +3,12 @@
 
 #include "overloads.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(std::is_copy_constructible_v<CaptureInfo> && std::is_nothrow_move_constructible_v<CaptureInfo>);
 static_assert(std::is_nothrow_default_constructible_v<CaptureInfo>);
@@ -29,8 +26,7 @@ bool same(const std::vector<CUgraphEdgeData>& edges, const std::vector<unsigned 
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "capture_info copies what the driver says about an active capture",
-                 "[capture-info]") {
+TEST_CASE_METHOD(RecordingFixture, "capture_info copies what the driver says about an active capture") {
   const std::vector nodes{node_handle(3), node_handle(1)};
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   recording.frontier(nodes);
@@ -50,8 +46,7 @@ TEST_CASE_METHOD(RecordingFixture, "capture_info copies what the driver says abo
   CHECK(recording.calls().empty()); // the graph is borrowed
 }
 
-TEST_CASE_METHOD(RecordingFixture, "capture_info of a default stream asks in the given context",
-                 "[capture-info]") {
+TEST_CASE_METHOD(RecordingFixture, "capture_info of a default stream asks in the given context") {
   for (CUstream const standard : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
     capture_info(context, standard);
     const std::vector<Call> calls = recording.calls_with_contexts();
@@ -60,8 +55,7 @@ TEST_CASE_METHOD(RecordingFixture, "capture_info of a default stream asks in the
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "capture_info believes the driver only about an active capture",
-                 "[capture-info]") {
+TEST_CASE_METHOD(RecordingFixture, "capture_info believes the driver only about an active capture") {
   for (const auto& [driver_status, status] :
        {std::pair{CU_STREAM_CAPTURE_STATUS_NONE, CaptureStatus::none},
         std::pair{CU_STREAM_CAPTURE_STATUS_INVALIDATED, CaptureStatus::invalidated}}) {
@@ -75,8 +69,7 @@ TEST_CASE_METHOD(RecordingFixture, "capture_info believes the driver only about 
   refusal<IllegalState>([] { CaptureInfo().graph(); });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "edges that are plain are left out, and others are copied",
-                 "[capture-info]") {
+TEST_CASE_METHOD(RecordingFixture, "edges that are plain are left out, and others are copied") {
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   recording.frontier({node_handle(1), node_handle(2)}, {plain, plain});
   CHECK(capture_info(context, stream).frontier_edges().empty());
@@ -89,7 +82,7 @@ TEST_CASE_METHOD(RecordingFixture, "edges that are plain are left out, and other
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "capture_info works on a driver that knows no edges", "[capture-info]") {
+TEST_CASE_METHOD(RecordingFixture, "capture_info works on a driver that knows no edges") {
   const Driver old = RecordingDriver::driver(12020);
   const Context there = Context::borrow(context_handle(1), old);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -101,7 +94,7 @@ TEST_CASE_METHOD(RecordingFixture, "capture_info works on a driver that knows no
   CHECK(info.frontier_edges().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the overloads of capture_info agree", "[capture-info][overloads]") {
+TEST_CASE_METHOD(RecordingFixture, "the overloads of capture_info agree") {
   CaptureInfo info;
   for (CUstream const asked : {stream, CU_STREAM_PER_THREAD})
     for (const CUstreamCaptureStatus status :
@@ -116,7 +109,7 @@ TEST_CASE_METHOD(RecordingFixture, "the overloads of capture_info agree", "[capt
             [&] { return try_capture_info(info, Context(), stream); }) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a failed capture_info says why and assigns nothing", "[capture-info]") {
+TEST_CASE_METHOD(RecordingFixture, "a failed capture_info says why and assigns nothing") {
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   CaptureInfo info = capture_info(context, stream);
   recording.frontier({});

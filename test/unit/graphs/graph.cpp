@@ -4,8 +4,6 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <functional>
 #include <type_traits>
 #include <utility>
@@ -13,7 +11,6 @@
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
 static_assert(!std::is_copy_constructible_v<Graph> && !std::is_copy_assignable_v<Graph>);
@@ -32,7 +29,7 @@ static_assert(sizeof(EventRecordNode) == sizeof(CUgraphNode) && sizeof(EventWait
 static_assert(!std::is_convertible_v<CUgraphNode, EventRecordNode> &&
               !std::is_convertible_v<EventWaitNode, EventRecordNode>);
 
-TEST_CASE_METHOD(RecordingFixture, "a refused instantiation says what a graph cannot have", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a refused instantiation says what a graph cannot have") {
   const Graph graph = Graph::borrow(context, graph_handle(1));
   recording.fail_next("cuGraphInstantiateWithFlags", CUDA_ERROR_INVALID_VALUE);
   CHECK_THAT(refusal<InvalidValue>([&] { graph.instantiate(); }),
@@ -41,7 +38,7 @@ TEST_CASE_METHOD(RecordingFixture, "a refused instantiation says what a graph ca
   CHECK_THROWS_WITH(graph.instantiate(), !ContainsSubstring("conditional"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a graph needs a current context only to be instantiated", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a graph needs a current context only to be instantiated") {
   const DriverEvent event = timed();
   recording.calls();
   {
@@ -64,8 +61,7 @@ TEST_CASE_METHOD(RecordingFixture, "a graph needs a current context only to be i
                                                              {"cuGraphDestroy", nullptr}});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a launch makes one call, in the graph's context for a default stream",
-                 "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a launch makes one call, in the graph's context for a default stream") {
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   exec.launch(stream);
   CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuGraphLaunch", nullptr}});
@@ -77,7 +73,7 @@ TEST_CASE_METHOD(RecordingFixture, "a launch makes one call, in the graph's cont
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "reading and setting a node's event make one call each", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "reading and setting a node's event make one call each") {
   const DriverEvent first = timed(), second = timed();
   Graph graph(context);
   const EventRecordNode record = graph.add_record(first);
@@ -100,7 +96,7 @@ TEST_CASE_METHOD(RecordingFixture, "reading and setting a node's event make one 
   CHECK(recording.calls() == Names{"cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "event_nodes returns all record and wait nodes and no others", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "event_nodes returns all record and wait nodes and no others") {
   const Graph graph = Graph::borrow(context, graph_handle(1));
   CHECK(graph.event_nodes().records.empty());
   CHECK(recording.calls() == Names{"cuGraphGetNodes"}); // without nodes, no other query is made
@@ -113,7 +109,7 @@ TEST_CASE_METHOD(RecordingFixture, "event_nodes returns all record and wait node
   CHECK(found.waits == std::vector{EventWaitNode(node_handle(2))});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the node of an event is found if there is exactly one", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "the node of an event is found if there is exactly one") {
   const DriverEvent event = timed(), other = timed();
   const Graph graph = Graph::borrow(context, graph_handle(1));
   recording.graph_nodes({CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
@@ -139,7 +135,7 @@ TEST_CASE_METHOD(RecordingFixture, "the node of an event is found if there is ex
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches a driver call", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches a driver call") {
   Graph graph(context);
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   const EventRecordNode record(node_handle(0));
@@ -157,7 +153,7 @@ TEST_CASE_METHOD(RecordingFixture, "an empty event never reaches a driver call",
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event of one driver never reaches the graph of another", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "an event of one driver never reaches the graph of another") {
   Graph graph(context);
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   const Context elsewhere = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
@@ -174,8 +170,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event of one driver never reaches the gra
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a graph keeps an event until its user object ends, and that end makes no driver call",
-                 "[graph][retain]") {
+                 "a graph keeps an event until its user object ends, and that end makes no driver call") {
   DriverEvent event = timed();
   Graph graph(context);
   recording.calls();
@@ -191,7 +186,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(destroy_retired() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context", "[graph][retain]") {
+TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context") {
   const long contexts = RecordingDriver::live_contexts();
   {
     const Context owner = Context::primary(0, driver);
@@ -207,7 +202,7 @@ TEST_CASE_METHOD(RecordingFixture, "the end of a user object drops no context", 
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the caller keeps the event if retain fails", "[graph][retain]") {
+TEST_CASE_METHOD(RecordingFixture, "the caller keeps the event if retain fails") {
   DriverEvent event = timed();
   CUevent const handle = event.native_handle();
   Graph graph(context);
@@ -224,8 +219,7 @@ TEST_CASE_METHOD(RecordingFixture, "the caller keeps the event if retain fails",
   event.record(stream);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and returns the previous ones",
-                 "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and returns the previous ones") {
   const EventRecordNode record(node_handle(1));
   const EventWaitNode wait(node_handle(2));
   {
@@ -255,8 +249,7 @@ TEST_CASE_METHOD(RecordingFixture, "an exec keeps the events it is given and ret
                        "cuEventDestroy", "cuCtxGetId", "cuEventDestroy"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the error for a refused event says which context or node it was for",
-                 "[graph][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "the error for a refused event says which context or node it was for") {
   GraphExec exec = GraphExec::borrow(context, exec_handle(1));
   const DriverEvent event = timed();
   recording.fail_next("cuGraphExecEventRecordNodeSetEvent", CUDA_ERROR_INVALID_VALUE);
@@ -267,8 +260,7 @@ TEST_CASE_METHOD(RecordingFixture, "the error for a refused event says which con
              ContainsSubstring("different context") && ContainsSubstring("this graph"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty, and calls on it throw",
-                 "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty, and calls on it throw") {
   Graph graph(context);
   CUgraph const handle = graph.native_handle();
   Graph moved = std::move(graph);
@@ -334,7 +326,7 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
   CHECK_THROWS_AS(GraphExec::borrow(context, nullptr), InvalidHandle);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a swap exchanges ownership, contexts and kept events", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a swap exchanges ownership, contexts and kept events") {
   const Context other = Context::borrow(context_handle(2), driver);
   {
     Graph owned(context), borrowed = Graph::borrow(other, graph_handle(2));
@@ -368,7 +360,7 @@ TEST_CASE_METHOD(RecordingFixture, "a swap exchanges ownership, contexts and kep
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "each node of an exec keeps its own event", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "each node of an exec keeps its own event") {
   GraphExec exec = Graph::borrow(context, graph_handle(1)).instantiate();
   std::vector<CUevent> handles;
   for (std::uintptr_t node = 1; node <= 4; ++node) {
@@ -383,7 +375,7 @@ TEST_CASE_METHOD(RecordingFixture, "each node of an exec keeps its own event", "
   CHECK(RecordingDriver::live_events() == events_before + 4);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a borrowed graph or exec is never destroyed", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a borrowed graph or exec is never destroyed") {
   {
     Graph graph = Graph::borrow(context, graph_handle(1));
     const Graph moved = std::move(graph);
@@ -393,7 +385,7 @@ TEST_CASE_METHOD(RecordingFixture, "a borrowed graph or exec is never destroyed"
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an exec is not destroyed after its context has ended", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "an exec is not destroyed after its context has ended") {
   HookedErrors hooked;
   {
     const GraphExec exec = GraphExec::from_native_handle(context, exec_handle(1));
@@ -412,7 +404,7 @@ TEST_CASE_METHOD(RecordingFixture, "an exec is not destroyed after its context h
   CHECK(hooked.take() == CUDA_ERROR_UNKNOWN);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the error hook", "[graph]") {
+TEST_CASE_METHOD(RecordingFixture, "a destructor that fails reports to the error hook") {
   HookedErrors hooked;
   recording.fail_next("cuGraphDestroy", CUDA_ERROR_CONTEXT_IS_DESTROYED);
   { const Graph graph(context); }

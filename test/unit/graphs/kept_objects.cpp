@@ -4,8 +4,6 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -14,7 +12,6 @@
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -39,8 +36,7 @@ struct Counted {
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "a graph keeps an object until destroy_retired after its end",
-                 "[graph][kept]") {
+TEST_CASE_METHOD(RecordingFixture, "a graph keeps an object until destroy_retired after its end") {
   int ended = 0;
   {
     Graph graph(context);
@@ -64,7 +60,7 @@ TEST_CASE_METHOD(RecordingFixture, "a graph keeps an object until destroy_retire
   CHECK(destroy_retired() == 0);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "kept objects may be of any movable type", "[graph][kept]") {
+TEST_CASE_METHOD(RecordingFixture, "kept objects may be of any movable type") {
   Graph graph = Graph::borrow(context, graph_handle(1));
   auto shared = std::make_shared<int>(7);
   const std::weak_ptr<int> watched = shared;
@@ -78,8 +74,7 @@ TEST_CASE_METHOD(RecordingFixture, "kept objects may be of any movable type", "[
   CHECK(watched.expired());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an object's destructor may retire events and destroy retired ones",
-                 "[graph][kept]") {
+TEST_CASE_METHOD(RecordingFixture, "an object's destructor may retire events and destroy retired ones") {
   struct Nested {
     explicit Nested(DriverEvent&& its) : event(std::move(its)) {}
     Nested(Nested&&) = default;
@@ -98,8 +93,8 @@ TEST_CASE_METHOD(RecordingFixture, "an object's destructor may retire events and
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a callback is called once, by destroy_retired, after the graph has ended",
-                 "[graph][kept]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "a callback is called once, by destroy_retired, after the graph has ended") {
   int calls = 0;
   Graph graph = Graph::borrow(context, graph_handle(1));
   graph.when_destroyed([&calls] { ++calls; });
@@ -118,8 +113,8 @@ TEST_CASE_METHOD(RecordingFixture, "a callback is called once, by destroy_retire
   CHECK(calls == 7);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a callback's exception goes to the error hook, and the others are called",
-                 "[graph][kept]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "a callback's exception goes to the error hook, and the others are called") {
   HookedErrors hooked;
   int calls = 0;
   Graph graph = Graph::borrow(context, graph_handle(1));
@@ -136,8 +131,7 @@ TEST_CASE_METHOD(RecordingFixture, "a callback's exception goes to the error hoo
   CHECK(calls == 2);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the caller keeps an object or callback that a graph refuses",
-                 "[graph][kept]") {
+TEST_CASE_METHOD(RecordingFixture, "the caller keeps an object or callback that a graph refuses") {
   int ended = 0;
   Counted object(ended);
   auto pointer = std::make_unique<int>(1);
@@ -162,7 +156,7 @@ TEST_CASE_METHOD(RecordingFixture, "the caller keeps an object or callback that 
   CHECK(ended == 100); // its pointer is still there
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an object whose move throws leaves an empty entry", "[graph][kept]") {
+TEST_CASE_METHOD(RecordingFixture, "an object whose move throws leaves an empty entry") {
   struct Throwing {
     Throwing() = default;
     Throwing(Throwing&&) { throw std::runtime_error("the move"); }

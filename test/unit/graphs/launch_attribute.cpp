@@ -3,13 +3,10 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <type_traits>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(std::is_same_v<decltype(programmatic_event(DriverEvent())), CUlaunchAttribute>);
 static_assert(std::is_same_v<decltype(launch_completion_event(DriverEvent())), CUlaunchAttribute>);
@@ -18,8 +15,7 @@ static_assert(!noexcept(programmatic_event(DriverEvent())) &&
 static_assert(std::is_trivially_copyable_v<CUlaunchAttribute>);
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "programmatic_event carries the event and its trigger and makes no driver call",
-                 "[launch]") {
+                 "programmatic_event carries the event and its trigger and makes no driver call") {
   const DriverEvent event(context, EventFlags::blocking_sync);
   recording.calls();
   const CUlaunchAttribute at_end = programmatic_event(event);
@@ -32,8 +28,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "launch_completion_event carries the event and makes no driver call",
-                 "[launch]") {
+TEST_CASE_METHOD(RecordingFixture, "launch_completion_event carries the event and makes no driver call") {
   const DriverEvent event(context);
   recording.calls();
   const CUlaunchAttribute attribute = launch_completion_event(event);
@@ -44,8 +39,7 @@ TEST_CASE_METHOD(RecordingFixture, "launch_completion_event carries the event an
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "launch_completion_event names the driver's version if it is too old",
-                 "[launch][cause]") {
+TEST_CASE_METHOD(RecordingFixture, "launch_completion_event names the driver's version if it is too old") {
   const DriverEvent event =
       DriverEvent::borrow(Context::borrow(context.native_handle(), RecordingDriver::driver(12020)),
                           event_handle(1), EventFlags::none);
@@ -53,9 +47,9 @@ TEST_CASE_METHOD(RecordingFixture, "launch_completion_event names the driver's v
   CHECK(programmatic_event(event).value.programmaticEvent.event == event.native_handle());
 }
 
-TEST_CASE_METHOD(RecordingFixture,
-                 "an event that a launch cannot record is refused, and the error says what to create instead",
-                 "[launch][cause]") {
+TEST_CASE_METHOD(
+    RecordingFixture,
+    "an event that a launch cannot record is refused, and the error says what to create instead") {
   for (const EventFlags flags :
        {EventFlags::timing, EventFlags::interprocess, EventFlags::timing | EventFlags::blocking_sync}) {
     const DriverEvent event(context, flags);

@@ -39,7 +39,7 @@ FlightReport analysed(std::vector<ObservedStream> streams, CUresult fault = CUDA
 
 } // namespace
 
-TEST_CASE("idle streams have no finding", "[flight]") {
+TEST_CASE("idle streams have no finding") {
   const FlightReport report = analysed({stream("a", 3, 3), stream("b", 0, 0)});
   CHECK(report.findings.empty());
   CHECK(report.streams[0].state == FlightState::idle);
@@ -49,7 +49,7 @@ TEST_CASE("idle streams have no finding", "[flight]") {
   CHECK(to_text(report) == "Nothing is pending.\n  stream 'a' is idle after 'a 2'\n  stream 'b' is idle\n");
 }
 
-TEST_CASE("a stream that waits for nothing is its own cause", "[flight]") {
+TEST_CASE("a stream that waits for nothing is its own cause") {
   const FlightReport report = analysed({stream("a", 2, 5)});
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].kind == Kind::unfinished);
@@ -59,7 +59,7 @@ TEST_CASE("a stream that waits for nothing is its own cause", "[flight]") {
   CHECK(report.streams[0].state == FlightState::running);
 }
 
-TEST_CASE("waits are followed to the stream that waits for nothing", "[flight]") {
+TEST_CASE("waits are followed to the stream that waits for nothing") {
   const FlightReport report =
       analysed({stream("compute", 18, 20, {event_wait(18, 1, 17)}),
                 stream("comm", 16, 18, {event_wait(16, 2, 4)}), stream("copy", 4, 5)});
@@ -76,7 +76,7 @@ TEST_CASE("waits are followed to the stream that waits for nothing", "[flight]")
                                "which was submitted 1.0 s ago and has not finished"));
 }
 
-TEST_CASE("a wait holds nothing up before its place, and after its signal", "[flight]") {
+TEST_CASE("a wait holds nothing up before its place, and after its signal") {
   SECTION("the stream has not come to the wait yet") {
     CHECK(analysed({stream("a", 1, 4, {event_wait(3, 1, 0)}), stream("b", 0, 1)}).streams[0].waits.empty());
   }
@@ -93,7 +93,7 @@ TEST_CASE("a wait holds nothing up before its place, and after its signal", "[fl
   }
 }
 
-TEST_CASE("an event that was recorded without a mark is named by the mark before it", "[flight]") {
+TEST_CASE("an event that was recorded without a mark is named by the mark before it") {
   ObservedStream silent = stream("b", 1, 1);
   silent.submitted = 2; // the place of the record
   const FlightReport report = analysed({stream("a", 0, 1, {event_wait(0, 1, 1)}), silent});
@@ -103,7 +103,7 @@ TEST_CASE("an event that was recorded without a mark is named by the mark before
         "stream 'b' has not reached the work after 'b 0'; the last mark reached is 'b 0'");
 }
 
-TEST_CASE("streams that wait for each other are a deadlock, named once", "[flight]") {
+TEST_CASE("streams that wait for each other are a deadlock, named once") {
   const auto value = [](Position before, std::size_t on, Position position) {
     return ObservedWait{before, "value 1 of 'gate'", {{on, position}}};
   };
@@ -120,14 +120,14 @@ TEST_CASE("streams that wait for each other are a deadlock, named once", "[fligh
   CHECK_THAT(to_text(report), ContainsSubstring("on stream 'a': a deadlock"));
 }
 
-TEST_CASE("a stream can wait for itself", "[flight]") {
+TEST_CASE("a stream can wait for itself") {
   const FlightReport report = analysed({stream("a", 1, 3, {{1, "value 7 of 'x'", {{0, 2}}}})});
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].kind == Kind::deadlock);
   CHECK_THAT(report.findings[0].text, ContainsSubstring("which comes later on the same stream"));
 }
 
-TEST_CASE("a value that nobody writes is named, once the stream has come to it", "[flight]") {
+TEST_CASE("a value that nobody writes is named, once the stream has come to it") {
   const ObservedWait gate{2, "value 1 of 'gate'", {}};
   const FlightReport report = analysed({stream("a", 2, 3, {gate})});
   REQUIRE(report.findings.size() == 1);
@@ -141,7 +141,7 @@ TEST_CASE("a value that nobody writes is named, once the stream has come to it",
   CHECK(analysed({stream("a", 2, 2, {gate})}).streams[0].state == FlightState::idle);
 }
 
-TEST_CASE("one of several signals is enough", "[flight]") {
+TEST_CASE("one of several signals is enough") {
   const auto report = [](Position reached) {
     return analysed({stream("a", 0, 1, {{0, "value 1 of 'x'", {{1, 0}, {2, 1}}}}), stream("b", 0, 1),
                      stream("c", reached, 2)});
@@ -150,7 +150,7 @@ TEST_CASE("one of several signals is enough", "[flight]") {
   CHECK(report(2).streams[0].state == FlightState::running);
 }
 
-TEST_CASE("a thread that stays inside a call is blocked on a full launch queue", "[flight]") {
+TEST_CASE("a thread that stays inside a call is blocked on a full launch queue") {
   ObservedStream full = stream("a", 1, 1000);
   full.call = {"launch 1000", 3s};
   const FlightReport report = analysed({full});
@@ -172,7 +172,7 @@ TEST_CASE("a thread that stays inside a call is blocked on a full launch queue",
   CHECK_THAT(analysed({idle}).findings.at(0).text, ContainsSubstring("the driver does not return"));
 }
 
-TEST_CASE("a fault names what had not finished", "[flight]") {
+TEST_CASE("a fault names what had not finished") {
   ObservedStream behind = stream("b", 1, 4);
   behind.exact = false;
   const FlightReport report =
@@ -186,7 +186,7 @@ TEST_CASE("a fault names what had not finished", "[flight]") {
   CHECK_THAT(to_text(report), ContainsSubstring("as of an earlier look"));
 }
 
-TEST_CASE("names in a text cannot begin an escape sequence or a line", "[flight]") {
+TEST_CASE("names in a text cannot begin an escape sequence or a line") {
   ObservedStream waits = stream("\x1b[2J", 0, 1, {event_wait(0, 1, 0)});
   waits.call = {"\x9b"
                 "1m",
@@ -198,7 +198,7 @@ TEST_CASE("names in a text cannot begin an escape sequence or a line", "[flight]
   CHECK_THAT(text, ContainsSubstring("??\xc3\xbc"));
 }
 
-TEST_CASE("a text grows with the number of streams, however many wait for each other", "[flight]") {
+TEST_CASE("a text grows with the number of streams, however many wait for each other") {
   const auto size_of = [](std::size_t streams) {
     std::vector<ObservedStream> chain;
     for (std::size_t i = 0; i < streams; ++i)
@@ -222,7 +222,7 @@ TEST_CASE("a text grows with the number of streams, however many wait for each o
       ContainsSubstring("for 'e 0' on stream 'e', which also waits\n"));
 }
 
-TEST_CASE("the cause that holds up most streams comes first, then the oldest", "[flight]") {
+TEST_CASE("the cause that holds up most streams comes first, then the oldest") {
   const FlightReport report = analysed({stream("young", 0, 1), stream("old", 0, 9), stream("held", 0, 1),
                                         stream("waits", 0, 1, {event_wait(0, 2, 0)})});
   REQUIRE(report.findings.size() == 3);
@@ -231,7 +231,7 @@ TEST_CASE("the cause that holds up most streams comes first, then the oldest", "
   CHECK(report.findings[2].streams == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("ages have a unit and few digits", "[flight]") {
+TEST_CASE("ages have a unit and few digits") {
   CHECK(age_text(0ns) == "0.0 ms");
   CHECK(age_text(1'640us) == "1.6 ms");
   CHECK(age_text(640ms) == "640 ms");
@@ -239,7 +239,7 @@ TEST_CASE("ages have a unit and few digits", "[flight]") {
   CHECK(age_text(301s) == "301 s");
 }
 
-TEST_CASE("waits that were not traced and marks that were dropped are counted in the text", "[flight]") {
+TEST_CASE("waits that were not traced and marks that were dropped are counted in the text") {
   ObservedStream lost = stream("a", 1, 3);
   lost.dropped = 4;
   const std::string text = to_text(analyse({.streams = {lost}, .untraced_waits = 2}));

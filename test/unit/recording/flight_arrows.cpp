@@ -6,7 +6,7 @@
 
 using namespace cuevent;
 
-TEST_CASE("signals are found by value, the lowest first", "[flight]") {
+TEST_CASE("signals are found by value, the lowest first") {
   NotedSignals signals;
   const int object = 0, other = 0;
   signals.add(&object, 6, {0, 0});
@@ -21,7 +21,7 @@ TEST_CASE("signals are found by value, the lowest first", "[flight]") {
   CHECK(found[2].stream == 0);
 }
 
-TEST_CASE("a forgotten signal may have ended a wait", "[flight]") {
+TEST_CASE("a forgotten signal may have ended a wait") {
   NotedSignals signals;
   const int object = 0, other = 0;
   signals.add(&object, 7, {0, 0});
@@ -36,7 +36,7 @@ TEST_CASE("a forgotten signal may have ended a wait", "[flight]") {
   CHECK_FALSE(signals.may_have_forgotten(&other, 1));
 }
 
-TEST_CASE("signals of many objects can be forgotten", "[flight]") {
+TEST_CASE("signals of many objects can be forgotten") {
   NotedSignals signals;
   const std::vector<int> objects(3000);
   for (const int& each : objects)

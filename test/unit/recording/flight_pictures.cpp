@@ -42,7 +42,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST_CASE("a report as JSON has every member of the report", "[flight]") {
+TEST_CASE("a report as JSON has every member of the report") {
   CHECK(to_json(waiting()) ==
         "{\"fault\":700,\"no_answer\":4,"
         "\"streams\":[{\"name\":\"waits \\u0022<&]]>\\u0001\xef\xbf\xbd\xc3\xa9\","
@@ -60,7 +60,7 @@ TEST_CASE("a report as JSON has every member of the report", "[flight]") {
         R"({"fault":0,"no_answer":0,"streams":[],"findings":[],"progress":0,"untraced_waits":0})");
 }
 
-TEST_CASE("a picture has a box for each stream and an arrow for each wait", "[flight]") {
+TEST_CASE("a picture has a box for each stream and an arrow for each wait") {
   const std::string picture = to_svg(waiting());
   CHECK(picture.starts_with("<svg xmlns="));
   CHECK(picture.ends_with("</svg>\n"));

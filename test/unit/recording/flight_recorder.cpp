@@ -6,7 +6,6 @@
 #include "recording_fixture.hpp"
 
 #include <catch2/matchers/catch_matchers.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +17,6 @@
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
 static_assert(!std::is_copy_constructible_v<FlightRecorder>);
@@ -61,8 +59,7 @@ void dump_in_handler(int) { dumped->dump(dump_file); }
 
 } // namespace
 
-TEST_CASE_METHOD(RecorderFixture, "a mark asks for a capture and records, and allocates nothing",
-                 "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "a mark asks for a capture and records, and allocates nothing") {
   {
     const FailingAllocation each(0); // the stubs' own ones succeed
     for (int i = 0; i < 100; ++i)
@@ -77,8 +74,7 @@ TEST_CASE_METHOD(RecorderFixture, "a mark asks for a capture and records, and al
   CHECK(recorder.report().streams[0].reached.value().name == "a name that is longer than the forty byt");
 }
 
-TEST_CASE_METHOD(RecorderFixture, "a report asks events in relaxed capture mode, and few of them",
-                 "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "a report asks events in relaxed capture mode, and few of them") {
   for (int i = 0; i < 16; ++i)
     recorder.mark(stream, "mark");
   recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);
@@ -94,7 +90,7 @@ TEST_CASE_METHOD(RecorderFixture, "a report asks events in relaxed capture mode,
   CHECK(recording.calls() == Names{"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode"});
 }
 
-TEST_CASE_METHOD(RecorderFixture, "no event is asked in another capture mode", "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "no event is asked in another capture mode") {
   recorder.mark(stream, "mark");
   recording.calls();
   recording.fail_next("cuThreadExchangeStreamCaptureMode", CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -105,7 +101,7 @@ TEST_CASE_METHOD(RecorderFixture, "no event is asked in another capture mode", "
   CHECK(report.findings.at(0).kind == FlightFinding::Kind::fault);
 }
 
-TEST_CASE_METHOD(RecorderFixture, "after a fault a report knows what the last report saw", "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "after a fault a report knows what the last report saw") {
   recorder.mark(stream, "before");
   recorder.report();
   recorder.mark(stream, "suspect");
@@ -117,7 +113,7 @@ TEST_CASE_METHOD(RecorderFixture, "after a fault a report knows what the last re
              ContainsSubstring("'suspect' on stream 'compute' or one of the 1 marks after it"));
 }
 
-TEST_CASE_METHOD(RecorderFixture, "only an error of the device is a fault", "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "only an error of the device is a fault") {
   recorder.mark(stream, "reached");
   recorder.note_wait(stream, &recorder, 1, "gate");
   recorder.report();
@@ -146,8 +142,7 @@ TEST_CASE_METHOD(RecorderFixture, "only an error of the device is a fault", "[fl
   recording.fail_nothing();
 }
 
-TEST_CASE_METHOD(RecorderFixture, "the work of a destroyed context is over, and nobody asks again",
-                 "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "the work of a destroyed context is over, and nobody asks again") {
   DriverEvent event(context);
   recorder.record(event, stream);
   recorder.mark(stream, "mark");
@@ -164,8 +159,7 @@ TEST_CASE_METHOD(RecorderFixture, "the work of a destroyed context is over, and 
   }
 }
 
-TEST_CASE_METHOD(RecorderFixture, "a dump needs no driver and no memory, also in a signal handler",
-                 "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "a dump needs no driver and no memory, also in a signal handler") {
   recorder.mark(stream, "reached \x01\xff\xc3\xbc");
   recorder.report();
   recorder.mark(stream, "pending");
@@ -192,7 +186,7 @@ TEST_CASE_METHOD(RecorderFixture, "a dump needs no driver and no memory, also in
   CHECK_THAT(text, ContainsSubstring("end of the flight recorder\n"));
 }
 
-TEST_CASE_METHOD(RecorderFixture, "reports and dumps read marks while they are made", "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "reports and dumps read marks while they are made") {
   const Pipe out;
   std::atomic<bool> stop = false;
   std::atomic<int> reports = 0;
@@ -221,7 +215,7 @@ TEST_CASE_METHOD(RecorderFixture, "reports and dumps read marks while they are m
   CHECK_THAT(out.read_all(), ContainsSubstring("end of the flight recorder"));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a recorder without marks, or with too many, is refused", "[flight]") {
+TEST_CASE_METHOD(RecordingFixture, "a recorder without marks, or with too many, is refused") {
   for (const std::size_t marks : {std::size_t{0}, std::size_t{1} << 25, SIZE_MAX}) {
     const FlightRecorderOptions options{.marks_per_stream = marks};
     CHECK(refusal<InvalidValue>([&] { FlightRecorder(context, options); }).find(": use ") !=
@@ -231,8 +225,7 @@ TEST_CASE_METHOD(RecordingFixture, "a recorder without marks, or with too many, 
   }
 }
 
-TEST_CASE_METHOD(RecorderFixture, "no event is asked for a mark whose node the driver has refused",
-                 "[flight]") {
+TEST_CASE_METHOD(RecorderFixture, "no event is asked for a mark whose node the driver has refused") {
   const auto queries = [&] {
     recording.calls();
     static_cast<void>(recorder.report());
@@ -248,8 +241,7 @@ TEST_CASE_METHOD(RecorderFixture, "no event is asked for a mark whose node the d
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a mark in a capture is a node, and the graph has its share first",
-                 "[flight]") {
+TEST_CASE_METHOD(RecordingFixture, "a mark in a capture is a node, and the graph has its share first") {
   FlightRecorder recorder(context, {.marks_per_stream = 2});
   recorder.add_stream(stream);
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);

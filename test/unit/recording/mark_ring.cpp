@@ -24,7 +24,7 @@ struct RingFixture : RecordingFixture {
 
 } // namespace
 
-TEST_CASE_METHOD(RingFixture, "a place keeps any number of a graph and of a launch", "[flight]") {
+TEST_CASE_METHOD(RingFixture, "a place keeps any number of a graph and of a launch") {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   Position position = 0;
   for (const std::uint64_t graph : {std::uint64_t{1}, std::uint64_t{1} << 20, most})
@@ -41,7 +41,7 @@ TEST_CASE_METHOD(RingFixture, "a place keeps any number of a graph and of a laun
     }
 }
 
-TEST_CASE_METHOD(RingFixture, "a place that was not submitted, or was reused, cannot be read", "[flight]") {
+TEST_CASE_METHOD(RingFixture, "a place that was not submitted, or was reused, cannot be read") {
   MarkedPlace read{.time = 1, .graph = 2, .replay = 3, .name = ShortName("untouched")};
   CHECK_FALSE(ring.read(0, read));
   for (int i = 0; i < 5; ++i) {
@@ -58,7 +58,7 @@ TEST_CASE_METHOD(RingFixture, "a place that was not submitted, or was reused, ca
   CHECK(read.name.text() == "mark");
 }
 
-TEST_CASE_METHOD(RingFixture, "a ring that a report has emptied has room at once", "[flight]") {
+TEST_CASE_METHOD(RingFixture, "a ring that a report has emptied has room at once") {
   bool has_room = true;
   for (int i = 0; i < 8; ++i) { // the ring is full, and drops the next places without a look
     if (i == 4) recording.fail_always("cuEventQuery", CUDA_ERROR_NOT_READY);

@@ -31,7 +31,7 @@ std::size_t count_of(CallbackNodes& nodes) {
 
 } // namespace
 
-TEST_CASE("nodes come in blocks, each twice as large as the one before", "[queue]") {
+TEST_CASE("nodes come in blocks, each twice as large as the one before") {
   CallbackNodes nodes;
   CHECK(count_of(nodes) == 0);
   take_new(nodes, 1);
@@ -45,7 +45,7 @@ TEST_CASE("nodes come in blocks, each twice as large as the one before", "[queue
   CHECK(CallbackNodes::most() == 0x7fff'ffc0); // 2^31 - 64, as CompletionQueue::reserve() says
 }
 
-TEST_CASE("a set of nodes frees all its blocks", "[queue]") {
+TEST_CASE("a set of nodes frees all its blocks") {
   const long before = test::live_allocations_of_this_thread();
   long with_nodes = 0;
   {
@@ -61,7 +61,7 @@ TEST_CASE("a set of nodes frees all its blocks", "[queue]") {
 
 TEST_CASE("a node takes two cache lines", "[queue]") { CHECK(sizeof(CallbackNode) == 128); }
 
-TEST_CASE("a node that has an event is taken before a new one", "[queue]") {
+TEST_CASE("a node that has an event is taken before a new one") {
   CallbackNodes nodes;
   CHECK(nodes.take(0) == nullptr);
   const std::vector<CallbackNode*> taken = take_new(nodes, 2);
@@ -73,7 +73,7 @@ TEST_CASE("a node that has an event is taken before a new one", "[queue]") {
   CHECK(count_of(nodes) == 64);
 }
 
-TEST_CASE("each node has one owner and its own index, and the first come first", "[queue]") {
+TEST_CASE("each node has one owner and its own index, and the first come first") {
   CallbackNodes nodes;
   const std::vector<CallbackNode*> taken = take_new(nodes, 64 + 128 + 256);
   CHECK(std::set<CallbackNode*>(taken.begin(), taken.end()).size() == taken.size());
@@ -86,7 +86,7 @@ TEST_CASE("each node has one owner and its own index, and the first come first",
   CHECK(all == taken);
 }
 
-TEST_CASE("the node that was given back last is taken first", "[queue]") {
+TEST_CASE("the node that was given back last is taken first") {
   CallbackNodes nodes;
   const std::vector<CallbackNode*> taken = take_new(nodes, 200); // of two blocks
   for (CallbackNode* const node : taken)
@@ -96,7 +96,7 @@ TEST_CASE("the node that was given back last is taken first", "[queue]") {
   CHECK(count_of(nodes) == 64 + 128 + 256);
 }
 
-TEST_CASE("a node stays with the stream that used it, while that stream needs it", "[queue]") {
+TEST_CASE("a node stays with the stream that used it, while that stream needs it") {
   CallbackNodes nodes;
   const std::vector<CallbackNode*> taken = take_new(nodes, 3);
   for (std::size_t i = 0; i < taken.size(); ++i) {
@@ -112,7 +112,7 @@ TEST_CASE("a node stays with the stream that used it, while that stream needs it
   CHECK(nodes.take(1) == taken[2]);
 }
 
-TEST_CASE("a free node is found even if nodes move from stream to stream", "[queue][threads]") {
+TEST_CASE("a free node is found even if nodes move from stream to stream", "[threads]") {
   CallbackNodes nodes;
   for (CallbackNode* const node : take_new(nodes, 2))
     nodes.give_back(*node);
@@ -136,7 +136,7 @@ TEST_CASE("a free node is found even if nodes move from stream to stream", "[que
   CHECK(missed == 0);
 }
 
-TEST_CASE("threads that take and give back nodes never share a node", "[queue][threads]") {
+TEST_CASE("threads that take and give back nodes never share a node", "[threads]") {
   constexpr std::size_t threads = 4;
   CallbackNodes nodes;
   std::atomic<std::size_t> shared{0};

@@ -46,7 +46,7 @@ using Numbers = std::vector<std::size_t>;
 
 } // namespace
 
-TEST_CASE("a node can be removed from any place in the list of its stream", "[queue]") {
+TEST_CASE("a node can be removed from any place in the list of its stream") {
   for (std::size_t removed = 0; removed < 4; ++removed)
     for (const unsigned long long stream : {7ULL, 71ULL, 135ULL}) { // three streams of one bucket
       Nodes nodes;
@@ -68,7 +68,7 @@ TEST_CASE("a node can be removed from any place in the list of its stream", "[qu
     }
 }
 
-TEST_CASE("callbacks of one stream leave in the order in which they came", "[queue]") {
+TEST_CASE("callbacks of one stream leave in the order in which they came") {
   Nodes nodes;
   CHECK(nodes.oldest().empty());
   for (std::size_t node = 0; node < 4; ++node)
@@ -84,7 +84,7 @@ TEST_CASE("callbacks of one stream leave in the order in which they came", "[que
   CHECK(nodes.oldest().empty());
 }
 
-TEST_CASE("streams with equal hashes keep their own order", "[queue]") {
+TEST_CASE("streams with equal hashes keep their own order") {
   Nodes nodes;
   nodes.append(0, 1);
   nodes.append(1, 65);
@@ -106,7 +106,7 @@ TEST_CASE("streams with equal hashes keep their own order", "[queue]") {
   CHECK(nodes.oldest() == Numbers{6, 5});
 }
 
-TEST_CASE("streams with different hashes have a bucket each", "[queue]") {
+TEST_CASE("streams with different hashes have a bucket each") {
   Nodes nodes;
   for (std::size_t node = 0; node < 4; ++node)
     nodes.append(node, 60 + node);

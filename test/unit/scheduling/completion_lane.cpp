@@ -6,7 +6,7 @@
 using namespace cuevent;
 using namespace test;
 
-TEST_CASE_METHOD(QueueFixture, "a submission to a lane makes two driver calls", "[queue][lane]") {
+TEST_CASE_METHOD(QueueFixture, "a submission to a lane makes two driver calls") {
   const CompletionQueue::Lane lane = queue.lane(stream);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuCtxGetId", "cuStreamGetId"});
   CHECK(lane);
@@ -24,7 +24,7 @@ TEST_CASE_METHOD(QueueFixture, "a submission to a lane makes two driver calls", 
   CHECK(results == Results(1, CUDA_SUCCESS)); // `moved` still has the others
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks of a lane and of its stream run in one order", "[queue][lane]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks of a lane and of its stream run in one order") {
   CompletionQueue::Lane lane, copy;
   REQUIRE(queue.try_lane(lane, stream) == CUDA_SUCCESS);
   copy = lane;
@@ -41,8 +41,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks of a lane and of its stream run in one
   CHECK(std::is_sorted(ran.begin(), ran.end()));
 }
 
-TEST_CASE_METHOD(QueueFixture, "a lane for a default stream means the one of the queue's context",
-                 "[queue][lane]") {
+TEST_CASE_METHOD(QueueFixture, "a lane for a default stream means the one of the queue's context") {
   queue.reserve(1);
   CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   recording.context_stack().push_back(context_handle(2));
@@ -67,8 +66,7 @@ TEST_CASE_METHOD(QueueFixture, "a lane for a default stream means the one of the
   CHECK_FALSE(out);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a lane whose stream handle names a new stream mixes up no results",
-                 "[queue][lane]") {
+TEST_CASE_METHOD(QueueFixture, "a lane whose stream handle names a new stream mixes up no results") {
   const CompletionQueue::Lane lane = queue.lane(stream);
   lane.when_complete(note());
   recording.reuse_streams(); // the stream is destroyed, and its handle comes back
@@ -80,7 +78,7 @@ TEST_CASE_METHOD(QueueFixture, "a lane whose stream handle names a new stream mi
   CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a lane refuses what its queue refuses", "[queue][lane][capture]") {
+TEST_CASE_METHOD(QueueFixture, "a lane refuses what its queue refuses") {
   const CompletionQueue::Lane empty;
   CHECK_FALSE(empty);
   CHECK(empty.stream() == nullptr);

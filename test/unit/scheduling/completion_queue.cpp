@@ -47,7 +47,7 @@ struct Counted {
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "a callback runs once, inside poll, when its work is complete", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a callback runs once, inside poll, when its work is complete") {
   all_pending();
   queue.when_complete(stream, note());
   CHECK(queue.pending() == 1);
@@ -61,8 +61,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback runs once, inside poll, when its work
   CHECK(results.size() == 1);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a submission makes four driver calls, and a poll makes one per stream",
-                 "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a submission makes four driver calls, and a poll makes one per stream") {
   queue.when_complete(stream, note()); // creates the event
   queue.poll();
   recording.calls();
@@ -78,7 +77,7 @@ TEST_CASE_METHOD(QueueFixture, "a submission makes four driver calls, and a poll
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(QueueFixture, "a sticky fault reaches every pending callback once", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a sticky fault reaches every pending callback once") {
   const CUresult fault = GENERATE(CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED);
   for (int i = 0; i < 10; ++i)
     queue.when_complete(stream_handle(i % 2 ? 1 : 2), note());
@@ -90,7 +89,7 @@ TEST_CASE_METHOD(QueueFixture, "a sticky fault reaches every pending callback on
   CHECK(queue.poll() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "any other error reaches only one callback", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "any other error reaches only one callback") {
   for (int i = 0; i < 3; ++i)
     queue.when_complete(stream, note());
   recording.fail_next("cuEventQuery", CUDA_ERROR_INVALID_VALUE);
@@ -98,8 +97,7 @@ TEST_CASE_METHOD(QueueFixture, "any other error reaches only one callback", "[qu
   CHECK(results == Results{CUDA_ERROR_INVALID_VALUE, CUDA_SUCCESS, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "an exception of a callback goes to the error hook, and the others run",
-                 "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "an exception of a callback goes to the error hook, and the others run") {
   HookedErrors hooked;
   queue.when_complete(stream, [](CUresult) { throw InvalidValue("cuLaunchKernel"); });
   CHECK(queue.poll() == 1);
@@ -116,7 +114,7 @@ TEST_CASE_METHOD(QueueFixture, "an exception of a callback goes to the error hoo
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks run in the capture mode of the polling thread", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks run in the capture mode of the polling thread") {
   std::vector<CUstreamCaptureMode> modes;
   for (int i = 0; i < 2; ++i)
     queue.when_complete(stream, [&](CUresult) { modes.push_back(recording.capture_mode()); });
@@ -127,8 +125,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks run in the capture mode of the polling
   recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-TEST_CASE_METHOD(QueueFixture, "a capturing stream is refused before any other driver call",
-                 "[queue][capture]") {
+TEST_CASE_METHOD(QueueFixture, "a capturing stream is refused before any other driver call") {
   queue.reserve(1);
   recording.calls();
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -142,7 +139,7 @@ TEST_CASE_METHOD(QueueFixture, "a capturing stream is refused before any other d
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a default stream means the one of the queue's context", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a default stream means the one of the queue's context") {
   queue.reserve(1);
   CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD);
   recording.context_stack().push_back(context_handle(2));
@@ -157,7 +154,7 @@ TEST_CASE_METHOD(QueueFixture, "a default stream means the one of the queue's co
   CHECK(results == Results{CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a refused callback is neither moved from nor run", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a refused callback is neither moved from nor run") {
   int alive = 0;
   {
     Counted callback(alive);
@@ -182,15 +179,14 @@ TEST_CASE_METHOD(QueueFixture, "a refused callback is neither moved from nor run
   CHECK(alive == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused, and the error names the contexts",
-                 "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a stream of another context is refused, and the error names the contexts") {
   recording.stream_context(context_handle(2));
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
   const std::string why = refusal<ContextMismatch>([&] { queue.when_complete(stream, note()); });
   CHECK(why.find("different context than the queue") != std::string::npos);
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks can be functions, lambdas and other callables", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks can be functions, lambdas and other callables") {
   times_called = 0;
   queue.when_complete(stream, count_call);
   queue.when_complete(stream, &count_call);
@@ -205,7 +201,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks can be functions, lambdas and other ca
   CHECK(times_called == 1 + 1 + 1 + 3 + 2 + 1);
 }
 
-TEST_CASE_METHOD(QueueFixture, "an empty queue refuses submissions, and its poll finds nothing", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "an empty queue refuses submissions, and its poll finds nothing") {
   CompletionQueue empty;
   CHECK_FALSE(empty);
   CHECK(empty.poll() == 0);
@@ -216,7 +212,7 @@ TEST_CASE_METHOD(QueueFixture, "an empty queue refuses submissions, and its poll
   CHECK_FALSE(empty);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a queue moves with its callbacks", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a queue moves with its callbacks") {
   queue.when_complete(stream, note());
   CompletionQueue moved(std::move(queue));
   CHECK(moved.pending() == 1);
@@ -230,8 +226,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue moves with its callbacks", "[queue]") {
   CHECK(results == Results{CUDA_ERROR_NOT_READY, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a default stream can be named only with the queue's own context",
-                 "[queue][context]") {
+TEST_CASE_METHOD(QueueFixture, "a default stream can be named only with the queue's own context") {
   CUstream const any = GENERATE(CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, stream_handle(1));
   const Context other = Context::borrow(context_handle(2), driver);
   const ContextGuard guard(other);
@@ -263,8 +258,7 @@ TEST_CASE_METHOD(QueueFixture, "a default stream can be named only with the queu
   CHECK(empty.try_when_complete({context, any}, note()) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions of any thread",
-                 "[queue][reserve][threads]") {
+TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions of any thread", "[threads]") {
   queue.reserve(64);
   const auto submit = [&](int count) {
     for (int i = 0; i < count; ++i)
@@ -282,8 +276,7 @@ TEST_CASE_METHOD(QueueFixture, "a reservation serves submissions of any thread",
   CHECK(queue.poll() == 64);
 }
 
-TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what the others throw",
-                 "[queue][overloads]") {
+TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what the others throw") {
   const Context own = context, other = Context::borrow(context_handle(2), driver), none;
   CompletionQueue empty;
   queue.reserve(1'000); // more than are submitted, so that each submission makes the same calls
@@ -305,14 +298,13 @@ TEST_CASE_METHOD(QueueFixture, "the non-throwing overloads of queues return what
   }
 }
 
-TEST_CASE_METHOD(QueueFixture, "a reservation beyond the limit is refused before memory is allocated",
-                 "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a reservation beyond the limit is refused before memory is allocated") {
   CHECK(refusal<InvalidValue>([&] { queue.reserve(std::size_t{1} << 40); }).find("reserve fewer") !=
         std::string::npos);
   CHECK(queue.try_reserve(std::size_t{1} << 40) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a reservation reports a lack of memory, and can be retried", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a reservation reports a lack of memory, and can be retried") {
   const std::size_t failed = fail_each_allocation(
       [&] {
         const CUresult result = queue.try_reserve(200);
@@ -324,7 +316,7 @@ TEST_CASE_METHOD(QueueFixture, "a reservation reports a lack of memory, and can 
   CHECK(RecordingDriver::live_events() == events_before + 200);
 }
 
-TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event") {
   queue.reserve(200);
   CHECK(RecordingDriver::live_events() == events_before + 200);
   recording.calls();
@@ -335,7 +327,7 @@ TEST_CASE_METHOD(QueueFixture, "submissions within a reservation create no event
   CHECK(queue.poll() == 200);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a submission that fails leaves the reservation as it was", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a submission that fails leaves the reservation as it was") {
   constexpr std::size_t count = 64 + 128; // two blocks of storage
   queue.reserve(count);
   const auto submit = [&] { return queue.try_when_complete(stream, note()); };
@@ -353,7 +345,7 @@ TEST_CASE_METHOD(QueueFixture, "a submission that fails leaves the reservation a
   CHECK(queue.poll() == count);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback") {
   const HookedErrors hooked;
   queue.reserve(4);
   const auto submit_and_poll = [&] {
@@ -377,7 +369,7 @@ TEST_CASE_METHOD(QueueFixture, "a failing driver call never loses a callback", "
     }
 }
 
-TEST_CASE_METHOD(QueueFixture, "nothing is submitted if no event can be created", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "nothing is submitted if no event can be created") {
   recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(queue.when_complete(stream, note()), OutOfMemory);
   recording.fail_next("cuEventCreate", CUDA_ERROR_CONTEXT_IS_DESTROYED);

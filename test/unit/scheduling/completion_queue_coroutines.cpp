@@ -45,7 +45,7 @@ OwnedTask fail_after(CompletionQueue& queue, CUstream stream) {
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "a coroutine resumes inside poll with the result", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a coroutine resumes inside poll with the result") {
   await_each(queue, {stream, stream_handle(2), nullptr}, results);
   CHECK(results.empty());
   for (std::size_t n = 1; n <= 3; ++n) {
@@ -56,7 +56,7 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine resumes inside poll with the result"
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a coroutine whose wait is refused resumes at once", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a coroutine whose wait is refused resumes at once") {
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   await_each(queue, {stream}, results);
   CHECK(results == Results{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED});
@@ -66,7 +66,7 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine whose wait is refused resumes at onc
   CHECK(results.back() == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a coroutine can name the context of a default stream", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a coroutine can name the context of a default stream") {
   await_named(queue, context, nullptr, results);
   CHECK(queue.pending() == 1);
   CHECK(queue.poll() == 1);
@@ -75,8 +75,7 @@ TEST_CASE_METHOD(QueueFixture, "a coroutine can name the context of a default st
   CHECK(results == Results{CUDA_SUCCESS, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_CONTEXT});
 }
 
-TEST_CASE_METHOD(QueueFixture, "the destructor of a queue leaves no coroutine suspended",
-                 "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "the destructor of a queue leaves no coroutine suspended") {
   all_pending();
   {
     CompletionQueue ending(context);
@@ -85,7 +84,7 @@ TEST_CASE_METHOD(QueueFixture, "the destructor of a queue leaves no coroutine su
   CHECK(results == Results{CUDA_ERROR_NOT_READY, CUDA_ERROR_ILLEGAL_STATE});
 }
 
-TEST_CASE_METHOD(QueueFixture, "an exception of a coroutine goes to the error hook", "[queue][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "an exception of a coroutine goes to the error hook") {
   HookedErrors hooked;
   const OwnedTask task = fail_after(queue, stream);
   CHECK(queue.poll() == 1);

@@ -41,7 +41,7 @@ template struct Opened<SubmissionsOf, State, std::atomic<std::uint64_t>, &State:
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "no event is queried or recorded after its context has ended", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "no event is queried or recorded after its context has ended") {
   constexpr CUresult lost = CUDA_ERROR_CONTEXT_IS_DESTROYED;
   const auto lose = [this] { recording.fail_always("cuCtxGetId", lost); };
   for (int i = 0; i < 3; ++i)
@@ -83,7 +83,7 @@ TEST_CASE_METHOD(QueueFixture, "no event is queried or recorded after its contex
 }
 
 TEST_CASE_METHOD(QueueFixture, "a queue that ends while two threads run callbacks is finished by the last",
-                 "[queue][threads]") {
+                 "[threads]") {
   std::optional<CompletionQueue> mine{context};
   std::size_t inner = 0;
   mine->when_complete(stream, [&](CUresult) {
@@ -100,8 +100,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue that ends while two threads run callback
   CHECK(results == Results(2, CUDA_ERROR_NOT_READY));
 }
 
-TEST_CASE_METHOD(QueueFixture, "the destructor of a queue never waits and still runs each callback",
-                 "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "the destructor of a queue never waits and still runs each callback") {
   all_pending();
   {
     CompletionQueue ending(context);
@@ -121,7 +120,7 @@ TEST_CASE_METHOD(QueueFixture, "the destructor of a queue never waits and still 
   CHECK(results == Results{CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_NOT_READY});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a callback may destroy its queue", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a callback may destroy its queue") {
   std::optional<CompletionQueue> mine{context};
   mine->when_complete(stream, [&](CUresult result) {
     results.push_back(result);
@@ -137,8 +136,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback may destroy its queue", "[queue]") {
 }
 
 TEST_CASE_METHOD(QueueFixture,
-                 "pending callbacks run once and in order in a forked child, whatever a poll was doing",
-                 "[queue][fork]") {
+                 "pending callbacks run once and in order in a forked child, whatever a poll was doing") {
 #if defined(__SANITIZE_THREAD__)
   SKIP("in a child that was forked while other threads ran, the thread sanitizer may wait forever to free "
        "memory");
@@ -190,7 +188,7 @@ TEST_CASE_METHOD(QueueFixture,
   poll_until_empty();
 }
 
-TEST_CASE_METHOD(QueueFixture, "a callback runs in order after 2^31 later submissions", "[queue][fork]") {
+TEST_CASE_METHOD(QueueFixture, "a callback runs in order after 2^31 later submissions") {
   CompletionQueueState& state = *member(StateOf(), queue);
   // As if that many callbacks had been submitted and had run.
   const auto skip = [&](std::uint64_t submissions) {
@@ -215,7 +213,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback runs in order after 2^31 later submis
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a callback that ends its thread ends the process", "[queue][end]") {
+TEST_CASE_METHOD(QueueFixture, "a callback that ends its thread ends the process") {
   queue.when_complete(stream, [parent = getpid()](CUresult) {
     if (getpid() != parent) pthread_exit(nullptr);
   });

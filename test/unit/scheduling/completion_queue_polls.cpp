@@ -14,7 +14,7 @@
 using namespace cuevent;
 using namespace test;
 
-TEST_CASE_METHOD(QueueFixture, "callbacks of a stream run in the order of submission", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks of a stream run in the order of submission") {
   all_pending();
   for (int i = 0; i < 100; ++i) {
     queue.when_complete(stream_handle(64 * (std::size_t(i) % 3)), note(i));
@@ -27,7 +27,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks of a stream run in the order of submis
     CHECK((ran[i].first % 3 != ran[i - 1].first % 3 || ran[i].first > ran[i - 1].first));
 }
 
-TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending delays no other stream", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending delays no other stream") {
   all_pending();
   for (int i = 0; i < 6; ++i)
     queue.when_complete(stream_handle(i % 2 ? 1 : 2), note(i));
@@ -41,7 +41,7 @@ TEST_CASE_METHOD(QueueFixture, "a stream whose oldest work is pending delays no 
   CHECK(order() == std::vector{0, 2, 4, 1, 3, 5});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a poll that finds nothing costs one query per stream", "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "a poll that finds nothing costs one query per stream") {
   constexpr std::size_t callbacks = 100'000, streams = 64;
   all_pending();
   for (std::size_t i = 0; i < callbacks; ++i)
@@ -59,8 +59,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll that finds nothing costs one query per st
   CHECK(results == Results(callbacks, CUDA_SUCCESS));
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and a poll inside a callback runs nothing",
-                 "[queue]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and a poll inside a callback runs nothing") {
   int rounds = 0;
   std::size_t nested = 0;
   struct Again {
@@ -84,7 +83,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks may submit again, and a poll inside a 
   CHECK(RecordingDriver::live_events() == events_before + 1); // the same event each time
 }
 
-TEST_CASE_METHOD(QueueFixture, "a poll stops after its number of callbacks", "[queue][limit]") {
+TEST_CASE_METHOD(QueueFixture, "a poll stops after its number of callbacks") {
   for (int i = 0; i < 5; ++i)
     queue.when_complete(stream, note());
   recording.calls();
@@ -115,7 +114,7 @@ CUresult with_test_clock(const char* name, void** function, int version, cuuint6
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "a poll stops at its deadline", "[queue][limit]") {
+TEST_CASE_METHOD(QueueFixture, "a poll stops at its deadline") {
   using namespace std::chrono_literals;
   const Context timed = Context::borrow(context_handle(1), Driver(with_test_clock));
   CompletionQueue on_test_clock(timed);
@@ -136,7 +135,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll stops at its deadline", "[queue][limit]")
   CHECK(results == Results(6, CUDA_SUCCESS));
 }
 
-TEST_CASE_METHOD(QueueFixture, "no stream starves while polls are limited", "[queue][limit]") {
+TEST_CASE_METHOD(QueueFixture, "no stream starves while polls are limited") {
   const std::uintptr_t apart =
       GENERATE(std::uintptr_t{1}, std::uintptr_t{64}); // with 64 the queue keeps all streams in one list
   constexpr std::size_t streams = 5;
@@ -161,7 +160,7 @@ TEST_CASE_METHOD(QueueFixture, "no stream starves while polls are limited", "[qu
 }
 
 TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if other threads poll",
-                 "[queue][threads]") {
+                 "[threads]") {
   std::size_t done = 0, pending = 0;
   Results before, of_others;
   queue.when_complete(stream, [&](CUresult) {
@@ -185,7 +184,7 @@ TEST_CASE_METHOD(QueueFixture, "a long callback delays only its own stream if ot
 }
 
 TEST_CASE_METHOD(QueueFixture, "a poll goes on correctly after another one has changed its list of streams",
-                 "[queue][threads]") {
+                 "[threads]") {
   std::size_t done = 0;
   const auto stream_of_one_list = [](std::size_t i) { return stream_handle(7 + 64 * i); };
   queue.when_complete(stream_of_one_list(0), note());
@@ -204,7 +203,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll goes on correctly after another one has c
 
 TEST_CASE_METHOD(QueueFixture,
                  "a poll runs no callback submitted during it, even if another poll takes it over",
-                 "[queue][threads]") {
+                 "[threads]") {
   bool later = false;
   queue.when_complete(stream_handle(1), [&](CUresult) {
     std::thread([&] {
@@ -221,7 +220,7 @@ TEST_CASE_METHOD(QueueFixture,
 }
 
 TEST_CASE_METHOD(QueueFixture, "a poll makes no driver call while all pending callbacks run elsewhere",
-                 "[queue][threads]") {
+                 "[threads]") {
   Names calls{"none"};
   queue.when_complete(stream, [&](CUresult) {
     std::thread([&] {
@@ -235,7 +234,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll makes no driver call while all pending ca
 }
 
 TEST_CASE_METHOD(QueueFixture, "a callback that throws while others poll leaves its stream usable",
-                 "[queue][threads]") {
+                 "[threads]") {
   HookedErrors hooked;
   std::size_t done = 0;
   queue.when_complete(stream, [&](CUresult) {
@@ -251,7 +250,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback that throws while others poll leaves 
 }
 
 TEST_CASE_METHOD(QueueFixture, "up to 32 callbacks run at the same time, and later ones are not lost",
-                 "[queue][threads]") {
+                 "[threads]") {
   constexpr std::size_t most = 32, streams = 40;
   std::atomic<std::size_t> running{0}, done{0};
   std::atomic<bool> go_on{false};
@@ -278,7 +277,7 @@ TEST_CASE_METHOD(QueueFixture, "up to 32 callbacks run at the same time, and lat
 
 TEST_CASE_METHOD(RecordingFixture,
                  "each callback runs once and in order while threads submit and poll concurrently",
-                 "[queue][threads]") {
+                 "[threads]") {
   static constexpr std::size_t submitters = 8, pollers = 8, streams = 5, each = 2000;
   CompletionQueue queue(context);
   struct Line { // one submitter's callbacks for one stream; written only in polls

@@ -36,8 +36,7 @@ constexpr long long us = 1'000, ms = 1'000'000;
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "an armed queue without work stays unreadable until a submission",
-                 "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "an armed queue without work stays unreadable until a submission") {
   const int descriptor = queue.native_handle();
   CHECK(queue.native_handle() == descriptor);
   CHECK_FALSE(readable(descriptor));
@@ -51,7 +50,7 @@ TEST_CASE_METHOD(QueueFixture, "an armed queue without work stays unreadable unt
   CHECK_FALSE(readable(descriptor, 20ms));
 }
 
-TEST_CASE_METHOD(QueueFixture, "a poll that finds an empty inbox does not disarm the queue", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a poll that finds an empty inbox does not disarm the queue") {
   all_pending();
   queue.when_complete(stream, note());
   CHECK(queue.poll() == 0);
@@ -65,8 +64,7 @@ TEST_CASE_METHOD(QueueFixture, "a poll that finds an empty inbox does not disarm
   CHECK(readable(queue.native_handle(), 1s));
 }
 
-TEST_CASE_METHOD(QueueFixture, "a queue with a submission that no poll has seen is not armed",
-                 "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a queue with a submission that no poll has seen is not armed") {
   all_pending();
   queue.when_complete(stream, note());
   CHECK_FALSE(queue.arm());
@@ -74,7 +72,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue with a submission that no poll has seen 
   CHECK(queue.arm());
 }
 
-TEST_CASE_METHOD(QueueFixture, "a queue whose last poll stopped at its limit is not armed", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a queue whose last poll stopped at its limit is not armed") {
   queue.when_complete(stream, note());
   queue.when_complete(stream, note());
   CHECK(queue.poll(PollLimit{1}) == 1);
@@ -83,8 +81,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue whose last poll stopped at its limit is 
   CHECK(queue.arm());
 }
 
-TEST_CASE_METHOD(QueueFixture, "a queue whose last poll left cancelled callbacks is not armed",
-                 "[queue][arm][cancel]") {
+TEST_CASE_METHOD(QueueFixture, "a queue whose last poll left cancelled callbacks is not armed") {
   all_pending();
   std::array<CompletionToken, 2> tokens;
   for (CompletionToken& token : tokens) {
@@ -97,7 +94,7 @@ TEST_CASE_METHOD(QueueFixture, "a queue whose last poll left cancelled callbacks
   CHECK(queue.arm());
 }
 
-TEST_CASE_METHOD(QueueFixture, "while work is pending the timer wakes the thread to poll", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "while work is pending the timer wakes the thread to poll") {
   all_pending();
   queue.when_complete(stream, note());
   CHECK(queue.poll() == 0);
@@ -113,7 +110,7 @@ TEST_CASE_METHOD(QueueFixture, "while work is pending the timer wakes the thread
   CHECK(queue.poll() == 1);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a running callback may arm its queue, and needs no timer", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a running callback may arm its queue, and needs no timer") {
   bool armed = false, woken = true;
   queue.when_complete(stream, [&](CUresult) {
     armed = queue.arm();
@@ -124,7 +121,7 @@ TEST_CASE_METHOD(QueueFixture, "a running callback may arm its queue, and needs 
   CHECK_FALSE(woken);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a cancellation wakes a sleeping thread", "[queue][arm][cancel]") {
+TEST_CASE_METHOD(QueueFixture, "a cancellation wakes a sleeping thread") {
   all_pending();
   CompletionToken token;
   queue.when_complete(stream, note(), &token);
@@ -137,8 +134,7 @@ TEST_CASE_METHOD(QueueFixture, "a cancellation wakes a sleeping thread", "[queue
   CHECK(token.cancel() == false);
 }
 
-TEST_CASE_METHOD(QueueFixture, "the end of a queue wakes a thread that sleeps in epoll, by a duplicate",
-                 "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "the end of a queue wakes a thread that sleeps in epoll, by a duplicate") {
   auto mine = std::make_unique<CompletionQueue>(context);
   const int copy = fcntl(mine->native_handle(), F_DUPFD_CLOEXEC, 0), epoll = epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{};
@@ -162,7 +158,7 @@ TEST_CASE_METHOD(QueueFixture, "the end of a queue wakes a thread that sleeps in
   close(epoll);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a device fault and a lost context wake the thread", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a device fault and a lost context wake the thread") {
   for (const CUresult fault : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
     all_pending();
     queue.when_complete(stream, note());
@@ -178,7 +174,7 @@ TEST_CASE_METHOD(QueueFixture, "a device fault and a lost context wake the threa
   }
 }
 
-TEST_CASE_METHOD(QueueFixture, "a timer that the kernel refuses is a typed error", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "a timer that the kernel refuses is a typed error") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit none{0, before.rlim_max};
@@ -199,7 +195,7 @@ TEST_CASE_METHOD(QueueFixture, "a timer that the kernel refuses is a typed error
   CHECK(queue.arm()); // later
 }
 
-TEST_CASE_METHOD(QueueFixture, "an empty queue refuses to be armed and waits for nothing", "[queue][arm]") {
+TEST_CASE_METHOD(QueueFixture, "an empty queue refuses to be armed and waits for nothing") {
   CompletionQueue empty;
   int descriptor = -7;
   CHECK(empty.try_arm() == CUDA_ERROR_INVALID_HANDLE);
@@ -209,7 +205,7 @@ TEST_CASE_METHOD(QueueFixture, "an empty queue refuses to be armed and waits for
   CHECK(empty.wait_for(1h) == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a forked child leaves the timer to its parent", "[queue][arm][fork]") {
+TEST_CASE_METHOD(QueueFixture, "a forked child leaves the timer to its parent") {
   const int descriptor = queue.native_handle();
   all_pending();
   queue.when_complete(stream, note());
@@ -227,7 +223,7 @@ TEST_CASE_METHOD(QueueFixture, "a forked child leaves the timer to its parent", 
   CHECK(readable(descriptor, 1s));
 }
 
-TEST_CASE_METHOD(QueueFixture, "a wait ends when a callback has run, or with its limit", "[queue][wait]") {
+TEST_CASE_METHOD(QueueFixture, "a wait ends when a callback has run, or with its limit") {
   queue.when_complete(stream, note());
   CHECK(queue.wait_for(1h) == 1);
   all_pending();
@@ -244,8 +240,7 @@ TEST_CASE_METHOD(QueueFixture, "a wait ends when a callback has run, or with its
   CHECK(inside == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a wait of an empty queue sees a submission by another thread",
-                 "[queue][wait][threads]") {
+TEST_CASE_METHOD(QueueFixture, "a wait of an empty queue sees a submission by another thread", "[threads]") {
   std::thread submitter([&] {
     std::this_thread::sleep_for(5ms);
     queue.when_complete(stream, note());
@@ -254,14 +249,13 @@ TEST_CASE_METHOD(QueueFixture, "a wait of an empty queue sees a submission by an
   submitter.join();
 }
 
-TEST_CASE_METHOD(QueueFixture, "a callback may destroy the queue that its thread waits for",
-                 "[queue][wait]") {
+TEST_CASE_METHOD(QueueFixture, "a callback may destroy the queue that its thread waits for") {
   auto mine = std::make_unique<CompletionQueue>(context);
   mine->when_complete(stream, [&](CUresult) { mine.reset(); });
   CHECK(mine->wait_for(1h) == 1);
 }
 
-TEST_CASE("polls of unknown work come after an eighth of the wait, within the bounds", "[schedule]") {
+TEST_CASE("polls of unknown work come after an eighth of the wait, within the bounds") {
   const DriverTable table{};
   for (const long long most_late : {20 * us, 100 * us, 300 * us, 3'600'000 * ms}) {
     PollSchedule schedule;
@@ -279,7 +273,7 @@ TEST_CASE("polls of unknown work come after an eighth of the wait, within the bo
   }
 }
 
-TEST_CASE("polls of repeating work come shortly before its end, and then without a sleep", "[schedule]") {
+TEST_CASE("polls of repeating work come shortly before its end, and then without a sleep") {
   const DriverTable table{};
   const auto schedule = std::make_unique<PollSchedule>();
   long long now = 1'000'000 * ms, slept = 0, late = 0, begin = 0;

@@ -31,8 +31,7 @@ constexpr CUresult cancelled = CompletionToken::cancelled;
 } // namespace
 
 TEST_CASE_METHOD(QueueFixture,
-                 "a cancelled callback runs once, in the next poll, without waiting for its work",
-                 "[queue][token]") {
+                 "a cancelled callback runs once, in the next poll, without waiting for its work") {
   all_pending();
   CompletionToken token;
   queue.when_complete(stream, note(1));
@@ -54,7 +53,7 @@ TEST_CASE_METHOD(QueueFixture,
   CHECK_FALSE(token.cancel());
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks that are not cancelled stay in order", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks that are not cancelled stay in order") {
   all_pending();
   const int first = GENERATE(0, 1, 2, 3), second = GENERATE(0, 2, 3);
   std::array<CompletionToken, 4> tokens;
@@ -74,7 +73,7 @@ TEST_CASE_METHOD(QueueFixture, "callbacks that are not cancelled stay in order",
     CHECK(ran[i - 1].first < ran[i].first);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a token of a callback that has run cancels nothing", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a token of a callback that has run cancels nothing") {
   CompletionToken none, token, later;
   CHECK_FALSE(none);
   CHECK_FALSE(none.cancel());
@@ -90,7 +89,7 @@ TEST_CASE_METHOD(QueueFixture, "a token of a callback that has run cancels nothi
   CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a token may outlive its queue", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a token may outlive its queue") {
   all_pending();
   std::array<CompletionToken, 3> tokens;
   {
@@ -109,7 +108,7 @@ TEST_CASE_METHOD(QueueFixture, "a token may outlive its queue", "[queue][token]"
   CHECK_FALSE(tokens[2]); // NOLINT(bugprone-use-after-move)
 }
 
-TEST_CASE_METHOD(QueueFixture, "a refused submission leaves its token unchanged", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a refused submission leaves its token unchanged") {
   CompletionToken token;
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   CHECK(queue.try_when_complete(stream, note(1), &token) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -124,8 +123,7 @@ TEST_CASE_METHOD(QueueFixture, "a refused submission leaves its token unchanged"
   CHECK(ran == Ran{{2, cancelled}});
 }
 
-TEST_CASE_METHOD(QueueFixture, "callbacks of lanes and of named default streams can be cancelled",
-                 "[queue][token][lane]") {
+TEST_CASE_METHOD(QueueFixture, "callbacks of lanes and of named default streams can be cancelled") {
   all_pending();
   const CompletionQueue::Lane lane = queue.lane(stream);
   CompletionToken of_lane, tried, named, tried_named;
@@ -160,7 +158,7 @@ Task await_with_own_token(CompletionQueue& queue, CUstream stream, bool& cancell
 
 } // namespace
 
-TEST_CASE_METHOD(QueueFixture, "a token cancels the wait of a coroutine", "[queue][token][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a token cancels the wait of a coroutine") {
   all_pending();
   CompletionToken of_queue, named, of_lane;
   await_one(queue.completion(stream, &of_queue), results);
@@ -177,8 +175,7 @@ TEST_CASE_METHOD(QueueFixture, "a token cancels the wait of a coroutine", "[queu
   }
 }
 
-TEST_CASE_METHOD(QueueFixture, "the token of a wait may belong to the coroutine",
-                 "[queue][token][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "the token of a wait may belong to the coroutine") {
   bool cancelled_first = false;
   await_with_own_token(queue, stream, cancelled_first, results);
   CHECK(queue.poll() == 1); // the cancelled wait runs in the next poll
@@ -189,7 +186,7 @@ TEST_CASE_METHOD(QueueFixture, "the token of a wait may belong to the coroutine"
   CHECK(results == std::vector{cancelled, CUDA_SUCCESS});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a refused wait leaves its token unchanged", "[queue][token][coroutine]") {
+TEST_CASE_METHOD(QueueFixture, "a refused wait leaves its token unchanged") {
   all_pending();
   CompletionToken token, unused;
   queue.when_complete(stream, note(1), &token);
@@ -205,8 +202,7 @@ TEST_CASE_METHOD(QueueFixture, "a refused wait leaves its token unchanged", "[qu
   CHECK(ran == Ran{{1, cancelled}});
 }
 
-TEST_CASE_METHOD(QueueFixture, "cancelled callbacks count towards the limit of a poll",
-                 "[queue][token][limit]") {
+TEST_CASE_METHOD(QueueFixture, "cancelled callbacks count towards the limit of a poll") {
   all_pending();
   std::array<CompletionToken, 5> tokens;
   for (int i = 0; i < 5; ++i)
@@ -219,8 +215,7 @@ TEST_CASE_METHOD(QueueFixture, "cancelled callbacks count towards the limit of a
   CHECK(queue.pending() == 0);
 }
 
-TEST_CASE_METHOD(QueueFixture, "cancelled callbacks and streams take turns while polls are limited",
-                 "[queue][token][limit]") {
+TEST_CASE_METHOD(QueueFixture, "cancelled callbacks and streams take turns while polls are limited") {
   struct Again { // cancels its next submission
     CompletionQueue& queue;
     CUstream stream;
@@ -246,7 +241,7 @@ TEST_CASE_METHOD(QueueFixture, "cancelled callbacks and streams take turns while
   queue = CompletionQueue(); // while the callbacks can still count
 }
 
-TEST_CASE_METHOD(QueueFixture, "a token allocates nothing", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a token allocates nothing") {
   queue.reserve(2);
   const auto allocations_of = [&](CompletionToken* token) {
     recording.calls(); // the recording of calls allocates each time
@@ -262,7 +257,7 @@ TEST_CASE_METHOD(QueueFixture, "a token allocates nothing", "[queue][token]") {
   CHECK(won);
 }
 
-TEST_CASE_METHOD(QueueFixture, "cancelled callbacks give their places back", "[queue][token][reserve]") {
+TEST_CASE_METHOD(QueueFixture, "cancelled callbacks give their places back") {
   all_pending();
   queue.reserve(4);
   queue.when_complete(stream_handle(9), note(0)); // stays
@@ -279,7 +274,7 @@ TEST_CASE_METHOD(QueueFixture, "cancelled callbacks give their places back", "[q
   CHECK(RecordingDriver::live_events() == events);
 }
 
-TEST_CASE_METHOD(QueueFixture, "a callback may cancel others, and destroy its own token", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a callback may cancel others, and destroy its own token") {
   auto own = std::make_unique<CompletionToken>();
   CompletionToken other;
   bool own_cancelled = true, other_cancelled = false;
@@ -302,7 +297,7 @@ TEST_CASE_METHOD(QueueFixture, "a callback may cancel others, and destroy its ow
 }
 
 TEST_CASE_METHOD(QueueFixture, "a cancelled callback does not run during another callback of its stream",
-                 "[queue][token][threads]") {
+                 "[threads]") {
   CompletionToken token;
   std::size_t meanwhile = 1;
   queue.when_complete(stream, [&](CUresult result) {
@@ -317,7 +312,7 @@ TEST_CASE_METHOD(QueueFixture, "a cancelled callback does not run during another
   CHECK(ran == Ran{{1, CUDA_SUCCESS}, {2, cancelled}});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a fault does not reach a cancelled callback", "[queue][token]") {
+TEST_CASE_METHOD(QueueFixture, "a fault does not reach a cancelled callback") {
   CompletionToken token;
   queue.when_complete(stream, note(1));
   queue.when_complete(stream, note(2), &token);
@@ -327,8 +322,7 @@ TEST_CASE_METHOD(QueueFixture, "a fault does not reach a cancelled callback", "[
   CHECK(ran == Ran{{2, cancelled}, {1, CUDA_ERROR_ILLEGAL_ADDRESS}});
 }
 
-TEST_CASE_METHOD(QueueFixture, "a callback that was cancelled before a fork runs once in the child",
-                 "[queue][token][fork]") {
+TEST_CASE_METHOD(QueueFixture, "a callback that was cancelled before a fork runs once in the child") {
   all_pending();
   std::array<CompletionToken, 3> tokens;
   for (int i = 0; i < 3; ++i)

@@ -12,7 +12,7 @@ using namespace test;
 
 static_assert(std::is_nothrow_move_constructible_v<EventPool> && !std::is_copy_constructible_v<EventPool>);
 
-TEST_CASE_METHOD(RecordingFixture, "an event is created once and then reused", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "an event is created once and then reused") {
   EventPool pool(context);
   CHECK(recording.calls().empty());
   CUevent first = nullptr;
@@ -32,8 +32,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event is created once and then reused", "
   CHECK(other.event().context() == context);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "acquiring and returning make no driver call and no allocation",
-                 "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "acquiring and returning make no driver call and no allocation") {
   EventPool pool(context);
   pool.reserve(8);
   { const auto leases = acquire(pool, 8); }
@@ -48,8 +47,8 @@ TEST_CASE_METHOD(RecordingFixture, "acquiring and returning make no driver call 
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the reserve serves a thread that only acquires and one that only returns",
-                 "[pool]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "the reserve serves a thread that only acquires and one that only returns") {
   EventPool pool(context);
   Worker worker;
   for (int round = 0; round < 20; ++round) {
@@ -62,7 +61,7 @@ TEST_CASE_METHOD(RecordingFixture, "the reserve serves a thread that only acquir
   CHECK(counters.idle == counters.created);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "events are created with the flags of their pool", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "events are created with the flags of their pool") {
   EventPool pool(context, EventFlags::timing, 3);
   CHECK(pool.context() == context);
   CHECK(pool.flags() == EventFlags::timing);
@@ -70,8 +69,7 @@ TEST_CASE_METHOD(RecordingFixture, "events are created with the flags of their p
   CHECK(pool.acquire().event().flags() == EventFlags::timing);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "counters tell how many events were created, reused and are idle",
-                 "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "counters tell how many events were created, reused and are idle") {
   EventPool pool(context);
   {
     const auto leases = acquire(pool, 10);
@@ -91,8 +89,7 @@ TEST_CASE_METHOD(RecordingFixture, "counters tell how many events were created, 
   CHECK(pool.counters().reused + pool.counters().created == 20);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "at most max_idle events are idle, and the others are retired",
-                 "[pool][max_idle]") {
+TEST_CASE_METHOD(RecordingFixture, "at most max_idle events are idle, and the others are retired") {
   for (const std::size_t most : {0U, 1U, 5U, 64U, 100U}) {
     CAPTURE(most);
     EventPool pool(context, EventFlags::none, most);
@@ -109,7 +106,7 @@ TEST_CASE_METHOD(RecordingFixture, "at most max_idle events are idle, and the ot
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "max_idle holds for all threads together", "[pool][max_idle]") {
+TEST_CASE_METHOD(RecordingFixture, "max_idle holds for all threads together") {
   EventPool pool(context, EventFlags::none, 100);
   auto leases = acquire(pool, 400);
   Worker workers[4];
@@ -129,7 +126,7 @@ TEST_CASE_METHOD(RecordingFixture, "max_idle holds for all threads together", "[
 }
 
 TEST_CASE_METHOD(RecordingFixture, "detached events are not counted, even while other threads create events",
-                 "[pool][threads]") {
+                 "[threads]") {
   EventPool pool(context);
   constexpr std::size_t threads = 4;
   on_threads(threads, [&](std::size_t) {
@@ -139,8 +136,7 @@ TEST_CASE_METHOD(RecordingFixture, "detached events are not counted, even while 
   CHECK(pool.counters().high_water <= threads);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cached by other threads",
-                 "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cached by other threads") {
   EventPool pool(context);
   pool.reserve(200);
   const PooledEvent leased = pool.acquire();
@@ -170,7 +166,7 @@ TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cache
 }
 
 TEST_CASE_METHOD(RecordingFixture, "without a reservation, a thread takes a whole batch of idle events",
-                 "[pool][threads]") {
+                 "[threads]") {
   EventPool pool(context);
   Worker worker;
   std::vector<PooledEvent> leases =
@@ -183,7 +179,7 @@ TEST_CASE_METHOD(RecordingFixture, "without a reservation, a thread takes a whol
   CHECK(pool.counters().idle == 32); // a batch
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the others", "[pool][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the others", "[threads]") {
   EventPool pool(context);
   std::thread([&] { const auto leases = acquire(pool, 50); }).join();
   CHECK(pool.counters().idle == 50);
@@ -195,7 +191,7 @@ TEST_CASE_METHOD(RecordingFixture, "a thread that ends leaves its events to the 
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a lease destroyed at the end of a thread goes to the reserve",
-                 "[pool][threads]") {
+                 "[threads]") {
   EventPool pool(context);
   std::thread([&] {
     static thread_local PooledEvent last; // destroyed after the thread's cache, which is made later
@@ -209,7 +205,7 @@ TEST_CASE_METHOD(RecordingFixture, "a lease destroyed at the end of a thread goe
   CHECK(pool.counters().idle == 6);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses calls, and pools can be moved", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses calls, and pools can be moved") {
   EventPool empty;
   PooledEvent lease;
   CHECK_FALSE(empty);
@@ -237,8 +233,7 @@ TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses calls, and pools can b
   CHECK(empty.try_acquire(lease) == CUDA_SUCCESS);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "wait_stream records on one stream and makes the other wait",
-                 "[pool][wait_stream]") {
+TEST_CASE_METHOD(RecordingFixture, "wait_stream records on one stream and makes the other wait") {
   EventPool pool(context);
   pool.reserve(1);
   recording.calls();
@@ -264,8 +259,7 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream records on one stream and makes 
   CHECK(pool.counters().idle == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "wait_stream can name the contexts of default streams",
-                 "[pool][wait_stream][context]") {
+TEST_CASE_METHOD(RecordingFixture, "wait_stream can name the contexts of default streams") {
   EventPool pool(context);
   const Context other = Context::borrow(context_handle(2), driver);
   const Context of_other_driver = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
@@ -293,8 +287,7 @@ TEST_CASE_METHOD(RecordingFixture, "wait_stream can name the contexts of default
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand over and return leases concurrently",
-                 "[pool][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "threads acquire, hand over and return leases concurrently", "[threads]") {
   constexpr std::size_t threads = 8, rounds = 300;
   EventPool pool(context, EventFlags::none, 500);
   {

@@ -6,8 +6,6 @@
 #include "overloads.hpp"
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <atomic>
 #include <barrier>
 #include <thread>
@@ -17,7 +15,6 @@
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(std::is_nothrow_move_constructible_v<EventPools> && !std::is_copy_constructible_v<EventPools>);
 
@@ -34,7 +31,7 @@ struct PoolsFixture : RecordingFixture {
 
 } // namespace
 
-TEST_CASE_METHOD(PoolsFixture, "a lease belongs to the context of its stream", "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "a lease belongs to the context of its stream") {
   recording.calls();
   const PooledEvent first = pools.acquire(stream);
   CHECK(recording.calls().front() == "cuStreamGetCtx");
@@ -47,8 +44,7 @@ TEST_CASE_METHOD(PoolsFixture, "a lease belongs to the context of its stream", "
   CHECK(pools.counters(Context()).created == 0);
 }
 
-TEST_CASE_METHOD(PoolsFixture, "after the first use, acquiring asks for the context and nothing else",
-                 "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "after the first use, acquiring asks for the context and nothing else") {
   { const PooledEvent first = pools.acquire(stream); }
   move_streams_to(2);
   { const PooledEvent second = pools.acquire(stream); }
@@ -61,7 +57,7 @@ TEST_CASE_METHOD(PoolsFixture, "after the first use, acquiring asks for the cont
   CHECK(recording.calls() == Names{"cuStreamGetCtx", "cuCtxGetId", "cuStreamGetCtx", "cuCtxGetId"});
 }
 
-TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or the named one", "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or the named one") {
   refusal<InvalidContext>([&] { pools.acquire(nullptr); });
   {
     const ContextGuard current(other);
@@ -80,8 +76,7 @@ TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or th
   recording.calls();
 }
 
-TEST_CASE_METHOD(PoolsFixture, "pools end with their context, and a handle that comes again gets another",
-                 "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "pools end with their context, and a handle that comes again gets another") {
   CUevent old = nullptr;
   PooledEvent kept = pools.acquire(stream);
   {
@@ -104,7 +99,7 @@ TEST_CASE_METHOD(PoolsFixture, "pools end with their context, and a handle that 
   events_before += 1;
 }
 
-TEST_CASE_METHOD(PoolsFixture, "trim destroys idle events and ends pools without a context", "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "trim destroys idle events and ends pools without a context") {
   { const PooledEvent lease = pools.acquire(stream); }
   pools.trim();
   CHECK(RecordingDriver::live_events() == events_before);
@@ -116,8 +111,7 @@ TEST_CASE_METHOD(PoolsFixture, "trim destroys idle events and ends pools without
   events_before += 1; // as above
 }
 
-TEST_CASE_METHOD(PoolsFixture, "reserve is for one context, and no reserved event is created later",
-                 "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "reserve is for one context, and no reserved event is created later") {
   pools.reserve(other, 3);
   CHECK(pools.counters(other).idle == 3);
   CHECK(pools.size() == 1);
@@ -129,7 +123,7 @@ TEST_CASE_METHOD(PoolsFixture, "reserve is for one context, and no reserved even
   refusal<InvalidContext>([&] { pools.reserve(Context(), 1); });
 }
 
-TEST_CASE_METHOD(PoolsFixture, "wait_stream records in the earlier stream's context", "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "wait_stream records in the earlier stream's context") {
   recording.calls();
   pools.wait_stream(stream, stream);
   CHECK(recording.calls().empty());
@@ -158,7 +152,7 @@ TEST_CASE_METHOD(PoolsFixture, "wait_stream records in the earlier stream's cont
   refusal<InvalidContext>([&] { pools.wait_stream({Context(), nullptr}, {context, nullptr}); });
 }
 
-TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call", "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call") {
   EventPools none, moved = std::move(none);
   CHECK(!none); // NOLINT(bugprone-use-after-move)
   refusal<InvalidContext>([&] { none.acquire(stream); });
@@ -177,7 +171,7 @@ TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call", "[pools
   CHECK(lease.flags() == EventFlags::timing);
 }
 
-TEST_CASE_METHOD(PoolsFixture, "the two overloads of the pools agree", "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "the two overloads of the pools agree") {
   PooledEvent lease;
   CUstream const later = stream_handle(2);
   CHECK(GIVES(pools, acquire, lease, stream) == CUDA_SUCCESS);
@@ -187,7 +181,7 @@ TEST_CASE_METHOD(PoolsFixture, "the two overloads of the pools agree", "[pools]"
   BOTH(pools, reserve, context, 1);
 }
 
-TEST_CASE_METHOD(PoolsFixture, "leases outlive the pools, and threads may end before or after", "[pools]") {
+TEST_CASE_METHOD(PoolsFixture, "leases outlive the pools, and threads may end before or after") {
   PooledEvent lease;
   std::thread([&] {
     recording.stream_context(context_handle(1));
@@ -203,8 +197,7 @@ TEST_CASE_METHOD(PoolsFixture, "leases outlive the pools, and threads may end be
   destroy_retired();
 }
 
-TEST_CASE_METHOD(PoolsFixture, "sixteen threads use two contexts for the first time at once",
-                 "[pools][threads]") {
+TEST_CASE_METHOD(PoolsFixture, "sixteen threads use two contexts for the first time at once", "[threads]") {
   constexpr int threads = 16;
   std::atomic<int> wrong = 0;
   on_threads(threads, [&](std::size_t t) {
@@ -225,7 +218,7 @@ TEST_CASE_METHOD(PoolsFixture, "sixteen threads use two contexts for the first t
 }
 
 TEST_CASE_METHOD(PoolsFixture, "of threads that trim at once, each pool of a lost context ends once",
-                 "[pools][threads]") {
+                 "[threads]") {
   constexpr int threads = 4;
   for (int round = 0; round < 50; ++round) {
     for (const std::uintptr_t n : {1U, 2U}) {

@@ -13,8 +13,7 @@
 using namespace cuevent;
 using namespace test;
 
-TEST_CASE_METHOD(RecordingFixture, "the destructor of a pool destroys idle events of all threads",
-                 "[pool][end]") {
+TEST_CASE_METHOD(RecordingFixture, "the destructor of a pool destroys idle events of all threads") {
   Worker worker;
   {
     EventPool pool(context);
@@ -30,7 +29,7 @@ TEST_CASE_METHOD(RecordingFixture, "the destructor of a pool destroys idle event
   });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool and are then retired", "[pool][end]") {
+TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool and are then retired") {
   Worker worker;
   std::optional<EventPool> pool(context);
   auto leases = acquire(*pool, 3);
@@ -58,8 +57,7 @@ TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool and are then retired
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a thread distinguishes a new pool from one that has ended",
-                 "[pool][end]") {
+TEST_CASE_METHOD(RecordingFixture, "a thread distinguishes a new pool from one that has ended") {
   Worker worker;
   std::vector<PooledEvent> old_leases;
   for (int generation = 0; generation < 10; ++generation) {
@@ -83,8 +81,7 @@ TEST_CASE_METHOD(RecordingFixture, "a thread distinguishes a new pool from one t
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "a pool drops its context when it ends, and a lease when its event is destroyed",
-                 "[pool][end]") {
+                 "a pool drops its context when it ends, and a lease when its event is destroyed") {
   const long contexts = RecordingDriver::live_contexts();
   Worker worker;
   PooledEvent lease;
@@ -105,8 +102,7 @@ TEST_CASE_METHOD(RecordingFixture,
   CHECK(RecordingDriver::live_contexts() == contexts);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool ends silently",
-                 "[pool][end]") {
+TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool ends silently") {
   HookedErrors hooked;
   {
     EventPool pool(context);
@@ -137,8 +133,7 @@ TEST_CASE_METHOD(RecordingFixture, "leases report a lost context, and their pool
 }
 
 TEST_CASE_METHOD(RecordingFixture,
-                 "the destructor of a pool reports events that it cannot destroy and destroys the others",
-                 "[pool][fault]") {
+                 "the destructor of a pool reports events that it cannot destroy and destroys the others") {
   HookedErrors hooked;
   for (const std::string_view failing : {"cuEventDestroy", "cuCtxGetId"}) {
     CAPTURE(failing);
@@ -153,8 +148,7 @@ TEST_CASE_METHOD(RecordingFixture,
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads make, use and end pools of their own concurrently",
-                 "[pool][threads][end]") {
+TEST_CASE_METHOD(RecordingFixture, "threads make, use and end pools of their own concurrently", "[threads]") {
   std::atomic<std::size_t> wrong{0};
   std::barrier together(4);
   on_threads(4, [&](std::size_t t) {
@@ -169,7 +163,7 @@ TEST_CASE_METHOD(RecordingFixture, "threads make, use and end pools of their own
 }
 
 TEST_CASE_METHOD(RecordingFixture, "a pool can end while threads return its leases and use other pools",
-                 "[pool][threads][end]") {
+                 "[threads]") {
   constexpr std::size_t threads = 8, rounds = 200;
   EventPool lasting(context);
   std::optional<EventPool> pool;

@@ -11,7 +11,7 @@
 using namespace cuevent;
 using namespace test;
 
-TEST_CASE_METHOD(RecordingFixture, "reserve creates the missing events", "[pool]") {
+TEST_CASE_METHOD(RecordingFixture, "reserve creates the missing events") {
   EventPool pool(context, EventFlags::none, 200);
   { const auto leases = acquire(pool, 3); }
   pool.reserve(10);
@@ -58,8 +58,7 @@ std::uint64_t created_by(EventPool& pool, Worker* workers, const std::vector<std
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "a reservation serves any threads, in any shares",
-                 "[pool][reserve][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "a reservation serves any threads, in any shares", "[threads]") {
   const std::vector<std::vector<std::size_t>> shares = {
       {64}, {1, 63}, {1, 1, 62}, {32, 31, 1}, {10, 10, 10, 34}, {1, 1, 1, 1, 60}, {60, 1, 1, 1, 1}};
   for (const std::vector<std::size_t>& at_each : shares) {
@@ -79,8 +78,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reservation serves any threads, in any sha
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a reservation does not count events on lease",
-                 "[pool][reserve][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "a reservation does not count events on lease", "[threads]") {
   EventPool pool(context);
   Worker workers[3];
   auto before = acquire(pool, 40);
@@ -95,8 +93,7 @@ TEST_CASE_METHOD(RecordingFixture, "a reservation does not count events on lease
   CHECK(pool.counters().created == 105);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a reservation",
-                 "[pool][reserve][max_idle][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a reservation", "[threads]") {
   EventPool pool(context, EventFlags::none, 64);
   Worker workers[2];
   pool.reserve(64);
@@ -113,8 +110,8 @@ TEST_CASE_METHOD(RecordingFixture, "cache room of threads does not reduce a rese
   CHECK(pool.counters().created == 64);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "without a largest number of idle events, reserve refuses absurd numbers",
-                 "[pool][reserve][max_idle]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "without a largest number of idle events, reserve refuses absurd numbers") {
   EventPool pool(context, EventFlags::none, SIZE_MAX);
   { const PooledEvent lease = pool.acquire(); }
   CHECK(pool.counters().idle == 1);
@@ -124,8 +121,7 @@ TEST_CASE_METHOD(RecordingFixture, "without a largest number of idle events, res
   CHECK(pool.counters().created == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "reserve counts cached events and never creates more than max_idle",
-                 "[pool][reserve][max_idle]") {
+TEST_CASE_METHOD(RecordingFixture, "reserve counts cached events and never creates more than max_idle") {
   EventPool pool(context, EventFlags::none, 64);
   Worker worker;
   worker.run([&] { const auto leases = acquire(pool, 64); });
@@ -137,8 +133,7 @@ TEST_CASE_METHOD(RecordingFixture, "reserve counts cached events and never creat
   CHECK(pool.counters().created == 64);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads return events",
-                 "[pool][reserve][max_idle][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads return events", "[threads]") {
   constexpr std::size_t most = 64;
   EventPool pool(context, EventFlags::none, most);
   std::atomic<bool> stop = false;
@@ -157,8 +152,7 @@ TEST_CASE_METHOD(RecordingFixture, "reserve keeps to max_idle while threads retu
   CHECK(RecordingDriver::live_events() == events_before + long(pool.counters().idle));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "creations that failed do not count as reserved",
-                 "[pool][reserve][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "creations that failed do not count as reserved", "[threads]") {
   EventPool pool(context);
   Worker worker;
   auto leases = acquire(pool, 3);
@@ -176,8 +170,7 @@ TEST_CASE_METHOD(RecordingFixture, "creations that failed do not count as reserv
   CHECK(pool.counters().created == 8);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never create an event",
-                 "[pool][reserve][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never create an event", "[threads]") {
   constexpr std::size_t threads = 6, at_most = 16;
   EventPool pool(context);
   pool.reserve(threads * at_most);
@@ -196,7 +189,7 @@ TEST_CASE_METHOD(RecordingFixture, "threads within a reservation never create an
   CHECK(pool.counters().created == threads * at_most);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "trim ends a reservation", "[pool][reserve]") {
+TEST_CASE_METHOD(RecordingFixture, "trim ends a reservation") {
   EventPool pool(context);
   Worker worker;
   pool.reserve(40);
@@ -209,7 +202,7 @@ TEST_CASE_METHOD(RecordingFixture, "trim ends a reservation", "[pool][reserve]")
   CHECK(pool.counters().idle == kept_there);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "reserve keeps the events created before a failure", "[pool][fault]") {
+TEST_CASE_METHOD(RecordingFixture, "reserve keeps the events created before a failure") {
   EventPool pool(context);
   pool.reserve(2);
   recording.fail_next("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY);

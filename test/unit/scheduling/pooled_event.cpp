@@ -9,7 +9,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
 
 static_assert(std::is_nothrow_move_constructible_v<PooledEvent> &&
               !std::is_copy_constructible_v<PooledEvent>);
@@ -17,8 +16,7 @@ static_assert(std::is_nothrow_default_constructible_v<PooledEvent>);
 // Handing over needs std::move.
 static_assert(!std::is_invocable_v<decltype(&PooledEvent::detach), PooledEvent&>);
 
-TEST_CASE_METHOD(RecordingFixture, "leases move, swap and survive assignment to themselves",
-                 "[pool][lease]") {
+TEST_CASE_METHOD(RecordingFixture, "leases move, swap and survive assignment to themselves") {
   EventPool pool(context);
   PooledEvent a = pool.acquire(), b = pool.acquire();
   CUevent const first = a.event().native_handle();
@@ -39,8 +37,7 @@ TEST_CASE_METHOD(RecordingFixture, "leases move, swap and survive assignment to 
   CHECK(pool.counters().idle == 1); // the events of thread a
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does not come back",
-                 "[pool][lease]") {
+TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does not come back") {
   EventPool pool(context, EventFlags::interprocess);
   CUevent detached = nullptr;
   {
@@ -74,7 +71,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event that was detached or exported does 
   CHECK(pool.counters().idle == 1);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an event can be detached from the pool for a graph", "[pool][lease]") {
+TEST_CASE_METHOD(RecordingFixture, "an event can be detached from the pool for a graph") {
   EventPool pool(context);
   {
     Graph graph(context);
@@ -88,8 +85,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event can be detached from the pool for a
   CHECK(RecordingDriver::live_events() == events_before);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the non-throwing overloads of pools return what the others throw",
-                 "[pool][lease][overloads]") {
+TEST_CASE_METHOD(RecordingFixture, "the non-throwing overloads of pools return what the others throw") {
   const Context own = context, other = Context::borrow(context_handle(2), driver), none;
   const long events = RecordingDriver::live_events();
   {

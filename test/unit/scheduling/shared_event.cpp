@@ -22,7 +22,7 @@ static_assert(sizeof(SharedEvent) == sizeof(EventRef) && sizeof(PooledEvent) == 
 // Sharing needs std::move.
 static_assert(!std::is_invocable_v<decltype(&PooledEvent::share), PooledEvent&>);
 
-TEST_CASE_METHOD(RecordingFixture, "the last holder returns the event", "[lease][shared]") {
+TEST_CASE_METHOD(RecordingFixture, "the last holder returns the event") {
   EventPool pool(context);
   PooledEvent lease = pool.acquire();
   CUevent const handle = lease.native_handle();
@@ -45,7 +45,7 @@ TEST_CASE_METHOD(RecordingFixture, "the last holder returns the event", "[lease]
   CHECK(pool.acquire().native_handle() == handle);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "sharing allocates nothing and makes no driver call", "[lease][shared]") {
+TEST_CASE_METHOD(RecordingFixture, "sharing allocates nothing and makes no driver call") {
   EventPool pool(context);
   pool.reserve(2);
   { const PooledEvent lease = pool.acquire(); }
@@ -62,7 +62,7 @@ TEST_CASE_METHOD(RecordingFixture, "sharing allocates nothing and makes no drive
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a record by one holder counts for all", "[lease][shared]") {
+TEST_CASE_METHOD(RecordingFixture, "a record by one holder counts for all") {
   EventPool pool(context);
   const SharedEvent recorder = pool.acquire().share(), waiter = recorder;
   CHECK_FALSE(waiter.recorded());
@@ -80,7 +80,7 @@ TEST_CASE_METHOD(RecordingFixture, "a record by one holder counts for all", "[le
   CHECK((!none && !none.recorded() && !none.event()));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a shared lease outlives its pool", "[lease][shared]") {
+TEST_CASE_METHOD(RecordingFixture, "a shared lease outlives its pool") {
   SharedEvent lease;
   {
     EventPool pool(context);
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(RecordingFixture, "a shared lease outlives its pool", "[lease][
   destroy_retired();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "sixteen threads share a lease", "[lease][shared][threads]") {
+TEST_CASE_METHOD(RecordingFixture, "sixteen threads share a lease", "[threads]") {
   constexpr int threads = 16, rounds = 300;
   EventPool pool(context);
   std::vector<SharedEvent> given(threads);

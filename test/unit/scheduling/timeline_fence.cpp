@@ -6,7 +6,6 @@
 #include "recording_fixture.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -22,8 +21,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(!std::is_copy_constructible_v<TimelineFence> && !std::is_copy_assignable_v<TimelineFence>);
 static_assert(std::is_nothrow_move_constructible_v<TimelineFence> &&
@@ -77,8 +74,7 @@ const Names page_made{"cuCtxGetId",
 } // namespace
 
 TEST_CASE_METHOD(FenceFixture,
-                 "the first fence of a context allocates a page in relaxed mode, and later fences reuse it",
-                 "[fence]") {
+                 "the first fence of a context allocates a page in relaxed mode, and later fences reuse it") {
   recording.capture_mode() = CU_STREAM_CAPTURE_MODE_GLOBAL;
   const TimelineFence first(context, stream);
   const std::vector<Call> calls = recording.calls_with_contexts();
@@ -93,7 +89,7 @@ TEST_CASE_METHOD(FenceFixture,
   CHECK(recording.calls() == Names{"cuCtxGetId"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "a signal checks the capture status and submits the next ticket", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a signal checks the capture status and submits the next ticket") {
   TimelineFence fence(context, stream);
   recording.calls();
   const std::uint64_t ticket = fence.signal();
@@ -113,7 +109,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal checks the capture status and submits t
   }
 }
 
-TEST_CASE_METHOD(FenceFixture, "reading the progress of a stream makes no driver call", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "reading the progress of a stream makes no driver call") {
   TimelineFence fence(context, stream);
   CHECK(fence.reached(0));
   const std::uint64_t first = fence.signal(), second = fence.signal();
@@ -134,7 +130,7 @@ TEST_CASE_METHOD(FenceFixture, "reading the progress of a stream makes no driver
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(FenceFixture, "another stream can wait for a signalled ticket", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "another stream can wait for a signalled ticket") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   const MemoryOperation write = recording.memory_operation();
@@ -157,8 +153,7 @@ TEST_CASE_METHOD(FenceFixture, "another stream can wait for a signalled ticket",
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "a later stream with the handle of the fence's stream waits for a ticket",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a later stream with the handle of the fence's stream waits for a ticket") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   const MemoryOperation write = recording.memory_operation();
@@ -172,8 +167,7 @@ TEST_CASE_METHOD(FenceFixture, "a later stream with the handle of the fence's st
   CHECK(fence.try_wait(stream, ticket) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for the stream's id",
-                 "[fence][capture]") {
+TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for the stream's id") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE); // a query would invalidate the capture
@@ -186,8 +180,7 @@ TEST_CASE_METHOD(FenceFixture, "a wait on a capturing stream does not ask for th
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
 }
 
-TEST_CASE_METHOD(FenceFixture, "the legacy stream is recognized by its handle, without a query of its id",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "the legacy stream is recognized by its handle, without a query of its id") {
   for (CUstream const legacy : {CUstream(nullptr), CU_STREAM_LEGACY}) {
     TimelineFence fence(context, legacy);
     recording.calls();
@@ -201,7 +194,7 @@ TEST_CASE_METHOD(FenceFixture, "the legacy stream is recognized by its handle, w
   }
 }
 
-TEST_CASE_METHOD(FenceFixture, "a wait for a ticket that is not yet signalled is refused", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a wait for a ticket that is not yet signalled is refused") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   recording.calls();
@@ -211,7 +204,7 @@ TEST_CASE_METHOD(FenceFixture, "a wait for a ticket that is not yet signalled is
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(FenceFixture, "a default stream means the one of the fence's own context", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a default stream means the one of the fence's own context") {
   const Context other = Context::borrow(context_handle(2), driver);
   const ContextGuard guard(other);
   for (CUstream const handle : {CUstream(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
@@ -240,8 +233,8 @@ TEST_CASE_METHOD(FenceFixture, "a default stream means the one of the fence's ow
   CHECK(recording.context_stack() == std::vector{context_handle(2)});
 }
 
-TEST_CASE_METHOD(FenceFixture, "a fence of the per-thread stream belongs to the first thread that signals it",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture,
+                 "a fence of the per-thread stream belongs to the first thread that signals it") {
   TimelineFence fence(context, CU_STREAM_PER_THREAD);
   const std::uint64_t ticket = fence.signal();
   std::thread([&] {
@@ -256,8 +249,7 @@ TEST_CASE_METHOD(FenceFixture, "a fence of the per-thread stream belongs to the 
   CHECK(fence.signal() == ticket + 1);
 }
 
-TEST_CASE_METHOD(FenceFixture, "a signal that fails does not bind a fence of the per-thread stream",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a signal that fails does not bind a fence of the per-thread stream") {
   TimelineFence fence(context, CU_STREAM_PER_THREAD);
   for (const char* call : {"cuStreamIsCapturing", "cuStreamGetId", "cuStreamWriteValue64"}) {
     recording.fail_next(call, CUDA_ERROR_INVALID_VALUE);
@@ -269,7 +261,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal that fails does not bind a fence of the
   CHECK_THROWS_AS(fence.signal(), InvalidHandle); // the fence now belongs to the other thread
 }
 
-TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a capturing stream and do nothing", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a capturing stream and do nothing") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal(), before = fence.signalled();
   for (const CUstreamCaptureStatus status :
@@ -291,7 +283,7 @@ TEST_CASE_METHOD(FenceFixture, "signal and wait refuse a capturing stream and do
   CHECK(fence.signal() == before + 1);
 }
 
-TEST_CASE_METHOD(FenceFixture, "a signal that the driver refuses consumes no ticket", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "a signal that the driver refuses consumes no ticket") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   for (const char* call : {"cuStreamIsCapturing", "cuStreamWriteValue64"}) {
@@ -311,8 +303,7 @@ TEST_CASE_METHOD(FenceFixture, "a signal that the driver refuses consumes no tic
              ContainsSubstring("use a DriverEvent"));
 }
 
-TEST_CASE_METHOD(FenceFixture, "status reports a fault and a lost context, and a capture is neither",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "status reports a fault and a lost context, and a capture is neither") {
   TimelineFence fence(context, stream);
   recording.calls();
   CHECK(fence.status() == CUDA_SUCCESS);
@@ -328,8 +319,7 @@ TEST_CASE_METHOD(FenceFixture, "status reports a fault and a lost context, and a
 }
 
 TEST_CASE_METHOD(FenceFixture,
-                 "wait_for ends when the ticket is reached, the time is over or a fault is noticed",
-                 "[fence]") {
+                 "wait_for ends when the ticket is reached, the time is over or a fault is noticed") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = fence.signal();
   const MemoryOperation write = recording.memory_operation();
@@ -360,7 +350,7 @@ TEST_CASE_METHOD(FenceFixture,
   device.join();
 }
 
-TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down creating a fence", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down creating a fence") {
   using Clock = std::chrono::steady_clock;
   const auto fastest = [&] {
     Clock::duration least = 1h;
@@ -382,7 +372,7 @@ TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down creatin
   CHECK(fastest() < 10 * alone + 10us); // looking at each page would take longer
 }
 
-TEST_CASE_METHOD(FenceFixture, "an empty fence never reaches the driver", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "an empty fence never reaches the driver") {
   TimelineFence fence(context, stream);
   const std::uint64_t ticket = signal_and_complete(fence);
   TimelineFence moved = std::move(fence), empty;
@@ -406,8 +396,8 @@ TEST_CASE_METHOD(FenceFixture, "an empty fence never reaches the driver", "[fenc
   CHECK(fence.signal() == ticket + 1);
 }
 
-TEST_CASE_METHOD(FenceFixture, "destroying a fence makes no driver call, and its counter is reused once free",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture,
+                 "destroying a fence makes no driver call, and its counter is reused once free") {
   std::optional<TimelineFence> first(std::in_place, context, stream);
   const std::uint64_t ticket = first->signal();
   const MemoryOperation write = recording.memory_operation();
@@ -426,7 +416,7 @@ TEST_CASE_METHOD(FenceFixture, "destroying a fence makes no driver call, and its
   CHECK(recording.memory_operation().address == write.address);
 }
 
-TEST_CASE_METHOD(FenceFixture, "each fence has its own counter, even if they need several pages", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "each fence has its own counter, even if they need several pages") {
   std::vector<TimelineFence> fences;
   std::vector<CUdeviceptr> lines;
   recording.calls();
@@ -452,7 +442,7 @@ TEST_CASE_METHOD(FenceFixture, "each fence has its own counter, even if they nee
   CHECK(allocations() == 0);
 }
 
-TEST_CASE_METHOD(FenceFixture, "the memory of a context that is gone is not touched again", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "the memory of a context that is gone is not touched again") {
   CUdeviceptr gone = 0;
   {
     TimelineFence outliving(context, stream);
@@ -474,7 +464,7 @@ TEST_CASE_METHOD(FenceFixture, "the memory of a context that is gone is not touc
   CHECK_THROWS_AS(TimelineFence(context, stream), ContextIsDestroyed);
 }
 
-TEST_CASE_METHOD(FenceFixture, "creating a fence in an empty context throws", "[fence]") {
+TEST_CASE_METHOD(FenceFixture, "creating a fence in an empty context throws") {
   CHECK_THAT(refusal<InvalidContext>([&] { TimelineFence(Context(), stream); }),
              ContainsSubstring("primary()"));
   TimelineFence fence;
@@ -484,8 +474,7 @@ TEST_CASE_METHOD(FenceFixture, "creating a fence in an empty context throws", "[
   CHECK(fence);
 }
 
-TEST_CASE_METHOD(FenceFixture, "the non-throwing overloads of fences return what the others throw",
-                 "[fence][overloads]") {
+TEST_CASE_METHOD(FenceFixture, "the non-throwing overloads of fences return what the others throw") {
   const Context own = context, none;
   for (const Context* each : {&own, &none})
     CREATES(TimelineFence, *each, stream);
@@ -507,8 +496,8 @@ TEST_CASE_METHOD(FenceFixture, "the non-throwing overloads of fences return what
   }
 }
 
-TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on a device that writes 32 bits",
-                 "[fence]") {
+TEST_CASE_METHOD(FenceFixture,
+                 "tickets have 64 bits and survive an overflow on a device that writes 32 bits") {
   recording.memory_operations_64_bit(false);
   TimelineFence fence(context, stream);
   recording.calls();
@@ -546,7 +535,7 @@ TEST_CASE_METHOD(FenceFixture, "tickets have 64 bits and survive an overflow on 
 }
 
 TEST_CASE_METHOD(FenceFixture, "threads make fences of new contexts concurrently, each with its counter",
-                 "[fence][threads]") {
+                 "[threads]") {
   constexpr std::size_t threads = 4, fences = 100;
   std::vector<Context> own; // every second fence is in a context that only one thread uses
   for (std::size_t i = 0; i < threads * fences; ++i) {
@@ -567,7 +556,7 @@ TEST_CASE_METHOD(FenceFixture, "threads make fences of new contexts concurrently
 }
 
 TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, with 64 bits and with 32",
-                 "[fence][threads]") {
+                 "[threads]") {
   const bool narrow = GENERATE(false, true);
   recording.memory_operations_64_bit(!narrow);
   borrow_next();

@@ -5,8 +5,6 @@
 #include "recording_fixture.hpp"
 #include "scheduling/semaphore_guard.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -19,8 +17,6 @@
 
 using namespace cuevent;
 using namespace test;
-using namespace std::chrono_literals;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(!std::is_copy_constructible_v<TimelineSemaphore> &&
               !std::is_copy_assignable_v<TimelineSemaphore>);
@@ -53,8 +49,7 @@ void complete_signal(RecordingFixture& fixture) { complete(fixture.recording.mem
 
 } // namespace
 
-TEST_CASE_METHOD(RecordingFixture, "a semaphore registers its page for all contexts, in relaxed mode",
-                 "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a semaphore registers its page for all contexts, in relaxed mode") {
   recording.calls();
   TimelineSemaphore semaphore(context, 4);
   CHECK(recording.calls() == made);
@@ -65,7 +60,7 @@ TEST_CASE_METHOD(RecordingFixture, "a semaphore registers its page for all conte
                                    "cuThreadExchangeStreamCaptureMode", "cuCtxPopCurrent"});
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a semaphore that cannot be made says why", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a semaphore that cannot be made says why") {
   recording.memory_operations_64_bit(false);
   CHECK_THROWS_WITH(TimelineSemaphore(context), ContainsSubstring("use a TimelineFence"));
   recording.memory_operations_64_bit(true);
@@ -81,7 +76,7 @@ TEST_CASE_METHOD(RecordingFixture, "a semaphore that cannot be made says why", "
       });
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a descriptor whose import fails can be imported again", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a descriptor whose import fails can be imported again") {
   TimelineSemaphore semaphore(context), joined;
   const int handle = semaphore.export_handle();
   recording.fail_next("cuMemHostRegister", CUDA_ERROR_OUT_OF_MEMORY);
@@ -99,7 +94,7 @@ TEST_CASE_METHOD(RecordingFixture, "a descriptor whose import fails can be impor
   close(copy);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a signal is one memory operation, and so is a wait", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a signal is one memory operation, and so is a wait") {
   TimelineSemaphore semaphore(context);
   recording.calls();
   semaphore.signal(stream, 5);
@@ -123,7 +118,7 @@ TEST_CASE_METHOD(RecordingFixture, "a signal is one memory operation, and so is 
   CHECK(recording.calls().empty());
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a signal that the driver refuses leaves no trace", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a signal that the driver refuses leaves no trace") {
   TimelineSemaphore semaphore(context);
   recording.fail_next("cuStreamWriteValue64", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_AS(semaphore.signal(stream, 5), OutOfMemory);
@@ -135,8 +130,7 @@ TEST_CASE_METHOD(RecordingFixture, "a signal that the driver refuses leaves no t
   CHECK(semaphore.value() == 9);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "signals of different streams may be submitted in any order",
-                 "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "signals of different streams may be submitted in any order") {
   TimelineSemaphore semaphore(context);
   CUstream const other = stream_handle(2);
   semaphore.signal(other, 2);
@@ -155,8 +149,8 @@ TEST_CASE_METHOD(RecordingFixture, "signals of different streams may be submitte
   semaphore.signal(6);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "an abandoned semaphore stays released, in whatever order streams signal",
-                 "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "an abandoned semaphore stays released, in whatever order streams signal") {
   std::optional<TimelineSemaphore> semaphore(context);
   semaphore->signal(stream, 1);
   const MemoryOperation late = recording.memory_operation();
@@ -175,7 +169,7 @@ TEST_CASE_METHOD(RecordingFixture, "an abandoned semaphore stays released, in wh
   }
 }
 
-TEST_CASE_METHOD(RecordingFixture, "1,992 signals of a semaphore can be pending", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "1,992 signals of a semaphore can be pending") {
   TimelineSemaphore semaphore(context);
   semaphore.signal(stream, 2);
   const MemoryOperation first = recording.memory_operation();
@@ -191,7 +185,7 @@ TEST_CASE_METHOD(RecordingFixture, "1,992 signals of a semaphore can be pending"
   semaphore.signal(2000);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semaphore agree", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semaphore agree") {
   TimelineSemaphore semaphore(context);
   std::uint64_t next = 1;
   CHECK(BOTH(semaphore, signal, stream, next++) == CUDA_SUCCESS);
@@ -203,7 +197,7 @@ TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semapho
   CHECK(BOTH(semaphore, wait_for, next, 0ns) == CUDA_ERROR_ILLEGAL_STATE);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a fault of the context ends a wait on the host", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a fault of the context ends a wait on the host") {
   TimelineSemaphore semaphore(context);
   recording.fail_always("cuStreamIsCapturing", CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK_THROWS_AS(semaphore.wait_for(1, std::chrono::hours(1)), IllegalAddress);
@@ -212,7 +206,7 @@ TEST_CASE_METHOD(RecordingFixture, "a fault of the context ends a wait on the ho
   recording.fail_nothing();
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a thread that waits for a semaphore on the host sleeps", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a thread that waits for a semaphore on the host sleeps") {
   const TimelineSemaphore semaphore(context);
   const auto sleeps = [&](auto wait) {
     rusage before{}, after{};
@@ -225,7 +219,7 @@ TEST_CASE_METHOD(RecordingFixture, "a thread that waits for a semaphore on the h
   CHECK(sleeps([&] { return semaphore.wait_when_submitted(stream, 1, 100ms); }) > 3);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "a fork waits for a thread that is in a signal", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "a fork waits for a thread that is in a signal") {
   SemaphoreState* state = nullptr;
   REQUIRE(make_semaphore(context, 0, state).result == CUDA_SUCCESS);
   std::atomic<bool> forked{false};
@@ -243,7 +237,7 @@ TEST_CASE_METHOD(RecordingFixture, "a fork waits for a thread that is in a signa
   Semaphores::instance().retire(*state);
 }
 
-TEST_CASE_METHOD(RecordingFixture, "the texts of refused calls say what to do", "[semaphore]") {
+TEST_CASE_METHOD(RecordingFixture, "the texts of refused calls say what to do") {
   TimelineSemaphore semaphore(context);
   CHECK_THROWS_WITH(semaphore.wait(stream, 1), ContainsSubstring("wait_when_submitted()"));
   recording.capture_status(CU_STREAM_CAPTURE_STATUS_ACTIVE);

@@ -3,14 +3,11 @@
 
 #include "recording_fixture.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
-
 #include <cstdlib>
 #include <dlfcn.h>
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 #ifdef NVTX_TOOL // the headers of NVTX are there
 
@@ -51,7 +48,7 @@ struct ToolFixture : RecordingFixture {
 
 } // namespace
 
-TEST_CASE_METHOD(ToolFixture, "stages of several streams are ranges with their names", "[nvtx]") {
+TEST_CASE_METHOD(ToolFixture, "stages of several streams are ranges with their names") {
   const std::uint64_t before = last_range();
   {
     StageTimer timer = timer_with(StageRanges::nvtx);
@@ -71,7 +68,7 @@ TEST_CASE_METHOD(ToolFixture, "stages of several streams are ranges with their n
                                 "end #2\n"));
 }
 
-TEST_CASE_METHOD(ToolFixture, "a stage without room is a range, and a stage that fails is none", "[nvtx]") {
+TEST_CASE_METHOD(ToolFixture, "a stage without room is a range, and a stage that fails is none") {
   const std::uint64_t before = last_range();
   StageTimer timer(context, {.events_per_stream = 2, .side_streams = 0, .ranges = StageRanges::nvtx});
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_NOT_READY); // the device makes no progress
@@ -87,7 +84,7 @@ TEST_CASE_METHOD(ToolFixture, "a stage without room is a range, and a stage that
   CHECK(told() == since(before, "begin #1 stage in cuevent\nend #1\nbegin #2 stage in cuevent\nend #2\n"));
 }
 
-TEST_CASE_METHOD(ToolFixture, "a timer that ends also ends the ranges of its open stages", "[nvtx]") {
+TEST_CASE_METHOD(ToolFixture, "a timer that ends also ends the ranges of its open stages") {
   const std::uint64_t before = last_range();
   {
     StageTimer timer = timer_with(StageRanges::nvtx);
@@ -99,7 +96,7 @@ TEST_CASE_METHOD(ToolFixture, "a timer that ends also ends the ranges of its ope
   CHECK(told() == since(before, "end #1\nend #2\n"));
 }
 
-TEST_CASE_METHOD(ToolFixture, "without the option, a timer calls no tool", "[nvtx]") {
+TEST_CASE_METHOD(ToolFixture, "without the option, a timer calls no tool") {
   last_range();
   StageTimer timer = timer_with(StageRanges::none);
   timer.open(stream, timer.stage("stage"));
@@ -109,7 +106,7 @@ TEST_CASE_METHOD(ToolFixture, "without the option, a timer calls no tool", "[nvt
 
 #else
 
-TEST_CASE_METHOD(RecordingFixture, "a build without NVTX refuses to make ranges, and says why", "[nvtx]") {
+TEST_CASE_METHOD(RecordingFixture, "a build without NVTX refuses to make ranges, and says why") {
   const StageTimerOptions options{.ranges = StageRanges::nvtx};
   CHECK_THAT(refusal<NotSupported>([&] { StageTimer timer(context, options); }),
              ContainsSubstring("built without NVTX"));

@@ -6,7 +6,6 @@
 #include "recording_fixture.hpp"
 
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -17,7 +16,6 @@
 
 using namespace cuevent;
 using namespace test;
-using Catch::Matchers::ContainsSubstring;
 
 static_assert(!std::is_copy_constructible_v<StageTimer> && !std::is_copy_assignable_v<StageTimer>);
 static_assert(std::is_nothrow_move_constructible_v<StageTimer> &&

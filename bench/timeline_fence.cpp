@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A timeline fence and a semaphore compared with what a program would use without them: an untimed
 // event, recorded and queried.
-#include "gpu_at_hand.hpp"
+#include "driver_at_hand.hpp"
 
 #include <cuevent/driver_event.hpp>
 #include <cuevent/timeline_fence.hpp>
@@ -22,23 +22,42 @@ namespace {
 constexpr int batch = 256;
 
 /// The objects that the benchmarks use.
-struct Setup {
+class Setup {
+public:
   static Setup& instance() {
     static Setup& setup = *new Setup; // never destroyed: the driver may go first
     return setup;
   }
-  void wait() { synchronize(stream); }
 
-  const gpu::Gpu& device = gpu_at_hand();
-  gpu::Call<PFN_cuStreamSynchronize_v2000> synchronize{device.driver, "cuStreamSynchronize", 2000};
-  gpu::Stream stream = device.stream();
-  TimelineFence fence{device.context, stream};
-  TimelineSemaphore semaphore{device.context};
+  Driver driver = driver_at_hand();
+  Context context = Context::primary(0, driver);
+  CUstream stream = make_stream();
+  TimelineFence fence{context, stream};
+  TimelineSemaphore semaphore{context};
   std::uint64_t value = 0; // the newest signal of the semaphore
-  DriverEvent start{device.context, EventFlags::timing}, end{device.context, EventFlags::timing};
-  DriverEvent event{device.context};
+  DriverEvent start{context, EventFlags::timing}, end{context, EventFlags::timing};
+  DriverEvent event{context};
   std::uint64_t ticket = fence.signal();
-  gpu::PinnedMemory word = device.pinned_memory(2);
+
+  void wait() { check(synchronize_(stream)); }
+  void check(CUresult result) const {
+    if (result != CUDA_SUCCESS) driver.fail(result, "benchmark");
+  }
+
+private:
+  Setup() {
+    event.record(stream);
+    wait();
+  }
+  CUstream make_stream() const {
+    const ContextGuard guard(context);
+    CUstream made = nullptr;
+    check(
+        driver.entry_point<PFN_cuStreamCreate_v2000>("cuStreamCreate", 2000)(&made, CU_STREAM_NON_BLOCKING));
+    return made;
+  }
+  PFN_cuStreamSynchronize_v2000 synchronize_ =
+      driver.entry_point<PFN_cuStreamSynchronize_v2000>("cuStreamSynchronize", 2000);
 };
 
 void count_each(benchmark::State& state, double seconds, double calls) {
@@ -71,30 +90,42 @@ void on_host(benchmark::State& state, Submit submit) {
 template <class Submit>
 void on_device(benchmark::State& state, Submit submit) {
   Setup& setup = Setup::instance();
+  const DriverTable& table = setup.driver.table();
+  const ContextGuard guard(setup.context);
+  void* memory = nullptr;
+  setup.check(table.cuMemHostAlloc_v2020(&memory, sizeof(std::uint32_t), CU_MEMHOSTALLOC_PORTABLE));
+  auto* const gate = static_cast<std::uint32_t*>(memory);
   double total = 0;
   for ([[maybe_unused]] auto each : state) {
-    gpu::Gate gate(setup.device, setup.stream);
+    __atomic_store_n(gate, 0, __ATOMIC_RELEASE);
+    setup.check(table.cuStreamWaitValue32_v11070(setup.stream, reinterpret_cast<CUdeviceptr>(gate), 1,
+                                                 CU_STREAM_WAIT_VALUE_GEQ));
     setup.start.record(setup.stream);
     for (int i = 0; i < batch; ++i)
       submit(setup);
     setup.end.record(setup.stream);
-    gate.open();
+    __atomic_store_n(gate, 1, __ATOMIC_RELEASE);
     setup.wait();
     const double seconds = static_cast<double>(setup.start.elapsed_time(setup.end).count()) / 1000;
     state.SetIterationTime(seconds);
     total += seconds;
   }
   count_each(state, total, batch * static_cast<double>(state.iterations()));
+  setup.driver.entry_point<PFN_cuMemFreeHost_v2000>("cuMemFreeHost", 2000)(memory);
 }
 
 void signal_fence(Setup& setup) { setup.ticket = setup.fence.signal(); }
 void signal_semaphore(Setup& setup) { setup.semaphore.signal(setup.stream, ++setup.value); }
 void record_event(Setup& setup) { setup.event.record(setup.stream); }
 void write_value(Setup& setup) { // the driver call of a signal
-  const CUresult result = setup.device.driver.table().cuStreamWriteValue64_v11070(
-      setup.stream, reinterpret_cast<CUdeviceptr>(static_cast<int*>(setup.word)), 1,
-      CU_STREAM_WRITE_VALUE_DEFAULT);
-  if (result != CUDA_SUCCESS) setup.device.driver.fail(result, "cuStreamWriteValue64");
+  static std::uint64_t* const word = [&setup] {
+    const ContextGuard guard(setup.context);
+    void* memory = nullptr;
+    setup.check(setup.driver.table().cuMemHostAlloc_v2020(&memory, 64, CU_MEMHOSTALLOC_PORTABLE));
+    return static_cast<std::uint64_t*>(memory);
+  }();
+  setup.check(setup.driver.table().cuStreamWriteValue64_v11070(
+      setup.stream, reinterpret_cast<CUdeviceptr>(word), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
 BENCHMARK_CAPTURE(on_host, fence_signal, signal_fence)->UseManualTime();
@@ -133,10 +164,10 @@ void make_many(benchmark::State& state, Make make) {
   state.counters["us_destroyed"] = 1e6 * destroying / all;
 }
 BENCHMARK_CAPTURE(make_many, fence, [](Setup& setup) {
-  return TimelineFence(setup.device.context, setup.stream);
+  return TimelineFence(setup.context, setup.stream);
 })->Iterations(1);
 BENCHMARK_CAPTURE(make_many, semaphore, [](Setup& setup) {
-  return TimelineSemaphore(setup.device.context);
+  return TimelineSemaphore(setup.context);
 })->Iterations(1);
 
 /// Each thread asks repeatedly whether the work is done. `peers` has the same for a fence and for an event.

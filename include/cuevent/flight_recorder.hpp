@@ -17,7 +17,7 @@
 ///   notes or reports throws NotInitialized.
 /// - Names are cut to 40 bytes, between two characters of UTF-8.
 ///
-/// docs/when-it-hangs.md starts from the symptom.
+/// docs/flight-recorder.md starts from the symptom.
 #pragma once
 
 #include <cuevent/event_ref.hpp>
@@ -155,7 +155,7 @@ public:
   /// functions: cuThreadExchangeStreamCaptureMode, and cuEventQuery about twenty times for each stream,
   /// and a few times for each graph with marks. After a fault, and once the process exits, the driver
   /// answers no query. The report then knows only what the previous report saw. So make a report every
-  /// second or so: see the watchdog in docs/when-it-hangs.md. Throws NotInitialized in a forked child.
+  /// second or so: see the watchdog in docs/flight-recorder.md. Throws NotInitialized in a forked child.
   FlightReport report() const;
   [[nodiscard]] CUresult try_report(FlightReport& out) const noexcept;
 

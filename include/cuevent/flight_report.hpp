@@ -2,7 +2,7 @@
 /// \file
 /// \brief FlightReport: what each stream was doing at one moment, and why nothing moves.
 ///
-/// FlightRecorder::report() makes reports. docs/when-it-hangs.md explains how to read them.
+/// FlightRecorder::report() makes reports. docs/flight-recorder.md explains how to read them.
 ///
 /// Thread-safety: plain values.
 /// Context: needs none and changes none.

@@ -49,7 +49,7 @@ enum class MemoryPart : std::uint8_t {
   pointers,       // up to three parameters of a kernel
   words_inside,   // up to three words of larger parameters
   unknown,        // nothing: a kernel whose parameters are not known
-  place,          // the number of the stream, and that of the submission on it; with jitter only
+  place,          // the numbers of the stream and of the submission on the stream; with jitter only
   told_host,      // the stream: what the call is about to submit may tell the host how far the stream is
   after,          // up to three nodes that come before the one that the call adds to a graph
   dependency,     // two nodes of a graph: the second one comes after the first one

@@ -52,7 +52,8 @@ std::vector<Scenario> all_scenarios() {
                            copying_scenarios,
                            libraries_scenarios,
                            graph_nodes_scenarios,
-                           stream_calls_scenarios}) {
+                           stream_calls_scenarios,
+                           attach_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -54,7 +54,8 @@ std::vector<Scenario> all_scenarios() {
                            graph_nodes_scenarios,
                            stream_calls_scenarios,
                            attach_scenarios,
-                           old_launch_scenarios}) {
+                           old_launch_scenarios,
+                           profiler_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -45,10 +45,11 @@ struct Kinds {
 };
 
 // Whether the call returns while the stream is held, and its result.
-std::string held(Lab& lab, CUstream stream, const std::function<CUresult()>& call) {
+std::string held(Lab& lab, CUstream stream, const std::function<CUresult()>& call,
+                 std::chrono::milliseconds patience = 250ms) {
   Gate gate(lab, stream);
   Background background(lab, call);
-  const bool returns = background.returns_within(250ms);
+  const bool returns = background.returns_within(patience);
   gate.open();
   const std::string text = (returns ? "returns " : "waits ") + lab.name_of(background.join());
   lab.must(lab.cu.CtxSynchronize(), "synchronize");
@@ -101,6 +102,35 @@ void behind_gate(Lab& lab) {
                      [&] { return cu.Memcpy(to.memory + half, from.memory, 4); });
   for (const auto& kind : kinds.all())
     without_stream(std::string("fill.") + kind.name, [&] { return cu.MemsetD8(kind.memory, 1, 4); });
+}
+
+// Fills without a stream, next to a held stream: one that the legacy stream does not wait for, one that it
+// waits for, and the legacy stream. The area is 8 KiB, then 1 MiB. Fills with a pitch set the first half of
+// each 4 KiB.
+void fills_behind_gate(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  constexpr std::size_t pitch = 4096, row = pitch / 2;
+  using Fill = std::function<CUresult(CUdeviceptr, std::size_t)>; // this many rows
+  const std::pair<const char*, Fill> fills[] = {
+      {"d8", [&](auto to, auto rows) { return cu.MemsetD8(to, 1, rows * pitch); }},
+      {"d16", [&](auto to, auto rows) { return cu.MemsetD16(to, 1, rows * pitch / 2); }},
+      {"d32", [&](auto to, auto rows) { return cu.MemsetD32(to, 1, rows * pitch / 4); }},
+      {"d2d8", [&](auto to, auto rows) { return cu.MemsetD2D8(to, pitch, 1, row, rows); }},
+      {"d2d16", [&](auto to, auto rows) { return cu.MemsetD2D16(to, pitch, 1, row / 2, rows); }},
+      {"d2d32", [&](auto to, auto rows) { return cu.MemsetD2D32(to, pitch, 1, row / 4, rows); }}};
+  Stream alone(lab), blocking(lab, CU_STREAM_DEFAULT);
+  for (const auto& [name, fill] : fills)
+    for (const auto& kind : kinds.all()) {
+      if (kind.memory == kinds.pageable) continue;
+      for (const std::size_t rows : {std::size_t{2}, std::size_t{256}}) {
+        std::vector<std::string> parts;
+        const auto call = [&, &with = fill] { return with(kind.memory, rows); };
+        for (CUstream const on : {CUstream(alone), CUstream(blocking), CU_STREAM_LEGACY})
+          parts.push_back(held(lab, on, call, 100ms));
+        lab.shows(std::string(name) + "." + kind.name + "." + std::to_string(rows * pitch), joined(parts));
+      }
+    }
 }
 
 struct Named {
@@ -395,6 +425,7 @@ void queries(Lab& lab) {
 std::vector<Scenario> copying_scenarios() {
   return {
     {"copying.behind_gate", behind_gate, Place::probe},
+        {"copying.fills_behind_gate", fills_behind_gate, Place::probe},
         {"copying.next_to_capture", next_to_capture, Place::probe},
         {"copying.next_to_per_thread_capture", next_to_per_thread_capture, Place::probe},
 #if CUDA_VERSION >= 12050

@@ -67,6 +67,9 @@ std::vector<Scenario> copying_scenarios();
 std::vector<Scenario> libraries_scenarios();
 std::vector<Scenario> graph_nodes_scenarios();
 std::vector<Scenario> stream_calls_scenarios();
+std::vector<Scenario> attach_scenarios();
+std::vector<Scenario> old_launch_scenarios();
+std::vector<Scenario> profiler_scenarios();
 
 struct SetUpFailure : std::runtime_error {
   using std::runtime_error::runtime_error;

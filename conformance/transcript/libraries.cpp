@@ -496,6 +496,127 @@ void linker(Lab& lab) {
   everywhere(lab, "create", [&](CUstream) { return cu.LinkCreate(0, nullptr, nullptr, &state); });
 }
 
+std::string attribute_of(Lab& lab, CUkernel kernel, int which) {
+  int value = 0;
+  const CUresult result =
+      lab.cu.KernelGetAttribute(&value, number<CUfunction_attribute>(which), kernel, lab.device);
+  return result == CUDA_SUCCESS ? std::to_string(value) : lab.name_of(result);
+}
+
+std::string attribute_of(Lab& lab, CUfunction function, int which) {
+  int value = 0;
+  const CUresult result = lab.cu.FuncGetAttribute(&value, number<CUfunction_attribute>(which), function);
+  return result == CUDA_SUCCESS ? std::to_string(value) : lab.name_of(result);
+}
+
+// What `code.attributes` and `code.libraries` do not ask.
+void more_attributes(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUlibrary const library = load_library(lab);
+  CUfunction const function = function_of(lab, load_module(lab), "work");
+  for (const char* name : {"plain", "work"})
+    for (int which = -1; which <= 18; ++which)
+      lab.shows(std::string("kernel.") + name + "." + std::to_string(which),
+                attribute_of(lab, kernel_of(lab, library, name), which));
+  for (const int which : {-1, 17, 18})
+    lab.shows("function." + std::to_string(which), attribute_of(lab, function, which));
+  CUkernel const work = kernel_of(lab, library, "work");
+  constexpr auto known = CU_FUNC_ATTRIBUTE_NUM_REGS;
+  const auto unknown = number<CUfunction_attribute>(99);
+  int value = 0;
+  lab.is("wrong.unknown.null", cu.FuncGetAttribute(&value, unknown, nullptr));
+  lab.is("wrong.nowhere.unknown", cu.FuncGetAttribute(nullptr, unknown, function));
+  lab.is("wrong.nowhere.null", cu.FuncGetAttribute(nullptr, known, nullptr));
+  lab.is("wrong.kernel.nowhere", cu.KernelGetAttribute(nullptr, known, work, lab.device));
+  lab.is("wrong.kernel.unknown.null", cu.KernelGetAttribute(&value, unknown, nullptr, lab.device));
+  lab.is("wrong.kernel.unknown.no_device", cu.KernelGetAttribute(&value, unknown, work, 99));
+  lab.is("wrong.kernel.nowhere.no_device", cu.KernelGetAttribute(nullptr, known, work, 99));
+  lab.is("wrong.kernel.nowhere.null", cu.KernelGetAttribute(nullptr, known, nullptr, lab.device));
+}
+
+void set_attributes(Lab& lab) {
+  CUkernel const work = kernel_of(lab, load_library(lab), "work");
+  for (int which = 0; which <= 16; ++which) {
+    const std::string name = std::to_string(which);
+    lab.is(name, lab.cu.KernelSetAttribute(number<CUfunction_attribute>(which), 1, work, lab.device));
+    lab.shows(name + ".then", attribute_of(lab, work, which));
+  }
+}
+
+// The driver's linker makes a cubin of the text.
+void attributes_of_cubin(Lab& lab) {
+  const Api& cu = lab.cu;
+  std::string text = image;
+  CUlinkState state = nullptr;
+  void* binary = nullptr;
+  std::size_t bytes = 0;
+  lab.must(cu.LinkCreate(0, nullptr, nullptr, &state), "cuLinkCreate");
+  lab.must(cu.LinkAddData(state, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "a", 0, nullptr, nullptr),
+           "cuLinkAddData");
+  lab.must(cu.LinkComplete(state, &binary, &bytes), "cuLinkComplete");
+  lab.shows("is_elf", std::string(static_cast<const char*>(binary), bytes).starts_with("\177ELF"));
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  lab.is("module", cu.ModuleLoadData(&module, binary));
+  lab.is("library", cu.LibraryLoadData(&library, binary, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  lab.is("destroy", cu.LinkDestroy(state));
+  for (const char* name : {"plain", "work"}) {
+    CUfunction const function = function_of(lab, module, name);
+    CUkernel const kernel = kernel_of(lab, library, name);
+    for (int which = 0; which <= 16; ++which) {
+      const std::string end = std::string(".") + name + "." + std::to_string(which);
+      lab.shows("function" + end, attribute_of(lab, function, which));
+      lab.shows("kernel" + end, attribute_of(lab, kernel, which));
+    }
+  }
+}
+
+// What `code.variables` and `code.libraries` do not ask.
+void more_variables(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUlibrary const library = load_library(lab);
+  CUdeviceptr address = 0, again = 0;
+  std::size_t bytes = 0;
+  for (const char* name : {"counter", "table", "fixed", "plain", ""}) {
+    const CUresult result = cu.LibraryGetGlobal(&address, &bytes, library, name);
+    lab.shows(std::string("library.") + (*name == '\0' ? "no_name" : name),
+              result == CUDA_SUCCESS ? std::to_string(bytes) : lab.name_of(result));
+  }
+  lab.is("library.no_address", cu.LibraryGetGlobal(nullptr, &bytes, library, "counter"));
+  lab.is("library.no_size", cu.LibraryGetGlobal(&address, nullptr, library, "counter"));
+  lab.is("library.nowhere.missing", cu.LibraryGetGlobal(nullptr, nullptr, library, "missing"));
+  lab.is("library.nowhere.null_name", cu.LibraryGetGlobal(nullptr, nullptr, library, nullptr));
+  lab.is("library.no_library.null_name", cu.LibraryGetGlobal(&address, &bytes, nullptr, nullptr));
+  lab.is("library.no_library.nowhere", cu.LibraryGetGlobal(nullptr, nullptr, nullptr, "counter"));
+  lab.is("module.nowhere.null_name", cu.ModuleGetGlobal(nullptr, nullptr, module, nullptr));
+  lab.is("module.no_module.null_name", cu.ModuleGetGlobal(&address, &bytes, nullptr, nullptr));
+  lab.is("module.no_module.nowhere", cu.ModuleGetGlobal(nullptr, nullptr, nullptr, "counter"));
+  address = 1, bytes = 77;
+  cu.ModuleGetGlobal(&address, &bytes, module, "missing");
+  lab.shows("module.missing.written", std::to_string(address != 1) + std::to_string(bytes != 77));
+  address = 1, bytes = 77;
+  cu.LibraryGetGlobal(&address, &bytes, library, "missing");
+  lab.shows("library.missing.written", std::to_string(address != 1) + std::to_string(bytes != 77));
+  lab.is("library", cu.LibraryGetGlobal(&address, &bytes, library, "counter"));
+  CUmodule of_library = nullptr;
+  lab.must(cu.LibraryGetModule(&of_library, library), "cuLibraryGetModule");
+  lab.is("module_of_library", cu.ModuleGetGlobal(&again, &bytes, of_library, "counter"));
+  lab.shows("module_of_library.is_the_same", again == address);
+  {
+    const Current other(lab, lab.second_context());
+    lab.is("other_context.library", cu.LibraryGetGlobal(&again, &bytes, library, "counter"));
+    lab.shows("other_context.library.is_the_same", again == address);
+    lab.is("other_context.module", cu.ModuleGetGlobal(&again, &bytes, module, "counter"));
+  }
+  everywhere(lab, "library.missing",
+             [&](CUstream) { return cu.LibraryGetGlobal(&address, &bytes, library, "missing"); });
+  everywhere(lab, "library.null_name",
+             [&](CUstream) { return cu.LibraryGetGlobal(&address, &bytes, library, nullptr); });
+  everywhere(lab, "module.null_name",
+             [&](CUstream) { return cu.ModuleGetGlobal(&address, &bytes, module, nullptr); });
+}
+
 } // namespace
 
 std::vector<Scenario> libraries_scenarios() {
@@ -505,7 +626,11 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.attributes", function_attributes, Place::child},
           {"code.libraries", libraries, Place::child},
           {"code.occupancy", occupancy, Place::child},
-          {"code.linker", linker, Place::child}};
+          {"code.linker", linker, Place::child},
+          {"code.more_attributes", more_attributes, Place::probe},
+          {"code.set_attributes", set_attributes, Place::probe},
+          {"code.more_variables", more_variables, Place::probe},
+          {"code.attributes_of_cubin", attributes_of_cubin, Place::probe}};
 }
 
 } // namespace transcript

@@ -52,7 +52,10 @@ std::vector<Scenario> all_scenarios() {
                            copying_scenarios,
                            libraries_scenarios,
                            graph_nodes_scenarios,
-                           stream_calls_scenarios}) {
+                           stream_calls_scenarios,
+                           attach_scenarios,
+                           old_launch_scenarios,
+                           profiler_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

@@ -199,6 +199,8 @@ KernelSettings& Api::settings_of(const LibraryKernel& kernel) {
   return *settings;
 }
 
+/// These answers are the recorded ones of functions. For kernels, not measured: code.more_attributes,
+/// code.set_attributes
 CUresult Api::cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel handle,
                                    CUdevice which) {
   const auto of = kernel(handle);

@@ -262,6 +262,7 @@ CUresult Api::cuKernelGetFunction(CUfunction* out, CUkernel handle) {
   return CUDA_SUCCESS;
 }
 
+/// For wrong names and missing results, not measured: code.more_variables
 CUresult Api::cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary handle, const char* name) {
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   return variable(out, bytes, module_of(library(handle), current_context()), name);

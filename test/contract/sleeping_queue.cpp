@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Fixture, "a thread sleeps in epoll until the work of a stream i
   CHECK(sleeper.run(1));
   opener.join();
   CHECK(order == std::vector{2, 1});
-  CHECK(sleeper.sleeps > 10);
+  CHECK(sleeper.sleeps > 0);
   CHECK(sleeper.sleeps < 2000); // 20 ms at 100 us take 200
 }
 

@@ -279,8 +279,10 @@ private:
       const int into = graph();
       return add({Op::graphAddMemsetNode, {into, newest, memory()}, without(3)});
     }
-    case 12:
-      return change_node(exec(), graph());
+    case 12: {
+      const int changed = graph();
+      return change_node(exec(), changed);
+    }
     case 13:
       return add({Op::graphExecGetFlags, {exec()}});
     default:

@@ -9,8 +9,10 @@ namespace watch {
 
 namespace {
 
-constexpr std::uint64_t time_of_probe_us = 50;         // one in this time
+constexpr std::uint64_t time_of_probe_us = 50;         // at most one in this time
 constexpr std::uint64_t time_of_quiet_probe_us = 2000; // in quiet mode
+constexpr std::uint64_t share_of_probes = 64;          // or in this many times what it has taken
+constexpr std::uint64_t longest_time_us = 500;         // of one that has taken long, as its thread was paused
 constexpr std::uint64_t burst = 64;                    // probes that may follow each other at once
 // Records and waits should be next to a probe. They use up the probes of the time to come.
 constexpr std::uint64_t long_burst = 256;
@@ -35,8 +37,11 @@ std::uint64_t first_tick_of_probe(std::uint64_t at_once) {
 
 bool may_probe(std::uint64_t tick, std::uint64_t at_once) { return tick >= first_tick_of_probe(at_once); }
 
-void use_up_one() {
-  const std::uint64_t now = ticks(), step = ticks_of_probe();
+void use_up_one(std::uint64_t begun) {
+  const std::uint64_t now = ticks();
+  const std::uint64_t share = (now - begun) * share_of_probes, longest = ticks_in(longest_time_us);
+  std::uint64_t step = ticks_of_probe();
+  if (step < share) step = share < longest ? share : longest;
   std::uint64_t before = used_up_to.load(std::memory_order_relaxed);
   while (!used_up_to.compare_exchange_weak(before, (before > now ? before : now) + step,
                                            std::memory_order_relaxed)) {
@@ -165,11 +170,14 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   const TryLocked lock(stream.lock, 0); // else the looker has it, or somebody who probes
   if (!lock || stream.stopped || !stream.is(name) || captures_are_active()) return;
   const Library& library = libraries[stream.library];
+  std::uint64_t begun = ticks();
   if (is_capturing(library, name)) return;
-  if (stream.events[0] == nullptr &&
-      (!create_events(thread, stream) || !stream.is(name) || captures_are_active() ||
-       is_capturing(library, name))) // that may have taken long
-    return;
+  if (stream.events[0] == nullptr) {
+    if (!create_events(thread, stream) || !stream.is(name) || captures_are_active() ||
+        is_capturing(library, name)) // that may have taken long
+      return;
+    begun = ticks();
+  }
   ProbedStream& told = shown(stream);
   const std::uint64_t number = told.recorded.load(std::memory_order_relaxed) + 1;
   const auto has_room = [&] {
@@ -178,7 +186,6 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   };
   if (!has_room()) ask_how_far(stream);
   if (!has_room()) return;
-  use_up_one();
   const std::uint64_t calls = stream.calls.load(std::memory_order_relaxed);
   stream.has_work.store(0, std::memory_order_relaxed);
   stream.has_wait.store(0, std::memory_order_relaxed);
@@ -193,6 +200,7 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   stream.probed_calls.store(calls, std::memory_order_relaxed);
   told.recorded.store(number, std::memory_order_release);
   tell(thread, stream, number);
+  use_up_one(begun);
 }
 
 /// Makes the stream known, if that is possible now. It asks the driver, so it runs before the program's call:

@@ -89,7 +89,7 @@ WaitLine wait(const Json& line) {
 RankLine read_rank_line(std::string_view bytes) {
   const Json line = Json::parse(bytes, nullptr, false);
   if (!line.is_object() || line.empty()) fail("the line is not a JSON object with a kind");
-  const std::string& kind = line.begin().key();
+  const std::string kind = line.begin().key();
   if (kind == "span") return span(line);
   if (kind == "wait") return wait(line);
   if (kind == "rank_report") return header(line);

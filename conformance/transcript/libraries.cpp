@@ -622,15 +622,15 @@ void more_variables(Lab& lab) {
 std::vector<Scenario> libraries_scenarios() {
   return {{"code.variables", variables, Place::child},
           {"code.modules", modules, Place::child},
-          {"code.functions", functions_of_modules, Place::probe},
+          {"code.functions", functions_of_modules, Place::child},
           {"code.attributes", function_attributes, Place::child},
           {"code.libraries", libraries, Place::child},
           {"code.occupancy", occupancy, Place::child},
           {"code.linker", linker, Place::child},
-          {"code.more_attributes", more_attributes, Place::probe},
-          {"code.set_attributes", set_attributes, Place::probe},
-          {"code.more_variables", more_variables, Place::probe},
-          {"code.attributes_of_cubin", attributes_of_cubin, Place::probe}};
+          {"code.more_attributes", more_attributes, Place::child},
+          {"code.set_attributes", set_attributes, Place::child},
+          {"code.more_variables", more_variables, Place::child},
+          {"code.attributes_of_cubin", attributes_of_cubin, Place::child}};
 }
 
 } // namespace transcript

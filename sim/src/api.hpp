@@ -95,6 +95,7 @@ private:
   std::vector<std::shared_ptr<Operation>> predecessors(const Stream&) const;
   void make_room(const std::shared_ptr<Stream>&, const Work&);
   void wait_for(std::shared_ptr<Operation>, const std::string& what);
+  void wait_for_all_work_of(const Context&, const std::string& before);
   [[noreturn]] void deliver_fault();
 
   // Captures
@@ -151,6 +152,7 @@ private:
   void launch(const Function&, const std::shared_ptr<Stream>&);
 
   // Code
+  void wait_to_load(const Context&);
   std::shared_ptr<Code> load(const void* image);
   std::shared_ptr<Module> new_module(std::shared_ptr<Context>, std::shared_ptr<Code>);
   std::shared_ptr<Module> module_of(const std::shared_ptr<Library>&, const std::shared_ptr<Context>&);

@@ -101,7 +101,6 @@ CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const
                                const std::string& name, const KernelSettings& settings) {
   constexpr int registers = 4, architecture = 90;
   const KernelCode& code = code_of(image, name);
-  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   switch (attribute) {
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
     *value = code.most_threads;
@@ -135,12 +134,14 @@ CUresult Api::kernel_attribute(int* value, CUfunction_attribute attribute, const
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     *value = settings.cluster_policy;
     return CUDA_SUCCESS;
-  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-  case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    *value = settings.cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+    return CUDA_SUCCESS;
+  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+  case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+  case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
     *value = 0;
     return CUDA_SUCCESS;
   default:
@@ -169,7 +170,9 @@ CUresult Api::set_kernel_attribute(CUfunction_attribute attribute, int value, co
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    not_modelled("clusters of blocks");
+    if (value != 1) not_modelled("clusters of blocks");
+    settings.cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = value;
+    return CUDA_SUCCESS;
   default:
     refuse(CUDA_ERROR_INVALID_VALUE);
   }
@@ -199,11 +202,10 @@ KernelSettings& Api::settings_of(const LibraryKernel& kernel) {
   return *settings;
 }
 
-/// These answers are the recorded ones of functions. For kernels, not measured: code.more_attributes,
-/// code.set_attributes
 CUresult Api::cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel handle,
                                    CUdevice which) {
   const auto of = kernel(handle);
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   device(which);
   return kernel_attribute(value, attribute, *of->library->code, of->name, settings_of(*of));
 }

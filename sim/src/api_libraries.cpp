@@ -26,6 +26,11 @@ bool is_binary(std::string_view image) {
   return false;
 }
 
+bool loads_eagerly() {
+  const char* const wish = std::getenv("CUDA_MODULE_LOADING");
+  return wish != nullptr && std::strcmp(wish, "EAGER") == 0;
+}
+
 /// What a device says of text that is no PTX, or too new. There is no compiler to find other mistakes.
 CUresult verdict_on(std::string_view image) {
   constexpr std::string_view version = ".version";
@@ -38,6 +43,12 @@ CUresult verdict_on(std::string_view image) {
 }
 
 } // namespace
+
+/// With CUDA_MODULE_LOADING=EAGER, code is loaded at once, and waits for all work of the context. How long a
+/// load waits otherwise was not asked.
+void Api::wait_to_load(const Context& context) {
+  if (loads_eagerly()) wait_for_all_work_of(context, "code is loaded");
+}
 
 /// The caller has looked at its other arguments.
 std::shared_ptr<Code> Api::load(const void* image) {
@@ -60,7 +71,9 @@ std::shared_ptr<Module> Api::new_module(std::shared_ptr<Context> home, std::shar
 CUresult Api::cuModuleLoadData(CUmodule* out, const void* image) {
   auto home = context_to_create_in();
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *out = as<CUmodule>(*new_module(home, load(image)));
+  auto code = load(image);
+  wait_to_load(*home);
+  *out = as<CUmodule>(*new_module(home, std::move(code)));
   return CUDA_SUCCESS;
 }
 
@@ -89,6 +102,8 @@ CUresult Api::cuModuleLoad(CUmodule* out, const char* path) {
 CUresult Api::cuModuleUnload(CUmodule handle) {
   auto gone = find<Module>(handle, Kind::module);
   require_alive(gone->home, *gone);
+  unsafe_call();
+  wait_for_all_work_of(*gone->home.context, "a module is unloaded");
   for (auto& [name, address] : gone->variables)
     process_.allocations.erase(address);
   computer_.handles.remove(*gone, ending());
@@ -143,17 +158,18 @@ CUresult Api::variable(CUdeviceptr* out, size_t* bytes, const std::shared_ptr<Mo
 }
 
 CUresult Api::cuModuleGetGlobal_v2(CUdeviceptr* out, size_t* bytes, CUmodule handle, const char* name) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
+  if (out != nullptr) *out = 0; // also for an unknown name, unlike cuLibraryGetGlobal
+  if (bytes != nullptr) *bytes = 0;
   return variable(out, bytes, module, name);
 }
 
 CUresult Api::cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   refuse_if(mode == nullptr, CUDA_ERROR_INVALID_VALUE);
-  const char* const wish = std::getenv("CUDA_MODULE_LOADING");
-  *mode =
-      wish != nullptr && std::strcmp(wish, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  *mode = loads_eagerly() ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
 
@@ -203,6 +219,8 @@ CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*,
   std::shared_ptr<Code> loaded;
   if (verdict_on(static_cast<const char*>(code)) == CUDA_SUCCESS) {
     loaded = load(code);
+    for (const auto& context : std::vector(process_.contexts)) // it becomes a module of each
+      wait_to_load(*context);
   } else {
     loaded = std::make_shared<Code>();
     loaded->garbage = true;
@@ -262,7 +280,6 @@ CUresult Api::cuKernelGetFunction(CUfunction* out, CUkernel handle) {
   return CUDA_SUCCESS;
 }
 
-/// For wrong names and missing results, not measured: code.more_variables
 CUresult Api::cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary handle, const char* name) {
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
   return variable(out, bytes, module_of(library(handle), current_context()), name);
@@ -283,7 +300,7 @@ CUresult Api::cuLibraryGetUnifiedFunction(void** address, CUlibrary handle, cons
   not_modelled("a function pointer of a library");
 }
 
-// What is known about functions and kernels. Not measured: code.functions
+// What is known about functions and kernels.
 
 CUresult Api::parameter(const Code& code, const std::string& name, size_t index, size_t* offset,
                         size_t* size) {
@@ -296,14 +313,14 @@ CUresult Api::parameter(const Code& code, const std::string& name, size_t index,
 }
 
 CUresult Api::cuFuncGetModule(CUmodule* out, CUfunction handle) {
-  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(out == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   *out = as<CUmodule>(*callable(handle)->module);
   return CUDA_SUCCESS;
 }
 
 #if CUDA_VERSION >= 12030
 CUresult Api::cuFuncGetName(const char** name, CUfunction handle) {
-  refuse_if(name == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(name == nullptr || handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   *name = only_function(handle)->name.c_str();
   return CUDA_SUCCESS;
 }
@@ -317,6 +334,7 @@ CUresult Api::cuKernelGetName(const char** name, CUkernel handle) {
 
 #if CUDA_VERSION >= 12040
 CUresult Api::cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, size_t* size) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto of = only_function(handle);
   return parameter(*of->module->code, of->name, index, offset, size);
 }

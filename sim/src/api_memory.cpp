@@ -84,9 +84,7 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
 void Api::end_of_allocation(const Allocation& allocation) {
   const Birthplace home = allocation.home;
   if (!home.alive()) return;
-  for (auto& tail : tails(*home.context, false))
-    wait_for(tail, "all work of context #" + std::to_string(home.context->number) +
-                       " must end before memory is freed");
+  wait_for_all_work_of(*home.context, "memory is freed");
 }
 
 CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {

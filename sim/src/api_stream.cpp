@@ -146,6 +146,11 @@ void Api::wait_for(std::shared_ptr<Operation> operation, const std::string& what
   if (operation->abandoned && process_.fault != CUDA_SUCCESS) deliver_fault();
 }
 
+void Api::wait_for_all_work_of(const Context& context, const std::string& before) {
+  for (auto& tail : tails(context, false))
+    wait_for(tail, "all work of context #" + std::to_string(context.number) + " must end before " + before);
+}
+
 CUresult Api::cuStreamQuery(CUstream handle) {
   auto asked = stream(handle);
   if (asked->capture) {

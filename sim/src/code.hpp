@@ -28,6 +28,7 @@ struct KernelSettings {
   int carveout = -1;
   int cluster_beyond = 0; ///< CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
   int cluster_policy = 0;
+  int cluster[3] = {}; ///< not set: 0
 };
 
 struct Module : Object {

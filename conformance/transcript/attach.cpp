@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // cuCtxAttach and cuCtxDetach, which count the uses of a context: when a context ends, and what is current
-// then. The scenarios are probes until a device has answered.
+// then.
 
 #include "everywhere.hpp"
 
@@ -181,17 +181,17 @@ void wrong(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> attach_scenarios() {
-  return {{"attach.counted", counted, Place::probe},
-          {"attach.created", created, Place::probe},
-          {"attach.too_often", too_often, Place::probe},
-          {"attach.then_destroy", then_destroy, Place::probe},
-          {"attach.then_use", then_use, Place::probe},
-          {"attach.popped", popped, Place::probe},
-          {"attach.pushed_twice", pushed_twice, Place::probe},
-          {"attach.elsewhere", elsewhere, Place::probe},
-          {"attach.primary", primary, Place::probe},
-          {"attach.with_work", with_work, Place::probe},
-          {"attach.wrong", wrong, Place::probe}};
+  return {{"attach.counted", counted, Place::child},
+          {"attach.created", created, Place::child},
+          {"attach.too_often", too_often, Place::child},
+          {"attach.then_destroy", then_destroy, Place::child},
+          {"attach.then_use", then_use, Place::last},
+          {"attach.popped", popped, Place::child},
+          {"attach.pushed_twice", pushed_twice, Place::child},
+          {"attach.elsewhere", elsewhere, Place::child},
+          {"attach.primary", primary, Place::child},
+          {"attach.with_work", with_work, Place::child},
+          {"attach.wrong", wrong, Place::child}};
 }
 
 } // namespace transcript

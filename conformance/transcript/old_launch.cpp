@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Launches as before CUDA 4.0: a function keeps the shape of its blocks and its parameters. The
-// scenarios are probes until a device has answered.
+// Launches as before CUDA 4.0: a function keeps the shape of its blocks and its parameters.
 
 #include "everywhere.hpp"
 
@@ -125,30 +124,34 @@ void held(Lab& lab) {
   }
 }
 
-// The results alone: nothing is launched with these.
+// The results alone: nothing is launched with these. The negative offset ended the process.
 void wrong_parameters(Lab& lab) {
   const Api& cu = lab.cu;
+  const CUfunction step = shaped(lab, "step");
+  for (const unsigned size : {0U, 4U, 7U, 8U, 9U, 16U, 4096U, 4097U, 32764U, 32765U, ~0U})
+    lab.is("step.size." + std::to_string(size), cu.ParamSetSize(step, size));
+  lab.is("step.size.back", cu.ParamSetSize(step, 8));
+  for (const int offset : {0, 1, 4, 5, 8, 4092, 4096, -1}) {
+    const std::string end = std::to_string(offset);
+    lab.is("step.integer." + end, cu.ParamSeti(step, offset, 0));
+    lab.is("step.float." + end, cu.ParamSetf(step, offset, 0));
+  }
+}
+
+// The same for several bytes.
+void pieces(Lab& lab) {
+  struct Piece {
+    int offset;
+    unsigned size;
+  };
+  std::array<char, 5000> bytes{};
   for (const char* kernel : {"step", "touch"}) {
     const CUfunction function = shaped(lab, kernel);
-    const std::string prefix = std::string(kernel) + ".";
-    std::array<char, 5000> bytes{};
-    for (const unsigned size : {0U, 4U, 7U, 8U, 9U, 16U, 4096U, 4097U, 32764U, 32765U, ~0U})
-      lab.is(prefix + "size." + std::to_string(size), cu.ParamSetSize(function, size));
-    lab.is(prefix + "size.back", cu.ParamSetSize(function, 8));
-    for (const int offset : {0, 1, 4, 5, 8, 4092, 4096, -1, -4}) {
-      const std::string end = std::to_string(offset);
-      lab.is(prefix + "integer." + end, cu.ParamSeti(function, offset, 0));
-      lab.is(prefix + "float." + end, cu.ParamSetf(function, offset, 0));
-    }
-    struct Piece {
-      int offset;
-      unsigned size;
-    };
-    for (const auto& [offset, size] : {Piece{0, 0}, Piece{0, 4}, Piece{1, 8}, Piece{4, 8}, Piece{0, 4096},
-                                       Piece{0, 4097}, Piece{4096, 1}, Piece{-1, 8}})
-      lab.is(prefix + "piece." + std::to_string(offset) + "_" + std::to_string(size),
-             cu.ParamSetv(function, offset, bytes.data(), size));
-    lab.is(prefix + "nothing", cu.ParamSetv(function, 0, nullptr, 0));
+    lab.is(std::string(kernel) + ".nothing", lab.cu.ParamSetv(function, 0, nullptr, 0));
+    for (const auto& [offset, size] :
+         {Piece{0, 0}, Piece{0, 4}, Piece{1, 8}, Piece{4, 8}, Piece{0, 4096}, Piece{0, 4097}, Piece{4096, 1}})
+      lab.is(std::string(kernel) + "." + std::to_string(offset) + "_" + std::to_string(size),
+             lab.cu.ParamSetv(function, offset, bytes.data(), size));
   }
 }
 
@@ -230,29 +233,30 @@ void other_context(Lab& lab) {
 template <std::size_t... index>
 void add_null_functions(std::vector<Scenario>& all, std::index_sequence<index...>) {
   (all.push_back(
-       {std::string("old_launch.null_function.") + calls[index].name, null_function<index>, Place::probe}),
+       {std::string("old_launch.null_function.") + calls[index].name, null_function<index>, Place::child}),
    ...);
 }
 
 template <std::size_t... index>
 void add_launches(std::vector<Scenario>& all, std::index_sequence<index...>) {
   (all.push_back(
-       {"old_launch.with_bytes_" + std::to_string(launched_sizes[index]), launch_with<index>, Place::probe}),
+       {"old_launch.with_bytes_" + std::to_string(launched_sizes[index]), launch_with<index>, Place::last}),
    ...);
 }
 
 } // namespace
 
 std::vector<Scenario> old_launch_scenarios() {
-  std::vector<Scenario> all = {{"old_launch.unshaped", unshaped, Place::probe},
-                               {"old_launch.sizes", sizes, Place::probe},
-                               {"old_launch.parameters", parameters, Place::probe},
-                               {"old_launch.held", held, Place::probe},
-                               {"old_launch.wrong_parameters", wrong_parameters, Place::probe},
-                               {"old_launch.null_parameter", null_parameter, Place::probe},
-                               {"old_launch.superfluous", superfluous, Place::probe},
-                               {"old_launch.in_captures", in_captures, Place::probe},
-                               {"old_launch.other_context", other_context, Place::probe}};
+  std::vector<Scenario> all = {{"old_launch.unshaped", unshaped, Place::child},
+                               {"old_launch.sizes", sizes, Place::child},
+                               {"old_launch.parameters", parameters, Place::child},
+                               {"old_launch.held", held, Place::child},
+                               {"old_launch.wrong_parameters", wrong_parameters, Place::last},
+                               {"old_launch.pieces", pieces, Place::probe},
+                               {"old_launch.null_parameter", null_parameter, Place::child},
+                               {"old_launch.superfluous", superfluous, Place::child},
+                               {"old_launch.in_captures", in_captures, Place::child},
+                               {"old_launch.other_context", other_context, Place::child}};
   add_null_functions(all, std::make_index_sequence<std::size(calls)>());
   add_launches(all, std::make_index_sequence<std::size(launched_sizes)>());
   return all;

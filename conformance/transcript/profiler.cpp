@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The profiler's three calls. cudaProfiler.h declares them, and not every installation has this header. The
-// scenarios are probes until a device has answered.
+// The profiler's three calls. cudaProfiler.h declares them, and not every installation has this header.
 
 #include "everywhere.hpp"
 
@@ -102,10 +101,10 @@ void after_fault(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> profiler_scenarios() {
-  return {{"profiler.start_and_stop", start_and_stop, Place::probe},
-          {"profiler.initialize", initialize, Place::probe},
-          {"profiler.initialize_with_nulls", initialize_with_nulls, Place::probe},
-          {"profiler.after_fault", after_fault, Place::probe}};
+  return {{"profiler.start_and_stop", start_and_stop, Place::child},
+          {"profiler.initialize", initialize, Place::child},
+          {"profiler.initialize_with_nulls", initialize_with_nulls, Place::child},
+          {"profiler.after_fault", after_fault, Place::last}};
 }
 
 } // namespace transcript

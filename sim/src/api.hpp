@@ -69,6 +69,7 @@ private:
   CUresult create_context(CUcontext*, unsigned flags, CUdevice);
   std::shared_ptr<Context> retain_primary(int device);
   void release_primary(Context&);
+  void destroy_context(const std::shared_ptr<Context>&);
   void kill(Context&);
   std::shared_ptr<Stream> new_default_stream(const std::shared_ptr<Context>&, Stream::Type);
   CUresult synchronize_context(const std::shared_ptr<Context>&);
@@ -149,7 +150,12 @@ private:
   std::shared_ptr<Function> launchable(CUfunction, std::initializer_list<unsigned> grid,
                                        std::initializer_list<unsigned> block, unsigned shared,
                                        const std::shared_ptr<Context>& in = nullptr);
+  Work kernel_work(const Function&) const;
   void launch(const Function&, const std::shared_ptr<Stream>&);
+  /// Of the current context, for launches as before CUDA 4.0.
+  std::shared_ptr<Function> function_here(CUfunction);
+  CUresult set_parameter(CUfunction, int offset);
+  CUresult old_launch(CUfunction, int width, int height, CUstream);
 
   // Code
   void wait_to_load(const Context&);

@@ -130,9 +130,8 @@ CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, 
 }
 #endif
 
-CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
-  auto context = context_even_dead(handle);
-  if (context->type != Context::Type::created) refuse(CUDA_ERROR_INVALID_CONTEXT);
+void Api::destroy_context(const std::shared_ptr<Context>& context) {
+  const auto handle = as<CUcontext>(*context);
   if (!context->active) undefined("a context is destroyed twice: " + computer_.handles.describe(handle));
   // A device waits for all work of the process, not only for the work of this context.
   computer_.wait_until(lock_, "all work of the process must end before a context is destroyed", [&] {
@@ -146,6 +145,37 @@ CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
   if (!stack.empty() && stack.back() == context) stack.pop_back();
   kill(*context);
   context->history += ", " + ending();
+}
+
+CUresult Api::cuCtxDestroy_v2(CUcontext handle) {
+  const auto context = context_even_dead(handle);
+  refuse_if(context->type != Context::Type::created, CUDA_ERROR_INVALID_CONTEXT);
+  destroy_context(context);
+  return CUDA_SUCCESS;
+}
+
+/// Without a current context, a device accepts the call. What it stores then is not known.
+CUresult Api::cuCtxAttach(CUcontext* out, unsigned int flags) {
+  refuse_if(out == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
+  if (thread().contexts.empty()) return CUDA_SUCCESS;
+  const auto current = current_context();
+  if (current->type == Context::Type::green) not_modelled("an attachment to a green context");
+  ++(current->type == Context::Type::primary ? current->retained : current->attached);
+  *out = as<CUcontext>(*current);
+  return CUDA_SUCCESS;
+}
+
+/// Takes the current context, or any if none is current. A primary context stays retained.
+CUresult Api::cuCtxDetach(CUcontext handle) {
+  const auto& stack = thread().contexts;
+  refuse_if(handle == nullptr || (!stack.empty() && as<CUcontext>(*stack.back()) != handle),
+            CUDA_ERROR_INVALID_CONTEXT);
+  const auto context = context_even_dead(handle);
+  if (context->type == Context::Type::green) not_modelled("a detachment from a green context");
+  if (context->type == Context::Type::primary) return CUDA_SUCCESS;
+  if (context->active && --context->attached > 0) return CUDA_SUCCESS;
+  destroy_context(context);
+  context->detached = true;
   return CUDA_SUCCESS;
 }
 

@@ -5,17 +5,6 @@
 
 namespace cuevent::sim {
 
-namespace {
-
-Work kernel_work(const Function& function) {
-  Work work;
-  work.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  work.text = function.name;
-  return work;
-}
-
-} // namespace
-
 /// The launch decides how long a kernel runs and how it ends, in a graph too.
 void Computer::set_up_kernel(Work& work) const {
   auto found = kernels.find(work.text);
@@ -24,12 +13,23 @@ void Computer::set_up_kernel(Work& work) const {
   work.fault = kernel.fault;
 }
 
+Work Api::kernel_work(const Function& function) const {
+  Work work;
+  work.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  work.text = function.name;
+  computer_.set_up_kernel(work);
+  return work;
+}
+
 std::shared_ptr<Function> Api::launchable(CUfunction handle, std::initializer_list<unsigned> grid,
                                           std::initializer_list<unsigned> block, unsigned shared,
                                           const std::shared_ptr<Context>& in) {
   auto function = callable(handle, in);
-  for (unsigned extent : grid)
-    refuse_if(extent == 0, CUDA_ERROR_INVALID_VALUE);
+  unsigned most_blocks = 2'147'483'647; // along the first axis
+  for (unsigned extent : grid) {
+    refuse_if(extent == 0 || extent > most_blocks, CUDA_ERROR_INVALID_VALUE);
+    most_blocks = 65'535;
+  }
   unsigned long long threads = 1;
   for (unsigned extent : block)
     threads *= extent;
@@ -43,9 +43,7 @@ std::shared_ptr<Function> Api::launchable(CUfunction handle, std::initializer_li
 void Api::launch(const Function& function, const std::shared_ptr<Stream>& where) {
   refuse_if(function.module->home.context->family() != where->home.context->family(),
             CUDA_ERROR_INVALID_HANDLE);
-  Work work = kernel_work(function);
-  computer_.set_up_kernel(work);
-  submit(where, std::move(work));
+  submit(where, kernel_work(function));
 }
 
 CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,

@@ -51,6 +51,11 @@ std::shared_ptr<Context> Api::context_to_create_in() {
 
 void Api::require_alive(const Birthplace& home, const Object& object) {
   if (home.alive()) return;
+  if (home.context->detached) { // measured with a query of a stream
+    const auto report = object.kind == Kind::stream ? crash : undefined;
+    report("the object outlived its context, which cuCtxDetach ended: " +
+           computer_.handles.describe(reinterpret_cast<const void*>(object.handle)));
+  }
   if (home.context->active)
     undefined("the object outlived a reset of its primary context, which is active again: " +
               computer_.handles.describe(reinterpret_cast<const void*>(object.handle)));

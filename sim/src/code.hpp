@@ -31,6 +31,13 @@ struct KernelSettings {
   int cluster[3] = {}; ///< not set: 0
 };
 
+/// What launches as before CUDA 4.0 keep in a function.
+struct OldLaunch {
+  unsigned block[3] = {1, 1, 1};
+  unsigned shared = 0;
+  std::size_t parameters = 0; ///< bytes
+};
+
 struct Module : Object {
   Birthplace home;
   std::shared_ptr<Code> code;
@@ -43,6 +50,7 @@ struct Function : Object {
   std::shared_ptr<Module> module;
   std::string name;
   std::shared_ptr<KernelSettings> settings; ///< shared with the kernel, if a library has it
+  OldLaunch old;
 };
 
 /// Code that belongs to no context. Each context that uses it gets a module.

@@ -21,10 +21,12 @@ struct Context : Object {
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
   unsigned long long id = 0;
   bool active = true;
+  bool detached = false; ///< ended by cuCtxDetach
   /// A primary context can be reset and return with the same handle. Objects made before the reset
   /// do not return.
   unsigned generation = 0;
   unsigned retained = 0; ///< for a primary context
+  unsigned attached = 1; ///< for a created context: cuCtxDetach ends it when this is 0
   std::shared_ptr<Stream> legacy;
   std::map<ThreadId, std::shared_ptr<Stream>> per_thread;
   std::shared_ptr<Stream> all_streams; ///< carries cuCtxRecordEvent, which belongs to no stream

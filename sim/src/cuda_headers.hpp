@@ -9,3 +9,8 @@
 #endif
 #include <cuda.h>
 #include <cudaTypedefs.h>
+
+// As in cudaProfilerTypedefs.h, which not every installation has.
+using PFN_cuProfilerInitialize_v4000 = CUresult(CUDAAPI*)(const char*, const char*, int);
+using PFN_cuProfilerStart_v4000 = CUresult(CUDAAPI*)();
+using PFN_cuProfilerStop_v4000 = CUresult(CUDAAPI*)();

@@ -60,9 +60,9 @@ CUresult Api::advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice
   unsafe_call();
   refuse_if(advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY,
             CUDA_ERROR_INVALID_VALUE);
-  check_managed(pointer, bytes);
   if (advice != CU_MEM_ADVISE_SET_READ_MOSTLY && advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY)
     check_place(place);
+  check_managed(pointer, bytes);
   return CUDA_SUCCESS;
 }
 
@@ -89,6 +89,7 @@ CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_
     not_modelled("unknown flags of cuStreamAttachMemAsync");
   if (where->capture || of == nullptr || !of->managed || of->address != pointer)
     not_modelled("cuStreamAttachMemAsync in a capture, or of memory that is not managed");
+  refuse_if(flags == CU_MEM_ATTACH_SINGLE && where == where->home.context->legacy, CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes != 0 && bytes != of->bytes, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }

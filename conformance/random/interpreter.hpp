@@ -7,7 +7,8 @@
 // - it would enable peer access while work is held;
 // - it would destroy an event to which a graph refers, which is undefined;
 // - it would wait for an interprocess event of another context, or export one while another context is
-//   current, which crashes a device.
+//   current, which crashes a device;
+// - it would make a graph a child of itself, which crashes a device.
 //
 // After each call the interpreter lets all work finish that is not behind a closed gate, also if later
 // work of the same stream is behind one. So the answers do not depend on how fast the device is.

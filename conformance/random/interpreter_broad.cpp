@@ -472,6 +472,8 @@ std::string Interpreter::add_broad_node(const Call& call) {
   CUresult result = CUDA_SUCCESS;
   if (call.op == Op::graphAddChildGraphNode) {
     const Graph child = graph(third);
+    const bool checked_first = before == &no_node;
+    if (into.handle != nullptr && into.handle == child.handle && !checked_first) return not_made; // crashes
     node.kind = Node::Kind::child;
     node.child = std::make_shared<std::vector<Node>>(steps_of(child.nodes));
     result = cu_.GraphAddChildGraphNode(place(call, added), into.handle, before, count, child.handle);

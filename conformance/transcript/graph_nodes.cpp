@@ -500,6 +500,64 @@ void kernels(Lab& lab) {
   cu.GraphExecDestroy(exec);
 }
 
+// An exec and a child in an exec, updated from graphs with one node that differs in nothing or in its rows.
+void more_updates(Lab& lab) {
+  const Api& cu = lab.cu;
+  Memory memory(lab);
+  Event event(lab);
+  CUgraphNode node = nullptr;
+  using Build = std::function<void(CUgraph)>;
+  const auto ask = [&](const std::string& name, const Build& from, const Build& to) {
+    Graph before(lab), after(lab), parent(lab);
+    from(before), to(after);
+    CUgraphExec exec = instantiate(lab, before);
+    CUgraphExecUpdateResultInfo info{};
+    lab.is(name, cu.GraphExecUpdate(exec, after, &info));
+    lab.shows(name + ".reason", static_cast<int>(info.result));
+    cu.GraphExecDestroy(exec);
+    lab.must(cu.GraphAddChildGraphNode(&node, parent, nullptr, 0, before), "child");
+    exec = instantiate(lab, parent);
+    lab.is(name + ".as_child", cu.GraphExecChildGraphNodeSetParams(exec, node, after));
+    cu.GraphExecDestroy(exec);
+  };
+  const auto copies = [&](std::size_t rows) -> Build {
+    CUDA_MEMCPY3D copy = memory.copy();
+    copy.Height = rows, copy.srcPitch = copy.dstPitch = 128;
+    return [&cu, &lab, &node, copy](CUgraph graph) {
+      lab.must(cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &copy, lab.home), "copy");
+    };
+  };
+  const auto fills = [&](std::size_t rows) -> Build {
+    CUDA_MEMSET_NODE_PARAMS fill = memory.fill();
+    fill.height = rows, fill.pitch = 128;
+    return [&cu, &lab, &node, fill](CUgraph graph) {
+      lab.must(cu.GraphAddMemsetNode(&node, graph, nullptr, 0, &fill, lab.home), "fill");
+    };
+  };
+  CUDA_KERNEL_NODE_PARAMS launch{};
+  launch.func = lab.kernel("step");
+  launch.gridDimX = launch.gridDimY = launch.gridDimZ = 1;
+  launch.blockDimX = launch.blockDimY = launch.blockDimZ = 1;
+  const Build kernel = [&](CUgraph graph) {
+    lab.must(cu.GraphAddKernelNode(&node, graph, nullptr, 0, &launch), "kernel");
+  };
+  const Build empty = [&](CUgraph graph) {
+    lab.must(cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "empty");
+  };
+  const Build record = [&](CUgraph graph) {
+    lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event), "record");
+  };
+  ask("empty", empty, empty);
+  ask("kernel", kernel, kernel);
+  ask("record", record, record);
+  ask("copy", copies(1), copies(1));
+  ask("copy.rows", copies(2), copies(2));
+  ask("copy.more_rows", copies(2), copies(3));
+  ask("fill", fills(1), fills(1));
+  ask("fill.rows", fills(2), fills(2));
+  ask("fill.of_rows", fills(2), fills(1));
+}
+
 #if CUDA_VERSION >= 13000
 // cuGraphAddNode and its relatives, for each kind of node.
 void any_node(Lab& lab) {
@@ -576,9 +634,9 @@ void any_node(Lab& lab) {
 
 std::vector<Scenario> graph_nodes_scenarios() {
   return {
-    {"nodes.children", children, Place::probe}, {"nodes.updates", updates, Place::probe},
-        {"nodes.copies", copies, Place::child}, {"nodes.fills", fills, Place::child},
-        {"nodes.kernels", kernels, Place::child},
+    {"nodes.children", children, Place::child}, {"nodes.updates", updates, Place::child},
+        {"nodes.more_updates", more_updates, Place::probe}, {"nodes.copies", copies, Place::child},
+        {"nodes.fills", fills, Place::child}, {"nodes.kernels", kernels, Place::child},
 #if CUDA_VERSION >= 13000
         {"nodes.any", any_node, Place::child},
 #endif

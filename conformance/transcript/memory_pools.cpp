@@ -375,7 +375,7 @@ void freed_twice(Lab& lab) {
 
 std::vector<Scenario> memory_pools_scenarios() {
   return {{"pools.pools", pools, Place::child},
-          {"pools.more", more, Place::probe},
+          {"pools.more", more, Place::child},
           {"pools.allocations", allocations, Place::child},
           {"pools.captured", captured, Place::child},
           {"pools.freed_twice", freed_twice, Place::last}};

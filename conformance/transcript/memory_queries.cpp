@@ -355,7 +355,7 @@ void allocations(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> memory_queries_scenarios() {
-  return {{"queries.limits", limits, Place::last},    {"queries.more_limits", more_limits, Place::probe},
+  return {{"queries.limits", limits, Place::last},    {"queries.more_limits", more_limits, Place::child},
           {"queries.devices", devices, Place::child}, {"queries.pointers", pointers, Place::child},
           {"queries.ranges", ranges, Place::child},   {"queries.allocations", allocations, Place::child}};
 }

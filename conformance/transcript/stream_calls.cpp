@@ -71,6 +71,44 @@ void attributes(Lab& lab) {
   everywhere_and_captured(lab, "copy", [&](CUstream on) { return cu.StreamCopyAttributes(on, second); });
 }
 
+// The values of a new stream, and other values than `attributes` sets.
+void more_attributes(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  CUstreamAttrValue value{};
+  const auto get = [&](CUstreamAttrID attribute) {
+    value = {};
+    lab.must(cu.StreamGetAttribute(stream, attribute, &value), "cuStreamGetAttribute");
+  };
+  get(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW);
+  lab.shows("window.bytes", value.accessPolicyWindow.num_bytes);
+  get(CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY);
+  lab.shows("policy", static_cast<int>(value.syncPolicy));
+  get(CU_LAUNCH_ATTRIBUTE_PRIORITY);
+  lab.shows("priority", value.priority);
+  get(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP);
+  lab.shows("domain_map", std::to_string(value.memSyncDomainMap.default_) + ", " +
+                              std::to_string(value.memSyncDomainMap.remote));
+  get(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN);
+  lab.shows("domain", static_cast<int>(value.memSyncDomain));
+  constexpr auto policy = CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY;
+  lab.is("get.nowhere", cu.StreamGetAttribute(stream, policy, nullptr));
+  lab.is("set.nothing", cu.StreamSetAttribute(stream, policy, nullptr));
+  for (const auto wish : {CU_SYNC_POLICY_SPIN, CU_SYNC_POLICY_YIELD, CU_SYNC_POLICY_BLOCKING_SYNC}) {
+    value = {};
+    value.syncPolicy = wish;
+    lab.is("set.policy_" + std::to_string(static_cast<int>(wish)),
+           cu.StreamSetAttribute(stream, policy, &value));
+  }
+  everywhere_and_captured(lab, "set", [&](CUstream on) { return cu.StreamSetAttribute(on, policy, &value); });
+  value = {};
+  value.priority = -1;
+  lab.is("set.priority", cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  value = {};
+  value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+  lab.is("set.domain", cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+}
+
 void memory_operations(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -110,8 +148,9 @@ void memory_operations(Lab& lab) {
 
 std::vector<Scenario> stream_calls_scenarios() {
   return {{"streams.callbacks", callbacks, Place::child},
-          {"streams.attributes", attributes, Place::probe},
-          {"streams.memory_operations", memory_operations, Place::probe}};
+          {"streams.attributes", attributes, Place::child},
+          {"streams.more_attributes", more_attributes, Place::probe},
+          {"streams.memory_operations", memory_operations, Place::child}};
 }
 
 } // namespace transcript

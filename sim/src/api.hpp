@@ -137,7 +137,7 @@ private:
   CUresult fill(const CUDA_MEMSET_NODE_PARAMS&);
   CUresult fill(const CUDA_MEMSET_NODE_PARAMS&, CUstream);
   template <class Value>
-  Work write_work(CUdeviceptr, Value, unsigned flags);
+  Work write_work(CUdeviceptr, Value, unsigned flags, const Capture*);
   template <class Value>
   Work wait_work(CUdeviceptr, Value, unsigned flags);
   template <class MakeWork>
@@ -211,6 +211,7 @@ private:
   std::shared_ptr<MemoryPool> pool(CUmemoryPool);
   std::shared_ptr<MemoryPool> new_pool(int device);
   Process::Pools& pools_of(int device);
+  Process::Pools& pools_of(const CUmemLocation*);
   CUresult allocate_on(CUdeviceptr*, std::size_t bytes, CUmemoryPool, CUstream, bool from_current);
 
   // Graphs

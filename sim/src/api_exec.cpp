@@ -44,6 +44,13 @@ std::vector<Exec::Step> Api::steps_of(const Graph& graph) {
     step.work = node->work;
     for (const Node* before : node->after)
       step.after.push_back(position.at(before));
+    if (const auto earlier = std::exchange(step.work.earlier, nullptr))
+      for (const Work& one : *earlier) {
+        Exec::Step before;
+        before.work = one;
+        before.after = std::exchange(step.after, {steps.size()});
+        steps.push_back(std::move(before));
+      }
     if (const auto child = std::exchange(step.work.child, nullptr)) {
       auto inside = steps_of(*child);
       const std::size_t first = steps.size();
@@ -100,23 +107,29 @@ CUresult Api::cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
   return result;
 }
 
+/// Copies and fills keep to the kinds of memory and the numbers of rows.
+CUgraphExecUpdateResult hindrance(const Work& before, const Work& after) {
+  if (before.type != after.type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+  if (before.event && before.event->home.context->family() != after.event->home.context->family())
+    return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  if (before.parameters && after.parameters && !before.parameters->fit(*after.parameters))
+    return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
 namespace {
 
 /// What a device finds different about a graph that an exec is to be updated from. It compares all
-/// edges first, then the nodes, beginning with the last one. Of copies, fills and child graphs, only types
-/// count. Not measured: nodes.updates
-CUgraphExecUpdateResult hindrance(const std::vector<Exec::Step>& old_steps,
-                                  const std::vector<Exec::Step>& new_steps) {
+/// edges first, then the nodes, beginning with the last one. An exec that has copies or fills of several rows
+/// takes others. Not measured: nodes.more_updates
+CUgraphExecUpdateResult first_hindrance(const std::vector<Exec::Step>& old_steps,
+                                        const std::vector<Exec::Step>& new_steps) {
   if (old_steps.size() != new_steps.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   for (std::size_t i = 0; i < old_steps.size(); ++i)
     if (old_steps[i].after != new_steps[i].after) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   for (std::size_t i = old_steps.size(); i-- > 0;) {
-    const Exec::Step& before = old_steps[i];
-    const Exec::Step& after = new_steps[i];
-    if (before.work.type != after.work.type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
-    if (before.work.event &&
-        before.work.event->home.context->family() != after.work.event->home.context->family())
-      return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    const auto found = hindrance(old_steps[i].work, new_steps[i].work);
+    if (found != CU_GRAPH_EXEC_UPDATE_SUCCESS) return found;
   }
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
@@ -131,7 +144,7 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   auto from = graph(graph_handle);
   auto steps = steps_of(*from);
   *info = {};
-  info->result = hindrance(updated->body->steps, steps);
+  info->result = first_hindrance(updated->body->steps, steps);
   refuse_if(info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   for (std::size_t i = 0; i < steps.size();
        ++i) // the nodes that name the steps stay those of the first graph

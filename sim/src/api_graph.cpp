@@ -216,6 +216,9 @@ CUresult Api::add_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* afte
               CUDA_ERROR_INVALID_VALUE);
     before.push_back(one.get());
   }
+  if (work.child == into)
+    crash("the graph is to become a child of itself: " + computer_.handles.describe(handle));
+  if (work.child) work.child = child(*work.child);
   auto added = make<Node>(Kind::node, nullptr);
   added->graph = into.get();
   added->work = std::move(work);

@@ -5,24 +5,25 @@
 #include "box.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <fstream>
+#include <map>
 
 namespace cuevent::sim {
 
-// Child graphs. Not measured: nodes.children
+// Child graphs
 
+/// Of the graph itself. The node gets a clone.
 Work Api::child_work(CUgraph handle) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_GRAPH;
   work.text = "child graph";
-  work.child = child(*graph(handle));
+  work.child = graph(handle);
   return work;
 }
 
 CUresult Api::cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                        CUgraph child) {
-  refuse_if(into == child, CUDA_ERROR_INVALID_VALUE);
   return add_node(out, into, after, count, child_work(child));
 }
 
@@ -32,7 +33,8 @@ CUresult Api::cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* out) {
   return CUDA_SUCCESS;
 }
 
-/// The steps of the child come right before its own.
+/// The steps of the child come right before its own. A device refuses another event in them, which
+/// cuGraphExecUpdate takes. Other kinds of nodes are not measured: nodes.more_updates
 CUresult Api::cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode node_handle,
                                                  CUgraph child) {
   refuse_if(child == nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -44,7 +46,8 @@ CUresult Api::cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgrap
   const auto first = at - static_cast<std::ptrdiff_t>(at->inside);
   refuse_if(wanted.size() != at->inside, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    refuse_if(wanted[i].work.type != first[static_cast<std::ptrdiff_t>(i)].work.type,
+    refuse_if(wanted[i].work.event || hindrance(first[static_cast<std::ptrdiff_t>(i)].work, wanted[i].work) !=
+                                          CU_GRAPH_EXEC_UPDATE_SUCCESS,
               CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   for (std::size_t i = 0; i < wanted.size(); ++i)
     first[static_cast<std::ptrdiff_t>(i)].work = std::move(wanted[i].work);
@@ -90,13 +93,8 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY);
   Work changed = copy_node_work(parameters, in);
   if (!work.parameters) not_modelled("new parameters of a captured copy");
-  const CUDA_MEMCPY3D& before = work.parameters->copy;
-  // An exec keeps to the kinds of memory, and to one row.
-  refuse_if(before.srcMemoryType != parameters->srcMemoryType ||
-                before.dstMemoryType != parameters->dstMemoryType || before.Height != parameters->Height ||
-                before.Depth != parameters->Depth,
-            CUDA_ERROR_INVALID_VALUE);
-  if (before.Height != 1 || before.Depth != 1)
+  refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
+  if (parameters->Height != 1 || parameters->Depth != 1)
     not_modelled("new parameters of a copy of several rows in an exec");
   work = std::move(changed);
   return CUDA_SUCCESS;
@@ -139,7 +137,7 @@ CUresult Api::cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
   Work& work = step_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET);
   Work changed = fill_node_work(parameters, in);
   if (!work.parameters) not_modelled("new parameters of a captured fill");
-  refuse_if(work.parameters->fill.height != parameters->height, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!work.parameters->fit(*changed.parameters), CUDA_ERROR_INVALID_VALUE);
   if (parameters->height != 1) not_modelled("new parameters of a fill of several rows in an exec");
   work = std::move(changed);
   return CUDA_SUCCESS;
@@ -244,6 +242,25 @@ CUresult Api::cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned
   return CUDA_SUCCESS;
 }
 
+/// Our own text: the nodes with their numbers in order of creation, and the edges.
+CUresult Api::cuGraphDebugDotPrint(CUgraph handle, const char* path, unsigned) {
+  const auto printed = graph(handle);
+  refuse_if(path == nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::ofstream file(path);
+  refuse_if(!file, CUDA_ERROR_OPERATING_SYSTEM);
+  std::map<const Node*, std::size_t> numbers;
+  file << "digraph {\n";
+  for (const auto& one : printed->nodes) {
+    const std::size_t number = numbers.emplace(one.get(), numbers.size()).first->second;
+    file << "  " << number << " [label=\"" << one->work.text << "\"];\n";
+  }
+  for (const auto& one : printed->nodes)
+    for (const Node* before : one->after)
+      file << "  " << numbers.at(before) << " -> " << numbers.at(one.get()) << ";\n";
+  file << "}\n";
+  return CUDA_SUCCESS;
+}
+
 CUresult Api::cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
   auto asked = exec(handle);
   refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -310,8 +327,11 @@ CUresult Api::cuGraphAddNode_v2(CUgraphNode* out, CUgraph into, const CUgraphNod
 
 CUresult Api::cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams* parameters) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  Work& work = node(handle, parameters->type)->work;
-  work = node_work(parameters);
+  auto changed = node(handle, parameters->type);
+  Work work = node_work(parameters);
+  if (work.child.get() == changed->graph) not_modelled("a graph that becomes a child of itself");
+  if (work.child) work.child = child(*work.child);
+  changed->work = std::move(work);
   return CUDA_SUCCESS;
 }
 

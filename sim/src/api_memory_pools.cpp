@@ -76,12 +76,14 @@ CUresult Api::cuDeviceGetMemPool(CUmemoryPool* out, CUdevice which) {
 }
 
 CUresult Api::cuDeviceSetMemPool(CUdevice which, CUmemoryPool handle) {
-  const int ordinal = device(which);
-  pools_of(ordinal).current = pool(handle);
+  unsafe_call();
+  refuse_if(which < 0 || which >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
+  pools_of(which).current = pool(handle);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  unsafe_call();
   refuse_if(out == nullptr || properties == nullptr, CUDA_ERROR_INVALID_VALUE);
   const int place = properties->location.type;
   const bool on_device = place == CU_MEM_LOCATION_TYPE_DEVICE;
@@ -95,11 +97,13 @@ CUresult Api::cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* propertie
                 properties->reserved[0] != 0,
             CUDA_ERROR_INVALID_VALUE);
   const auto made = new_pool(on_device ? properties->location.id : MemoryPool::of_the_host);
+  made->exportable = handles != CU_MEM_HANDLE_TYPE_NONE;
   *out = as<CUmemoryPool>(*made);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuMemPoolDestroy(CUmemoryPool handle) {
+  unsafe_call();
   auto gone = pool(handle);
   refuse_if(gone->is_default, CUDA_ERROR_INVALID_VALUE);
   for (auto& [device, pools] : process_.pools)
@@ -110,11 +114,13 @@ CUresult Api::cuMemPoolDestroy(CUmemoryPool handle) {
 }
 
 CUresult Api::cuMemPoolTrimTo(CUmemoryPool handle, size_t bytes) {
+  unsafe_call();
   trim(process_, *pool(handle), bytes);
   return CUDA_SUCCESS;
 }
 
 CUresult Api::cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  unsafe_call();
   refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto asked = pool(handle);
   const auto put = [value](auto number) {
@@ -144,6 +150,7 @@ CUresult Api::cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute att
 }
 
 CUresult Api::cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
+  unsafe_call();
   refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto changed = pool(handle);
   int flag = 0;
@@ -191,7 +198,7 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
     return CUDA_SUCCESS;
   }
   if (captured) not_modelled("an allocation in a capture");
-  if (from->device == MemoryPool::of_the_host) not_modelled("an allocation from a pool of the host");
+  if (from->device < 0) not_modelled("an allocation from a pool of the host or of managed memory");
   refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
   implicit_check(*where);
   if (computer_.scheduler.unfinished().empty()) process_.dropped.clear();
@@ -252,50 +259,74 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-/// This and the functions below: not measured: pools.more
 CUresult Api::cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* place) {
+  unsafe_call();
   refuse_if(flags == nullptr || place == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto asked = pool(handle);
-  refuse_if(place->type != CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_INVALID_VALUE);
-  *flags =
-      device(place->id) == asked->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  refuse_if(place->type != CU_MEM_LOCATION_TYPE_DEVICE || place->id < 0 ||
+                place->id >= computer_.options.devices,
+            CUDA_ERROR_INVALID_VALUE);
+  *flags = place->id == asked->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 
-#if CUDA_VERSION >= 13000
-CUresult Api::cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* place, CUmemAllocationType type) {
-  refuse_if(out == nullptr || place == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (place->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-    not_modelled("a memory pool of the host or of managed memory");
-  return cuDeviceGetDefaultMemPool(out, place->id);
-}
-
-CUresult Api::cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* place, CUmemAllocationType type) {
-  refuse_if(out == nullptr || place == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (place->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-    not_modelled("a memory pool of the host or of managed memory");
-  return cuDeviceGetMemPool(out, place->id);
-}
-
-CUresult Api::cuMemSetMemPool(CUmemLocation* place, CUmemAllocationType type, CUmemoryPool handle) {
-  refuse_if(place == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (place->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-    not_modelled("a memory pool of the host or of managed memory");
-  return cuDeviceSetMemPool(place->id, handle);
-}
-#endif
-
+/// A pool of a device is always accessible to it.
 CUresult Api::cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* wishes, size_t count) {
+  unsafe_call();
   const auto changed = pool(handle);
   refuse_if(wishes == nullptr && count != 0, CUDA_ERROR_INVALID_VALUE);
   for (std::size_t i = 0; i < count; ++i) {
     if (wishes[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       not_modelled("access of the host to a memory pool");
     const bool own = device(wishes[i].location.id) == changed->device;
-    refuse_if(own && wishes[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(own && wishes[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CUDA_ERROR_INVALID_DEVICE);
     if (!own) not_modelled("access of another device to a memory pool");
   }
   return CUDA_SUCCESS;
 }
+
+CUresult Api::cuMemPoolExportToShareableHandle(void*, CUmemoryPool handle, CUmemAllocationHandleType,
+                                               unsigned long long) {
+  refuse_if(!pool(handle)->exportable, CUDA_ERROR_INVALID_VALUE);
+  not_modelled("a memory pool of several processes");
+}
+
+#if CUDA_VERSION >= 13000
+Process::Pools& Api::pools_of(const CUmemLocation* place) {
+  refuse_if(place == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (place->type != CU_MEM_LOCATION_TYPE_DEVICE) not_modelled("a memory pool of the host by its place");
+  refuse_if(place->id < 0 || place->id >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
+  return pools_of(place->id);
+}
+
+CUresult Api::cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* place, CUmemAllocationType type) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Process::Pools& pools = pools_of(place);
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED)
+    not_modelled("a memory pool of another type");
+  if (!pools.managed) {
+    pools.managed = new_pool(MemoryPool::managed);
+    pools.managed->is_default = true;
+  }
+  *out = as<CUmemoryPool>(type == CU_MEM_ALLOCATION_TYPE_PINNED ? *pools.standard : *pools.managed);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* place, CUmemAllocationType type) {
+  refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
+  Process::Pools& pools = pools_of(place);
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) not_modelled("the current pool of managed memory");
+  *out = as<CUmemoryPool>(*pools.current);
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuMemSetMemPool(CUmemLocation* place, CUmemAllocationType type, CUmemoryPool handle) {
+  unsafe_call();
+  Process::Pools& pools = pools_of(place);
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) not_modelled("another pool of managed memory");
+  pools.current = pool(handle);
+  return CUDA_SUCCESS;
+}
+#endif
 
 } // namespace cuevent::sim

@@ -13,29 +13,30 @@ namespace cuevent::sim {
 
 namespace {
 
-/// What a device makes of a wish for a limit. The values between are not measured: queries.more_limits
+/// What a device makes of a wish for a limit.
 struct Limit {
   std::size_t initial;
   std::size_t least;
   std::size_t most;
   std::size_t granule;
-  CUresult refusal = CUDA_SUCCESS; ///< of every wish
+  CUresult refusal = CUDA_SUCCESS;      ///< of every wish
+  std::size_t capped = ~std::size_t{0}; ///< larger wishes get this
 };
 
 constexpr std::size_t mebibyte = 1 << 20, much = std::size_t{1} << 40;
 
 const Limit* limit_of(int number) {
   static constexpr Limit limits[] = {
-      {1024, 0, much - 1, 16},                     // stack
-      {8650752, mebibyte / 2, much - 1, 1},        // printf
-      {8 * mebibyte, 4 * mebibyte, much - 1, 1},   // heap
-      {0, 0, 0, 1, CUDA_ERROR_UNSUPPORTED_LIMIT},  // depth of synchronisation
-      {2048, 32, much - 1, 1},                     // pending launches
-      {64, 0, 128, 1},                             // fetch of the second-level cache
-      {9830400, 0, 32768000, 3276800},             // persisting second-level cache
-      {232448, 0, 0, 1, CUDA_ERROR_NOT_PERMITTED}, // shared memory
-      {0, 0, 0, 1, CUDA_ERROR_NOT_PERMITTED},      // graphics
-      {0, 0, 0, 1, CUDA_ERROR_UNSUPPORTED_LIMIT},  // graphics
+      {1024, 0, much - 1, 16},                       // stack
+      {8650752, mebibyte / 2, much - 1, 256},        // printf
+      {8 * mebibyte, 4 * mebibyte, much - 1, 65536}, // heap
+      {0, 0, 0, 1, CUDA_ERROR_UNSUPPORTED_LIMIT},    // depth of synchronisation
+      {2048, 32, much - 1, 1, CUDA_SUCCESS, 599186}, // pending launches
+      {64, 0, 128, 1},                               // fetch of the second-level cache
+      {9830400, 0, 32768000, 3276800},               // persisting second-level cache
+      {232448, 0, 0, 1, CUDA_ERROR_NOT_PERMITTED},   // shared memory
+      {0, 0, 0, 1, CUDA_ERROR_NOT_PERMITTED},        // graphics
+      {0, 0, 0, 1, CUDA_ERROR_UNSUPPORTED_LIMIT},    // graphics
   };
   refuse_if(number < 0 || number >= static_cast<int>(std::size(limits)), CUDA_ERROR_INVALID_VALUE);
   const Limit& found = limits[number];
@@ -60,8 +61,11 @@ CUresult Api::cuCtxSetLimit(CUlimit limit, size_t value) {
   const Limit* const known = limit_of(limit);
   refuse_if(known->refusal != CUDA_SUCCESS, known->refusal);
   refuse_if(value > known->most, CUDA_ERROR_INVALID_VALUE);
-  home->limits[limit] =
-      std::max(known->least, (value + known->granule - 1) / known->granule * known->granule);
+  const std::size_t rounded = (value + known->granule - 1) / known->granule * known->granule;
+  std::size_t& now = home->limits.try_emplace(limit, known->initial).first->second;
+  // A device keeps a wish for the stack as it is if it rounds to the present size.
+  now = limit == CU_LIMIT_STACK_SIZE && rounded == now ? value
+                                                       : std::clamp(rounded, known->least, known->capped);
   return CUDA_SUCCESS;
 }
 
@@ -252,8 +256,9 @@ CUresult Api::cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdevice
 }
 
 CUresult Api::cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr at) {
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   unsafe_call();
-  refuse_if(value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
   const auto* const of = allocation_of(static_cast<std::uintptr_t>(at));
   refuse_if(of == nullptr, CUDA_ERROR_INVALID_VALUE);
   std::memcpy(&process_.allocations.at(of->address).synchronous, value, sizeof(int));

@@ -3,6 +3,8 @@
 
 #include "api.hpp"
 
+#include <cstring>
+
 namespace cuevent::sim {
 
 CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* data, unsigned flags) {
@@ -29,6 +31,63 @@ CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, vo
   work.data = told.get();
   work.owner = std::move(told);
   submit(where, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+/// The values of a new stream, other than its priority, are those of the documentation.
+/// Not measured: streams.more_attributes
+CUresult Api::cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value) {
+  const auto asked = stream(handle);
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  switch (attribute) {
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    value->accessPolicyWindow = {};
+    return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    value->syncPolicy = asked->policy;
+    return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    value->priority = asked->priority;
+    return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    value->memSyncDomainMap = {0, 1};
+    return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    value->memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+    return CUDA_SUCCESS;
+  default:
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+/// A device refuses the policy that every stream begins with.
+CUresult Api::cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
+                                   const CUstreamAttrValue* value) {
+  const auto changed = stream(handle);
+  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) {
+    refuse_if(value->syncPolicy <= CU_SYNC_POLICY_AUTO || value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC,
+              CUDA_ERROR_INVALID_VALUE);
+    if (value->syncPolicy != CU_SYNC_POLICY_YIELD || changed->capture)
+      not_modelled("another policy of a stream than to yield, or in a capture");
+    changed->policy = value->syncPolicy;
+    return CUDA_SUCCESS;
+  }
+  CUstreamAttrValue now{};
+  cuStreamGetAttribute(handle, attribute, &now);
+  const bool same = attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+                        ? value->accessPolicyWindow.num_bytes == 0
+                    : attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
+                        ? std::memcmp(&now, value, sizeof now.memSyncDomainMap) == 0
+                        : std::memcmp(&now, value, sizeof now.priority) == 0;
+  if (!same || changed->capture)
+    not_modelled("a new value of attribute " + std::to_string(static_cast<int>(attribute)) + " of a stream");
+  return CUDA_SUCCESS;
+}
+
+CUresult Api::cuStreamCopyAttributes(CUstream to, CUstream from) {
+  const auto target = stream(to), source = stream(from);
+  target->policy = source->policy;
   return CUDA_SUCCESS;
 }
 

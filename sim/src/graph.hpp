@@ -27,6 +27,9 @@ struct Graph : Object {
   UserObjectReferences user_objects;
 };
 
+/// What keeps an exec from taking the second work for the first.
+CUgraphExecUpdateResult hindrance(const Work&, const Work&);
+
 /// An instantiated graph. It is a copy: later changes of the graph do not affect the exec, and
 /// changes of the exec do not affect the graph.
 struct Exec : Object {

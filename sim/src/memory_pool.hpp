@@ -14,8 +14,9 @@ namespace cuevent::sim {
 /// Memory that streams allocate and free. A freed block is kept for the next allocation of its size while the
 /// pool holds no more than the threshold.
 struct MemoryPool : Object {
-  static constexpr int of_the_host = -1;
+  static constexpr int of_the_host = -1, managed = -2;
   int device = 0;
+  bool exportable = false;
   bool is_default = false;
   int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
   std::uint64_t threshold = 0;

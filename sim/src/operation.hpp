@@ -24,6 +24,13 @@ struct NodeParameters {
   CUDA_KERNEL_NODE_PARAMS kernel{};
   std::vector<std::vector<std::byte>> arguments;
   std::vector<void*> pointers; ///< to the arguments
+
+  /// Whether an exec takes the others for these: it keeps to the kinds of memory and the numbers of rows.
+  bool fit(const NodeParameters& other) const {
+    return copy.srcMemoryType == other.copy.srcMemoryType && copy.dstMemoryType == other.copy.dstMemoryType &&
+           copy.Height == other.copy.Height && copy.Depth == other.copy.Depth &&
+           fill.height == other.fill.height;
+  }
 };
 
 /// The number of places that a submission takes in a launch queue if the driver is notified of its
@@ -40,11 +47,12 @@ struct Work {
   std::function<bool()> condition; ///< the work may start once this returns true
   CUhostFn function = nullptr;     ///< a host function ends when it returns
   void* data = nullptr;
-  std::shared_ptr<Event> event;      ///< of event record and event wait nodes
-  std::size_t places = 1;            ///< places taken in the launch queue of its stream
-  CUresult fault = CUDA_SUCCESS;     ///< the work ends with this fault
-  std::shared_ptr<const void> owner; ///< kept until the work is done
-  std::shared_ptr<Graph> child;      ///< of a child graph node
+  std::shared_ptr<Event> event;                     ///< of event record and event wait nodes
+  std::size_t places = 1;                           ///< places taken in the launch queue of its stream
+  CUresult fault = CUDA_SUCCESS;                    ///< the work ends with this fault
+  std::shared_ptr<const void> owner;                ///< kept until the work is done
+  std::shared_ptr<Graph> child;                     ///< of a child graph node
+  std::shared_ptr<const std::vector<Work>> earlier; ///< operations of the same node, one after another
   std::shared_ptr<const NodeParameters> parameters;
 };
 

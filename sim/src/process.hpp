@@ -53,7 +53,7 @@ struct Process {
   std::map<std::uintptr_t, Allocation> allocations; ///< by address
   unsigned long long allocations_made = 0;
   struct Pools {
-    std::shared_ptr<MemoryPool> standard, current;
+    std::shared_ptr<MemoryPool> standard, current, managed;
   };
   std::map<int, Pools> pools;                            ///< by device
   std::vector<std::shared_ptr<MemoryPool>> memory_pools; ///< all of them

@@ -157,6 +157,34 @@ TEST_CASE("destroying an exec from before a primary context's reset crashes once
   CHECK(death.says("outlived a reset"));
 }
 
+TEST_CASE("adding a graph to itself crashes") {
+  const Death death = death_of([] {
+    Fixture f;
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    f.cu.graph_create(&graph, 0);
+    f.cu.add_child_node(&node, graph, nullptr, 0, graph);
+  });
+  CHECK(death.crashed);
+  CHECK(death.says("a child of itself"));
+}
+
+TEST_CASE("a capture accepts a write to null, and its launch ends the program") {
+  const Death death = death_of([] {
+    Fixture f;
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(f.cu.write_value_32(f.stream, 0, 1, 0));
+    OK(f.cu.end_capture(f.stream, &graph));
+    OK(f.cu.instantiate(&exec, graph, 0));
+    f.cu.graph_launch(exec, f.stream);
+    f.cu.stream_synchronize(f.stream);
+  });
+  CHECK(death.aborted);
+  CHECK(death.says("a write to the null address"));
+}
+
 TEST_CASE("calling the driver in a host function ends the program") {
 #if defined(__SANITIZE_THREAD__)
   SKIP("the thread sanitizer lets no forked child start a thread");

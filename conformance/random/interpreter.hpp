@@ -8,7 +8,8 @@
 // - it would destroy an event to which a graph refers, which is undefined;
 // - it would wait for an interprocess event of another context, or export one while another context is
 //   current, which crashes a device;
-// - it would make a graph a child of itself, which crashes a device.
+// - it would make a graph a child of itself, which crashes a device;
+// - it would launch a captured write to the null address, of which no answer is known.
 //
 // After each call the interpreter lets all work finish that is not behind a closed gate, also if later
 // work of the same stream is behind one. So the answers do not depend on how fast the device is.
@@ -82,6 +83,7 @@ private:
     std::shared_ptr<std::vector<Node>> child{};
     std::shared_ptr<Event> records{}, waits{};
     int writes = no_object; ///< the number of a word
+    bool writes_to_null = false;
     Gates gates = 0;
     std::vector<std::size_t> after{};
   };
@@ -151,6 +153,7 @@ private:
   bool anything_held() const;
   bool held_here(const Call&) const;
   void used(int memory, int stream);
+  static bool write_to_null(const std::vector<Node>& steps);
   Gates run_steps(const std::vector<Node>&, Gates begin);
   void free_pools_and_libraries();
   void prepare(const Program&);

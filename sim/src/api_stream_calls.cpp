@@ -3,8 +3,6 @@
 
 #include "api.hpp"
 
-#include <cstring>
-
 namespace cuevent::sim {
 
 CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* data, unsigned flags) {
@@ -74,12 +72,14 @@ CUresult Api::cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
     return CUDA_SUCCESS;
   }
   CUstreamAttrValue now{};
-  cuStreamGetAttribute(handle, attribute, &now);
-  const bool same = attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
-                        ? value->accessPolicyWindow.num_bytes == 0
-                    : attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
-                        ? std::memcmp(&now, value, sizeof now.memSyncDomainMap) == 0
-                        : std::memcmp(&now, value, sizeof now.priority) == 0;
+  cuStreamGetAttribute(handle, attribute, &now); // refuses unknown attributes
+  const auto& map = value->memSyncDomainMap;
+  const bool same =
+      attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ? value->accessPolicyWindow.num_bytes == 0
+      : attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
+          ? map.default_ == now.memSyncDomainMap.default_ && map.remote == now.memSyncDomainMap.remote
+      : attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY ? value->priority == now.priority
+                                                  : value->memSyncDomain == now.memSyncDomain;
   if (!same || changed->capture)
     not_modelled("a new value of attribute " + std::to_string(static_cast<int>(attribute)) + " of a stream");
   return CUDA_SUCCESS;

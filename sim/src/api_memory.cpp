@@ -166,8 +166,7 @@ CUresult Api::cuMemFreeHost(void* pointer) { return deallocate(number(pointer), 
 CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
   current_context();
   const Allocation* const of = allocation_of(number(host));
-  refuse_if(device == nullptr || flags != 0 || of == nullptr || !(of->host || of->managed),
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(device == nullptr || flags != 0 || of == nullptr || !of->host, CUDA_ERROR_INVALID_VALUE);
   *device = number(host); // one address space
   return CUDA_SUCCESS;
 }

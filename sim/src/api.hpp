@@ -73,6 +73,7 @@ private:
   void kill(Context&);
   std::shared_ptr<Stream> new_default_stream(const std::shared_ptr<Context>&, Stream::Type);
   CUresult synchronize_context(const std::shared_ptr<Context>&);
+  void append_event_nodes(const Context&, std::vector<std::shared_ptr<Operation>>&) const;
   CUresult record_in_context(const std::shared_ptr<Context>&, CUevent);
   CUresult wait_in_context(const std::shared_ptr<Context>&, CUevent);
 #if CUDA_VERSION >= 12040

@@ -112,7 +112,7 @@ void Api::wait_in_capture(const std::shared_ptr<Stream>& who, const std::shared_
     refuse(result);
   };
   if (external) {
-    if (recording.capture && !recording.capture->ongoing) break_with(CUDA_ERROR_INVALID_VALUE);
+    if (recording.capture && !recording.capture->active()) break_with(CUDA_ERROR_INVALID_VALUE);
     Work work;
     work.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
     work.text = "wait for event #" + std::to_string(what->number);

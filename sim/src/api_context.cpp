@@ -253,14 +253,18 @@ CUresult Api::cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return CUDA_SUCCESS;
 }
 
+/// An event node is work of its event's context too, whatever stream the graph was launched on.
+void Api::append_event_nodes(const Context& home, std::vector<std::shared_ptr<Operation>>& work) const {
+  for (const auto& [number, operation] : computer_.scheduler.unfinished())
+    if (const auto& event = operation->work.event;
+        event && event->home.context.get() == &home && !operation->submitted)
+      work.push_back(operation);
+}
+
 CUresult Api::synchronize_context(const std::shared_ptr<Context>& context) {
   invalidate_captures_of(*context);
   auto work = tails(*context, false); // captures of other contexts do not matter, in no mode
-  // An event node is work of its event's context too, whatever stream the graph was launched on.
-  for (const auto& [number, operation] : computer_.scheduler.unfinished())
-    if (const auto& event = operation->work.event;
-        event && event->home.context == context && !operation->submitted)
-      work.push_back(operation);
+  append_event_nodes(*context, work);
   for (auto& operation : work)
     wait_for(operation, "all work of context #" + std::to_string(context->number));
   return CUDA_SUCCESS;
@@ -315,6 +319,7 @@ CUresult Api::record_in_context(const std::shared_ptr<Context>& home, CUevent ha
   refuse_if(what->home.context->family() != home->family(), CUDA_ERROR_INVALID_HANDLE);
   invalidate_captures_of(*home);
   auto after = tails(*home, false);
+  append_event_nodes(*home, after);
   // The default stream of a green context does not count if it has nothing but waits for events.
   if (home->primary && holds_only_waits(*home->legacy))
     std::erase_if(after, [&](const auto& tail) { return tail->stream == home->legacy; });

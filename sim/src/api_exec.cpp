@@ -265,9 +265,14 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   });
   if (has_work) begin->after.push_back(body->last_launch);
 
-  std::set<const Event*> awaited;
-  for (const Exec::Step& step : body->steps)
-    if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) awaited.insert(step.work.event.get());
+  // The events for which a step or one behind it waits. Steps come in the order of their edges.
+  std::vector<std::set<const Event*>> awaited(body->steps.size());
+  for (std::size_t i = body->steps.size(); i-- > 0;) {
+    const Exec::Step& step = body->steps[i];
+    if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) awaited[i].insert(step.work.event.get());
+    for (std::size_t before : step.after)
+      awaited[before].insert(awaited[i].begin(), awaited[i].end());
+  }
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
   for (const Exec::Step& step : body->steps) {
@@ -283,7 +288,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
       // As on a stream, no record of an interprocess event overtakes the one before. Nor does the record
       // of an event for which the same graph waits.
-      if (step.work.event->interprocess() || awaited.contains(step.work.event.get()))
+      if (step.work.event->interprocess() || awaited[operations.size()].contains(step.work.event.get()))
         operation->after.push_back(step.work.event->recording->operation);
       recorded(*step.work.event, operation);
       step.work.event->recording->by_node = true;

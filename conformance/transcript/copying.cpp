@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Where a device and the simulated driver answered random programs with memory differently: copies that
 // block behind a gate, copies next to captures, wrong arguments in invalidated captures, and queries of
-// streams. The scenarios are probes until a device has answered.
+// streams.
 
 #include "everywhere.hpp"
 
@@ -102,6 +102,20 @@ void behind_gate(Lab& lab) {
                      [&] { return cu.Memcpy(to.memory + half, from.memory, 4); });
   for (const auto& kind : kinds.all())
     without_stream(std::string("fill.") + kind.name, [&] { return cu.MemsetD8(kind.memory, 1, 4); });
+}
+
+// Above which size a copy of pageable memory waits.
+void staging(Lab& lab) {
+  constexpr std::size_t largest = std::size_t{32} << 20;
+  CUdeviceptr device = 0;
+  lab.must(lab.cu.MemAlloc(&device, largest), "cuMemAlloc");
+  void* const pageable = std::calloc(largest, 1);
+  for (std::size_t bytes = std::size_t{1} << 20; bytes <= largest; bytes *= 2)
+    for (const std::size_t more : {std::size_t{0}, std::size_t{4}})
+      if (bytes + more <= largest)
+        lab.shows(std::to_string(bytes + more), held_streams(lab, [&](CUstream on) {
+                    return lab.cu.MemcpyHtoDAsync(device, pageable, bytes + more, on);
+                  }));
 }
 
 // Fills without a stream, next to a held stream: one that the legacy stream does not wait for, one that it
@@ -318,7 +332,23 @@ void attach(Lab& lab) {
   const auto call = [&](CUdeviceptr memory, unsigned flags) {
     return [&cu, memory, flags](CUstream on) { return cu.StreamAttachMemAsync(on, memory, 0, flags); };
   };
-  for (const unsigned flags : {1U, 2U, 4U, 0U, 3U, 8U})
+  for (const unsigned flags : {1U, 2U, 4U})
+    wrong(lab, "managed." + std::to_string(flags), call(kinds.managed, flags));
+}
+
+// Without flags, the first of these calls crashed the process.
+void attach_without_flags(Lab& lab) {
+  const Kinds kinds(lab);
+  wrong(lab, "managed", [&](CUstream on) { return lab.cu.StreamAttachMemAsync(on, kinds.managed, 0, 0); });
+}
+
+void more_attach(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  const auto call = [&](CUdeviceptr memory, unsigned flags) {
+    return [&cu, memory, flags](CUstream on) { return cu.StreamAttachMemAsync(on, memory, 0, flags); };
+  };
+  for (const unsigned flags : {3U, 8U})
     wrong(lab, "managed." + std::to_string(flags), call(kinds.managed, flags));
   for (const auto& kind : kinds.all())
     wrong(lab, kind.name, call(kind.memory, CU_MEM_ATTACH_GLOBAL));
@@ -424,15 +454,16 @@ void queries(Lab& lab) {
 
 std::vector<Scenario> copying_scenarios() {
   return {
-    {"copying.behind_gate", behind_gate, Place::probe},
-        {"copying.fills_behind_gate", fills_behind_gate, Place::probe},
-        {"copying.next_to_capture", next_to_capture, Place::probe},
-        {"copying.next_to_per_thread_capture", next_to_per_thread_capture, Place::probe},
+    {"copying.behind_gate", behind_gate, Place::child}, {"copying.staging", staging, Place::probe},
+        {"copying.fills_behind_gate", fills_behind_gate, Place::child},
+        {"copying.next_to_capture", next_to_capture, Place::child},
+        {"copying.next_to_per_thread_capture", next_to_per_thread_capture, Place::child},
 #if CUDA_VERSION >= 12050
-        {"copying.next_to_green_capture", next_to_green_capture, Place::probe},
+        {"copying.next_to_green_capture", next_to_green_capture, Place::child},
 #endif
-        {"copying.wrong_arguments", wrong_arguments, Place::probe}, {"copying.attach", attach, Place::probe},
-        {"copying.queries", queries, Place::probe},
+        {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
+        {"copying.attach_without_flags", attach_without_flags, Place::probe},
+        {"copying.more_attach", more_attach, Place::probe}, {"copying.queries", queries, Place::child},
   };
 }
 

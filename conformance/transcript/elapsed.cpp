@@ -106,7 +106,7 @@ void nowhere(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> elapsed_scenarios() {
-  return {{"elapsed.v1", version_1}, {"elapsed.v2", version_2}, {"elapsed.nowhere", nowhere, Place::probe}};
+  return {{"elapsed.v1", version_1}, {"elapsed.v2", version_2}, {"elapsed.nowhere", nowhere, Place::child}};
 }
 
 } // namespace transcript

@@ -15,6 +15,8 @@
 namespace cuevent::sim {
 
 struct Box;
+struct End;
+enum class Memory;
 
 struct GreenContext : Object {
   std::shared_ptr<Context> context;
@@ -134,9 +136,7 @@ private:
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
   CUresult deallocate(std::uintptr_t, bool host);
   void end_of_allocation(const Allocation&);
-  Work fill_work(const CUDA_MEMSET_NODE_PARAMS&);
-  CUresult fill(const CUDA_MEMSET_NODE_PARAMS&);
-  CUresult fill(const CUDA_MEMSET_NODE_PARAMS&, CUstream);
+  Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);
   template <class Value>
   Work write_work(CUdeviceptr, Value, unsigned flags, const Capture*);
   template <class Value>
@@ -144,7 +144,6 @@ private:
   template <class MakeWork>
   CUresult submit_operation(CUstream, MakeWork);
   Work memory_operation(const CUstreamBatchMemOpParams&);
-  CUresult submit_and_wait(Work);
   void require_64_bit_operations() const;
 
   // Launches
@@ -182,25 +181,32 @@ private:
   KernelSettings& settings_of(const LibraryKernel&);
   static CUresult parameter(const Code&, const std::string& name, size_t index, size_t* offset, size_t* size);
 
-  // Copies: without a stream, the call waits
+  // Copies and fills
+  struct CopyStream {
+    std::shared_ptr<Stream> stream;
+    bool named; ///< by the caller. A call without a stream uses the default stream
+  };
+  CopyStream copy_stream();
+  CopyStream copy_stream(CUstream);
+  CUresult fill(const CUDA_MEMSET_NODE_PARAMS&, const CopyStream&);
   static Work box_work(const Box&);
   std::shared_ptr<const NodeParameters> captured_parameters(const Box&) const;
-  CUresult copy(const Box&, const std::shared_ptr<Stream>&);
-  CUresult copy(const CUDA_MEMCPY2D*, const std::shared_ptr<Stream>&);
-  CUresult copy(const CUDA_MEMCPY3D*, const std::shared_ptr<Stream>&);
-  CUresult copy(const CUDA_MEMCPY3D_PEER*, const std::shared_ptr<Stream>&);
-  CUresult copy(std::byte* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>&);
-  std::byte* end_of_box(const CUDA_MEMCPY3D&, bool source, std::size_t& pitch, std::size_t& layer,
-                        bool& pageable);
+  static bool waits(const Box&, const CopyStream&);
+  CUresult copy(const Box&, const CopyStream&);
+  CUresult copy(const CUDA_MEMCPY2D*, const CopyStream&);
+  CUresult copy(const CUDA_MEMCPY3D*, const CopyStream&);
+  CUresult copy(const CUDA_MEMCPY3D_PEER*, const CopyStream&);
+  CUresult copy(const End& to, const End& from, std::size_t bytes, const CopyStream&);
+  End end_of_box(const CUDA_MEMCPY3D&, bool source, std::size_t& pitch, std::size_t& layer);
   Box checked(const CUDA_MEMCPY3D&);
-  void check_default_stream(const std::shared_ptr<Stream>&);
 #if CUDA_VERSION >= 12080
   CUresult batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t count, CUmemcpyAttributes*,
                  size_t* first, size_t attribute_count, size_t* failed, CUstream);
 #endif
-  std::byte* device_memory(CUdeviceptr, std::size_t bytes);
-  static std::byte* host_memory(const void*, std::size_t bytes);
-  std::byte* any_memory(CUdeviceptr, std::size_t bytes);
+  Memory kind_of(const void*) const;
+  End device_memory(CUdeviceptr, std::size_t bytes);
+  End host_memory(const void*, std::size_t bytes) const;
+  End any_memory(CUdeviceptr, std::size_t bytes);
 
   // Managed memory
   void check_managed(CUdeviceptr, std::size_t bytes);

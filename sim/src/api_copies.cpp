@@ -10,6 +10,14 @@
 
 namespace cuevent::sim {
 
+namespace {
+
+/// A copy of 1 MiB of pageable memory returned behind work that was held, and a copy of 32 MiB did not.
+/// Between these, not measured: copying.staging
+constexpr std::size_t most_staged = std::size_t{1} << 20;
+
+} // namespace
+
 /// What a device tells about the node of a captured copy of a line, between allocations of the device.
 std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) const {
   const auto source = reinterpret_cast<std::uintptr_t>(box.from),
@@ -38,32 +46,40 @@ Work Api::box_work(const Box& box) {
   return work;
 }
 
-/// The arguments are checked before captures. Not measured: copying.next_to_capture,
-/// copying.next_to_per_thread_capture, copying.next_to_green_capture
-CUresult Api::submit_and_wait(Work work) {
+/// A device looks at the captures of the stream before it looks at the memory.
+Api::CopyStream Api::copy_stream() {
   auto where = stream(nullptr);
-  if (where->capture) { // the per-thread default stream
-    where->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
+  refuse_in_capture(*where);
   implicit_check(*where);
-  wait_for(enqueue(where, std::move(work), {}), "its own work");
-  return CUDA_SUCCESS;
+  return {std::move(where), false};
 }
 
-/// Without a stream, waits for the copy. A device copies pageable memory to a staging buffer during the call,
-/// and a copy to pageable memory returns only when it is done. Not measured: copying.behind_gate
-CUresult Api::copy(const Box& box, const std::shared_ptr<Stream>& where) {
-  if (box.bytes() == 0) { // no work, but the checks of the stream
-    const auto on = where == nullptr ? stream(nullptr) : where;
-    capturing(*on);
-    implicit_check(*on);
+Api::CopyStream Api::copy_stream(CUstream handle) {
+  auto where = stream(handle);
+  capturing(*where);
+  implicit_check(*where);
+  return {std::move(where), true};
+}
+
+/// Whether the call returns only when the copy is done.
+bool Api::waits(const Box& box, const CopyStream& where) {
+  if (!where.named) return box.source != Memory::device || box.target != Memory::device;
+  const bool in_host = box.source >= Memory::pinned && box.target >= Memory::pinned;
+  const bool by_wrong_name = box.source == Memory::managed_as_host || box.target == Memory::managed_as_host;
+  return box.target == Memory::pageable || in_host || by_wrong_name ||
+         (box.source == Memory::pageable && box.bytes() > most_staged);
+}
+
+/// A device copies pageable memory to a staging buffer during the call.
+CUresult Api::copy(const Box& box, const CopyStream& where) {
+  if (box.bytes() == 0) return CUDA_SUCCESS; // no work
+  Work work = box_work(box);
+  if (where.stream->capture) {
+    work.parameters = captured_parameters(box);
+    submit(where.stream, std::move(work));
     return CUDA_SUCCESS;
   }
-  Work work = box_work(box);
-  if (where == nullptr) return submit_and_wait(std::move(work));
-  if (where->capture) work.parameters = captured_parameters(box);
-  if (!where->capture && box.pageable_source) {
+  if (where.named && box.source == Memory::pageable) {
     auto staged = std::make_shared<std::vector<std::byte>>();
     staged->reserve(box.bytes());
     box.for_each_row([&](std::byte*, const std::byte* source) {
@@ -77,76 +93,89 @@ CUresult Api::copy(const Box& box, const std::shared_ptr<Stream>& where) {
       });
     };
   }
-  auto operation = submit(where, std::move(work));
-  if (operation && box.pageable_target) wait_for(operation, "its own copy to pageable memory");
+  auto operation = enqueue(where.stream, std::move(work), {});
+  if (waits(box, where)) wait_for(operation, "its own copy");
   return CUDA_SUCCESS;
 }
 
-CUresult Api::copy(std::byte* to, const void* from, std::size_t bytes, const std::shared_ptr<Stream>& where) {
+CUresult Api::copy(const End& to, const End& from, std::size_t bytes, const CopyStream& where) {
   Box box;
-  box.to = to;
-  box.from = static_cast<const std::byte*>(from);
+  box.to = to.start;
+  box.from = from.start;
   box.width = bytes;
-  box.pageable_source = !pinned(from, bytes);
-  box.pageable_target = !pinned(to, bytes);
+  box.source = from.kind;
+  box.target = to.kind;
   return copy(box, where);
 }
 
-std::byte* Api::device_memory(CUdeviceptr address, std::size_t bytes) {
-  if (bytes == 0) return nullptr; // not looked at
-  return reachable(static_cast<std::uintptr_t>(address), bytes);
+Memory Api::kind_of(const void* pointer) const {
+  if (!pinned(pointer, 0)) return Memory::pageable;
+  const Allocation& of =
+      std::prev(process_.allocations.upper_bound(reinterpret_cast<std::uintptr_t>(pointer)))->second;
+  return of.managed ? Memory::managed : of.host ? Memory::pinned : Memory::device;
 }
 
-std::byte* Api::host_memory(const void* pointer, std::size_t bytes) {
+End Api::device_memory(CUdeviceptr address, std::size_t bytes) {
+  if (bytes == 0) return {}; // not looked at
+  std::byte* const start = reachable(static_cast<std::uintptr_t>(address), bytes);
+  return {start, kind_of(start)};
+}
+
+End Api::host_memory(const void* pointer, std::size_t bytes) const {
   refuse_if(pointer == nullptr && bytes != 0, CUDA_ERROR_INVALID_VALUE);
-  return static_cast<std::byte*>(const_cast<void*>(pointer));
+  Memory kind = kind_of(pointer);
+  if (kind == Memory::managed) kind = Memory::managed_as_host;
+  return {static_cast<std::byte*>(const_cast<void*>(pointer)), kind};
 }
 
-/// cuMemcpy tells by the address which memory is allocated. The rest is pageable. A copy looks at its memory
-/// before the capture of its stream, and a fill after it. Not measured: copying.wrong_arguments
-std::byte* Api::any_memory(CUdeviceptr address, std::size_t bytes) {
+/// cuMemcpy tells by the address which memory is allocated. The rest is pageable.
+End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
   return pinned(pointer, 0) ? device_memory(address, bytes) : host_memory(pointer, bytes);
 }
 
 CUresult Api::cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
-  const void* const source = host_memory(from, bytes);
-  return copy(device_memory(to, bytes), source, bytes, nullptr);
+  const CopyStream where = copy_stream();
+  const End source = host_memory(from, bytes);
+  return copy(device_memory(to, bytes), source, bytes, where);
 }
 
 CUresult Api::cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
-  std::byte* const target = host_memory(to, bytes);
-  return copy(target, device_memory(from, bytes), bytes, nullptr);
+  const CopyStream where = copy_stream();
+  const End target = host_memory(to, bytes);
+  return copy(target, device_memory(from, bytes), bytes, where);
 }
 
 CUresult Api::cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, nullptr);
+  const CopyStream where = copy_stream();
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 
 CUresult Api::cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, nullptr);
+  const CopyStream where = copy_stream();
+  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, where);
 }
 
-CUresult Api::cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  const void* const source = host_memory(from, bytes);
-  return copy(device_memory(to, bytes), source, bytes, on);
+CUresult Api::cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream handle) {
+  const CopyStream where = copy_stream(handle);
+  const End source = host_memory(from, bytes);
+  return copy(device_memory(to, bytes), source, bytes, where);
 }
 
-CUresult Api::cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  std::byte* const target = host_memory(to, bytes);
-  return copy(target, device_memory(from, bytes), bytes, on);
+CUresult Api::cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream handle) {
+  const CopyStream where = copy_stream(handle);
+  const End target = host_memory(to, bytes);
+  return copy(target, device_memory(from, bytes), bytes, where);
 }
 
-CUresult Api::cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, on);
+CUresult Api::cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle) {
+  const CopyStream where = copy_stream(handle);
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 
-CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream where) {
-  auto on = stream(where);
-  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, on);
+CUresult Api::cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle) {
+  const CopyStream where = copy_stream(handle);
+  return copy(any_memory(to, bytes), any_memory(from, bytes), bytes, where);
 }
 
 // Rows and boxes
@@ -182,7 +211,7 @@ CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER& peer) {
 }
 
 /// One end of a box: where its first row begins, from one row to the next and from one layer to the next.
-struct End {
+struct EndOfBox {
   CUmemorytype type;
   const void* host;
   CUdeviceptr device;
@@ -192,12 +221,11 @@ struct End {
 } // namespace
 
 /// The checks of one end. Returns its first byte.
-std::byte* Api::end_of_box(const CUDA_MEMCPY3D& box, bool source, std::size_t& pitch, std::size_t& layer,
-                           bool& pageable) {
-  const End end = source ? End{box.srcMemoryType, box.srcHost, box.srcDevice, box.srcXInBytes,
-                               box.srcY,          box.srcZ,    box.srcPitch,  box.srcHeight}
-                         : End{box.dstMemoryType, box.dstHost, box.dstDevice, box.dstXInBytes,
-                               box.dstY,          box.dstZ,    box.dstPitch,  box.dstHeight};
+End Api::end_of_box(const CUDA_MEMCPY3D& box, bool source, std::size_t& pitch, std::size_t& layer) {
+  const EndOfBox end = source ? EndOfBox{box.srcMemoryType, box.srcHost, box.srcDevice, box.srcXInBytes,
+                                         box.srcY,          box.srcZ,    box.srcPitch,  box.srcHeight}
+                              : EndOfBox{box.dstMemoryType, box.dstHost, box.dstDevice, box.dstXInBytes,
+                                         box.dstY,          box.dstZ,    box.dstPitch,  box.dstHeight};
   if (end.type == CU_MEMORYTYPE_ARRAY) {
     refuse_if((source ? box.srcArray : box.dstArray) == nullptr, CUDA_ERROR_INVALID_VALUE);
     not_modelled("an array in a copy");
@@ -209,75 +237,71 @@ std::byte* Api::end_of_box(const CUDA_MEMCPY3D& box, bool source, std::size_t& p
   layer = pitch * (end.height != 0 ? end.height : end.y + box.Height);
   const std::size_t offset = end.x + end.y * pitch + end.z * layer;
   const std::size_t bytes = offset + (box.Depth - 1) * layer + (box.Height - 1) * pitch + box.WidthInBytes;
-  std::byte* start = nullptr;
+  End found;
   if (end.type == CU_MEMORYTYPE_HOST) {
-    start = host_memory(end.host, bytes);
+    found = host_memory(end.host, bytes);
   } else if (end.type == CU_MEMORYTYPE_DEVICE) {
-    start = device_memory(end.device, bytes);
+    found = device_memory(end.device, bytes);
   } else {
-    start = any_memory(end.device, bytes);
+    found = any_memory(end.device, bytes);
   }
-  pageable = !pinned(start, 0);
-  return start + offset;
+  found.start += offset;
+  return found;
 }
 
 Box Api::checked(const CUDA_MEMCPY3D& box) {
   Box checked;
   checked.width = box.WidthInBytes, checked.height = box.Height, checked.depth = box.Depth;
   if (checked.bytes() == 0) return checked;
-  checked.from = end_of_box(box, true, checked.from_pitch, checked.from_layer, checked.pageable_source);
-  checked.to = end_of_box(box, false, checked.to_pitch, checked.to_layer, checked.pageable_target);
+  const End from = end_of_box(box, true, checked.from_pitch, checked.from_layer);
+  const End to = end_of_box(box, false, checked.to_pitch, checked.to_layer);
+  checked.from = from.start, checked.source = from.kind;
+  checked.to = to.start, checked.target = to.kind;
   return checked;
 }
 
-/// The checks of a default stream come first.
-void Api::check_default_stream(const std::shared_ptr<Stream>& where) {
-  if (where == nullptr) implicit_check(*stream(nullptr));
-}
-
-CUresult Api::copy(const CUDA_MEMCPY3D* box, const std::shared_ptr<Stream>& where) {
-  check_default_stream(where);
+CUresult Api::copy(const CUDA_MEMCPY3D* box, const CopyStream& where) {
   refuse_if(box == nullptr, CUDA_ERROR_INVALID_VALUE);
   return copy(checked(*box), where);
 }
 
-CUresult Api::copy(const CUDA_MEMCPY2D* rows, const std::shared_ptr<Stream>& where) {
-  check_default_stream(where);
+CUresult Api::copy(const CUDA_MEMCPY2D* rows, const CopyStream& where) {
   refuse_if(rows == nullptr, CUDA_ERROR_INVALID_VALUE);
   return copy(checked(as_box(*rows)), where);
 }
 
-CUresult Api::cuMemcpy2D_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, nullptr); }
-CUresult Api::cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, nullptr); }
+CUresult Api::cuMemcpy2D_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, copy_stream()); }
+CUresult Api::cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* rows) { return copy(rows, copy_stream()); }
 CUresult Api::cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* rows, CUstream where) {
-  return copy(rows, stream(where));
+  return copy(rows, copy_stream(where));
 }
-CUresult Api::cuMemcpy3D_v2(const CUDA_MEMCPY3D* box) { return copy(box, nullptr); }
+CUresult Api::cuMemcpy3D_v2(const CUDA_MEMCPY3D* box) { return copy(box, copy_stream()); }
 CUresult Api::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* box, CUstream where) {
-  return copy(box, stream(where));
+  return copy(box, copy_stream(where));
 }
 
 // Between contexts
 
-CUresult Api::copy(const CUDA_MEMCPY3D_PEER* peer, const std::shared_ptr<Stream>& where) {
+CUresult Api::copy(const CUDA_MEMCPY3D_PEER* peer, const CopyStream& where) {
   refuse_if(peer == nullptr, CUDA_ERROR_INVALID_VALUE);
   return copy(checked(without_contexts(*peer)), where);
 }
 
-CUresult Api::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* peer) { return copy(peer, nullptr); }
+CUresult Api::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* peer) { return copy(peer, copy_stream()); }
 CUresult Api::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* peer, CUstream where) {
-  return copy(peer, stream(where));
+  return copy(peer, copy_stream(where));
 }
 
 CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
-  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, nullptr);
+  const CopyStream where = copy_stream();
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 
 CUresult Api::cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes,
-                                CUstream where) {
-  auto on = stream(where);
-  refuse_in_capture(*on);
-  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, on);
+                                CUstream handle) {
+  refuse_in_capture(*stream(handle));
+  const CopyStream where = copy_stream(handle);
+  return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 
 // Lists of copies
@@ -317,7 +341,7 @@ CUresult Api::batch(CUdeviceptr* to, CUdeviceptr* from, size_t* sizes, size_t co
   }
   place = ~size_t{0};
   for (size_t i = 0; i < count; ++i)
-    copy(any_memory(to[i], sizes[i]), any_memory(from[i], sizes[i]), sizes[i], on);
+    copy(any_memory(to[i], sizes[i]), any_memory(from[i], sizes[i]), sizes[i], {on, true});
   return CUDA_SUCCESS;
 }
 
@@ -365,7 +389,7 @@ CUresult Api::cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* operati
     place = ~size_t{0};
   }
   for (const Box& box : boxes)
-    copy(box, on);
+    copy(box, {on, true});
   return CUDA_SUCCESS;
 }
 #endif

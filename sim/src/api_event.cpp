@@ -60,6 +60,7 @@ CUresult Api::cuEventSynchronize(CUevent handle) {
 }
 
 CUresult Api::elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
+  refuse_if(milliseconds == nullptr, CUDA_ERROR_INVALID_HANDLE);
   const auto checked = [this](CUevent handle) {
     auto one = event(handle);
     const auto& capture = one->recording->capture; // unlike a query, this leaves the capture alone
@@ -75,7 +76,6 @@ CUresult Api::elapsed(float* milliseconds, CUevent start_handle, CUevent end_han
   refuse_if(start->home.context->family() != end->home.context->family(), CUDA_ERROR_INVALID_HANDLE);
   if ((first->abandoned || last->abandoned) && process_.fault != CUDA_SUCCESS) deliver_fault();
   refuse_if(!first->done() || !last->done(), CUDA_ERROR_NOT_READY);
-  refuse_if(milliseconds == nullptr, CUDA_ERROR_INVALID_HANDLE); // not measured: elapsed.nowhere
   const Time ticks = last->ended / timing::timestamp_resolution - first->ended / timing::timestamp_resolution;
   *milliseconds = static_cast<float>(static_cast<double>(ticks * timing::timestamp_resolution) * 1e-6);
   return CUDA_SUCCESS;

@@ -49,8 +49,10 @@ void Api::launch(const Function& function, const std::shared_ptr<Stream>& where)
 CUresult Api::cuLaunchKernel(CUfunction handle, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
                              unsigned int shared, CUstream where, void** parameters, void** extra) {
-  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   const auto on = stream(where);
+  capturing(*on);
+  implicit_check(*on);
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   auto function =
       launchable(handle, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, on->home.context);
   refuse_if(parameters == nullptr && extra == nullptr && !code_of(*function).parameters.empty(),

@@ -73,6 +73,7 @@ CUresult Api::cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice
 CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocation& place, CUstream handle) {
   auto where = stream(handle);
   refuse_in_capture(*where);
+  implicit_check(*where);
   check_managed(pointer, bytes);
   check_place(place);
   Work work;
@@ -81,14 +82,17 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
   return CUDA_SUCCESS;
 }
 
-/// Puts no work on the stream. Not measured: copying.attach
+/// Puts no work on the stream.
 CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes, unsigned flags) {
   auto where = stream(handle);
+  refuse_in_capture(*where);
+  implicit_check(*where);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
+  if (flags == 0) crash("cuStreamAttachMemAsync without flags");
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
     not_modelled("unknown flags of cuStreamAttachMemAsync");
-  if (where->capture || of == nullptr || !of->managed || of->address != pointer)
-    not_modelled("cuStreamAttachMemAsync in a capture, or of memory that is not managed");
+  if (of == nullptr || !of->managed || of->address != pointer)
+    not_modelled("cuStreamAttachMemAsync of memory that is not managed"); // not measured: copying.more_attach
   refuse_if(flags == CU_MEM_ATTACH_SINGLE && where == where->home.context->legacy, CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes != 0 && bytes != of->bytes, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;

@@ -161,7 +161,13 @@ CUresult Api::cuMemHostUnregister(void* pointer) {
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuMemFreeHost(void* pointer) { return deallocate(number(pointer), true); }
+CUresult Api::cuMemFreeHost(void* pointer) {
+  if (pointer == nullptr) {
+    unsafe_call();
+    return CUDA_SUCCESS;
+  }
+  return deallocate(number(pointer), true);
+}
 
 CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
   current_context();

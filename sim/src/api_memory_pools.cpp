@@ -191,6 +191,7 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   auto where = stream(stream_handle);
   const bool captured = capturing(*where);
   if (!captured) unsafe_call();
+  implicit_check(*where);
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto from = from_current ? pools_of(where->home.context->device).current : pool(handle);
   if (bytes == 0) {
@@ -200,7 +201,6 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
   if (captured) not_modelled("an allocation in a capture");
   if (from->device < 0) not_modelled("an allocation from a pool of the host or of managed memory");
   refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
-  implicit_check(*where);
   if (computer_.scheduler.unfinished().empty()) process_.dropped.clear();
   Allocation allocation;
   allocation.bytes = bytes;
@@ -239,12 +239,12 @@ CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   auto where = stream(handle);
   const bool captured = capturing(*where);
   if (!captured) unsafe_call();
+  implicit_check(*where);
   if (pointer == 0) return CUDA_SUCCESS;
   const auto found = process_.allocations.find(static_cast<std::uintptr_t>(pointer));
   refuse_if(found == process_.allocations.end() || found->second.host || !found->second.memory || captured,
             CUDA_ERROR_INVALID_VALUE);
   refuse_if(found->second.managed, CUDA_ERROR_NOT_SUPPORTED);
-  implicit_check(*where);
   auto freed = std::make_shared<Allocation>(std::move(found->second));
   process_.allocations.erase(found);
   if (freed->pool) freed->pool->used -= freed->bytes;

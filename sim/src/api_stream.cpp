@@ -102,7 +102,7 @@ void Api::make_room(const std::shared_ptr<Stream>& stream, const Work& work) {
 /// Whether a query of the stream passes over the work. A device puts no work of its own on an idle
 /// stream to record an untimed event: the event takes over what the stream waits for, and the
 /// stream stays idle. Work of the legacy stream counts for created streams, since each of them gets
-/// a wait for it. Not measured for streams with copies and fills: copying.queries
+/// a wait for it.
 bool Api::unseen(const Stream& stream, const Work& work) const {
   return work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && work.places == 0 && idle(stream);
 }
@@ -277,8 +277,8 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
 }
 
 CUresult Api::cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
-  auto where = stream(handle);
   refuse_if(function == nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto where = stream(handle);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_HOST;
   work.text = "host function";

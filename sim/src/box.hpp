@@ -6,13 +6,27 @@
 
 namespace cuevent::sim {
 
+/// What one end of a copy is.
+enum class Memory {
+  device,
+  managed,
+  managed_as_host, ///< named as memory of the host
+  pinned,          ///< or registered
+  pageable,
+};
+
+struct End {
+  std::byte* start = nullptr;
+  Memory kind = Memory::device;
+};
+
 /// A copy of `depth` layers of `height` rows of `width` bytes.
 struct Box {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::size_t width = 0, height = 1, depth = 1;
   std::size_t to_pitch = 0, to_layer = 0, from_pitch = 0, from_layer = 0;
-  bool pageable_source = false, pageable_target = false;
+  Memory source = Memory::device, target = Memory::device;
 
   std::size_t bytes() const { return width * height * depth; }
   template <class Row>
@@ -22,7 +36,7 @@ struct Box {
         row(to + z * to_layer + y * to_pitch, from + z * from_layer + y * from_pitch);
   }
   void copy() const {
-    for_each_row([this](std::byte* target, const std::byte* source) { std::memmove(target, source, width); });
+    for_each_row([this](std::byte* row, const std::byte* original) { std::memmove(row, original, width); });
   }
 };
 

@@ -309,12 +309,13 @@ void fills(Lab& lab) {
   const auto ask = [&](const char* name, CUdeviceptr to, std::size_t pitch, std::size_t width,
                        std::size_t height) {
     places.refill();
-    const Both results = {cu.MemsetD2D8(to, pitch, 1, width, height),
-                          cu.MemsetD2D16(to, pitch, 0x102, width, height),
-                          cu.MemsetD2D32(to, pitch, 0x1020304, width, height),
-                          cu.MemsetD2D8Async(to, pitch, 5, width, height, places.stream),
-                          cu.MemsetD2D16Async(to, pitch, 0x506, width, height, places.stream),
-                          cu.MemsetD2D32Async(to, pitch, 0x5060708, width, height, places.stream)};
+    Both results = {cu.MemsetD2D8(to, pitch, 1, width, height),
+                    cu.MemsetD2D16(to, pitch, 0x102, width, height),
+                    cu.MemsetD2D32(to, pitch, 0x1020304, width, height)};
+    lab.must(cu.CtxSynchronize(), "synchronize"); // the stream does not wait for these
+    results.insert(results.end(), {cu.MemsetD2D8Async(to, pitch, 5, width, height, places.stream),
+                                   cu.MemsetD2D16Async(to, pitch, 0x506, width, height, places.stream),
+                                   cu.MemsetD2D32Async(to, pitch, 0x5060708, width, height, places.stream)});
     lab.shows(name, joined(lab, results));
     lab.must(cu.CtxSynchronize(), "synchronize");
   };

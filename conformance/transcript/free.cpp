@@ -137,17 +137,6 @@ constexpr Kind kinds[] = {
        return Ready{[&lab, memory] { return lab.cu.MemHostUnregister(memory); },
                     reinterpret_cast<std::uintptr_t>(memory)};
      }},
-    {"unmap",
-     [](Lab& lab) {
-       const CUdeviceptr memory = mapped(lab);
-       return Ready{[&lab, memory] { return lab.cu.MemUnmap(memory, bytes); }, memory};
-     }},
-    {"release", // while it is mapped
-     [](Lab& lab) {
-       CUmemGenericAllocationHandle handle = 0;
-       mapped(lab, &handle);
-       return Ready{[&lab, handle] { return lab.cu.MemRelease(handle); }};
-     }},
     {"pool_destroy",
      [](Lab& lab) {
        const CUmemoryPool pool = new_pool(lab);
@@ -166,13 +155,6 @@ constexpr Kind kinds[] = {
        Stream stream(lab);
        lab.cu.MemFreeAsync(from_pool(lab, pool), stream);
        return Ready{[&lab, pool] { return lab.cu.MemPoolTrimTo(pool, 0); }};
-     }},
-    {"array_destroy",
-     [](Lab& lab) {
-       CUarray array = nullptr;
-       const CUDA_ARRAY_DESCRIPTOR description{1024, 64, CU_AD_FORMAT_FLOAT, 1};
-       lab.must(lab.cu.ArrayCreate(&array, &description), "cuArrayCreate");
-       return Ready{[&lab, array] { return lab.cu.ArrayDestroy(array); }};
      }},
     {"module_unload",
      [](Lab& lab) {
@@ -224,13 +206,6 @@ constexpr Kind kinds[] = {
          return lab.cu.MemAllocAsync(&memory, 64 << 20, *stream);
        }};
      }},
-    {"map",
-     [](Lab& lab) {
-       return Ready{[&lab] {
-         mapped(lab);
-         return CUDA_SUCCESS;
-       }};
-     }},
     {"module_load",
      [](Lab& lab) {
        return Ready{[&lab] {
@@ -252,6 +227,32 @@ constexpr Kind kinds[] = {
      [](Lab& lab) {
        const CUdeviceptr from = allocated(lab), to = allocated(lab);
        return Ready{[&lab, from, to] { return lab.cu.Memcpy(to, from, bytes); }, to};
+     }},
+    // The simulator does not model these.
+    {"unmap",
+     [](Lab& lab) {
+       const CUdeviceptr memory = mapped(lab);
+       return Ready{[&lab, memory] { return lab.cu.MemUnmap(memory, bytes); }, memory};
+     }},
+    {"release", // while it is mapped
+     [](Lab& lab) {
+       CUmemGenericAllocationHandle handle = 0;
+       mapped(lab, &handle);
+       return Ready{[&lab, handle] { return lab.cu.MemRelease(handle); }};
+     }},
+    {"array_destroy",
+     [](Lab& lab) {
+       CUarray array = nullptr;
+       const CUDA_ARRAY_DESCRIPTOR description{1024, 64, CU_AD_FORMAT_FLOAT, 1};
+       lab.must(lab.cu.ArrayCreate(&array, &description), "cuArrayCreate");
+       return Ready{[&lab, array] { return lab.cu.ArrayDestroy(array); }};
+     }},
+    {"map",
+     [](Lab& lab) {
+       return Ready{[&lab] {
+         mapped(lab);
+         return CUDA_SUCCESS;
+       }};
      }},
 };
 
@@ -642,14 +643,14 @@ void add_used(std::vector<Scenario>& all, std::index_sequence<Index...>) {
 } // namespace
 
 std::vector<Scenario> free_scenarios() {
-  std::vector<Scenario> all = {{"free.same_context", same_context, Place::probe},
-                               {"free.blocking_stream", blocking_stream, Place::probe},
-                               {"free.other_context", other_context, Place::probe},
-                               {"free.other_device", other_device, Place::probe, 2},
-                               {"free.context_with_work", context_with_work, Place::probe},
-                               {"free.primary_with_work.reset", primary_with_work<true>, Place::probe},
-                               {"free.primary_with_work.release", primary_with_work<false>, Place::probe},
-                               {"free.pageable", pageable, Place::probe},
+  std::vector<Scenario> all = {{"free.same_context", same_context, Place::child},
+                               {"free.blocking_stream", blocking_stream, Place::child},
+                               {"free.other_context", other_context, Place::child},
+                               {"free.other_device", other_device, Place::child, 2},
+                               {"free.context_with_work", context_with_work, Place::child},
+                               {"free.primary_with_work.reset", primary_with_work<true>, Place::child},
+                               {"free.primary_with_work.release", primary_with_work<false>, Place::child},
+                               {"free.pageable", pageable, Place::child},
                                {"free.reuse", reuse_in_pool, Place::probe},
                                {"free.reuse_of_mem_alloc", reuse_of_mem_alloc, Place::probe},
                                {"free.parameters", parameters, Place::probe},

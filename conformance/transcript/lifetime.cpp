@@ -301,13 +301,13 @@ std::vector<Scenario> lifetime_scenarios() {
           {"lifetime.exit", process_exit, Place::last},
           {"lifetime.fork", fork_with_event, Place::last},
           {"lifetime.fork_anew", fork_and_begin_anew, Place::last},
-          {"lifetime.fork_and_wait", fork_and_wait, Place::probe},
+          {"lifetime.fork_and_wait", fork_and_wait, Place::last},
           {"lifetime.destroyed_context_export", destroyed_context_export, Place::probe},
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},
-          {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::probe},
+          {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::child},
           {"lifetime.event_of_reset_primary", event_of_reset_primary, Place::probe},
           {"lifetime.exec_of_reset_primary", exec_of_reset_primary, Place::probe},
-          {"lifetime.primary_released", primary_released, Place::probe}};
+          {"lifetime.primary_released", primary_released, Place::child}};
 }
 
 } // namespace transcript

@@ -72,6 +72,7 @@ private:
   std::shared_ptr<Context> retain_primary(int device);
   void release_primary(Context&);
   void destroy_context(const std::shared_ptr<Context>&);
+  void wait_for_the_process(const std::string& before);
   void kill(Context&);
   std::shared_ptr<Stream> new_default_stream(const std::shared_ptr<Context>&, Stream::Type);
   CUresult synchronize_context(const std::shared_ptr<Context>&);

@@ -77,7 +77,9 @@ CUresult Api::cuDevicePrimaryCtxRelease_v2(CUdevice which) {
 
 CUresult Api::cuDevicePrimaryCtxReset_v2(CUdevice which) {
   auto found = process_.primaries.find(device(which));
-  if (found != process_.primaries.end() && found->second->active) kill(*found->second);
+  if (found == process_.primaries.end() || !found->second->active) return CUDA_SUCCESS;
+  wait_for_the_process("a primary context is reset");
+  if (found->second->active) kill(*found->second);
   return CUDA_SUCCESS;
 }
 
@@ -130,15 +132,19 @@ CUresult Api::cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, 
 }
 #endif
 
-void Api::destroy_context(const std::shared_ptr<Context>& context) {
-  const auto handle = as<CUcontext>(*context);
-  if (!context->active) undefined("a context is destroyed twice: " + computer_.handles.describe(handle));
-  // A device waits for all work of the process, not only for the work of this context.
-  computer_.wait_until(lock_, "all work of the process must end before a context is destroyed", [&] {
+/// A device waits for all work of the process, not only for the work of the context that ends.
+void Api::wait_for_the_process(const std::string& before) {
+  computer_.wait_until(lock_, "all work of the process must end before " + before, [&] {
     return std::none_of(
         computer_.scheduler.unfinished().begin(), computer_.scheduler.unfinished().end(),
         [&](const auto& entry) { return entry.second->stream->home.context->process == &process_; });
   });
+}
+
+void Api::destroy_context(const std::shared_ptr<Context>& context) {
+  const auto handle = as<CUcontext>(*context);
+  if (!context->active) undefined("a context is destroyed twice: " + computer_.handles.describe(handle));
+  wait_for_the_process("a context is destroyed");
   if (!context->active)
     undefined("another thread destroyed the context in the meantime: " + computer_.handles.describe(handle));
   auto& stack = thread().contexts;

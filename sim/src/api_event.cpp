@@ -189,12 +189,14 @@ unsigned check_of(const IpcContents& contents) {
 
 CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle) {
   refuse_if(handle == nullptr || event_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
-  current_context();
+  const auto current = current_context();
   auto exported = find<Event>(event_handle, Kind::event);
   if (!exported->home.alive())
-    undefined("the exported event belongs to a dead context: " + computer_.handles.describe(event_handle));
+    crash("the exported event belongs to a dead context: " + computer_.handles.describe(event_handle));
   meet_fault(process_, FaultNews::of_an_event);
   refuse_if(!exported->interprocess() || exported->imported, CUDA_ERROR_INVALID_HANDLE);
+  if (current->family() != exported->home.context->family())
+    crash("another context is current: " + computer_.handles.describe(event_handle));
   computer_.exported_events[exported->handle] = {exported->recording, exported->home.context->device};
   IpcContents contents{};
   std::memcpy(contents.magic, ipc_magic, sizeof ipc_magic);

@@ -79,8 +79,7 @@ CUresult Api::deallocate(std::uintptr_t address, bool host) {
   return CUDA_SUCCESS;
 }
 
-/// Both free functions wait for all work of the context. For cuMemFree, not measured: free.same_context,
-/// free.blocking_stream, free.other_context
+/// Both free functions wait for all work of the context.
 void Api::end_of_allocation(const Allocation& allocation) {
   const Birthplace home = allocation.home;
   if (!home.alive()) return;

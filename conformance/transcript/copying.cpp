@@ -454,7 +454,7 @@ void queries(Lab& lab) {
 
 std::vector<Scenario> copying_scenarios() {
   return {
-    {"copying.behind_gate", behind_gate, Place::child}, {"copying.staging", staging, Place::probe},
+    {"copying.behind_gate", behind_gate, Place::child}, {"copying.staging", staging, Place::child},
         {"copying.fills_behind_gate", fills_behind_gate, Place::child},
         {"copying.next_to_capture", next_to_capture, Place::child},
         {"copying.next_to_per_thread_capture", next_to_per_thread_capture, Place::child},
@@ -463,7 +463,7 @@ std::vector<Scenario> copying_scenarios() {
 #endif
         {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
         {"copying.attach_without_flags", attach_without_flags, Place::probe},
-        {"copying.more_attach", more_attach, Place::probe}, {"copying.queries", queries, Place::child},
+        {"copying.more_attach", more_attach, Place::child}, {"copying.queries", queries, Place::child},
   };
 }
 

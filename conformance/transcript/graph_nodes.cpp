@@ -635,7 +635,7 @@ void any_node(Lab& lab) {
 std::vector<Scenario> graph_nodes_scenarios() {
   return {
     {"nodes.children", children, Place::child}, {"nodes.updates", updates, Place::child},
-        {"nodes.more_updates", more_updates, Place::probe}, {"nodes.copies", copies, Place::child},
+        {"nodes.more_updates", more_updates, Place::child}, {"nodes.copies", copies, Place::child},
         {"nodes.fills", fills, Place::child}, {"nodes.kernels", kernels, Place::child},
 #if CUDA_VERSION >= 13000
         {"nodes.any", any_node, Place::child},

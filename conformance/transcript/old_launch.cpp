@@ -252,7 +252,7 @@ std::vector<Scenario> old_launch_scenarios() {
                                {"old_launch.parameters", parameters, Place::child},
                                {"old_launch.held", held, Place::child},
                                {"old_launch.wrong_parameters", wrong_parameters, Place::last},
-                               {"old_launch.pieces", pieces, Place::probe},
+                               {"old_launch.pieces", pieces, Place::child},
                                {"old_launch.null_parameter", null_parameter, Place::child},
                                {"old_launch.superfluous", superfluous, Place::child},
                                {"old_launch.in_captures", in_captures, Place::child},

@@ -71,7 +71,7 @@ void attributes(Lab& lab) {
   everywhere_and_captured(lab, "copy", [&](CUstream on) { return cu.StreamCopyAttributes(on, second); });
 }
 
-// The values of a new stream, and other values than `attributes` sets.
+// The values of a new stream.
 void more_attributes(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
@@ -91,9 +91,14 @@ void more_attributes(Lab& lab) {
                               std::to_string(value.memSyncDomainMap.remote));
   get(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN);
   lab.shows("domain", static_cast<int>(value.memSyncDomain));
+}
+
+// Other values than `attributes` sets.
+void changed_attributes(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  CUstreamAttrValue value{};
   constexpr auto policy = CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY;
-  lab.is("get.nowhere", cu.StreamGetAttribute(stream, policy, nullptr));
-  lab.is("set.nothing", cu.StreamSetAttribute(stream, policy, nullptr));
   for (const auto wish : {CU_SYNC_POLICY_SPIN, CU_SYNC_POLICY_YIELD, CU_SYNC_POLICY_BLOCKING_SYNC}) {
     value = {};
     value.syncPolicy = wish;
@@ -107,6 +112,8 @@ void more_attributes(Lab& lab) {
   value = {};
   value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
   lab.is("set.domain", cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+  lab.is("set.nothing", cu.StreamSetAttribute(stream, policy, nullptr));
+  lab.is("get.nowhere", cu.StreamGetAttribute(stream, policy, nullptr)); // crashes a device
 }
 
 void memory_operations(Lab& lab) {
@@ -149,7 +156,8 @@ void memory_operations(Lab& lab) {
 std::vector<Scenario> stream_calls_scenarios() {
   return {{"streams.callbacks", callbacks, Place::child},
           {"streams.attributes", attributes, Place::child},
-          {"streams.more_attributes", more_attributes, Place::probe},
+          {"streams.more_attributes", more_attributes, Place::child},
+          {"streams.changed_attributes", changed_attributes, Place::probe},
           {"streams.memory_operations", memory_operations, Place::child}};
 }
 

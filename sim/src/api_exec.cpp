@@ -121,7 +121,7 @@ namespace {
 
 /// What a device finds different about a graph that an exec is to be updated from. It compares all
 /// edges first, then the nodes, beginning with the last one. An exec that has copies or fills of several rows
-/// takes others. Not measured: nodes.more_updates
+/// takes others.
 CUgraphExecUpdateResult first_hindrance(const std::vector<Exec::Step>& old_steps,
                                         const std::vector<Exec::Step>& new_steps) {
   if (old_steps.size() != new_steps.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -265,13 +265,16 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   });
   if (has_work) begin->after.push_back(body->last_launch);
 
-  // The events for which a step or one behind it waits. Steps come in the order of their edges.
-  std::vector<std::set<const Event*>> awaited(body->steps.size());
+  // The events for which steps behind a step wait, and those of steps that are not right behind it. Steps
+  // come in the order of their edges.
+  std::vector<std::set<const Event*>> behind(body->steps.size()), far_behind(body->steps.size());
   for (std::size_t i = body->steps.size(); i-- > 0;) {
     const Exec::Step& step = body->steps[i];
-    if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) awaited[i].insert(step.work.event.get());
-    for (std::size_t before : step.after)
-      awaited[before].insert(awaited[i].begin(), awaited[i].end());
+    for (std::size_t before : step.after) {
+      far_behind[before].insert(behind[i].begin(), behind[i].end());
+      behind[before].insert(behind[i].begin(), behind[i].end());
+      if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) behind[before].insert(step.work.event.get());
+    }
   }
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
@@ -286,9 +289,11 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
     if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
       operation->after.push_back(step.work.event->recording->operation);
     if (step.work.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+      const auto& barriers = step.work.event->home.context->barriers;
+      operation->after.insert(operation->after.end(), barriers.begin(), barriers.end());
       // As on a stream, no record of an interprocess event overtakes the one before. Nor does the record
       // of an event for which the same graph waits.
-      if (step.work.event->interprocess() || awaited[operations.size()].contains(step.work.event.get()))
+      if (step.work.event->interprocess() || far_behind[operations.size()].contains(step.work.event.get()))
         operation->after.push_back(step.work.event->recording->operation);
       recorded(*step.work.event, operation);
       step.work.event->recording->by_node = true;

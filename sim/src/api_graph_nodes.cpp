@@ -34,7 +34,7 @@ CUresult Api::cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* out) {
 }
 
 /// The steps of the child come right before its own. A device refuses another event in them, which
-/// cuGraphExecUpdate takes. Other kinds of nodes are not measured: nodes.more_updates
+/// cuGraphExecUpdate takes.
 CUresult Api::cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode node_handle,
                                                  CUgraph child) {
   refuse_if(child == nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -45,10 +45,12 @@ CUresult Api::cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgrap
   auto wanted = steps_of(*graph(child));
   const auto first = at - static_cast<std::ptrdiff_t>(at->inside);
   refuse_if(wanted.size() != at->inside, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    refuse_if(wanted[i].work.event || hindrance(first[static_cast<std::ptrdiff_t>(i)].work, wanted[i].work) !=
-                                          CU_GRAPH_EXEC_UPDATE_SUCCESS,
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Work& now = first[static_cast<std::ptrdiff_t>(i)].work;
+    refuse_if(wanted[i].work.event != now.event ||
+                  hindrance(now, wanted[i].work) != CU_GRAPH_EXEC_UPDATE_SUCCESS,
               CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  }
   for (std::size_t i = 0; i < wanted.size(); ++i)
     first[static_cast<std::ptrdiff_t>(i)].work = std::move(wanted[i].work);
   return CUDA_SUCCESS;

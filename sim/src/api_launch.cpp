@@ -66,6 +66,7 @@ CUresult Api::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, 
             CUDA_ERROR_INVALID_VALUE);
   auto where = stream(config->hStream);
   const bool captured = capturing(*where);
+  implicit_check(*where);
   auto function = launchable(handle, {config->gridDimX, config->gridDimY, config->gridDimZ},
                              {config->blockDimX, config->blockDimY, config->blockDimZ},
                              config->sharedMemBytes, where->home.context);

@@ -89,10 +89,9 @@ CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_
   implicit_check(*where);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
   if (flags == 0) crash("cuStreamAttachMemAsync without flags");
-  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
-    not_modelled("unknown flags of cuStreamAttachMemAsync");
-  if (of == nullptr || !of->managed || of->address != pointer)
-    not_modelled("cuStreamAttachMemAsync of memory that is not managed"); // not measured: copying.more_attach
+  refuse_if(flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE,
+            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(of == nullptr || !of->managed || of->address != pointer, CUDA_ERROR_INVALID_VALUE);
   refuse_if(flags == CU_MEM_ATTACH_SINGLE && where == where->home.context->legacy, CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes != 0 && bytes != of->bytes, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;

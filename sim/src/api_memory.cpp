@@ -48,9 +48,9 @@ std::uintptr_t Api::add(Allocation allocation) {
 }
 
 CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, unsigned flags) {
-  refuse_if(address == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
   auto home = context_to_create_in();
   unsafe_call();
+  refuse_if(address == nullptr || bytes == 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if(bytes > (std::size_t{16} << 30), CUDA_ERROR_OUT_OF_MEMORY);
   wait_while_queue_is_full(*home);
   Allocation allocation;
@@ -118,7 +118,10 @@ CUresult Api::cuMemAllocHost_v2(void** pointer, size_t bytes) { return cuMemHost
 CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
   constexpr unsigned known =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-  refuse_if(pointer == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
+  if (pointer == nullptr || (flags & ~known) != 0) {
+    unsafe_call();
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
   std::uintptr_t address = 0;
   allocate(&address, bytes, true, flags);
   *pointer = reinterpret_cast<void*>(address);

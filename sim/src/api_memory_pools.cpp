@@ -151,8 +151,8 @@ CUresult Api::cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute att
 
 CUresult Api::cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   unsafe_call();
-  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto changed = pool(handle);
+  if (value == nullptr) crash("the new value of an attribute of a memory pool is a null pointer");
   int flag = 0;
   std::uint64_t number = 0;
   std::memcpy(&flag, value, sizeof flag);

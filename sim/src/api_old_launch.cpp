@@ -55,7 +55,7 @@ CUresult Api::cuParamSeti(CUfunction handle, int offset, unsigned int) {
 
 CUresult Api::cuParamSetf(CUfunction handle, int offset, float) { return set_parameter(handle, offset); }
 
-/// For lengths, not measured: old_launch.pieces
+/// Any length is accepted.
 CUresult Api::cuParamSetv(CUfunction handle, int offset, void* bytes, unsigned int) {
   function_here(handle);
   refuse_if(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);

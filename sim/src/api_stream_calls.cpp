@@ -3,6 +3,8 @@
 
 #include "api.hpp"
 
+#include <cstring>
+
 namespace cuevent::sim {
 
 CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* data, unsigned flags) {
@@ -32,17 +34,15 @@ CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, vo
   return CUDA_SUCCESS;
 }
 
-/// The values of a new stream, other than its priority, are those of the documentation.
-/// Not measured: streams.more_attributes
 CUresult Api::cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value) {
   const auto asked = stream(handle);
-  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (value == nullptr) crash("there is no place for the attribute of the stream");
   switch (attribute) {
   case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     value->accessPolicyWindow = {};
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    value->syncPolicy = asked->policy;
+    std::memcpy(&value->syncPolicy, &asked->policy, sizeof asked->policy);
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     value->priority = asked->priority;
@@ -58,7 +58,7 @@ CUresult Api::cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CU
   }
 }
 
-/// A device refuses the policy that every stream begins with.
+/// A device refuses CU_SYNC_POLICY_AUTO. Changes: not measured: streams.changed_attributes
 CUresult Api::cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
                                    const CUstreamAttrValue* value) {
   const auto changed = stream(handle);

@@ -13,7 +13,7 @@ struct Stream : Object {
   enum class Type { created, legacy, per_thread, all_streams } type = Type::created;
   unsigned flags = 0;
   int priority = 0;
-  CUsynchronizationPolicy policy = CU_SYNC_POLICY_AUTO; ///< has no effect
+  int policy = -1; ///< CUsynchronizationPolicy, once it was set; has no effect
   unsigned long long id = 0;
   std::shared_ptr<Context> green; ///< set by cuGreenCtxStreamCreate
   std::shared_ptr<Operation> tail;

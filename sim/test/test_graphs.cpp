@@ -65,18 +65,20 @@ TEST_CASE("an external event holds the record of the last launch") {
   }
 }
 
-TEST_CASE("a record node comes after the event's earlier record if the graph waits for the event too") {
+TEST_CASE("a record node comes after the event's earlier record if a wait for the event is further behind") {
   Fixture f;
-  for (const bool same_event : {false, true}) {
-    const CUevent recorded = f.event();
-    const CUevent awaited = same_event ? recorded : f.event();
-    const CUgraph graph = new_graph(f);
-    CUgraphNode first = nullptr, second = nullptr;
-    OK(f.cu.add_record_node(&first, graph, nullptr, 0, recorded));
-    OK(f.cu.add_wait_node(&second, graph, &first, 1, awaited));
-    const CUresult answer = same_event ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-    CHECK(query_while_held(f, graph, awaited, recorded) == answer);
-  }
+  for (const bool same_event : {false, true})
+    for (const bool next_to_it : {false, true}) {
+      const CUevent recorded = f.event();
+      const CUevent awaited = same_event ? recorded : f.event();
+      const CUgraph graph = new_graph(f);
+      CUgraphNode first = nullptr, second = nullptr, third = nullptr;
+      OK(f.cu.add_record_node(&first, graph, nullptr, 0, recorded));
+      OK(f.cu.add_record_node(&second, graph, next_to_it ? nullptr : &first, next_to_it ? 0 : 1, f.event()));
+      OK(f.cu.add_wait_node(&third, graph, next_to_it ? &first : &second, 1, awaited));
+      const CUresult answer = same_event && !next_to_it ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+      CHECK(query_while_held(f, graph, awaited, recorded) == answer);
+    }
 }
 
 TEST_CASE("branches of a graph run concurrently") {

@@ -78,16 +78,21 @@ void wait_for_word(const gpu::Gpu& gpu, CUstream stream, CUdeviceptr word) {
 /// A kernel that does not end.
 class EndlessKernel {
 public:
-  explicit EndlessKernel(const gpu::Gpu& gpu) : kernel_(gpu, "_Z4spinPjy"), told_(gpu) {}
+  explicit EndlessKernel(const gpu::Gpu& gpu) : gpu_(gpu), told_(gpu) {
+    CUmodule module = nullptr; // stays loaded: an unload waits for the kernel, and a simulated one never ends
+    gpu.module_load_data(&module, kernels);
+    gpu.module_get_function(&kernel_, module, "_Z4spinPjy");
+  }
   void launch(CUstream stream) const {
     CUdeviceptr word = told_.address(0);
     std::uint64_t bound = 20'000'000'000;
     void* arguments[] = {&word, &bound};
-    kernel_.launch(stream, arguments);
+    gpu_.launch_kernel(kernel_, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr);
   }
 
 private:
-  process::Kernel kernel_;
+  const gpu::Gpu& gpu_;
+  CUfunction kernel_ = nullptr;
   Words told_; // tells the kernel at the end
 };
 

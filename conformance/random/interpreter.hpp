@@ -9,7 +9,8 @@
 // - it would wait for an interprocess event of another context, or export one while another context is
 //   current, which crashes a device;
 // - it would make a graph a child of itself, which crashes a device;
-// - it would launch a captured write to the null address, of which no answer is known.
+// - it would launch a captured write to the null address, of which no answer is known;
+// - it would set an attribute of a memory pool to null, which crashes a device.
 //
 // After each call the interpreter lets all work finish that is not behind a closed gate, also if later
 // work of the same stream is behind one. So the answers do not depend on how fast the device is.

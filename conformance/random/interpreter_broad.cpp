@@ -341,9 +341,9 @@ std::string Interpreter::pool_call(const Call& call) {
     return same ? short_form(result, value) : short_form(result);
   }
   case Op::memPoolSetAttribute: {
-    std::uint64_t value = 0;
-    return short_form(
-        cu_.MemPoolSetAttribute(named, number<CUmemPool_attribute>(second), given(call, 0, value)));
+    std::uint64_t value = 0, *const place = given(call, 0, value);
+    if (place == nullptr && named != nullptr) return not_made; // crashes
+    return short_form(cu_.MemPoolSetAttribute(named, number<CUmemPool_attribute>(second), place));
   }
   case Op::memPoolGetAccess: {
     CUmemAccess_flags flags{};

@@ -203,10 +203,7 @@ CUresult Api::cuGraphUpload(CUgraphExec exec_handle, CUstream stream_handle) {
 
 CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
   auto where = stream(stream_handle);
-  if (where->capture) { // invalidated or not
-    where->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
+  refuse_in_capture(*where);
   implicit_check(*where);
   auto launched = exec(exec_handle);
   for (const Exec::Step& step : launched->body->steps) {
@@ -228,6 +225,22 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
 }
 
 namespace {
+
+/// Whether a step behind this record, but not right behind it, waits for the event. Steps come in the order
+/// of their edges.
+bool is_awaited_further_behind(const std::vector<Exec::Step>& steps, std::size_t record) {
+  std::vector<bool> behind(steps.size()), further(steps.size());
+  for (std::size_t i = record + 1; i < steps.size(); ++i) {
+    for (const std::size_t before : steps[i].after) {
+      if (behind[before]) further[i] = true;
+      if (behind[before] || before == record) behind[i] = true;
+    }
+    if (further[i] && steps[i].work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT &&
+        steps[i].work.event == steps[record].work.event)
+      return true;
+  }
+  return false;
+}
 
 /// One place, and one more for each timed record if there is other work. A launch with user objects
 /// needs the places of a notification, because the driver is notified when the launch ends.
@@ -265,17 +278,6 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   });
   if (has_work) begin->after.push_back(body->last_launch);
 
-  // The events for which steps behind a step wait, and those of steps that are not right behind it. Steps
-  // come in the order of their edges.
-  std::vector<std::set<const Event*>> behind(body->steps.size()), far_behind(body->steps.size());
-  for (std::size_t i = body->steps.size(); i-- > 0;) {
-    const Exec::Step& step = body->steps[i];
-    for (std::size_t before : step.after) {
-      far_behind[before].insert(behind[i].begin(), behind[i].end());
-      behind[before].insert(behind[i].begin(), behind[i].end());
-      if (step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) behind[before].insert(step.work.event.get());
-    }
-  }
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
   for (const Exec::Step& step : body->steps) {
@@ -292,8 +294,8 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
       const auto& barriers = step.work.event->home.context->barriers;
       operation->after.insert(operation->after.end(), barriers.begin(), barriers.end());
       // As on a stream, no record of an interprocess event overtakes the one before. Nor does the record
-      // of an event for which the same graph waits.
-      if (step.work.event->interprocess() || far_behind[operations.size()].contains(step.work.event.get()))
+      // of an event for which the graph waits further behind.
+      if (step.work.event->interprocess() || is_awaited_further_behind(body->steps, operations.size()))
         operation->after.push_back(step.work.event->recording->operation);
       recorded(*step.work.event, operation);
       step.work.event->recording->by_node = true;

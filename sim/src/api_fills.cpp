@@ -2,6 +2,7 @@
 // Fills of lines and of rows.
 
 #include "api.hpp"
+#include "box.hpp"
 #include "timing.hpp"
 
 #include <cstring>
@@ -41,8 +42,7 @@ CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what, const CopyStream& where)
   Work work = fill_work(what, where.stream->capture != nullptr);
   if (!work.effect) return CUDA_SUCCESS;
   const auto operation = submit(where.stream, std::move(work));
-  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(what.dst));
-  if (!where.named && of != nullptr && (of->host || of->managed))
+  if (!where.named && kind_of(reinterpret_cast<const void*>(what.dst)) != Memory::device)
     wait_for(operation, "its own fill of memory that the host sees");
   return CUDA_SUCCESS;
 }

@@ -66,6 +66,7 @@ CUresult Api::allocate(std::uintptr_t* address, std::size_t bytes, bool host, un
 
 CUresult Api::deallocate(std::uintptr_t address, bool host) {
   unsafe_call();
+  if (address == 0) return CUDA_SUCCESS;
   auto found = process_.allocations.find(address);
   refuse_if(found == process_.allocations.end() || found->second.host != host || !found->second.memory ||
                 found->second.variable,
@@ -95,10 +96,6 @@ CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
 }
 
 CUresult Api::cuMemFree_v2(CUdeviceptr pointer) {
-  if (pointer == 0) {
-    unsafe_call();
-    return CUDA_SUCCESS;
-  }
   return deallocate(static_cast<std::uintptr_t>(pointer), false);
 }
 
@@ -163,13 +160,7 @@ CUresult Api::cuMemHostUnregister(void* pointer) {
   return CUDA_SUCCESS;
 }
 
-CUresult Api::cuMemFreeHost(void* pointer) {
-  if (pointer == nullptr) {
-    unsafe_call();
-    return CUDA_SUCCESS;
-  }
-  return deallocate(number(pointer), true);
-}
+CUresult Api::cuMemFreeHost(void* pointer) { return deallocate(number(pointer), true); }
 
 CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
   current_context();

@@ -153,10 +153,7 @@ void Api::wait_for_all_work_of(const Context& context, const std::string& before
 
 CUresult Api::cuStreamQuery(CUstream handle) {
   auto asked = stream(handle);
-  if (asked->capture) {
-    asked->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
+  refuse_in_capture(*asked);
   implicit_check(*asked);
   unsafe_call();
   if (process_.fault != CUDA_SUCCESS && asked->tail && asked->tail->abandoned) deliver_fault();
@@ -165,10 +162,7 @@ CUresult Api::cuStreamQuery(CUstream handle) {
 
 CUresult Api::cuStreamSynchronize(CUstream handle) {
   auto asked = stream(handle);
-  if (asked->capture) {
-    asked->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
+  refuse_in_capture(*asked);
   implicit_check(*asked);
   unsafe_call();
   const std::string what =
@@ -193,10 +187,7 @@ CUresult Api::cuStreamGetPriority(CUstream handle, int* priority) {
 CUresult Api::cuStreamGetFlags(CUstream handle, unsigned int* flags) {
   refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto asked = stream(handle);
-  if (asked->capture) {
-    asked->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
+  refuse_in_capture(*asked);
   implicit_check(*asked);
   *flags = asked->flags;
   return CUDA_SUCCESS;
@@ -205,10 +196,7 @@ CUresult Api::cuStreamGetFlags(CUstream handle, unsigned int* flags) {
 CUresult Api::cuStreamGetId(CUstream handle, unsigned long long* id) {
   refuse_if(id == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto asked = stream(handle);
-  if (asked->capture) {
-    asked->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
+  refuse_in_capture(*asked);
   implicit_check(*asked);
   *id = asked->id;
   return CUDA_SUCCESS;

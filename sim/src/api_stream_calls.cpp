@@ -10,10 +10,7 @@ namespace cuevent::sim {
 CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* data, unsigned flags) {
   auto where = stream(handle);
   refuse_if(callback == nullptr || flags != 0, CUDA_ERROR_INVALID_VALUE);
-  if (where->capture) {
-    where->capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }
+  refuse_in_capture(*where);
   struct Told {
     CUstreamCallback callback;
     CUstream stream;

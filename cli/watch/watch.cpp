@@ -503,7 +503,8 @@ int read_until_end(Watch& watched, pid_t child, std::chrono::nanoseconds hang) {
       next_look = now + look_interval;
     }
     idle = found ? 0 : idle + 1;
-    if (!found) std::this_thread::sleep_for(idle < 20 ? 200us : idle < 200 ? 1ms : 5ms);
+    // Also after a read: while the command polls, each record takes the program longer.
+    std::this_thread::sleep_for(found ? 2ms : idle < 20 ? 200us : idle < 200 ? 1ms : 5ms);
   }
 }
 

@@ -9,10 +9,10 @@ namespace watch {
 
 namespace {
 
-constexpr std::uint64_t time_of_probe_us = 50;         // at most one in this time
+constexpr std::uint64_t time_of_probe_us = 100;        // at most one in this time
 constexpr std::uint64_t time_of_quiet_probe_us = 2000; // in quiet mode
-constexpr std::uint64_t share_of_probes = 64;          // or in this many times what it has taken
-constexpr std::uint64_t longest_time_us = 500;         // of one that has taken long, as its thread was paused
+constexpr std::uint64_t share_of_probes = 256;         // or in this many times what it has taken
+constexpr std::uint64_t longest_time_us = 1000;        // of one that has taken long, as its thread was paused
 constexpr std::uint64_t burst = 64;                    // probes that may follow each other at once
 // Records and waits should be next to a probe. They use up the probes of the time to come.
 constexpr std::uint64_t long_burst = 256;

@@ -2,8 +2,8 @@
 // Probes: events of the auditor's own, recorded on the program's streams after work. A probe that is reached
 // says that the work before it is done.
 //
-// A probe takes 1 to 3 us. On average, at most one is recorded in 50 us, or in 64 times what it takes, and in
-// quiet mode in 2 ms.
+// A probe takes 1 to 3 us. On average, at most one is recorded in 100 us, or in 256 times what it takes, and
+// in quiet mode in 2 ms.
 //
 // All functions are to be called around the driver's function, if the feature `probes` is on. `library` is
 // the index of the copy of libcuda.

@@ -7,7 +7,7 @@
 
 namespace watch {
 
-alignas(128) ClearedByFork* cleared_by_fork = nullptr; // see meson.build
+Bases bases{};
 
 bool prepare_cleared_by_fork() {
   cleared_by_fork = static_cast<ClearedByFork*>(memory_cleared_by_fork(sizeof(ClearedByFork)));

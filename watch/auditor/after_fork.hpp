@@ -11,12 +11,13 @@ namespace watch {
 
 struct ClearedByFork {
   std::atomic<std::uint32_t> generation;          // 0: this process has no file yet, or has tried in vain
+  std::atomic<std::uint32_t> captures;            // see captures.hpp
+  std::atomic<std::uint64_t> context;             // see only_context.hpp
   std::atomic<std::uint32_t> starting;            // a lock: one thread makes the file
   std::atomic<std::uint32_t> stacks;              // a lock: of the table of stacks
   std::atomic<std::uint32_t> modules;             // a lock: of the table of modules
   std::atomic<std::uint32_t> events;              // a lock: of the table of interprocess events
   std::atomic<std::uint32_t> libraries;           // a lock: of the table of libcuda's functions
-  std::atomic<std::uint32_t> captures;            // see captures.hpp
   std::atomic<std::uint32_t> failed;              // the file could not be made
   std::atomic<std::uint32_t> parameters;          // a lock: of the parameters of kernels
   std::atomic<std::uint32_t> names;               // a lock: of the names of kernels
@@ -25,8 +26,20 @@ struct ClearedByFork {
   std::atomic<std::uint64_t> capture_origins[64]; // streams on which the captures began; 0 for a free place
 };
 
+struct Region;
+
+/// Where two things are that every call needs. So both pointers share a line of the cache.
+struct alignas(128) Bases { // see meson.build
+  ClearedByFork* cleared_by_fork;
+  Region* region;
+};
+extern Bases bases;
+
 /// Null before `prepare_cleared_by_fork`, and if the kernel is older than Linux 4.14.
-extern ClearedByFork* cleared_by_fork;
+inline constexpr ClearedByFork*& cleared_by_fork = bases.cleared_by_fork;
+
+/// The file of this process. Valid after `this_thread` returned a thread.
+inline constexpr Region*& region = bases.region;
 
 bool prepare_cleared_by_fork();
 

@@ -3,7 +3,6 @@
 // returns its result, and records the call.
 
 #include "auditor/captures.hpp"
-#include "auditor/first_launches.hpp"
 #include "auditor/graph_events.hpp"
 #include "auditor/interprocess_events.hpp"
 #include "auditor/jitter.hpp"
@@ -13,6 +12,8 @@
 #include "auditor/libraries.hpp"
 #include "auditor/looker.hpp"
 #include "auditor/memory.hpp"
+#include "auditor/only_context.hpp"
+#include "auditor/plain_launches.hpp"
 #include "auditor/probed_streams.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/recorder.hpp"
@@ -27,10 +28,11 @@ namespace watch {
 
 namespace {
 
-CUcontext current_context(const Library& library) {
+std::uint64_t current_context(const Library& library) {
   CUcontext context = nullptr;
   library.current_context(&context);
-  return context;
+  note_context(reinterpret_cast<std::uintptr_t>(context));
+  return reinterpret_cast<std::uintptr_t>(context);
 }
 
 /// Whether an event of the context `home` can be recorded in another place: in the same context, or on the
@@ -153,14 +155,17 @@ template <Verb verb>
 [[gnu::noinline]] void begin(Thread& thread, unsigned library, CallData& call, std::uintptr_t address,
                              std::uintptr_t above) {
   call.thread = thread.number;
-  if (depends_on_context(call, verb))
-    call.context = reinterpret_cast<std::uintptr_t>(current_context(libraries[library]));
+  if (depends_on_context(call, verb)) {
+    if constexpr (is_work(verb)) call.context = only_context();
+    if (call.context == 0) call.context = current_context(libraries[library]);
+  }
   if (wants_stack<verb>(thread, call)) [[unlikely]]
     call.stack = stack_number(thread, address, above, region->overwrites == 0);
   if constexpr (verb == Verb::event_destroy)
     remove_interprocess_event(reinterpret_cast<CUevent>(call.words[0]));
   if (offers_frames<verb>(call)) [[unlikely]]
     offer_python_frames(thread);
+  thread.slot->begun = ticks();
   begin_call(thread, call);
   if constexpr (begins_capture(verb)) count_capture_before();
   if (has_feature(jitter)) [[unlikely]] {
@@ -206,6 +211,8 @@ template <Verb verb>
   call.result = static_cast<std::uint32_t>(result);
   const bool has_offered = offers_frames<verb>(call);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+  if constexpr (is_work(verb)) // perhaps it failed because another context is current, or none
+    if (failed && depends_on_context(call, verb)) call.context = current_context(libraries[library]);
   if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->overwrites != 0)) [[unlikely]]
     call.stack = stack_number(thread, address, above, true);
   if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
@@ -219,6 +226,8 @@ template <Verb verb>
   if (probed) number_launches<verb>(call);
   if (failed || (!is_unrecorded<verb>() && !is_recorded_before(verb))) record(call);
   if (!failed) keep_interprocess_events<verb>(call);
+  if constexpr (verb == Verb::context_create || verb == Verb::primary_retain)
+    if (!failed) note_context(call.words[0]);
   if (!probed) return;
   if constexpr (submits_work(verb)) {
     if (cleared_by_fork->looker_started.load(std::memory_order_relaxed) == 0) [[unlikely]]
@@ -246,33 +255,84 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
   static constexpr bool ends_code = ends_events(verb) ||
                                     std::string_view(entry_data[Index].name) == "cuModuleUnload" ||
                                     std::string_view(entry_data[Index].name) == "cuLibraryUnload";
+  static constexpr bool makes_green_context = std::string_view(entry_data[Index].name) == "cuGreenCtxCreate";
+  static constexpr bool makes_context =
+      verb == Verb::context_create || verb == Verb::primary_retain || makes_green_context;
+  static constexpr bool is_launch = std::string_view(entry_data[Index].name).starts_with("cuLaunchKernel");
+  /// A plain launch finds its code in one page of memory.
+  static constexpr std::size_t alignment = is_launch ? 1024 : 16;
 
-  static CUresult CUDAAPI call(Arguments... arguments) {
+  [[gnu::aligned(alignment)]] static CUresult CUDAAPI call(Arguments... arguments) {
+    const auto address = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+    const auto above = reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa());
+    if constexpr (is_launch)
+      return record_if_plain(address, above, arguments...);
+    else
+      return watch(address, above, arguments...);
+  }
+
+private:
+  [[gnu::always_inline]] static CUresult record_if_plain(std::uintptr_t address, std::uintptr_t above,
+                                                         Arguments... arguments) {
+    Thread& thread = current_thread;
+    const LaunchWords launch = launch_of<PerThread>(arguments...);
+    const std::uint64_t context = is_default_stream(launch.stream) ? only_context() : 0;
+    if (!is_plain(thread, launch, context)) [[unlikely]]
+      return watch_apart(address, above, arguments...);
+    // From registers to both places: a copy of what was just stored would wait for the store.
+    const auto write = [=, number = thread.number](CallData& place) {
+      const std::uint64_t head = Index | std::uint64_t{PerThread ? per_thread : 0} << 16U | 2ULL << 24U |
+                                 std::uint64_t{number} << 32U;
+      std::memcpy(&place, &head, sizeof head);
+      place.result = place.stack = 0;
+      place.context = context;
+      place.words[0] = launch.stream;
+      place.words[1] = launch.function;
+    };
+    write(thread.slot->call);
+    thread.slot->inside.store(1, std::memory_order_release);
+    const CUresult result = function()(arguments...);
+    if (result != CUDA_SUCCESS) [[unlikely]] {
+      end_failed(thread, result, address, above, arguments...);
+      return result;
+    }
+    end_call(thread);
+    record_launch(thread, write);
+    ++thread.uncounted; // without probes, nobody looks at it
+    return result;
+  }
+
+  [[gnu::noinline]] static void end_failed(Thread& thread, CUresult result, std::uintptr_t address,
+                                           std::uintptr_t above, Arguments... arguments) {
+    CallData made = call_data(arguments...);
+    made.thread = thread.number;
+    end<verb>(thread, Copy, made, result, address, above);
+  }
+
+  [[gnu::noinline]] static CUresult watch_apart(std::uintptr_t address, std::uintptr_t above,
+                                                Arguments... arguments) {
+    return watch(address, above, arguments...);
+  }
+
+  static auto function() {
+    return reinterpret_cast<CUresult(CUDAAPI*)(Arguments...)>(libraries[Copy].functions[Index][PerThread]);
+  }
+
+  static CUresult watch(std::uintptr_t address, std::uintptr_t above, Arguments... arguments) {
     const Library& library = libraries[Copy];
-    const auto function =
-        reinterpret_cast<CUresult(CUDAAPI*)(Arguments...)>(library.functions[Index][PerThread]);
     Thread* const thread = this_thread();
     if (thread == nullptr) {
+      if constexpr (makes_context) note_context(several_contexts);
       if constexpr (ends_events(verb))
         if (streams != nullptr) forget_streams({}, false);
-      return function(arguments...);
+      return function()(arguments...);
     }
     if constexpr (verb == Verb::name_function) {
-      const CUresult result = function(arguments...);
+      const CUresult result = function()(arguments...);
       if (result == CUDA_SUCCESS && has_feature(probes)) keep_name(arguments...);
       return result;
     }
-    const auto address = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-    const auto above = reinterpret_cast<std::uintptr_t>(__builtin_dwarf_cfa());
-    CallData made{static_cast<std::uint16_t>(Index),
-                  static_cast<std::uint8_t>(PerThread ? per_thread : 0),
-                  0,
-                  0,
-                  0,
-                  0,
-                  0,
-                  {}};
-    add_words(made, arguments...);
+    CallData made = call_data(arguments...);
     begin<verb>(*thread, Copy, made, address, above);
     if constexpr (is_recorded_before(verb)) record(made);
     if constexpr (uses_memory(verb))
@@ -296,7 +356,8 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
       }
     }
     if constexpr (ends_code) forget_parameters(); // and again later, in case that another thread launches
-    const CUresult result = function(arguments...);
+    const CUresult result = function()(arguments...);
+    if constexpr (makes_green_context) note_context(several_contexts);
     if (verb != Verb::work && result == CUDA_SUCCESS) {
       [[maybe_unused]] std::uint8_t index = 0;
       (add_result(made, index, arguments), ...);
@@ -309,8 +370,16 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
     return result;
   }
 
-private:
-  static void add_words(CallData& call, Arguments... arguments) {
+  /// Complete but for the thread, the context and the stack.
+  [[gnu::always_inline]] static inline CallData call_data(Arguments... arguments) {
+    CallData call{static_cast<std::uint16_t>(Index),
+                  static_cast<std::uint8_t>(PerThread ? per_thread : 0),
+                  0,
+                  0,
+                  0,
+                  0,
+                  0,
+                  {}};
     if constexpr (verb == Verb::work) {
       add_words_of_work<PerThread>(call, arguments...);
     } else if constexpr (verb == Verb::value_wait || verb == Verb::value_write) {
@@ -319,6 +388,7 @@ private:
       (add_word<PerThread>(call, arguments), ...);
       (add_event_of_node(call, arguments), ...);
     }
+    return call;
   }
 
   static void keep_name(Arguments... arguments) {

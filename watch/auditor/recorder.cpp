@@ -20,7 +20,6 @@
 
 namespace watch {
 
-alignas(128) Region* region = nullptr; // see meson.build
 __thread Thread current_thread __attribute__((tls_model("initial-exec")));
 
 namespace {
@@ -114,6 +113,7 @@ Region* make_region(char* path) {
   made->features = features_wanted;
   made->forked = region != nullptr ? 1 : 0; // it is the parent's
   made->overwrites = is_quiet ? 1 : 0;
+  made->launches_need_more = stacks_wanted != Stacks::usual || (features_wanted & (jitter | memory_use)) != 0;
   made->first_tick = ticks();
   const timespec now = time_since_start();
   made->first_time = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -231,7 +231,11 @@ bool adopt_thread() {
   current_thread.number = thread_number();
   current_thread.slot = take_slot(current_thread.number);
   if (current_thread.slot == nullptr) return false;
-  current_thread.stacks = stacks_of_slot(static_cast<std::uint32_t>(current_thread.slot - region->threads));
+  const auto place = static_cast<std::uint32_t>(current_thread.slot - region->threads);
+  current_thread.stacks = stacks_of_slot(place);
+  // A reader of overwritten records sees none of these.
+  if (place < launch_ring_limit && region->overwrites == 0)
+    current_thread.launches = &region->launches[place];
   if ((region->features & probes) != 0)
     withdraw_python_frames(current_thread); // of a thread that had the slot before
   current_thread.generation = shared.generation.load(std::memory_order_relaxed);
@@ -250,6 +254,13 @@ bool wait_for_room(std::uint64_t number) {
     sleep_microseconds(100);
   }
   return true;
+}
+
+bool finds_room_for_launch(Thread& thread) {
+  if (thread.launches == nullptr) return false;
+  ThreadSlot& slot = *thread.slot;
+  slot.launches_up_to = thread.launches->taken.load(std::memory_order_acquire) + launch_limit;
+  return slot.launches < slot.launches_up_to;
 }
 
 void note_exit() {

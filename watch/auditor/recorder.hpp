@@ -17,6 +17,7 @@ struct Thread {
   std::uint32_t generation = 0; // of the file that `slot` is in
   std::uint32_t number = 0;
   ThreadSlot* slot = nullptr;
+  LaunchRing* launches = nullptr; // null for some threads
   // For stacks.cpp.
   CachedStack* stacks = nullptr;
   std::uint32_t next_way = 0;
@@ -30,9 +31,6 @@ struct Thread {
 
 // With an alignment of 64, for a line of the cache, the loader of arm64 would refuse the auditor.
 static_assert(alignof(Thread) <= 16);
-
-/// The file of this process. Valid after `this_thread` returned a thread.
-extern Region* region;
 
 // What every call needs is inline here, and what it rarely needs is not: a call finds little of this code in
 // the processor's caches.
@@ -50,10 +48,15 @@ void start_recording(const link_map& known);
 /// not recorded.
 bool adopt_thread();
 
+/// Whether the thread has its place in the file of this process.
+inline bool is_adopted(const Thread& thread) {
+  return thread.generation != 0 &&
+         thread.generation == cleared_by_fork->generation.load(std::memory_order_acquire);
+}
+
 /// The calling thread, or null if its calls are not recorded.
 inline Thread* this_thread() {
-  if (current_thread.generation == 0 ||
-      current_thread.generation != cleared_by_fork->generation.load(std::memory_order_acquire)) [[unlikely]]
+  if (!is_adopted(current_thread)) [[unlikely]]
     if (!adopt_thread()) return nullptr;
   return region->abandoned.load(std::memory_order_relaxed) != 0 ? nullptr : &current_thread;
 }
@@ -61,7 +64,6 @@ inline Thread* this_thread() {
 /// Announces the call, so that it is known if it never returns.
 inline void begin_call(Thread& thread, const CallData& call) {
   thread.slot->call = call;
-  thread.slot->begun = ticks();
   thread.slot->inside.store(1, std::memory_order_release);
   // No cache holds the record that will be written. It comes while the driver's function runs.
   __builtin_prefetch(&region->records[region->written.load(std::memory_order_relaxed) % record_limit], 1);
@@ -78,6 +80,10 @@ inline bool has_room_for(std::uint64_t number) {
 /// Returns when there is room for the record with this number. False if nobody reads any more.
 bool wait_for_room(std::uint64_t number);
 
+inline std::uint32_t coarse_time() {
+  return static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
+}
+
 /// Hands a call to the reader. It waits while the reader is too far behind, except in quiet mode.
 inline void record(const CallData& call) {
   const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
@@ -89,8 +95,29 @@ inline void record(const CallData& call) {
     if (!wait_for_room(number)) return;
   }
   place.call = call;
-  place.time = static_cast<std::uint32_t>((ticks() - region->first_tick) >> coarse_shift);
+  place.time = coarse_time();
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
+}
+
+/// Whether the reader has made room in the thread's own records.
+bool finds_room_for_launch(Thread& thread);
+
+/// Hands a launch to the reader, whose record `write` writes, with three words at most.
+template <class Write>
+[[gnu::always_inline]] inline void record_launch(Thread& thread, Write write) {
+  ThreadSlot& slot = *thread.slot;
+  const std::uint64_t number = slot.launches;
+  if (number >= slot.launches_up_to && !finds_room_for_launch(thread)) [[unlikely]] {
+    CallData call{};
+    write(call);
+    return record(call);
+  }
+  Record& place = thread.launches->records[number % launch_limit];
+  write(place.call);
+  place.call.words[3] = region->written.load(std::memory_order_relaxed);
+  place.time = coarse_time();
+  place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
+  slot.launches = number + 1;
 }
 
 /// Whether the command has ended. If so, nothing is recorded any more.

@@ -330,6 +330,8 @@ inline constexpr auto entries = list_of(
         {Verb::context_create, "cuCtxCreate_v4", "cuCtxCreate", 12050, nullptr}},
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy", "cuCtxDestroy", 2000, nullptr}},
     Entry<CUresult(CUcontext)>{{Verb::context_destroy, "cuCtxDestroy_v2", "cuCtxDestroy", 4000, nullptr}},
+    Entry<CUresult(GreenContext**, Opaque, CUdevice, unsigned)>{
+        {Verb::other, "cuGreenCtxCreate", "cuGreenCtxCreate", 12040, nullptr}},
     Entry<CUresult(GreenContext*)>{
         {Verb::green_destroy, "cuGreenCtxDestroy", "cuGreenCtxDestroy", 12040, nullptr}},
 

@@ -8,7 +8,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 11; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 12; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
@@ -18,6 +18,8 @@ inline constexpr std::uint32_t module_limit = 4096;
 inline constexpr std::uint32_t longest_path = 4096;     // with its end
 inline constexpr std::uint32_t path_room = 1U << 20;    // bytes of all paths of modules
 inline constexpr std::uint32_t record_limit = 1U << 18; // a power of two
+inline constexpr std::uint32_t launch_ring_limit = 64;  // threads whose launches have records of their own
+inline constexpr std::uint32_t launch_limit = 256;      // of each; a power of two
 inline constexpr std::uint32_t stack_limit = 1U << 16;  // a power of two
 inline constexpr std::uint32_t frame_limit = 1U << 21;  // of all stacks together
 inline constexpr std::uint32_t depth_limit = 48;        // frames of one stack
@@ -97,6 +99,16 @@ struct alignas(64) ThreadSlot {
   CallData call;
   std::uint64_t begun;               // the tick at which the call began
   std::atomic<std::uint32_t> python; // a stack of Python frames, taken by the last look; 0 for none
+  // Used by the thread alone: its launches in its LaunchRing, and how many there may be.
+  std::uint64_t launches, launches_up_to;
+};
+
+/// Launches of one thread. Its records need no number among those of all threads, for which the processor
+/// would have to wait until all that the driver has stored has left it. The last word of such a record is
+/// `Region::written` when the launch returned: it comes before the record with that number.
+struct LaunchRing {
+  Record records[launch_limit];
+  std::atomic<std::uint64_t> taken; // by the reader
 };
 
 /// A stream on which the auditor records events of its own, called probes. They are numbered from 1.
@@ -125,29 +137,31 @@ struct Module {
 
 struct Region {
   std::uint32_t version;
-  std::uint32_t process; // its number in `name_space`
-  Stacks stacks;
-  std::atomic<std::uint32_t> abandoned; // nobody reads any more: the process stops writing
-  std::atomic<std::uint32_t> lost;      // records that found no room
+  std::uint32_t process;           // its number in `name_space`
+  std::atomic<std::uint32_t> lost; // records that found no room
   std::atomic<std::uint32_t> slots_used,
       slots_seen;                          // of `threads`: the next unused one, the next to be looked at
   std::atomic<std::uint32_t> lost_threads; // not 0: a thread found no slot
   std::atomic<std::uint32_t> module_count;
   std::atomic<std::uint32_t> stack_count;
   std::atomic<std::uint32_t> frame_count;
-  std::uint32_t features;
   std::uint32_t forked;     // not 0: its parent had loaded the driver before the fork
-  std::uint32_t overwrites; // not 0: records are overwritten if nobody reads them
   std::uint64_t name_space; // the inode of /proc/self/ns/pid, 0 if unknown
-  std::uint64_t first_tick; // of the clock of ticks.hpp, and the time then: ns of CLOCK_MONOTONIC
-  std::int64_t first_time;
+  std::int64_t first_time;  // of `first_tick`: ns of CLOCK_MONOTONIC
   // The reader adds 1 to `look_wanted` and wakes a thread of the auditor (futex), which then asks the driver
   // how far the streams are, and sets `look_done` to the number of the look that it has done.
   std::atomic<std::uint32_t> look_wanted, look_done;
-  std::atomic<std::uint32_t> exited;              // not 0: the process has returned from main, or called exit
-  std::atomic<std::uint32_t> cannot_hold;         // not 0: nothing can be held in a context of this process
+  std::atomic<std::uint32_t> exited;      // not 0: the process has returned from main, or called exit
+  std::atomic<std::uint32_t> cannot_hold; // not 0: nothing can be held in a context of this process
+  // What every call uses, in one line of the cache.
   alignas(64) std::atomic<std::uint64_t> written; // records begun
-  alignas(64) std::atomic<std::uint64_t> read;    // records taken out
+  std::uint64_t first_tick;                       // of the clock of ticks.hpp
+  Stacks stacks;
+  std::uint32_t features;
+  std::uint32_t overwrites;                    // not 0: records are overwritten if nobody reads them
+  std::uint32_t launches_need_more;            // not 0: than a record, and a probe now and then
+  std::atomic<std::uint32_t> abandoned;        // nobody reads any more: the process stops writing
+  alignas(64) std::atomic<std::uint64_t> read; // records taken out
   ThreadSlot threads[thread_limit];
   ProbedStream streams[stream_limit];
   Name names[name_limit]; // by a hash of the handle
@@ -161,6 +175,7 @@ struct Region {
   // both.
   std::uint64_t frames[frame_limit];
   Record records[record_limit];
+  LaunchRing launches[launch_ring_limit]; // of the first slots
 };
 
 } // namespace watch

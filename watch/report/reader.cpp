@@ -94,32 +94,61 @@ watch::Call CallFile::call_of(const watch::CallData& data, std::uint32_t time) {
   return call;
 }
 
-std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, bool ended) {
+void CallFile::take_launches() {
+  if (!takes_out_) return;
+  for (watch::LaunchRing& ring : region_->launches) {
+    const std::uint64_t first = ring.taken.load(std::memory_order_relaxed);
+    std::uint64_t next = first;
+    for (;; ++next) {
+      const watch::Record& record = ring.records[next % watch::launch_limit];
+      if (record.stamp.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next) + 1) break;
+      launches_.push_back({record.call.words[3], record.time, record.call});
+    }
+    if (next != first) ring.taken.store(next, std::memory_order_release);
+  }
+  std::stable_sort(launches_.begin(), launches_.end(), [](const Launch& a, const Launch& b) {
+    return std::pair(a.before, a.time) < std::pair(b.before, b.time);
+  });
+}
+
+std::size_t CallFile::see_launches(std::uint64_t before, const std::function<void(const watch::Call&)>& see) {
   std::size_t count = 0;
+  for (; !launches_.empty() && launches_.front().before <= before; launches_.pop_front(), ++count)
+    see(call_of(launches_.front().call, launches_.front().time));
+  return count;
+}
+
+std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, bool ended) {
   std::uint64_t next = takes_out_ ? region_->read.load(std::memory_order_relaxed) : next_;
   const std::uint64_t written = region_->written.load();
   if (region_->overwrites != 0 && written > watch::record_limit)
     next = std::max(next, written - watch::record_limit);
   clock_->update();
+  const auto stamp_of = [](std::uint64_t number) { return static_cast<std::uint32_t>(number) + 1; };
+  const auto is_complete = [&](std::uint64_t number) {
+    return region_->records[number % watch::record_limit].stamp.load(std::memory_order_acquire) ==
+           stamp_of(number);
+  };
   // Not without an end: other processes write too.
-  for (; count < watch::record_limit; ++count) {
+  std::uint64_t end = next;
+  while (end - next < watch::record_limit && (ended ? end < region_->written.load() : is_complete(end)))
+    ++end;
+  take_launches(); // after these records are known: so no launch is missing that came before one of them
+  std::size_t count = 0;
+  for (; next < end; ++next) {
+    count += see_launches(next, see);
     const watch::Record& record = region_->records[next % watch::record_limit];
-    const std::uint32_t stamp = static_cast<std::uint32_t>(next) + 1;
-    if (record.stamp.load(std::memory_order_acquire) != stamp) {
-      if (!ended || next >= region_->written.load()) break;
-      ++next;
-      if (takes_out_) region_->read.store(next);
-      continue;
-    }
+    const bool was_complete = is_complete(next);
     const watch::CallData call = record.call;
     const std::uint32_t time = record.time;
     std::atomic_thread_fence(std::memory_order_acquire);
-    const bool is_torn = record.stamp.load(std::memory_order_relaxed) != stamp; // only if it overwrites
-    ++next;
-    if (takes_out_) region_->read.store(next, std::memory_order_release);
-    if (!is_torn && (call.entry < watch::entry_count || call.entry >= watch::memory_entry))
-      see(call_of(call, time));
+    // The stamp is another one if the record was overwritten meanwhile.
+    const bool is_torn = record.stamp.load(std::memory_order_relaxed) != stamp_of(next);
+    if (takes_out_) region_->read.store(next + 1, std::memory_order_release);
+    if (was_complete && !is_torn && (call.entry < watch::entry_count || call.entry >= watch::memory_entry))
+      see(call_of(call, time)), ++count;
   }
+  count += see_launches(ended ? ~std::uint64_t{0} : end, see);
   next_ = next;
   return count;
 }

@@ -6,6 +6,7 @@
 #include "report/tick_clock.hpp"
 #include "rules/call.hpp"
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -68,11 +69,21 @@ public:
 private:
   std::string path_of(const watch::Module& module) const;
   void find_process();
+  void take_launches();
+  /// Those that come before the record with this number. Returns how many.
+  std::size_t see_launches(std::uint64_t before, const std::function<void(const watch::Call&)>& see);
   watch::Call call_of(const watch::CallData& data, std::uint32_t time);
 
   watch::Region* region_;
   bool takes_out_;
   std::uint64_t next_ = 0; // the record that is read next
+  /// Launches from the LaunchRings, which come before the record `before`; in order.
+  struct Launch {
+    std::uint64_t before;
+    std::uint32_t time;
+    watch::CallData call;
+  };
+  std::deque<Launch> launches_;
   unsigned process_ = 0;
   bool is_visible_ = true;  // in the namespace for process numbers
   std::uint64_t begun_ = 0; // when the process began; 0 if it had ended already

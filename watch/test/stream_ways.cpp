@@ -96,6 +96,49 @@ void default_streams(Gpu& gpu) {
   require(legacy == 2 && per_thread == 2, "each default stream is known");
 }
 
+/// A launch on a default stream has the context that is current, also if nothing but its change tells of it.
+void contexts_of_launches(Gpu& gpu) {
+  const watch::Region& shared = region();
+  struct Place {
+    CUcontext context;
+    CUfunction function;
+  };
+  const auto place_here = [] {
+    Place place{};
+    CUmodule module = nullptr;
+    expect(cuCtxGetCurrent(&place.context));
+    expect(cuModuleLoadData(&module, kernels));
+    expect(cuModuleGetFunction(&place.function, module, "step"));
+    return place;
+  };
+  const auto launches_in = [&](const Place& place) {
+    const auto is_one = [&](const watch::CallData& call) {
+      return call.count == 2 && call.words[1] == reinterpret_cast<std::uintptr_t>(place.function) &&
+             call.context == reinterpret_cast<std::uintptr_t>(place.context);
+    };
+    int count = 0;
+    for (const watch::Record& record : shared.launches[0].records)
+      count += is_one(record.call);
+    for (std::uint64_t i = 0; i < shared.written; ++i)
+      count += is_one(shared.records[i].call);
+    return count;
+  };
+  const auto launch = [](const Place& place) {
+    expect(cuLaunchKernel(place.function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  };
+  const Place primary = place_here();
+  for (int i = 0; i < 100; ++i)
+    launch(primary);
+  gpu.other_context();
+  const Place other = place_here();
+  for (int i = 0; i < 100; ++i)
+    for (const Place& place : {primary, other}) {
+      expect(cuCtxSetCurrent(place.context));
+      launch(place);
+    }
+  require(launches_in(primary) == 200 && launches_in(other) == 100, "each launch has its context");
+}
+
 /// Captures of two threads, next to work on other streams: none is harmed, and none contains a probe.
 void captures(Gpu& gpu) {
   watch::Region& shared = region();
@@ -275,6 +318,7 @@ const std::vector<Way>& stream_ways() {
       {"order", &order},
       {"stream-query", &stream_query},
       {"default-streams", &default_streams},
+      {"contexts-of-launches", &contexts_of_launches},
       {"captures", &captures},
       {"abandoned-capture", &abandoned_capture},
       {"destruction", &destruction},

@@ -152,8 +152,8 @@ void number_launches(CallData& call) {
 
 /// What the caller does before the driver's function. Not inline: the entries of a verb share this code.
 template <Verb verb>
-[[gnu::noinline]] void begin(Thread& thread, unsigned library, CallData& call, std::uintptr_t address,
-                             std::uintptr_t above) {
+[[gnu::noinline, gnu::hot]] void begin(Thread& thread, unsigned library, CallData& call,
+                                       std::uintptr_t address, std::uintptr_t above) {
   call.thread = thread.number;
   if (depends_on_context(call, verb)) {
     if constexpr (is_work(verb)) call.context = only_context();
@@ -206,8 +206,8 @@ void end_jitter(unsigned library, const CallData& call, CUresult result) {
 }
 
 template <Verb verb>
-[[gnu::noinline]] void end(Thread& thread, unsigned library, CallData& call, CUresult result,
-                           std::uintptr_t address, std::uintptr_t above) {
+[[gnu::noinline, gnu::hot]] void end(Thread& thread, unsigned library, CallData& call, CUresult result,
+                                     std::uintptr_t address, std::uintptr_t above) {
   call.result = static_cast<std::uint32_t>(result);
   const bool has_offered = offers_frames<verb>(call);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
@@ -309,8 +309,8 @@ private:
     end<verb>(thread, Copy, made, result, address, above);
   }
 
-  [[gnu::noinline]] static CUresult watch_apart(std::uintptr_t address, std::uintptr_t above,
-                                                Arguments... arguments) {
+  [[gnu::noinline, gnu::hot]] static CUresult watch_apart(std::uintptr_t address, std::uintptr_t above,
+                                                          Arguments... arguments) {
     return watch(address, above, arguments...);
   }
 

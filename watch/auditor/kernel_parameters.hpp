@@ -17,7 +17,7 @@ struct Parameters {
 };
 
 /// After a successful launch of it, so that the driver knows the handle.
-Parameters parameters_of(const Library& library, CUfunction function);
+[[gnu::hot]] Parameters parameters_of(const Library& library, CUfunction function);
 
 /// Code was unloaded, and its handles may be used again.
 void forget_parameters();

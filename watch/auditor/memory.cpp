@@ -119,7 +119,7 @@ private:
   unsigned count_ = 0;
 };
 
-void tell_launch(const Told& told, CUfunction function, void** values, void** extra) {
+[[gnu::hot]] void tell_launch(const Told& told, CUfunction function, void** values, void** extra) {
   const Parameters parameters = parameters_of(told.library, function);
   const auto* buffer = static_cast<const unsigned char*>(nullptr);
   Size size = 0;

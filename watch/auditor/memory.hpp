@@ -64,8 +64,8 @@ void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, S
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows, CUstream);
 
 // Kernels
-void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                 unsigned, CUstream, void** values, void** extra);
+[[gnu::hot]] void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                              unsigned, unsigned, CUstream, void** values, void** extra);
 void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                  unsigned, CUstream, void** values);
 void tell_memory(const Told& told, const CUlaunchConfig*, CUfunction, void** values, void** extra);

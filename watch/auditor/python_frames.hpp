@@ -18,7 +18,7 @@ void find_python(const link_map& map);
 void forget_python(const link_map& map);
 
 /// Null in a thread that never ran Python, and if the interpreter offers no frames.
-PythonState python_state_of_this_thread();
+[[gnu::hot]] PythonState python_state_of_this_thread();
 
 /// Writes lines `  File "train.py", line 12 in step`, innermost first. Returns their length; 0 if there
 /// are none. The thread of this state must not run Python meanwhile.

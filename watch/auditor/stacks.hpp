@@ -14,7 +14,8 @@ CachedStack* stacks_of_slot(std::uint32_t slot);
 /// The number of the stack whose innermost frame returns to `address`; `above` is the stack pointer after
 /// that return. 0 if there is no room.
 /// With Python frames, it takes tens of microseconds in a thread that runs Python.
-std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above, bool with_python);
+[[gnu::hot]] std::uint32_t stack_number(Thread& thread, std::uintptr_t address, std::uintptr_t above,
+                                        bool with_python);
 
 /// The number of a stack of the Python frames of a thread alone. 0 if it has none.
 std::uint32_t python_stack_number(PythonState state);

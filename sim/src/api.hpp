@@ -210,7 +210,7 @@ private:
   End any_memory(CUdeviceptr, std::size_t bytes);
 
   // Managed memory
-  void check_managed(CUdeviceptr, std::size_t bytes);
+  void check_managed(CUdeviceptr, std::size_t bytes, const CUmemLocation*);
   void check_place(const CUmemLocation&);
   CUresult advise(CUdeviceptr, std::size_t bytes, CUmem_advise, const CUmemLocation&);
   CUresult prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&, CUstream);

@@ -90,6 +90,7 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
 CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes, unsigned flags) {
   auto where = stream(handle);
   refuse_in_capture(*where);
+  unsafe_call();
   implicit_check(*where);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
   if (flags == 0) crash("cuStreamAttachMemAsync without flags");

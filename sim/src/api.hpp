@@ -139,9 +139,11 @@ private:
   void end_of_allocation(const Allocation&);
   Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);
   template <class Value>
+  Value* word(CUdeviceptr, const Capture*);
+  template <class Value>
   Work write_work(CUdeviceptr, Value, unsigned flags, const Capture*);
   template <class Value>
-  Work wait_work(CUdeviceptr, Value, unsigned flags);
+  Work wait_work(CUdeviceptr, Value, unsigned flags, const Capture*);
   template <class MakeWork>
   CUresult submit_operation(CUstream, MakeWork);
   Work memory_operation(const CUstreamBatchMemOpParams&);

@@ -33,7 +33,8 @@ bool has_place(CUmem_advise advice) {
 } // namespace
 
 /// The checks of advice and of prefetching. A device refuses null first, then the place, then memory that is
-/// not managed. `place` is null if the device does not look at one.
+/// not managed. `place` is null if the device does not look at one. Not measured: managed.no_device. The
+/// probe names a missing device with other wrong memory, and with advice to unset the preferred location.
 void Api::check_managed(CUdeviceptr pointer, std::size_t bytes, const CUmemLocation* place) {
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
   refuse_if(bytes == 0 || of == nullptr, CUDA_ERROR_INVALID_VALUE);

@@ -84,7 +84,7 @@ private:
     std::shared_ptr<std::vector<Node>> child{};
     std::shared_ptr<Event> records{}, waits{};
     int writes = no_object; ///< the number of a word
-    bool writes_to_null = false;
+    bool at_null = false;   ///< writes to null or waits there
     Gates gates = 0;
     std::vector<std::size_t> after{};
   };
@@ -154,7 +154,7 @@ private:
   bool anything_held() const;
   bool held_here(const Call&) const;
   void used(int memory, int stream);
-  static bool write_to_null(const std::vector<Node>& steps);
+  static bool any_at_null(const std::vector<Node>& steps);
   Gates run_steps(const std::vector<Node>&, Gates begin);
   void free_pools_and_libraries();
   void prepare(const Program&);

@@ -182,16 +182,16 @@ Gates Interpreter::run_steps(const std::vector<Node>& steps, Gates begin) {
   return end;
 }
 
-bool Interpreter::write_to_null(const std::vector<Node>& steps) {
+bool Interpreter::any_at_null(const std::vector<Node>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const Node& step) {
-    return step.writes_to_null || (step.child && write_to_null(*step.child));
+    return step.at_null || (step.child && any_at_null(*step.child));
   });
 }
 
 std::string Interpreter::launch(const Call& call) {
   const auto& [slot, stream, unused] = call.arguments;
   Exec& launched = exec(slot);
-  if (write_to_null(launched.steps) && !capturing(stream)) return not_made;
+  if (any_at_null(launched.steps) && !capturing(stream)) return not_made;
   const CUresult result = cu_.GraphLaunch(launched.handle, stream_handle(stream));
   Lane* const lane = lane_of(call, stream);
   if (result != CUDA_SUCCESS || lane == nullptr) return short_form(result);

@@ -99,7 +99,7 @@ std::string Interpreter::memory_call(const Call& call) {
     const CUresult result = cu_.StreamWriteValue32(stream_handle(first), word, 1, call.flags);
     if (result != CUDA_SUCCESS) return short_form(result);
     if (capturing(first)) {
-      note_captured_node(first, {.writes = second, .writes_to_null = second == no_object});
+      note_captured_node(first, {.writes = second, .at_null = second == no_object});
     } else {
       submit(call, first, 0);
       if (const Lane* const lane = lane_of(call, first); lane != nullptr) note_write(second, lane->behind);
@@ -111,7 +111,8 @@ std::string Interpreter::memory_call(const Call& call) {
     const CUresult result = cu_.StreamWaitValue32(stream_handle(first), word, 1, call.flags);
     const Gates gate = second == no_object ? 0 : HeldWork::bit(second);
     if (result == CUDA_SUCCESS)
-      capturing(first) ? note_captured_node(first, {.gates = gate}) : submit(call, first, gate);
+      capturing(first) ? note_captured_node(first, {.at_null = second == no_object, .gates = gate})
+                       : submit(call, first, gate);
     return short_form(result);
   }
   case Op::open:

@@ -113,20 +113,28 @@ void events(Lab& lab) {
   lab.is("green_destroy.destroy_event", cu.EventDestroy(event));
 }
 
+// A green context, and the primary one of its device.
+struct Pair {
+  explicit Pair(Lab& lab) {
+    const Api& cu = lab.cu;
+    CUdevResource resource{};
+    CUdevResourceDesc description = nullptr;
+    lab.must(cu.DevicePrimaryCtxRetain(&primary, lab.device), "retain");
+    lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "resource");
+    lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "description");
+    lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM), "create");
+    lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
+  }
+  CUcontext primary = nullptr;
+  CUgreenCtx green = nullptr;
+  CUcontext context = nullptr;
+};
+
 // The streams of a green context, its default stream among them.
 void streams(Lab& lab) {
   const Api& cu = lab.cu;
   if (cu.GreenCtxCreate == nullptr || cu.CtxFromGreenCtx == nullptr) return;
-  CUcontext primary = nullptr;
-  CUdevResource resource{};
-  CUdevResourceDesc description = nullptr;
-  CUgreenCtx green = nullptr;
-  CUcontext context = nullptr;
-  lab.must(cu.DevicePrimaryCtxRetain(&primary, lab.device), "retain");
-  lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "resource");
-  lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "description");
-  lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM), "create");
-  lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
+  const auto [primary, green, context] = Pair(lab);
   const Current guard(lab, context);
   Stream stream(lab, CU_STREAM_DEFAULT);
   unsigned flags = 99;
@@ -162,15 +170,36 @@ void streams(Lab& lab) {
   lab.shows("default_stream.capture", capture_state(lab, CU_STREAM_LEGACY));
   lab.is("default_stream.end", end_capture(lab, CU_STREAM_LEGACY));
 }
+
+// The flags of pinned memory that was allocated without flags: in each kind of context, small and large.
+void host_flags(Lab& lab) {
+  const Api& cu = lab.cu;
+  if (cu.GreenCtxCreate == nullptr || cu.CtxFromGreenCtx == nullptr) return;
+  const Pair pair(lab);
+  const std::pair<std::string, CUcontext> contexts[] = {
+      {"created", lab.home}, {"primary", pair.primary}, {"green", pair.context}};
+  for (const auto& [name, context] : contexts)
+    for (const std::size_t bytes : {std::size_t{256}, std::size_t{65536}}) {
+      const Current guard(lab, context);
+      void* memory = nullptr;
+      unsigned flags = 77;
+      lab.must(cu.MemHostAlloc(&memory, bytes, 0), "cuMemHostAlloc");
+      lab.must(cu.MemHostGetFlags(&flags, memory), "cuMemHostGetFlags");
+      lab.shows(name + "." + std::to_string(bytes), flags);
+    }
+}
 #else
 void events(Lab&) {}
 void streams(Lab&) {}
+void host_flags(Lab&) {}
 #endif
 
 } // namespace
 
 std::vector<Scenario> green_scenarios() {
-  return {{"green.events", events, Place::child}, {"green.streams", streams, Place::child}};
+  return {{"green.events", events, Place::child},
+          {"green.streams", streams, Place::child},
+          {"green.host_flags", host_flags, Place::probe}};
 }
 
 } // namespace transcript

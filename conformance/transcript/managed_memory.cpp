@@ -54,22 +54,36 @@ std::vector<Target> targets(Lab& lab) {
           {"null", 0}};
 }
 
-// Old and new form of each call are asked together.
+// The old and the new form of each call are asked together. Type 2 is the host.
+std::string advised(Lab& lab, CUdeviceptr pointer, std::size_t bytes, int advice, int type, int id) {
+  const Api& cu = lab.cu;
+  std::vector<CUresult> results = {
+      cu.MemAdvise(pointer, bytes, number<CUmem_advise>(advice), type == 2 ? CU_DEVICE_CPU : id)};
+#if CUDA_VERSION >= 12020
+  if (cu.MemAdviseV2 != nullptr)
+    results.push_back(
+        cu.MemAdviseV2(pointer, bytes, number<CUmem_advise>(advice), {number<CUmemLocationType>(type), id}));
+#endif
+  return joined(lab, results);
+}
+
+std::string prefetched(Lab& lab, CUdeviceptr pointer, std::size_t bytes, int type, int id, CUstream on) {
+  const Api& cu = lab.cu;
+  std::vector<CUresult> results = {cu.MemPrefetchAsync(pointer, bytes, type == 2 ? CU_DEVICE_CPU : id, on)};
+#if CUDA_VERSION >= 12020
+  if (cu.MemPrefetchAsyncV2 != nullptr)
+    results.push_back(cu.MemPrefetchAsyncV2(pointer, bytes, {number<CUmemLocationType>(type), id}, 0, on));
+#endif
+  return joined(lab, results);
+}
+
 void advice(Lab& lab) {
   const Api& cu = lab.cu;
   const std::vector<Target> all = targets(lab);
   const CUdeviceptr memory = all.front().pointer;
   const auto advise = [&](const std::string& name, CUdeviceptr pointer, std::size_t bytes, int advice,
-                          int type, int id) {
-    std::vector<CUresult> results = {
-        cu.MemAdvise(pointer, bytes, number<CUmem_advise>(advice), type == 2 ? CU_DEVICE_CPU : id)};
-#if CUDA_VERSION >= 12020
-    if (cu.MemAdviseV2 != nullptr)
-      results.push_back(cu.MemAdviseV2(pointer, bytes, number<CUmem_advise>(advice),
-                                       {number<CUmemLocationType>(type), id}));
-#endif
-    lab.shows(name, joined(lab, results));
-  };
+                          int type,
+                          int id) { lab.shows(name, advised(lab, pointer, bytes, advice, type, id)); };
   for (const Target& target : all)
     advise(std::string("advise.") + target.name, target.pointer, 4, 1, 1, 0);
   for (const int kind : {0, 1, 2, 3, 4, 5, 6, 7})
@@ -93,14 +107,7 @@ void prefetch(Lab& lab) {
   const CUdeviceptr memory = all.front().pointer;
   Stream stream(lab);
   const auto ask = [&](const std::string& name, CUdeviceptr pointer, std::size_t bytes, int type, int id,
-                       CUstream on) {
-    std::vector<CUresult> results = {cu.MemPrefetchAsync(pointer, bytes, type == 2 ? CU_DEVICE_CPU : id, on)};
-#if CUDA_VERSION >= 12020
-    if (cu.MemPrefetchAsyncV2 != nullptr)
-      results.push_back(cu.MemPrefetchAsyncV2(pointer, bytes, {number<CUmemLocationType>(type), id}, 0, on));
-#endif
-    lab.shows(name, joined(lab, results));
-  };
+                       CUstream on) { lab.shows(name, prefetched(lab, pointer, bytes, type, id, on)); };
   for (const Target& target : all)
     ask(target.name, target.pointer, 4, 1, 0, stream);
   ask("host", memory, size, 2, 0, stream);
@@ -120,6 +127,21 @@ void prefetch(Lab& lab) {
   lab.is("attach.host", cu.StreamAttachMemAsync(stream, memory, size, CU_MEM_ATTACH_HOST));
   lab.is("attach.single", cu.StreamAttachMemAsync(stream, memory, 0, CU_MEM_ATTACH_SINGLE));
   lab.is("attach.part", cu.StreamAttachMemAsync(stream, memory, 8, CU_MEM_ATTACH_GLOBAL));
+}
+
+// A device that does not exist.
+void no_device(Lab& lab) {
+  const std::vector<Target> all = targets(lab);
+  Stream stream(lab);
+  const auto ask = [&](const std::string& name, CUdeviceptr pointer, std::size_t bytes) {
+    for (const int kind : {3, 4, 5, 6})
+      lab.shows(name + ".advise_" + std::to_string(kind), advised(lab, pointer, bytes, kind, 1, 99));
+    lab.shows(name + ".prefetch", prefetched(lab, pointer, bytes, 1, 99, stream));
+  };
+  for (const Target& target : all)
+    ask(target.name, target.pointer, 4);
+  ask("nothing", all.front().pointer, 0);
+  ask("too_far", all.front().pointer, 2 * size);
 }
 
 // The driver writes and reads managed memory; the program does not touch it.
@@ -154,11 +176,10 @@ void host_access(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> managed_memory_scenarios() {
-  return {{"managed.allocations", allocations, Place::last},
-          {"managed.advice", advice, Place::last},
-          {"managed.prefetch", prefetch, Place::last},
-          {"managed.copies", copies, Place::last},
-          {"managed.host_access", host_access, Place::last}};
+  return {
+      {"managed.allocations", allocations, Place::last}, {"managed.advice", advice, Place::last},
+      {"managed.prefetch", prefetch, Place::last},       {"managed.no_device", no_device, Place::probe},
+      {"managed.copies", copies, Place::last},           {"managed.host_access", host_access, Place::last}};
 }
 
 } // namespace transcript

@@ -139,9 +139,11 @@ private:
   void end_of_allocation(const Allocation&);
   Work fill_work(const CUDA_MEMSET_NODE_PARAMS&, bool captured = false);
   template <class Value>
+  Value* word(CUdeviceptr, const Capture*);
+  template <class Value>
   Work write_work(CUdeviceptr, Value, unsigned flags, const Capture*);
   template <class Value>
-  Work wait_work(CUdeviceptr, Value, unsigned flags);
+  Work wait_work(CUdeviceptr, Value, unsigned flags, const Capture*);
   template <class MakeWork>
   CUresult submit_operation(CUstream, MakeWork);
   Work memory_operation(const CUstreamBatchMemOpParams&);
@@ -210,7 +212,7 @@ private:
   End any_memory(CUdeviceptr, std::size_t bytes);
 
   // Managed memory
-  void check_managed(CUdeviceptr, std::size_t bytes);
+  void check_managed(CUdeviceptr, std::size_t bytes, const CUmemLocation*);
   void check_place(const CUmemLocation&);
   CUresult advise(CUdeviceptr, std::size_t bytes, CUmem_advise, const CUmemLocation&);
   CUresult prefetch(CUdeviceptr, std::size_t bytes, const CUmemLocation&, CUstream);

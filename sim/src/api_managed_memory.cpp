@@ -24,13 +24,22 @@ CUmemLocation place_of(CUdevice device) {
                                  : CUmemLocation{CU_MEM_LOCATION_TYPE_DEVICE, device};
 }
 
+/// For other advice, a device does not look at the place.
+bool has_place(CUmem_advise advice) {
+  return advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
+         advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
+}
+
 } // namespace
 
-/// The checks of advice and of prefetching.
-void Api::check_managed(CUdeviceptr pointer, std::size_t bytes) {
+/// The checks of advice and of prefetching. A device refuses null first, then the place, then memory that is
+/// not managed. `place` is null if the device does not look at one. Not measured: managed.no_device. The
+/// probe names a missing device with other wrong memory, and with advice to unset the preferred location.
+void Api::check_managed(CUdeviceptr pointer, std::size_t bytes, const CUmemLocation* place) {
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
-  refuse_if(bytes == 0 || of == nullptr || !of->managed || pointer - of->address + bytes > of->bytes,
-            CUDA_ERROR_INVALID_VALUE);
+  refuse_if(bytes == 0 || of == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (place != nullptr) check_place(*place);
+  refuse_if(!of->managed || pointer - of->address + bytes > of->bytes, CUDA_ERROR_INVALID_VALUE);
 }
 
 void Api::check_place(const CUmemLocation& place) {
@@ -41,8 +50,7 @@ void Api::check_place(const CUmemLocation& place) {
 #if CUDA_VERSION >= 12020
 CUresult Api::cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation place) {
   // The older call says INVALID_DEVICE.
-  const bool looked_at = advice != CU_MEM_ADVISE_SET_READ_MOSTLY && advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY;
-  if (looked_at && place.type == CU_MEM_LOCATION_TYPE_DEVICE && !thread().contexts.empty())
+  if (has_place(advice) && place.type == CU_MEM_LOCATION_TYPE_DEVICE && !thread().contexts.empty())
     refuse_if(place.id < 0 || place.id >= computer_.options.devices, CUDA_ERROR_INVALID_VALUE);
   return advise(pointer, bytes, advice, place);
 }
@@ -60,9 +68,7 @@ CUresult Api::advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice
   unsafe_call();
   refuse_if(advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY,
             CUDA_ERROR_INVALID_VALUE);
-  if (advice != CU_MEM_ADVISE_SET_READ_MOSTLY && advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY)
-    check_place(place);
-  check_managed(pointer, bytes);
+  check_managed(pointer, bytes, has_place(advice) ? &place : nullptr);
   return CUDA_SUCCESS;
 }
 
@@ -74,8 +80,7 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
   auto where = stream(handle);
   refuse_in_capture(*where);
   implicit_check(*where);
-  check_managed(pointer, bytes);
-  check_place(place);
+  check_managed(pointer, bytes, &place);
   Work work;
   work.text = "prefetch " + std::to_string(bytes) + " bytes";
   submit(where, std::move(work));
@@ -86,6 +91,7 @@ CUresult Api::prefetch(CUdeviceptr pointer, std::size_t bytes, const CUmemLocati
 CUresult Api::cuStreamAttachMemAsync(CUstream handle, CUdeviceptr pointer, size_t bytes, unsigned flags) {
   auto where = stream(handle);
   refuse_in_capture(*where);
+  unsafe_call();
   implicit_check(*where);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
   if (flags == 0) crash("cuStreamAttachMemAsync without flags");

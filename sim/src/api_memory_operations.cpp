@@ -10,14 +10,19 @@ void Api::require_64_bit_operations() const {
   refuse_if(!computer_.options.memory_operations_64_bit, CUDA_ERROR_NOT_SUPPORTED);
 }
 
-/// A capture accepts the null address. Nobody measured a launch that writes there.
+/// Null if a capture is given the null address, which it accepts. Nobody measured a launch of this node.
+template <class Value>
+Value* Api::word(CUdeviceptr at, const Capture* capture) {
+  const auto address = static_cast<std::uintptr_t>(at);
+  if (address == 0 && capture != nullptr) return nullptr;
+  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
+  return reinterpret_cast<Value*>(reachable(address, sizeof(Value)));
+}
+
 template <class Value>
 Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, const Capture* capture) {
   refuse_if(flags != 0, CUDA_ERROR_INVALID_VALUE); // NO_MEMORY_BARRIER, too
-  const auto address = static_cast<std::uintptr_t>(to);
-  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
-  const bool nowhere = address == 0 && capture != nullptr;
-  auto* const target = nowhere ? nullptr : reinterpret_cast<Value*>(reachable(address, sizeof(Value)));
+  auto* const target = word<Value>(to, capture);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "write value " + std::to_string(value);
@@ -30,16 +35,15 @@ Work Api::write_work(CUdeviceptr to, Value value, unsigned flags, const Capture*
 }
 
 template <class Value>
-Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags) {
+Work Api::wait_work(CUdeviceptr at, Value value, unsigned flags, const Capture* capture) {
   refuse_if((flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0, CUDA_ERROR_NOT_SUPPORTED);
   refuse_if(flags > CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
-  const auto address = static_cast<std::uintptr_t>(at);
-  refuse_if(address % sizeof(Value) != 0, CUDA_ERROR_INVALID_VALUE);
-  const auto* const source = reinterpret_cast<const Value*>(reachable(address, sizeof(Value)));
+  const auto* const source = word<Value>(at, capture);
   Work work;
   work.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   work.text = "wait for value " + std::to_string(value);
   work.condition = [=] {
+    if (source == nullptr) not_modelled("the launch of a wait at the null address");
     const Value found = __atomic_load_n(source, __ATOMIC_ACQUIRE);
     switch (flags) {
     case CU_STREAM_WAIT_VALUE_EQ:
@@ -73,7 +77,8 @@ CUresult Api::cuStreamWriteValue32_v2(CUstream where, CUdeviceptr address, cuuin
 
 CUresult Api::cuStreamWaitValue32_v2(CUstream where, CUdeviceptr address, cuuint32_t value,
                                      unsigned int flags) {
-  return submit_operation(where, [&](const Capture*) { return wait_work(address, value, flags); });
+  return submit_operation(where,
+                          [&](const Capture* capture) { return wait_work(address, value, flags, capture); });
 }
 
 CUresult Api::cuStreamWriteValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
@@ -86,7 +91,8 @@ CUresult Api::cuStreamWriteValue64_v2(CUstream where, CUdeviceptr address, cuuin
 CUresult Api::cuStreamWaitValue64_v2(CUstream where, CUdeviceptr address, cuuint64_t value,
                                      unsigned int flags) {
   require_64_bit_operations();
-  return submit_operation(where, [&](const Capture*) { return wait_work(address, value, flags); });
+  return submit_operation(where,
+                          [&](const Capture* capture) { return wait_work(address, value, flags, capture); });
 }
 
 CUresult Api::cuStreamWriteValue32(CUstream where, CUdeviceptr address, cuuint32_t value,
@@ -115,10 +121,10 @@ Work Api::memory_operation(const CUstreamBatchMemOpParams& one) {
     require_64_bit_operations();
     return write_work(one.writeValue.address, one.writeValue.value64, one.writeValue.flags, nullptr);
   case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-    return wait_work(one.waitValue.address, one.waitValue.value, one.waitValue.flags);
+    return wait_work(one.waitValue.address, one.waitValue.value, one.waitValue.flags, nullptr);
   case CU_STREAM_MEM_OP_WAIT_VALUE_64:
     require_64_bit_operations();
-    return wait_work(one.waitValue.address, one.waitValue.value64, one.waitValue.flags);
+    return wait_work(one.waitValue.address, one.waitValue.value64, one.waitValue.flags, nullptr);
   default:
     // The others are flushes, barriers and reductions.
     refuse_if(static_cast<int>(one.operation) > 8, CUDA_ERROR_INVALID_VALUE);

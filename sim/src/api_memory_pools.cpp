@@ -63,8 +63,9 @@ Process::Pools& Api::pools_of(int device) {
 }
 
 CUresult Api::cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice which) {
+  const int of = device(which);
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
-  *out = as<CUmemoryPool>(*pools_of(device(which)).standard);
+  *out = as<CUmemoryPool>(*pools_of(of).standard);
   return CUDA_SUCCESS;
 }
 

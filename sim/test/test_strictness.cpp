@@ -169,20 +169,22 @@ TEST_CASE("adding a graph to itself crashes") {
   CHECK(death.says("a child of itself"));
 }
 
-TEST_CASE("a capture accepts a write to null, and its launch ends the program") {
-  const Death death = death_of([] {
-    Fixture f;
-    CUgraph graph = nullptr;
-    CUgraphExec exec = nullptr;
-    OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    OK(f.cu.write_value_32(f.stream, 0, 1, 0));
-    OK(f.cu.end_capture(f.stream, &graph));
-    OK(f.cu.instantiate(&exec, graph, 0));
-    f.cu.graph_launch(exec, f.stream);
-    f.cu.stream_synchronize(f.stream);
-  });
-  CHECK(death.aborted);
-  CHECK(death.says("a write to the null address"));
+TEST_CASE("a capture accepts a write and a wait at null, and their launch ends the program") {
+  for (const bool writes : {true, false}) {
+    const Death death = death_of([writes] {
+      Fixture f;
+      CUgraph graph = nullptr;
+      CUgraphExec exec = nullptr;
+      OK(f.cu.begin_capture(f.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+      OK(writes ? f.cu.write_value_32(f.stream, 0, 1, 0) : f.cu.wait_value_32(f.stream, 0, 1, 0));
+      OK(f.cu.end_capture(f.stream, &graph));
+      OK(f.cu.instantiate(&exec, graph, 0));
+      f.cu.graph_launch(exec, f.stream);
+      f.cu.stream_synchronize(f.stream);
+    });
+    CHECK(death.aborted);
+    CHECK(death.says(writes ? "a write to the null address" : "a wait at the null address"));
+  }
 }
 
 TEST_CASE("calling the driver in a host function ends the program") {

@@ -87,8 +87,13 @@ void Api::end_of_allocation(const Allocation& allocation) {
   wait_for_all_work_of(*home.context, "memory is freed");
 }
 
+/// Without a place for the address, this call and cuMemHostAlloc look at captures first.
+/// cuMemAllocManaged and cuMemAllocPitch do not.
 CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
-  refuse_if(pointer == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (pointer == nullptr) {
+    unsafe_call();
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
   std::uintptr_t address = 0;
   allocate(&address, bytes, false, 0);
   *pointer = address;

@@ -33,6 +33,8 @@ std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) c
   copy.dstDevice = target;
   copy.WidthInBytes = box.width;
   copy.Height = copy.Depth = 1;
+  kept->source_home = home_of(box.from);
+  kept->target_home = home_of(box.to);
   return kept;
 }
 

@@ -23,6 +23,11 @@ const Allocation* Api::allocation_of(std::uintptr_t address) const {
   return address - begin < allocation.bytes ? &allocation : nullptr;
 }
 
+const Context* Api::home_of(const void* pointer) const {
+  const Allocation* const of = allocation_of(number(pointer));
+  return of == nullptr || of->pool ? nullptr : of->home.context->family();
+}
+
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes) {
   auto next = process_.allocations.upper_bound(address);
   refuse_if(next == process_.allocations.begin(), CUDA_ERROR_INVALID_VALUE);

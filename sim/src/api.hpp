@@ -186,7 +186,8 @@ private:
   // Copies and fills
   struct CopyStream {
     std::shared_ptr<Stream> stream;
-    bool named; ///< by the caller. A call without a stream uses the default stream
+    bool named;                            ///< by the caller. A call without a stream uses the default stream
+    std::vector<const Context*> between{}; ///< the contexts that cuMemcpyPeer names
   };
   CopyStream copy_stream();
   CopyStream copy_stream(CUstream);
@@ -194,6 +195,7 @@ private:
   static Work box_work(const Box&);
   std::shared_ptr<const NodeParameters> captured_parameters(const Box&) const;
   static bool waits(const Box&, const CopyStream&);
+  std::vector<std::shared_ptr<Operation>> work_of_others(const Box&, const CopyStream&) const;
   CUresult copy(const Box&, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY2D*, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY3D*, const CopyStream&);

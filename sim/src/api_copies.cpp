@@ -71,6 +71,22 @@ bool Api::waits(const Box& box, const CopyStream& where) {
          (box.source == Memory::pageable && box.bytes() > most_staged);
 }
 
+/// A copy without a stream comes after the work of the other contexts whose memory on the device it uses, and
+/// of those that it names.
+std::vector<std::shared_ptr<Operation>> Api::work_of_others(const Box& box, const CopyStream& where) const {
+  if (where.named) return {};
+  std::vector<const Context*> others = where.between;
+  if (box.source <= Memory::managed) others.push_back(home_of(box.from));
+  if (box.target <= Memory::managed) others.push_back(home_of(box.to));
+  std::vector<std::shared_ptr<Operation>> found;
+  for (const Context* other : others) {
+    if (other == nullptr || other == where.stream->home.context->family()) continue;
+    const auto before = predecessors(*other->legacy);
+    found.insert(found.end(), before.begin(), before.end());
+  }
+  return found;
+}
+
 /// A device copies pageable memory to a staging buffer during the call.
 CUresult Api::copy(const Box& box, const CopyStream& where) {
   if (box.bytes() == 0) return CUDA_SUCCESS; // no work
@@ -94,7 +110,7 @@ CUresult Api::copy(const Box& box, const CopyStream& where) {
       });
     };
   }
-  auto operation = enqueue(where.stream, std::move(work), {});
+  auto operation = enqueue(where.stream, std::move(work), work_of_others(box, where));
   if (waits(box, where)) wait_for(operation, "its own copy");
   return CUDA_SUCCESS;
 }
@@ -293,8 +309,11 @@ CUresult Api::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* peer, CUstream where
   return copy(peer, copy_stream(where));
 }
 
-CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
-  const CopyStream where = copy_stream();
+CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source,
+                           size_t bytes) {
+  CopyStream where = copy_stream();
+  for (CUcontext const one : {target, source})
+    if (one != nullptr) where.between.push_back(context_even_dead(one).get());
   return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 

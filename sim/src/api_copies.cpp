@@ -72,7 +72,7 @@ bool Api::waits(const Box& box, const CopyStream& where) {
 }
 
 /// A copy without a stream comes after the work of the other contexts whose memory on the device it uses, and
-/// of those that it names.
+/// of those that it names. Boxes and cuMemcpyPeer show that, the rest is not measured: copying.other_contexts
 std::vector<std::shared_ptr<Operation>> Api::work_of_others(const Box& box, const CopyStream& where) const {
   if (where.named) return {};
   std::vector<const Context*> others = where.between;
@@ -145,10 +145,16 @@ End Api::host_memory(const void* pointer, std::size_t bytes) const {
   return {static_cast<std::byte*>(const_cast<void*>(pointer)), kind};
 }
 
-/// cuMemcpy tells by the address which memory is allocated. The rest is pageable.
+/// cuMemcpy tells by the address which memory is allocated. The rest is pageable. Managed memory that prefers
+/// the host counts as memory of the host. One copy of a box shows that, the rest is not measured:
+/// copying.preferred_places
 End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
-  return pinned(pointer, 0) ? device_memory(address, bytes) : host_memory(pointer, bytes);
+  if (!pinned(pointer, 0)) return host_memory(pointer, bytes);
+  End found = device_memory(address, bytes);
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
+  if (of != nullptr && of->prefers_host) found.kind = Memory::pinned;
+  return found;
 }
 
 CUresult Api::cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {

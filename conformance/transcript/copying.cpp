@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <sys/mman.h>
+#include <tuple>
 
 namespace transcript {
 namespace {
@@ -356,6 +357,143 @@ void more_attach(Lab& lab) {
   wrong(lab, "inside", call(kinds.managed + 64, CU_MEM_ATTACH_GLOBAL));
 }
 
+// Copies by rows of 8 bytes: a line, rows and a box. They tell by the addresses which memory it is.
+struct Form {
+  const char* name;
+  std::function<CUresult(CUdeviceptr to, CUdeviceptr from, CUstream)> async;
+  std::function<CUresult(CUdeviceptr to, CUdeviceptr from)> plain;
+};
+
+std::vector<Form> forms(const Api& cu) {
+  const auto rows = [](CUdeviceptr to, CUdeviceptr from) {
+    CUDA_MEMCPY2D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.srcDevice = from, copy.dstDevice = to;
+    copy.srcPitch = copy.dstPitch = 16;
+    copy.WidthInBytes = 8, copy.Height = 2;
+    return copy;
+  };
+  const auto box = [](CUdeviceptr to, CUdeviceptr from) {
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.srcDevice = from, copy.dstDevice = to;
+    copy.srcPitch = copy.dstPitch = 16;
+    copy.WidthInBytes = 8, copy.Height = 2, copy.Depth = 1;
+    return copy;
+  };
+  return {{"line", [&cu](auto to, auto from, auto on) { return cu.MemcpyAsync(to, from, 8, on); },
+           [&cu](auto to, auto from) { return cu.Memcpy(to, from, 8); }},
+          {"rows",
+           [&cu, rows](auto to, auto from, auto on) {
+             const CUDA_MEMCPY2D copy = rows(to, from);
+             return cu.Memcpy2DAsync(&copy, on);
+           },
+           [&cu, rows](auto to, auto from) {
+             const CUDA_MEMCPY2D copy = rows(to, from);
+             return cu.Memcpy2D(&copy);
+           }},
+          {"box",
+           [&cu, box](auto to, auto from, auto on) {
+             const CUDA_MEMCPY3D copy = box(to, from);
+             return cu.Memcpy3DAsync(&copy, on);
+           },
+           [&cu, box](auto to, auto from) {
+             const CUDA_MEMCPY3D copy = box(to, from);
+             return cu.Memcpy3D(&copy);
+           }}};
+}
+
+// Copies of managed memory behind a gate: whether its flags and its preferred place count.
+void preferred_places(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  Stream stream(lab);
+  for (const unsigned flags : {CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST})
+    for (const char* const place : {"none", "host", "device"}) {
+      CUdeviceptr managed = 0;
+      lab.must(cu.MemAllocManaged(&managed, size, flags), "cuMemAllocManaged");
+      if (place != std::string_view("none"))
+        lab.must(cu.MemAdvise(managed, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+                              place == std::string_view("host") ? CU_DEVICE_CPU : lab.device),
+                 "cuMemAdvise");
+      const std::string name = "attach_" + std::to_string(flags) + "." + place;
+      for (const Form& form : forms(cu))
+        for (const auto& [other, to, from] :
+             {std::tuple{"itself", managed, managed}, std::tuple{"half", managed + size / 2, managed},
+              std::tuple{"from_device", managed, kinds.device},
+              std::tuple{"to_device", kinds.device, managed},
+              std::tuple{"from_pinned", managed, kinds.pinned},
+              std::tuple{"to_pinned", kinds.pinned, managed}})
+          lab.shows(
+              name + "." + form.name + "." + other,
+              held(
+                  lab, stream, [&, to = to, from = from] { return form.async(to, from, stream); }, 100ms));
+      lab.must(cu.MemFree(managed), "cuMemFree");
+    }
+}
+
+// Calls without a stream that use memory of another context, or name it, while a stream of that context is
+// held: one that its legacy stream does not wait for, and one for which it waits.
+void other_contexts(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds here(lab);
+  const auto there = [&] {
+    const Current guard(lab, lab.second_context());
+    return Kinds(lab);
+  }();
+  CUdeviceptr pooled = 0;
+  CUstream alone = nullptr, blocking = nullptr;
+  {
+    const Current guard(lab, lab.second_context());
+    lab.must(cu.StreamCreate(&alone, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    lab.must(cu.StreamCreate(&blocking, CU_STREAM_DEFAULT), "cuStreamCreate");
+    lab.must(cu.MemAllocAsync(&pooled, size, alone), "cuMemAllocAsync");
+    lab.must(cu.StreamSynchronize(alone), "synchronize");
+  }
+  const auto ask = [&](const std::string& name, const std::function<CUresult()>& call) {
+    std::vector<std::string> parts;
+    for (CUstream const on : {alone, blocking}) {
+      Gate gate(lab, on);
+      Background background(lab, call);
+      std::string text = "waits ";
+      if (background.returns_within(100ms)) {
+        std::this_thread::sleep_for(20ms); // for work that nothing holds
+        text = "returns, legacy " + lab.name_of(cu.StreamQuery(CU_STREAM_LEGACY)) + " ";
+      }
+      gate.open();
+      parts.push_back(text + lab.name_of(background.join()));
+      lab.must(cu.CtxSynchronize(), "synchronize");
+      const Current guard(lab, lab.second_context());
+      lab.must(cu.CtxSynchronize(), "synchronize");
+    }
+    lab.shows(name, joined(parts));
+  };
+  const std::pair<const char*, CUdeviceptr> foreign[] = {
+      {"device", there.device}, {"managed", there.managed}, {"pinned", there.pinned}, {"pooled", pooled}};
+  for (const auto& [kind, memory] : foreign) {
+    for (const Form& form : forms(cu)) {
+      const std::string name = std::string(kind) + "." + form.name;
+      ask(name + ".inside", [&, at = memory] { return form.plain(at + size / 2, at); });
+      ask(name + ".from", [&, at = memory] { return form.plain(here.device, at); });
+      ask(name + ".to", [&, at = memory] { return form.plain(at, here.device); });
+      ask(name + ".to_pinned", [&, at = memory] { return form.plain(here.pinned, at); });
+    }
+    ask(std::string(kind) + ".fill", [&, at = memory] { return cu.MemsetD8(at, 1, 4); });
+  }
+  const auto peer = [&](CUcontext to, CUcontext from) {
+    return cu.MemcpyPeer(here.device + size / 2, to, here.device, from, 8);
+  };
+  ask("peer.names_target", [&] { return peer(lab.second_context(), lab.home); });
+  ask("peer.names_source", [&] { return peer(lab.home, lab.second_context()); });
+  ask("peer.names_none", [&] { return peer(lab.home, lab.home); });
+  CUDA_MEMCPY3D_PEER box{};
+  box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.srcDevice = here.device, box.dstDevice = here.device + size / 2;
+  box.srcContext = lab.second_context(), box.dstContext = lab.home;
+  box.WidthInBytes = 8, box.Height = box.Depth = 1;
+  ask("peer.box_names_source", [&] { return cu.Memcpy3DPeer(&box); });
+}
+
 // Work of each kind, so small that it is done at once if nothing holds it.
 std::vector<Named> kinds_of_work(Lab& lab, const Kinds& kinds) {
   const Api& cu = lab.cu;
@@ -463,7 +601,9 @@ std::vector<Scenario> copying_scenarios() {
 #endif
         {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
         {"copying.attach_without_flags", attach_without_flags, Place::probe},
-        {"copying.more_attach", more_attach, Place::child}, {"copying.queries", queries, Place::child},
+        {"copying.more_attach", more_attach, Place::child},
+        {"copying.preferred_places", preferred_places, Place::probe},
+        {"copying.other_contexts", other_contexts, Place::probe}, {"copying.queries", queries, Place::child},
   };
 }
 

@@ -131,7 +131,8 @@ private:
   // Memory
   std::uintptr_t add(Allocation);
   static bool pointer_attribute(void*, CUpointer_attribute, const Allocation*, CUdeviceptr);
-  const Allocation* allocation_of(std::uintptr_t address) const;   ///< null if the memory is not allocated
+  const Allocation* allocation_of(std::uintptr_t address) const; ///< null if the memory is not allocated
+  const Context* home_of(const void*) const; ///< null for memory of a pool or of the program
   std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses unallocated memory
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);
@@ -187,7 +188,8 @@ private:
   // Copies and fills
   struct CopyStream {
     std::shared_ptr<Stream> stream;
-    bool named; ///< by the caller. A call without a stream uses the default stream
+    bool named;                            ///< by the caller. A call without a stream uses the default stream
+    std::vector<const Context*> between{}; ///< the contexts that cuMemcpyPeer names
   };
   CopyStream copy_stream();
   CopyStream copy_stream(CUstream);
@@ -195,6 +197,7 @@ private:
   static Work box_work(const Box&);
   std::shared_ptr<const NodeParameters> captured_parameters(const Box&) const;
   static bool waits(const Box&, const CopyStream&);
+  std::vector<std::shared_ptr<Operation>> work_of_others(const Box&, const CopyStream&) const;
   CUresult copy(const Box&, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY2D*, const CopyStream&);
   CUresult copy(const CUDA_MEMCPY3D*, const CopyStream&);

@@ -33,6 +33,8 @@ std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) c
   copy.dstDevice = target;
   copy.WidthInBytes = box.width;
   copy.Height = copy.Depth = 1;
+  kept->source_home = home_of(box.from);
+  kept->target_home = home_of(box.to);
   return kept;
 }
 
@@ -69,6 +71,22 @@ bool Api::waits(const Box& box, const CopyStream& where) {
          (box.source == Memory::pageable && box.bytes() > most_staged);
 }
 
+/// A copy without a stream comes after the work of the other contexts whose memory on the device it uses, and
+/// of those that it names. Boxes and cuMemcpyPeer show that, the rest is not measured: copying.other_contexts
+std::vector<std::shared_ptr<Operation>> Api::work_of_others(const Box& box, const CopyStream& where) const {
+  if (where.named) return {};
+  std::vector<const Context*> others = where.between;
+  if (box.source <= Memory::managed) others.push_back(home_of(box.from));
+  if (box.target <= Memory::managed) others.push_back(home_of(box.to));
+  std::vector<std::shared_ptr<Operation>> found;
+  for (const Context* other : others) {
+    if (other == nullptr || other == where.stream->home.context->family()) continue;
+    const auto before = predecessors(*other->legacy);
+    found.insert(found.end(), before.begin(), before.end());
+  }
+  return found;
+}
+
 /// A device copies pageable memory to a staging buffer during the call.
 CUresult Api::copy(const Box& box, const CopyStream& where) {
   if (box.bytes() == 0) return CUDA_SUCCESS; // no work
@@ -92,7 +110,7 @@ CUresult Api::copy(const Box& box, const CopyStream& where) {
       });
     };
   }
-  auto operation = enqueue(where.stream, std::move(work), {});
+  auto operation = enqueue(where.stream, std::move(work), work_of_others(box, where));
   if (waits(box, where)) wait_for(operation, "its own copy");
   return CUDA_SUCCESS;
 }
@@ -127,10 +145,16 @@ End Api::host_memory(const void* pointer, std::size_t bytes) const {
   return {static_cast<std::byte*>(const_cast<void*>(pointer)), kind};
 }
 
-/// cuMemcpy tells by the address which memory is allocated. The rest is pageable.
+/// cuMemcpy tells by the address which memory is allocated. The rest is pageable. Managed memory that prefers
+/// the host counts as memory of the host. One copy of a box shows that, the rest is not measured:
+/// copying.preferred_places
 End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
-  return pinned(pointer, 0) ? device_memory(address, bytes) : host_memory(pointer, bytes);
+  if (!pinned(pointer, 0)) return host_memory(pointer, bytes);
+  End found = device_memory(address, bytes);
+  const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
+  if (of != nullptr && of->prefers_host) found.kind = Memory::pinned;
+  return found;
 }
 
 CUresult Api::cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
@@ -291,8 +315,11 @@ CUresult Api::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* peer, CUstream where
   return copy(peer, copy_stream(where));
 }
 
-CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
-  const CopyStream where = copy_stream();
+CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source,
+                           size_t bytes) {
+  CopyStream where = copy_stream();
+  for (CUcontext const one : {target, source})
+    if (one != nullptr) where.between.push_back(context_even_dead(one).get());
   return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 

@@ -66,6 +66,8 @@ Work Api::copy_node_work(const CUDA_MEMCPY3D* parameters, CUcontext in) {
   Work work = box_work(box);
   auto kept = std::make_shared<NodeParameters>();
   kept->copy = *parameters;
+  kept->source_home = home_of(box.from);
+  kept->target_home = home_of(box.to);
   work.parameters = std::move(kept);
   return work;
 }
@@ -115,9 +117,13 @@ Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in
   return work;
 }
 
+/// Without a context, a device refuses memory of a pool, which has no context either.
 CUresult Api::cuGraphAddMemsetNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                    const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
-  return add_node(out, into, after, count, fill_node_work(parameters, in));
+  Work work = fill_node_work(parameters, in);
+  refuse_if(in == nullptr && home_of(reinterpret_cast<const void*>(parameters->dst)) == nullptr,
+            CUDA_ERROR_INVALID_VALUE);
+  return add_node(out, into, after, count, std::move(work));
 }
 
 CUresult Api::cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS* parameters) {

@@ -282,7 +282,8 @@ CUresult Api::cuKernelGetFunction(CUfunction* out, CUkernel handle) {
 
 CUresult Api::cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary handle, const char* name) {
   refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
-  return variable(out, bytes, module_of(library(handle), current_context()), name);
+  const auto from = library(handle); // before it looks for a context
+  return variable(out, bytes, module_of(from, current_context()), name);
 }
 
 /// There is no managed variable: the simulator does not read that attribute in PTX.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Managed memory, which is plain memory here, and advice about memory, which has no effect.
+// Managed memory, which is plain memory here, and advice about memory, which moves nothing.
 
 #include "api.hpp"
 
@@ -69,6 +69,9 @@ CUresult Api::advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice
   refuse_if(advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY,
             CUDA_ERROR_INVALID_VALUE);
   check_managed(pointer, bytes, has_place(advice) ? &place : nullptr);
+  if (advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION)
+    std::prev(process_.allocations.upper_bound(static_cast<std::uintptr_t>(pointer)))->second.prefers_host =
+        advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION && place.type == place_host;
   return CUDA_SUCCESS;
 }
 

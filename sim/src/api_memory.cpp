@@ -23,6 +23,11 @@ const Allocation* Api::allocation_of(std::uintptr_t address) const {
   return address - begin < allocation.bytes ? &allocation : nullptr;
 }
 
+const Context* Api::home_of(const void* pointer) const {
+  const Allocation* const of = allocation_of(number(pointer));
+  return of == nullptr || of->pool ? nullptr : of->home.context->family();
+}
+
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes) {
   auto next = process_.allocations.upper_bound(address);
   refuse_if(next == process_.allocations.begin(), CUDA_ERROR_INVALID_VALUE);
@@ -87,8 +92,13 @@ void Api::end_of_allocation(const Allocation& allocation) {
   wait_for_all_work_of(*home.context, "memory is freed");
 }
 
+/// Without a place for the address, this call and cuMemHostAlloc look at captures first.
+/// cuMemAllocManaged and cuMemAllocPitch do not.
 CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
-  refuse_if(pointer == nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (pointer == nullptr) {
+    unsafe_call();
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
   std::uintptr_t address = 0;
   allocate(&address, bytes, false, 0);
   *pointer = address;

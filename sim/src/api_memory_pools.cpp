@@ -191,8 +191,8 @@ CUresult Api::allocate_on(CUdeviceptr* out, std::size_t bytes, CUmemoryPool hand
                           bool from_current) {
   auto where = stream(stream_handle);
   const bool captured = capturing(*where);
-  if (!captured) unsafe_call();
   implicit_check(*where);
+  if (!captured) unsafe_call();
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto from = from_current ? pools_of(where->home.context->device).current : pool(handle);
   if (bytes == 0) {
@@ -239,8 +239,8 @@ CUresult Api::cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPo
 CUresult Api::cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
   auto where = stream(handle);
   const bool captured = capturing(*where);
-  if (!captured) unsafe_call();
   implicit_check(*where);
+  if (!captured) unsafe_call();
   if (pointer == 0) return CUDA_SUCCESS;
   const auto found = process_.allocations.find(static_cast<std::uintptr_t>(pointer));
   refuse_if(found == process_.allocations.end() || found->second.host || !found->second.memory || captured,

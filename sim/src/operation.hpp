@@ -13,6 +13,7 @@ namespace cuevent::sim {
 using Time = long long; ///< ns since the session began
 inline constexpr Time never = -1;
 
+struct Context;
 struct Stream;
 struct Event;
 struct Graph;
@@ -20,14 +21,17 @@ struct Graph;
 /// What a copy, fill or kernel node was made from, for calls that ask. A kernel node copies its arguments.
 struct NodeParameters {
   CUDA_MEMCPY3D copy{};
+  const Context *source_home = nullptr, *target_home = nullptr; ///< of the memory of a copy
   CUDA_MEMSET_NODE_PARAMS fill{};
   CUDA_KERNEL_NODE_PARAMS kernel{};
   std::vector<std::vector<std::byte>> arguments;
   std::vector<void*> pointers; ///< to the arguments
 
-  /// Whether an exec takes the others for these: it keeps to the kinds of memory and the numbers of rows.
+  /// Whether an exec takes the others for these: it keeps to the kinds and contexts of memory, and to the
+  /// numbers of rows.
   bool fit(const NodeParameters& other) const {
     return copy.srcMemoryType == other.copy.srcMemoryType && copy.dstMemoryType == other.copy.dstMemoryType &&
+           source_home == other.source_home && target_home == other.target_home &&
            copy.Height == other.copy.Height && copy.Depth == other.copy.Depth &&
            fill.height == other.fill.height;
   }

@@ -19,8 +19,9 @@ struct Allocation {
   std::size_t bytes = 0;
   bool host = false;
   bool managed = false;
-  int synchronous = 0;   ///< as cuPointerSetAttribute set it; every such call is synchronous anyway
-  bool variable = false; ///< of a module
+  bool prefers_host = false; ///< as cuMemAdvise was told about managed memory
+  int synchronous = 0;       ///< as cuPointerSetAttribute set it; every such call is synchronous anyway
+  bool variable = false;     ///< of a module
   unsigned flags = 0;
   Birthplace home;
   std::unique_ptr<std::byte[]> memory; ///< null for memory of the program that is registered

@@ -23,17 +23,20 @@ public:
   Filler(const Filler&) = delete;
   Filler& operator=(const Filler&) = delete;
 
-  /// Whether the thread is blocked: it stopped for `still` before it was done.
+  /// Whether the thread is blocked: it stopped for `still` after it had filled most of the queue. Before
+  /// that, it may only wait for a processor.
   bool blocks(std::chrono::milliseconds still = std::chrono::milliseconds(500)) const {
-    for (int before = -1; before != submitted_;) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    for (int before = -1;
+         before != submitted_ || (before < most_of_it && std::chrono::steady_clock::now() < deadline);) {
       before = submitted_;
       std::this_thread::sleep_for(still);
     }
-    return submitted_ > 0 && submitted_ < more_than_fit;
+    return submitted_ >= most_of_it && submitted_ < more_than_fit;
   }
 
 private:
-  static constexpr int more_than_fit = 1'100;
+  static constexpr int most_of_it = 900, more_than_fit = 1'100;
 
   std::atomic<int> submitted_{0};
   std::thread thread_;

@@ -602,7 +602,7 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
         {"copying.attach_without_flags", attach_without_flags, Place::probe},
         {"copying.more_attach", more_attach, Place::child},
-        {"copying.preferred_places", preferred_places, Place::probe},
+        {"copying.preferred_places", preferred_places, Place::child},
         {"copying.other_contexts", other_contexts, Place::probe}, {"copying.queries", queries, Place::child},
   };
 }

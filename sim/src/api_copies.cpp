@@ -146,14 +146,13 @@ End Api::host_memory(const void* pointer, std::size_t bytes) const {
 }
 
 /// cuMemcpy tells by the address which memory is allocated. The rest is pageable. Managed memory that prefers
-/// the host counts as memory of the host. One copy of a box shows that, the rest is not measured:
-/// copying.preferred_places
+/// the host counts as if it were named as memory of the host.
 End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
   if (!pinned(pointer, 0)) return host_memory(pointer, bytes);
   End found = device_memory(address, bytes);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
-  if (of != nullptr && of->prefers_host) found.kind = Memory::pinned;
+  if (of != nullptr && of->prefers_host) found.kind = Memory::managed_as_host;
   return found;
 }
 

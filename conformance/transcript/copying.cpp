@@ -432,8 +432,43 @@ void preferred_places(Lab& lab) {
     }
 }
 
-// Calls without a stream that use memory of another context, or name it, while a stream of that context is
-// held: one that its legacy stream does not wait for, and one for which it waits.
+// Another context with two streams: one that its legacy stream does not wait for, and one for which it waits.
+class Neighbour {
+public:
+  explicit Neighbour(Lab& lab) : lab_(lab) {
+    const Current guard(lab, lab.second_context());
+    lab.must(lab.cu.StreamCreate(&alone_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    lab.must(lab.cu.StreamCreate(&blocking_, CU_STREAM_DEFAULT), "cuStreamCreate");
+    lab.must(lab.cu.MemAllocAsync(&pooled, size, alone_), "cuMemAllocAsync");
+    lab.must(lab.cu.StreamSynchronize(alone_), "synchronize");
+  }
+  // What a call without a stream does while each of the streams is held.
+  void ask(const std::string& name, const std::function<CUresult()>& call) const {
+    std::vector<std::string> parts;
+    for (CUstream const on : {alone_, blocking_}) {
+      Gate gate(lab_, on);
+      Background background(lab_, call);
+      std::string text = "waits ";
+      if (background.returns_within(100ms)) {
+        std::this_thread::sleep_for(20ms); // for work that nothing holds
+        text = "returns, legacy " + lab_.name_of(lab_.cu.StreamQuery(CU_STREAM_LEGACY)) + " ";
+      }
+      gate.open();
+      parts.push_back(text + lab_.name_of(background.join()));
+      lab_.must(lab_.cu.CtxSynchronize(), "synchronize");
+      const Current guard(lab_, lab_.second_context());
+      lab_.must(lab_.cu.CtxSynchronize(), "synchronize");
+    }
+    lab_.shows(name, joined(parts));
+  }
+  CUdeviceptr pooled = 0;
+
+private:
+  Lab& lab_;
+  CUstream alone_ = nullptr, blocking_ = nullptr;
+};
+
+// Calls without a stream that use memory of another context, or name the context.
 void other_contexts(Lab& lab) {
   const Api& cu = lab.cu;
   const Kinds here(lab);
@@ -441,57 +476,55 @@ void other_contexts(Lab& lab) {
     const Current guard(lab, lab.second_context());
     return Kinds(lab);
   }();
-  CUdeviceptr pooled = 0;
-  CUstream alone = nullptr, blocking = nullptr;
-  {
-    const Current guard(lab, lab.second_context());
-    lab.must(cu.StreamCreate(&alone, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    lab.must(cu.StreamCreate(&blocking, CU_STREAM_DEFAULT), "cuStreamCreate");
-    lab.must(cu.MemAllocAsync(&pooled, size, alone), "cuMemAllocAsync");
-    lab.must(cu.StreamSynchronize(alone), "synchronize");
-  }
-  const auto ask = [&](const std::string& name, const std::function<CUresult()>& call) {
-    std::vector<std::string> parts;
-    for (CUstream const on : {alone, blocking}) {
-      Gate gate(lab, on);
-      Background background(lab, call);
-      std::string text = "waits ";
-      if (background.returns_within(100ms)) {
-        std::this_thread::sleep_for(20ms); // for work that nothing holds
-        text = "returns, legacy " + lab.name_of(cu.StreamQuery(CU_STREAM_LEGACY)) + " ";
-      }
-      gate.open();
-      parts.push_back(text + lab.name_of(background.join()));
-      lab.must(cu.CtxSynchronize(), "synchronize");
-      const Current guard(lab, lab.second_context());
-      lab.must(cu.CtxSynchronize(), "synchronize");
-    }
-    lab.shows(name, joined(parts));
-  };
-  const std::pair<const char*, CUdeviceptr> foreign[] = {
-      {"device", there.device}, {"managed", there.managed}, {"pinned", there.pinned}, {"pooled", pooled}};
+  const Neighbour neighbour(lab);
+  const std::pair<const char*, CUdeviceptr> foreign[] = {{"device", there.device},
+                                                         {"managed", there.managed},
+                                                         {"pinned", there.pinned},
+                                                         {"pooled", neighbour.pooled}};
   for (const auto& [kind, memory] : foreign) {
     for (const Form& form : forms(cu)) {
       const std::string name = std::string(kind) + "." + form.name;
-      ask(name + ".inside", [&, at = memory] { return form.plain(at + size / 2, at); });
-      ask(name + ".from", [&, at = memory] { return form.plain(here.device, at); });
-      ask(name + ".to", [&, at = memory] { return form.plain(at, here.device); });
-      ask(name + ".to_pinned", [&, at = memory] { return form.plain(here.pinned, at); });
+      neighbour.ask(name + ".inside", [&, at = memory] { return form.plain(at + size / 2, at); });
+      neighbour.ask(name + ".from", [&, at = memory] { return form.plain(here.device, at); });
+      neighbour.ask(name + ".to", [&, at = memory] { return form.plain(at, here.device); });
+      neighbour.ask(name + ".to_pinned", [&, at = memory] { return form.plain(here.pinned, at); });
     }
-    ask(std::string(kind) + ".fill", [&, at = memory] { return cu.MemsetD8(at, 1, 4); });
+    neighbour.ask(std::string(kind) + ".fill", [&, at = memory] { return cu.MemsetD8(at, 1, 4); });
   }
   const auto peer = [&](CUcontext to, CUcontext from) {
     return cu.MemcpyPeer(here.device + size / 2, to, here.device, from, 8);
   };
-  ask("peer.names_target", [&] { return peer(lab.second_context(), lab.home); });
-  ask("peer.names_source", [&] { return peer(lab.home, lab.second_context()); });
-  ask("peer.names_none", [&] { return peer(lab.home, lab.home); });
+  neighbour.ask("peer.names_target", [&] { return peer(lab.second_context(), lab.home); });
+  neighbour.ask("peer.names_source", [&] { return peer(lab.home, lab.second_context()); });
+}
+
+// Copies without a stream that name another context for memory of a pool. A box that names it.
+void named_contexts(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds here(lab);
+  const Neighbour neighbour(lab);
+  CUdeviceptr pooled = 0;
+  lab.must(cu.MemAllocAsync(&pooled, size, nullptr), "cuMemAllocAsync");
+  lab.must(cu.CtxSynchronize(), "synchronize");
+  CUcontext const home = lab.home, other = lab.second_context();
+  for (const auto& [name, memory] :
+       {std::pair{"pooled_here", pooled}, std::pair{"pooled_there", neighbour.pooled}})
+    for (const auto& [names, of_memory, of_device] :
+         {std::tuple{"memory", other, home}, {"device", home, other}, {"none", home, home}}) {
+      const std::string question = std::string(name) + ".names_" + names;
+      neighbour.ask(question + ".to", [&, memory = memory, to = of_memory, from = of_device] {
+        return cu.MemcpyPeer(memory, to, here.device, from, 8);
+      });
+      neighbour.ask(question + ".from", [&, memory = memory, from = of_memory, to = of_device] {
+        return cu.MemcpyPeer(here.device, to, memory, from, 8);
+      });
+    }
   CUDA_MEMCPY3D_PEER box{};
   box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   box.srcDevice = here.device, box.dstDevice = here.device + size / 2;
-  box.srcContext = lab.second_context(), box.dstContext = lab.home;
+  box.srcContext = other, box.dstContext = home;
   box.WidthInBytes = 8, box.Height = box.Depth = 1;
-  ask("peer.box_names_source", [&] { return cu.Memcpy3DPeer(&box); });
+  neighbour.ask("box", [&] { return cu.Memcpy3DPeer(&box); });
 }
 
 // Work of each kind, so small that it is done at once if nothing holds it.
@@ -602,8 +635,9 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
         {"copying.attach_without_flags", attach_without_flags, Place::probe},
         {"copying.more_attach", more_attach, Place::child},
-        {"copying.preferred_places", preferred_places, Place::probe},
-        {"copying.other_contexts", other_contexts, Place::probe}, {"copying.queries", queries, Place::child},
+        {"copying.preferred_places", preferred_places, Place::child},
+        {"copying.other_contexts", other_contexts, Place::child},
+        {"copying.named_contexts", named_contexts, Place::probe}, {"copying.queries", queries, Place::child},
   };
 }
 

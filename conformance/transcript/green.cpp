@@ -199,7 +199,7 @@ void host_flags(Lab&) {}
 std::vector<Scenario> green_scenarios() {
   return {{"green.events", events, Place::child},
           {"green.streams", streams, Place::child},
-          {"green.host_flags", host_flags, Place::probe}};
+          {"green.host_flags", host_flags, Place::child}};
 }
 
 } // namespace transcript

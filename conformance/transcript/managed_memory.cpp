@@ -178,7 +178,7 @@ void host_access(Lab& lab) {
 std::vector<Scenario> managed_memory_scenarios() {
   return {
       {"managed.allocations", allocations, Place::last}, {"managed.advice", advice, Place::last},
-      {"managed.prefetch", prefetch, Place::last},       {"managed.no_device", no_device, Place::probe},
+      {"managed.prefetch", prefetch, Place::last},       {"managed.no_device", no_device, Place::last},
       {"managed.copies", copies, Place::last},           {"managed.host_access", host_access, Place::last}};
 }
 

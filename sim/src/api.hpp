@@ -189,7 +189,7 @@ private:
   struct CopyStream {
     std::shared_ptr<Stream> stream;
     bool named;                            ///< by the caller. A call without a stream uses the default stream
-    std::vector<const Context*> between{}; ///< the contexts that cuMemcpyPeer names
+    std::vector<const Context*> between{}; ///< the contexts that cuMemcpyPeer names for memory of pools
   };
   CopyStream copy_stream();
   CopyStream copy_stream(CUstream);

@@ -71,8 +71,9 @@ bool Api::waits(const Box& box, const CopyStream& where) {
          (box.source == Memory::pageable && box.bytes() > most_staged);
 }
 
-/// A copy without a stream comes after the work of the other contexts whose memory on the device it uses, and
-/// of those that it names. Boxes and cuMemcpyPeer show that, the rest is not measured: copying.other_contexts
+/// A copy without a stream comes after the work of the other contexts whose device or managed memory it uses.
+/// Memory of a pool is in the context that cuMemcpyPeer names. One copy to a pool shows that, the rest is not
+/// measured: copying.named_contexts
 std::vector<std::shared_ptr<Operation>> Api::work_of_others(const Box& box, const CopyStream& where) const {
   if (where.named) return {};
   std::vector<const Context*> others = where.between;
@@ -146,14 +147,13 @@ End Api::host_memory(const void* pointer, std::size_t bytes) const {
 }
 
 /// cuMemcpy tells by the address which memory is allocated. The rest is pageable. Managed memory that prefers
-/// the host counts as memory of the host. One copy of a box shows that, the rest is not measured:
-/// copying.preferred_places
+/// the host counts as if it were named as memory of the host.
 End Api::any_memory(CUdeviceptr address, std::size_t bytes) {
   auto* const pointer = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
   if (!pinned(pointer, 0)) return host_memory(pointer, bytes);
   End found = device_memory(address, bytes);
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
-  if (of != nullptr && of->prefers_host) found.kind = Memory::pinned;
+  if (of != nullptr && of->prefers_host) found.kind = Memory::managed_as_host;
   return found;
 }
 
@@ -318,8 +318,11 @@ CUresult Api::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* peer, CUstream where
 CUresult Api::cuMemcpyPeer(CUdeviceptr to, CUcontext target, CUdeviceptr from, CUcontext source,
                            size_t bytes) {
   CopyStream where = copy_stream();
-  for (CUcontext const one : {target, source})
-    if (one != nullptr) where.between.push_back(context_even_dead(one).get());
+  for (const auto& [address, named] : {std::pair{to, target}, std::pair{from, source}}) {
+    const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(address));
+    if (named != nullptr && of != nullptr && of->pool)
+      where.between.push_back(context_even_dead(named)->family());
+  }
   return copy(device_memory(to, bytes), device_memory(from, bytes), bytes, where);
 }
 

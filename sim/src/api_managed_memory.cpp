@@ -33,13 +33,13 @@ bool has_place(CUmem_advise advice) {
 } // namespace
 
 /// The checks of advice and of prefetching. A device refuses null first, then the place, then memory that is
-/// not managed. `place` is null if the device does not look at one. Not measured: managed.no_device. The
-/// probe names a missing device with other wrong memory, and with advice to unset the preferred location.
+/// not managed. `place` is null if the device does not look at one.
 void Api::check_managed(CUdeviceptr pointer, std::size_t bytes, const CUmemLocation* place) {
   const Allocation* const of = allocation_of(static_cast<std::uintptr_t>(pointer));
-  refuse_if(bytes == 0 || of == nullptr, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(pointer == 0 || bytes == 0, CUDA_ERROR_INVALID_VALUE);
   if (place != nullptr) check_place(*place);
-  refuse_if(!of->managed || pointer - of->address + bytes > of->bytes, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(of == nullptr || !of->managed || pointer - of->address + bytes > of->bytes,
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 void Api::check_place(const CUmemLocation& place) {

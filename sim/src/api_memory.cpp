@@ -180,12 +180,11 @@ CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsi
   return CUDA_SUCCESS;
 }
 
-/// Memory of a created context is portable, and memory of a green one is not. Not measured: green.host_flags.
-/// The probe asks for a primary context too, and whether the size matters.
+/// Memory of a created context is portable. Memory of a primary or green one is not.
 CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
   const Allocation* const of = allocation_of(number(pointer));
   refuse_if(flags == nullptr || of == nullptr || !(of->host || of->managed), CUDA_ERROR_INVALID_VALUE);
-  const bool portable = of->host && of->memory && of->home.context->type != Context::Type::green;
+  const bool portable = of->host && of->memory && of->home.context->type == Context::Type::created;
   *flags =
       (of->managed ? 0 : of->flags) | CU_MEMHOSTALLOC_DEVICEMAP | (portable ? CU_MEMHOSTALLOC_PORTABLE : 0);
   return CUDA_SUCCESS;

@@ -10,7 +10,7 @@ namespace cuevent::sim {
 enum class Memory {
   device,
   managed,
-  managed_as_host, ///< named as memory of the host
+  managed_as_host, ///< named as memory of the host, or prefers the host
   pinned,          ///< or registered
   pageable,
 };

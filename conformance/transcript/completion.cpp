@@ -168,6 +168,43 @@ void event_nodes_in_a_row(Lab& lab) {
   lab.is("afterwards", settled(lab, stream));
 }
 
+// A launch that records an event of an active capture, with each combination of: a graph that waits for the
+// event first, a launch that is held, and an earlier record of the event that is pending.
+void captured_events(Lab& lab) {
+  const Api& cu = lab.cu;
+  for (const bool waits : {false, true})
+    for (const bool launch_held : {false, true})
+      for (const bool record_held : {false, true}) {
+        Event event(lab);
+        Stream origin(lab), stream(lab);
+        const Exec graph(lab, [&](CUgraph into) {
+          CUgraphNode first = nullptr, second = nullptr;
+          if (waits) lab.must(cu.GraphAddEventWaitNode(&first, into, nullptr, 0, event), "add");
+          lab.must(cu.GraphAddEventRecordNode(&second, into, &first, waits ? 1 : 0, event), "add");
+        });
+        Gate record_gate(lab, origin), launch_gate(lab, stream);
+        if (!record_held) record_gate.open();
+        if (!launch_held) launch_gate.open();
+        lab.must(cu.EventRecord(event, origin), "record");
+        if (!record_held) lab.must(settled(lab, origin), "synchronize");
+        if (!launch_held) lab.must(settled(lab, stream), "synchronize");
+        lab.must(cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+        lab.must(cu.EventRecord(event, origin), "record in the capture");
+        const std::string name = std::string(waits ? "waits" : "records") +
+                                 (launch_held ? ".launch_held" : "") + (record_held ? ".record_held" : "");
+        lab.is(name + ".launch", cu.GraphLaunch(graph.exec, stream));
+        lab.shows(name + ".launch.then_capture", capture_state(lab, stream));
+        float ms = 0;
+        lab.is(name + ".elapsed", cu.EventElapsedTime(&ms, event, event));
+        lab.is(name + ".query", settled(lab, event));
+        lab.shows(name + ".query.then_capture", capture_state(lab, origin));
+        record_gate.open();
+        launch_gate.open();
+        end_capture(lab, origin);
+        lab.is(name + ".stream", settled(lab, stream));
+      }
+}
+
 } // namespace
 
 std::vector<Scenario> completion_scenarios() {
@@ -181,6 +218,7 @@ std::vector<Scenario> completion_scenarios() {
         {"completion.wait_for_complete", wait_for_complete, own},
         {"completion.second_launch", second_launch, own},
         {"completion.event_nodes_in_a_row", event_nodes_in_a_row, own},
+        {"completion.captured_events", captured_events, Place::probe},
   };
 }
 

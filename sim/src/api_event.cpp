@@ -2,6 +2,7 @@
 #include "api.hpp"
 #include "timing.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <unistd.h>
 
@@ -15,6 +16,23 @@ void Api::wait_while_queue_is_full(const Context& home) {
       [&] { return home.blocked_submitters == 0; });
 }
 
+namespace {
+
+/// The first that is free and has no pending record. An event that was imported from its last owner shows the
+/// records of the new one.
+std::shared_ptr<Recording> shared_recording(Context& home) {
+  auto& all = home.shared_recordings;
+  const auto found = std::find_if(all.begin(), all.end(), [](const auto& one) {
+    return !one->taken && (!one->operation || one->operation->done());
+  });
+  auto recording = found != all.end() ? *found : all.emplace_back(std::make_shared<Recording>());
+  *recording = {};
+  recording->taken = true;
+  return recording;
+}
+
+} // namespace
+
 CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
   constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   auto home = context_to_create_in(); // a device checks the context before the flags
@@ -27,7 +45,7 @@ CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
   auto created = make<Event>(Kind::event, home.get());
   created->home = {home, home->generation};
   created->flags = flags;
-  created->recording = std::make_shared<Recording>();
+  created->recording = created->interprocess() ? shared_recording(*home) : std::make_shared<Recording>();
   *out = as<CUevent>(*created);
   return CUDA_SUCCESS;
 }
@@ -36,6 +54,7 @@ CUresult Api::cuEventDestroy_v2(CUevent handle) {
   auto gone = event(handle);
   wait_while_queue_is_full(*gone->home.context);
   gone->destroyed = true;
+  if (!gone->imported) gone->recording->taken = false;
   computer_.handles.remove(*gone, ending());
   return CUDA_SUCCESS;
 }

@@ -37,13 +37,21 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
   return work;
 }
 
-/// Without a stream, a fill of pinned or managed memory returns when it is done.
+/// Without a stream, a fill of pinned or managed memory returns when it is done. A fill of device memory is
+/// work of the context that the memory belongs to.
 CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what, const CopyStream& where) {
   Work work = fill_work(what, where.stream->capture != nullptr);
   if (!work.effect) return CUDA_SUCCESS;
-  const auto operation = submit(where.stream, std::move(work));
-  if (!where.named && kind_of(reinterpret_cast<const void*>(what.dst)) != Memory::device)
-    wait_for(operation, "its own fill of memory that the host sees");
+  if (where.named) {
+    submit(where.stream, std::move(work));
+    return CUDA_SUCCESS;
+  }
+  const auto* const target = reinterpret_cast<const void*>(what.dst);
+  const bool on_device = kind_of(target) == Memory::device;
+  const Context* const owner = on_device ? home_of(target) : nullptr;
+  const bool foreign = owner != nullptr && owner != where.stream->home.context->family();
+  const auto operation = enqueue(foreign ? owner->legacy : where.stream, std::move(work), {});
+  if (!on_device) wait_for(operation, "its own fill of memory that the host sees");
   return CUDA_SUCCESS;
 }
 

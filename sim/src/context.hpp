@@ -11,6 +11,8 @@
 
 namespace cuevent::sim {
 
+struct Recording;
+
 using ThreadId = unsigned long long;
 
 struct Context : Object {
@@ -35,6 +37,7 @@ struct Context : Object {
   unsigned blocked_submitters = 0;  ///< threads blocked on a full launch queue
   std::shared_ptr<Context> primary; ///< for a green context
   std::set<std::uintptr_t> peers;   ///< handles of contexts whose memory this one may access
+  std::vector<std::shared_ptr<Recording>> shared_recordings; ///< of its interprocess events
 
   /// Events of one context may be recorded on streams of another context with the same family.
   /// Contexts of one family are the same context, or a green and the primary context of one

@@ -15,6 +15,7 @@ struct Recording {
   std::shared_ptr<Capture> capture;     ///< the capture of the last record
   std::vector<Node*> frontier;          ///< the nodes before that record
   bool by_node = false;                 ///< the last record is a node of a launch
+  bool taken = false;                   ///< by an interprocess event that was not destroyed
 };
 
 struct Event : Object {

@@ -182,6 +182,40 @@ TEST_CASE("an event can order the work of two processes") {
   OK(other.event_destroy(opened));
 }
 
+TEST_CASE("an imported event answers for the event that takes the place of the destroyed one") {
+  Fixture f;
+  const RawDriver other(sim::get_proc_address_of(1));
+  OK(other.init(0));
+  CUcontext theirs = nullptr;
+  OK(other.context_create(&theirs, 0, 0));
+  constexpr unsigned shared = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  const auto imported = [&](CUevent event) {
+    CUipcEventHandle handle;
+    CUevent opened = nullptr;
+    OK(f.cu.ipc_export(&handle, event));
+    OK(other.ipc_open(&opened, handle));
+    return opened;
+  };
+  const CUevent idle = f.event(shared), busy = f.event(shared);
+  const CUevent of_idle = imported(idle), of_busy = imported(busy);
+  sim::hold(f.stream);
+  OK(f.cu.event_record(busy, f.stream));
+  OK(f.cu.event_destroy(busy));
+  OK(f.cu.event_destroy(idle));
+
+  OK(f.cu.event_record(f.event(), f.stream)); // not an interprocess event
+  CHECK(other.event_query(of_idle) == CUDA_SUCCESS);
+  const CUevent next = f.event(shared);
+  CHECK(other.event_query(of_idle) == CUDA_SUCCESS);
+  OK(f.cu.event_record(next, f.stream));
+  CHECK(other.event_query(of_idle) == CUDA_ERROR_NOT_READY);
+  f.event(shared); // another place, because the record there is pending
+  CHECK(other.event_query(of_busy) == CUDA_ERROR_NOT_READY);
+  sim::release(f.stream);
+  OK(f.cu.stream_synchronize(f.stream));
+  CHECK(other.event_query(of_idle) == CUDA_SUCCESS);
+}
+
 TEST_CASE("a process that ends takes its contexts and handles with it") {
   Fixture f;
   const RawDriver other(sim::get_proc_address_of(1));

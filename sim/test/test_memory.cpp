@@ -37,6 +37,27 @@ TEST_CASE("a fill without a stream waits for pinned memory and not for device me
   CHECK(f.cu.stream_query(nullptr) == CUDA_SUCCESS);
 }
 
+TEST_CASE("a fill without a stream of another context's memory is work of that context") {
+  Fixture f;
+  CUdeviceptr memory = 0;
+  OK(f.cu.allocate(&memory, 4));
+  const CUstream blocking = f.new_stream(CU_STREAM_DEFAULT);
+  const CUevent before = f.event(), after = f.event();
+  sim::hold(blocking);
+  OK(f.cu.event_record(before, blocking));
+  CUcontext second = nullptr, popped = nullptr;
+  OK(f.cu.context_create(&second, 0, 0));
+  OK(f.cu.fill_8(memory, 1, 4));
+  CHECK(f.cu.stream_query(nullptr) == CUDA_SUCCESS);
+  OK(f.cu.context_pop(&popped));
+  OK(f.cu.event_record(after, f.new_stream(CU_STREAM_DEFAULT)));
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(after) == CUDA_ERROR_NOT_READY);
+  sim::release(blocking);
+  sim::run_until_idle();
+  CHECK(f.cu.event_query(after) == CUDA_SUCCESS);
+}
+
 TEST_CASE("streams write values to pinned memory and wait for them") {
   Fixture f;
   void* pinned = nullptr;

@@ -178,8 +178,9 @@ TEST_CASE_METHOD(WaitFixture, "repeating waits for one event sleep until shortly
   REQUIRE(clock.pauses.size() == 3);
   CHECK(clock.pauses[0] == ms);
   CHECK(clock.pauses[1] == ms);
+  // The margin is 150 us. If an event of an earlier test had the same address, it may be down to 50 us.
   CHECK(clock.pauses[2] > 800 * us);
-  CHECK(clock.pauses[2] < 900 * us);
+  CHECK(clock.pauses[2] <= 950 * us);
 }
 
 TEST_CASE_METHOD(WaitFixture, "a repeating wait for an event that faults ends with the fault") {

@@ -258,7 +258,9 @@ struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
   static constexpr bool makes_green_context = std::string_view(entry_data[Index].name) == "cuGreenCtxCreate";
   static constexpr bool makes_context =
       verb == Verb::context_create || verb == Verb::primary_retain || makes_green_context;
-  static constexpr bool is_launch = std::string_view(entry_data[Index].name).starts_with("cuLaunchKernel");
+  /// Of the first copy of libcuda, which is the only one in most programs.
+  static constexpr bool is_launch =
+      Copy == 0 && std::string_view(entry_data[Index].name).starts_with("cuLaunchKernel");
   /// A plain launch finds its code in one page of memory.
   static constexpr std::size_t alignment = is_launch ? 1024 : 16;
 

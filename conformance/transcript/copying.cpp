@@ -364,21 +364,22 @@ struct Form {
   std::function<CUresult(CUdeviceptr to, CUdeviceptr from)> plain;
 };
 
+// Two rows of 8 bytes.
+template <class Copy>
+Copy two_rows(CUdeviceptr to, CUdeviceptr from) {
+  Copy copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  copy.srcDevice = from, copy.dstDevice = to;
+  copy.srcPitch = copy.dstPitch = 16;
+  copy.WidthInBytes = 8, copy.Height = 2;
+  return copy;
+}
+
 std::vector<Form> forms(const Api& cu) {
-  const auto rows = [](CUdeviceptr to, CUdeviceptr from) {
-    CUDA_MEMCPY2D copy{};
-    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-    copy.srcDevice = from, copy.dstDevice = to;
-    copy.srcPitch = copy.dstPitch = 16;
-    copy.WidthInBytes = 8, copy.Height = 2;
-    return copy;
-  };
+  const auto rows = two_rows<CUDA_MEMCPY2D>;
   const auto box = [](CUdeviceptr to, CUdeviceptr from) {
-    CUDA_MEMCPY3D copy{};
-    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-    copy.srcDevice = from, copy.dstDevice = to;
-    copy.srcPitch = copy.dstPitch = 16;
-    copy.WidthInBytes = 8, copy.Height = 2, copy.Depth = 1;
+    auto copy = two_rows<CUDA_MEMCPY3D>(to, from);
+    copy.Depth = 1;
     return copy;
   };
   return {{"line", [&cu](auto to, auto from, auto on) { return cu.MemcpyAsync(to, from, 8, on); },

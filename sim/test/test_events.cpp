@@ -148,12 +148,22 @@ TEST_CASE("every call of an unloading driver returns DEINITIALIZED") {
   CHECK(text == nullptr);
 }
 
+namespace {
+
+/// The driver of another process, where a context is current.
+RawDriver other_process() {
+  const RawDriver other(sim::get_proc_address_of(1));
+  CUcontext context = nullptr;
+  OK(other.init(0));
+  OK(other.context_create(&context, 0, 0));
+  return other;
+}
+
+} // namespace
+
 TEST_CASE("an event can order the work of two processes") {
   Fixture f;
-  const RawDriver other(sim::get_proc_address_of(1));
-  OK(other.init(0));
-  CUcontext theirs = nullptr;
-  OK(other.context_create(&theirs, 0, 0));
+  const RawDriver other = other_process();
   CUstream their_stream = nullptr;
   OK(other.stream_create(&their_stream, 0));
 
@@ -184,10 +194,7 @@ TEST_CASE("an event can order the work of two processes") {
 
 TEST_CASE("an imported event answers for the event that takes the place of the destroyed one") {
   Fixture f;
-  const RawDriver other(sim::get_proc_address_of(1));
-  OK(other.init(0));
-  CUcontext theirs = nullptr;
-  OK(other.context_create(&theirs, 0, 0));
+  const RawDriver other = other_process();
   constexpr unsigned shared = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   const auto imported = [&](CUevent event) {
     CUipcEventHandle handle;
@@ -218,10 +225,7 @@ TEST_CASE("an imported event answers for the event that takes the place of the d
 
 TEST_CASE("a process that ends takes its contexts and handles with it") {
   Fixture f;
-  const RawDriver other(sim::get_proc_address_of(1));
-  OK(other.init(0));
-  CUcontext theirs = nullptr;
-  OK(other.context_create(&theirs, 0, 0));
+  const RawDriver other = other_process();
   CUevent e = nullptr;
   OK(other.event_create(&e, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
   CUipcEventHandle handle;

@@ -20,7 +20,8 @@ std::string Interpreter::create_stream(const Call& call) {
                               ? cu_.StreamCreate(made, call.flags)
                               : cu_.StreamCreateWithPriority(made, call.flags, -priority);
   if (result == CUDA_SUCCESS && slot != no_object)
-    streams_[slot] = {handle, {.context = current(call), .blocking = call.flags == 0}};
+    streams_[slot] = {
+        handle, {.context = current(call), .blocking = call.flags == 0 && current(call) != green_context}};
   return short_form(result);
 }
 

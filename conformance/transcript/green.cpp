@@ -113,28 +113,11 @@ void events(Lab& lab) {
   lab.is("green_destroy.destroy_event", cu.EventDestroy(event));
 }
 
-// A green context, and the primary one of its device.
-struct Pair {
-  explicit Pair(Lab& lab) {
-    const Api& cu = lab.cu;
-    CUdevResource resource{};
-    CUdevResourceDesc description = nullptr;
-    lab.must(cu.DevicePrimaryCtxRetain(&primary, lab.device), "retain");
-    lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "resource");
-    lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "description");
-    lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM), "create");
-    lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
-  }
-  CUcontext primary = nullptr;
-  CUgreenCtx green = nullptr;
-  CUcontext context = nullptr;
-};
-
 // The streams of a green context, its default stream among them.
 void streams(Lab& lab) {
   const Api& cu = lab.cu;
   if (cu.GreenCtxCreate == nullptr || cu.CtxFromGreenCtx == nullptr) return;
-  const auto [primary, green, context] = Pair(lab);
+  const auto [primary, green, context] = Green(lab);
   const Current guard(lab, context);
   Stream stream(lab, CU_STREAM_DEFAULT);
   unsigned flags = 99;
@@ -175,9 +158,9 @@ void streams(Lab& lab) {
 void host_flags(Lab& lab) {
   const Api& cu = lab.cu;
   if (cu.GreenCtxCreate == nullptr || cu.CtxFromGreenCtx == nullptr) return;
-  const Pair pair(lab);
+  const Green green(lab);
   const std::pair<std::string, CUcontext> contexts[] = {
-      {"created", lab.home}, {"primary", pair.primary}, {"green", pair.context}};
+      {"created", lab.home}, {"primary", green.primary}, {"green", green.context}};
   for (const auto& [name, context] : contexts)
     for (const std::size_t bytes : {std::size_t{256}, std::size_t{65536}}) {
       const Current guard(lab, context);

@@ -139,17 +139,10 @@ void wait_context_refused_first(Lab& lab) {
   lab.is("end", end_capture(lab, stream));
 }
 
-// A green context on the device's primary context.
-struct Green {
-  explicit Green(Lab& lab) : primary(context_of(lab, Where::primary)) {
-    const Api& cu = lab.cu;
-    CUdevResource resource{};
-    CUdevResourceDesc description = nullptr;
-    lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "resource");
-    lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "description");
-    lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM), "create");
-    lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
-    lab.must(cu.GreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0), "stream");
+// A green context with a stream.
+struct WithStream : Green {
+  explicit WithStream(Lab& lab) : Green(lab) {
+    lab.must(lab.cu.GreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0), "stream");
   }
   // An interprocess event made while `current` is current, recorded and complete.
   static CUevent event_of(Lab& lab, CUcontext current) {
@@ -157,59 +150,56 @@ struct Green {
     Shared shared(lab, State::done);
     return shared.event.release();
   }
-  CUcontext primary;
-  CUgreenCtx green = nullptr;
-  CUcontext context = nullptr;
   CUstream stream = nullptr;
 };
 
 void primary_event_on_green_stream(Lab& lab) {
-  const Green green(lab);
+  const WithStream green(lab);
   CUcontext of_stream = nullptr;
   lab.is("stream_get_ctx", lab.cu.StreamGetCtx(green.stream, &of_stream));
   lab.shows("stream_get_ctx.is_green", of_stream == green.context);
-  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, Green::event_of(lab, green.primary), 0));
+  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, WithStream::event_of(lab, green.primary), 0));
 }
 
 void green_event_on_primary_stream(Lab& lab) {
-  const Green green(lab);
-  CUevent const event = Green::event_of(lab, green.context);
+  const WithStream green(lab);
+  CUevent const event = WithStream::event_of(lab, green.context);
   lab.is("wait", lab.cu.StreamWaitEvent(stream_of(lab, green.primary), event, 0));
 }
 
 void green_event_on_green_stream(Lab& lab) {
-  const Green green(lab);
-  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, Green::event_of(lab, green.context), 0));
+  const WithStream green(lab);
+  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, WithStream::event_of(lab, green.context), 0));
 }
 
 void other_event_on_green_stream(Lab& lab) {
-  const Green green(lab);
-  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, Green::event_of(lab, lab.home), 0));
+  const WithStream green(lab);
+  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, WithStream::event_of(lab, lab.home), 0));
 }
 
 void green_wait_of_primary_event(Lab& lab) {
-  const Green green(lab);
-  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, Green::event_of(lab, green.primary)));
+  const WithStream green(lab);
+  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, WithStream::event_of(lab, green.primary)));
 }
 
 void green_wait_of_green_event(Lab& lab) {
-  const Green green(lab);
-  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, Green::event_of(lab, green.context)));
+  const WithStream green(lab);
+  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, WithStream::event_of(lab, green.context)));
 }
 
 void green_wait_of_other_event(Lab& lab) {
-  const Green green(lab);
-  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, Green::event_of(lab, lab.home)));
+  const WithStream green(lab);
+  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, WithStream::event_of(lab, lab.home)));
 }
 
 void ctx_wait_of_green_context(Lab& lab) {
-  const Green green(lab);
-  lab.is("wait", lab.cu.CtxWaitEvent(green.context, Green::event_of(lab, green.primary)));
+  const WithStream green(lab);
+  lab.is("wait", lab.cu.CtxWaitEvent(green.context, WithStream::event_of(lab, green.primary)));
 }
 
 void ctx_wait_of_primary_for_green_event(Lab& lab) {
-  const Green green(lab);
-  lab.is("wait", lab.cu.CtxWaitEvent(green.primary, Green::event_of(lab, green.context)));
+  const WithStream green(lab);
+  lab.is("wait", lab.cu.CtxWaitEvent(green.primary, WithStream::event_of(lab, green.context)));
 }
 #endif
 

@@ -86,6 +86,20 @@ unsigned* Lab::word() {
   return word;
 }
 
+#if CUDA_VERSION >= 12050
+Green::Green(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUdevResource resource{};
+  CUdevResourceDesc description = nullptr;
+  lab.must(cu.DevicePrimaryCtxRetain(&primary, lab.device), "cuDevicePrimaryCtxRetain");
+  lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "cuDeviceGetDevResource");
+  lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "cuDevResourceGenerateDesc");
+  lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM),
+           "cuGreenCtxCreate");
+  lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
+}
+#endif
+
 Stream::Stream(Lab& lab, unsigned flags) : lab_(lab) {
   lab.must(lab.cu.StreamCreate(&handle_, flags), "cuStreamCreate");
 }

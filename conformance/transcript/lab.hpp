@@ -120,6 +120,16 @@ private:
   std::size_t next_word_ = 0;
 };
 
+#if CUDA_VERSION >= 12050
+// A green context of all multiprocessors, on the primary context of its device. Neither is current.
+struct Green {
+  explicit Green(Lab& lab);
+  CUcontext primary = nullptr;
+  CUgreenCtx green = nullptr;
+  CUcontext context = nullptr; // of the green context
+};
+#endif
+
 class Stream {
 public:
   explicit Stream(Lab& lab, unsigned flags = CU_STREAM_NON_BLOCKING);

@@ -205,6 +205,107 @@ void captured_events(Lab& lab) {
       }
 }
 
+// Which graphs that wait for an event of an active capture make the stream join it when they are launched.
+void joining_launches(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUfunction kernel = lab.kernel("step");
+  CUDA_KERNEL_NODE_PARAMS call{};
+  call.func = kernel;
+  call.gridDimX = call.gridDimY = call.gridDimZ = call.blockDimX = call.blockDimY = call.blockDimZ = 1;
+  enum Kind { wait, record, record_other, empty, work };
+  struct Shape {
+    const char* name;
+    std::vector<Kind> nodes;
+    bool chain;
+  };
+  const Shape shapes[] = {{"wait", {wait}, true},
+                          {"wait_then_record", {wait, record}, true},
+                          {"wait_then_other_record", {wait, record_other}, true},
+                          {"wait_twice", {wait, wait}, true},
+                          {"wait_next_to_wait", {wait, wait}, false},
+                          {"wait_next_to_record", {wait, record_other}, false},
+                          {"other_record_then_wait", {record_other, wait}, true},
+                          {"record_then_wait", {record, wait}, true},
+                          {"wait_record_wait", {wait, record, wait}, true},
+                          {"wait_then_empty", {wait, empty}, true},
+                          {"empty_then_wait", {empty, wait}, true},
+                          {"wait_next_to_empty", {wait, empty}, false},
+                          {"wait_then_kernel", {wait, work}, true},
+                          {"kernel_then_wait", {work, wait}, true},
+                          {"wait_next_to_kernel", {wait, work}, false}};
+  for (const auto& [name, nodes, chain] : shapes) {
+    Event event(lab), other(lab);
+    Stream origin(lab), stream(lab);
+    const Exec graph(lab, [&, &nodes = nodes, &chain = chain](CUgraph into) {
+      CUgraphNode last = nullptr;
+      for (const Kind kind : nodes) {
+        CUgraphNode added = nullptr;
+        const std::size_t count = chain && last != nullptr ? 1 : 0;
+        lab.must(kind == wait           ? cu.GraphAddEventWaitNode(&added, into, &last, count, event)
+                 : kind == record       ? cu.GraphAddEventRecordNode(&added, into, &last, count, event)
+                 : kind == record_other ? cu.GraphAddEventRecordNode(&added, into, &last, count, other)
+                 : kind == empty        ? cu.GraphAddEmptyNode(&added, into, &last, count)
+                                        : cu.GraphAddKernelNode(&added, into, &last, count, &call),
+                 "add");
+        last = added;
+      }
+    });
+    lab.must(cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+    lab.must(cu.EventRecord(event, origin), "record");
+    const std::string of = name;
+    lab.is(of + ".launch", cu.GraphLaunch(graph.exec, stream));
+    lab.shows(of + ".then_capture", capture_state(lab, stream));
+    lab.is(of + ".other.query", cu.EventQuery(other));
+    CUgraph captured = nullptr;
+    lab.is(of + ".end", cu.StreamEndCapture(origin, &captured));
+    lab.shows(of + ".nodes", captured == nullptr ? "no graph" : node_types(lab, captured));
+    lab.is(of + ".stream", settled(lab, stream));
+  }
+}
+
+// A launch that waits for events of two active captures: in one row, next to each other, and on a stream that
+// has joined the second one.
+void joining_two_captures(Lab& lab) {
+  const Api& cu = lab.cu;
+  for (const char* const shape : {"row", "next_to_each_other", "stream_of_the_second"}) {
+    Event first(lab), second(lab), other(lab);
+    Stream first_origin(lab), second_origin(lab), stream(lab);
+    const bool row = shape == std::string_view("row");
+    const Exec graph(lab, [&](CUgraph into) {
+      CUgraphNode one = nullptr, two = nullptr, last = nullptr;
+      lab.must(cu.GraphAddEventWaitNode(&one, into, nullptr, 0, first), "add");
+      lab.must(cu.GraphAddEventWaitNode(&two, into, &one, row ? 1 : 0, second), "add");
+      lab.must(cu.GraphAddEventRecordNode(&last, into, &two, 1, other), "add");
+    });
+    for (const auto& [origin, event] : {std::pair{CUstream(first_origin), CUevent(first)},
+                                        std::pair{CUstream(second_origin), CUevent(second)}}) {
+      lab.must(cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
+      lab.must(cu.EventRecord(event, origin), "record");
+    }
+    const std::string name = shape;
+    const bool joined = name == "stream_of_the_second";
+    if (joined) lab.must(cu.StreamWaitEvent(stream, second, 0), "wait");
+    lab.is(name + ".launch", cu.GraphLaunch(graph.exec, stream));
+    std::string states;
+    for (CUstream const asked : {CUstream(first_origin), CUstream(second_origin), CUstream(stream)})
+      states += (states.empty() ? "" : ", ") + capture_state(lab, asked);
+    lab.shows(name + ".captures", states);
+    cuuint64_t ids[3] = {};
+    int at = 0;
+    for (CUstream const asked : {CUstream(first_origin), CUstream(second_origin), CUstream(stream)}) {
+      CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+      cu.StreamGetCaptureInfo(asked, &status, &ids[at++], nullptr, nullptr, nullptr);
+    }
+    lab.shows(name + ".stream_is_in", ids[2] == 0        ? "none"
+                                      : ids[2] == ids[0] ? "the first"
+                                      : ids[2] == ids[1] ? "the second"
+                                                         : "another");
+    lab.is(name + ".other.query", cu.EventQuery(other));
+    lab.is(name + ".end_first", end_capture(lab, first_origin));
+    lab.is(name + ".end_second", end_capture(lab, second_origin));
+  }
+}
+
 } // namespace
 
 std::vector<Scenario> completion_scenarios() {
@@ -218,7 +319,9 @@ std::vector<Scenario> completion_scenarios() {
         {"completion.wait_for_complete", wait_for_complete, own},
         {"completion.second_launch", second_launch, own},
         {"completion.event_nodes_in_a_row", event_nodes_in_a_row, own},
-        {"completion.captured_events", captured_events, Place::probe},
+        {"completion.captured_events", captured_events, own},
+        {"completion.joining_launches", joining_launches, own},
+        {"completion.joining_two_captures", joining_two_captures, own},
   };
 }
 

@@ -224,16 +224,7 @@ void next_to_per_thread_capture(Lab& lab) {
 void next_to_green_capture(Lab& lab) {
   const Api& cu = lab.cu;
   const Kinds kinds(lab);
-  CUdevResource resource{};
-  CUdevResourceDesc description = nullptr;
-  CUgreenCtx green = nullptr;
-  CUcontext context = nullptr, primary = nullptr;
-  lab.must(cu.DevicePrimaryCtxRetain(&primary, lab.device), "cuDevicePrimaryCtxRetain");
-  lab.must(cu.DeviceGetDevResource(lab.device, &resource, CU_DEV_RESOURCE_TYPE_SM), "resource");
-  lab.must(cu.DevResourceGenerateDesc(&description, &resource, 1), "description");
-  lab.must(cu.GreenCtxCreate(&green, description, lab.device, CU_GREEN_CTX_DEFAULT_STREAM), "green context");
-  lab.must(cu.CtxFromGreenCtx(&context, green), "cuCtxFromGreenCtx");
-  const Current guard(lab, context);
+  const Current guard(lab, Green(lab).context);
   for (const auto& [name, call] : calls_without_stream(lab, kinds)) {
     std::vector<std::string> parts;
     for (const bool invalidated : {false, true}) {
@@ -528,6 +519,80 @@ void named_contexts(Lab& lab) {
   neighbour.ask("box", [&] { return cu.Memcpy3DPeer(&box); });
 }
 
+#if CUDA_VERSION >= 12050
+// The same in a green context of the home context's device, whose memory is made here.
+void green_contexts(Lab& lab) {
+  const Api& cu = lab.cu;
+  const auto there = [&] {
+    const Current guard(lab, lab.second_context());
+    return Kinds(lab);
+  }();
+  const Green green(lab);
+  const Neighbour neighbour(lab);
+  const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary}, {"green", green.context}};
+  for (const auto& [name, context] : contexts) {
+    const Kinds here = [&, context = context] {
+      const Current guard(lab, context);
+      return Kinds(lab);
+    }();
+    for (const auto& [inside, current] : contexts)
+      for (const auto& mine : here.all())
+        for (const auto& other : {there.all()[0], there.all()[1]}) {
+          const std::string of = std::string(name) + "_" + mine.name + "." + inside + ".";
+          const auto ask = [&, current = current](const char* way, CUdeviceptr to, CUdeviceptr from) {
+            neighbour.ask(of + way + "_" + other.name, [&, current, to, from] {
+              const Current guard(lab, current);
+              return cu.Memcpy(to, from, 8);
+            });
+          };
+          ask("to", other.memory, mine.memory);
+          ask("from", mine.memory, other.memory);
+        }
+  }
+}
+
+// Calls without a stream, in another context, that use memory of a green context and of the primary one:
+// which streams hold them, and which streams they hold.
+void green_memory(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab);
+  const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary}, {"green", green.context}};
+  for (const auto& [owner_name, owner] : contexts) {
+    const Kinds memory = [&, owner = owner] {
+      const Current guard(lab, owner);
+      return Kinds(lab);
+    }();
+    for (const auto& [held_name, holder] : contexts) {
+      const Current guard(lab, holder);
+      Stream blocking(lab, CU_STREAM_DEFAULT), bystander(lab, CU_STREAM_DEFAULT);
+      for (const auto& [on_name, on] :
+           {std::pair{"default_stream", CU_STREAM_LEGACY}, std::pair{"stream", CUstream(blocking)}})
+        for (const bool fills : {true, false}) {
+          Event event(lab);
+          Gate gate(lab, on);
+          Background call(lab, [&] {
+            return fills ? cu.MemsetD8(memory.device, 1, 4)
+                         : cu.Memcpy(memory.device + size / 2, memory.device, 4);
+          });
+          std::string text = call.returns_within(100ms) ? "returns, legacy " : "waits, legacy ";
+          {
+            const Current home(lab, lab.home);
+            text += lab.name_of(cu.StreamQuery(CU_STREAM_LEGACY));
+          }
+          lab.must(cu.EventRecord(event, bystander), "record");
+          std::this_thread::sleep_for(20ms);
+          text += ", later work there " + lab.name_of(cu.EventQuery(event));
+          gate.open();
+          lab.shows(std::string(owner_name) + "." + (fills ? "fill" : "copy") + ".held_" + held_name + "." +
+                        on_name,
+                    text + ", " + lab.name_of(call.join()));
+          lab.must(cu.CtxSynchronize(), "synchronize");
+        }
+    }
+  }
+}
+#endif
+
 // Work of each kind, so small that it is done at once if nothing holds it.
 std::vector<Named> kinds_of_work(Lab& lab, const Kinds& kinds) {
   const Api& cu = lab.cu;
@@ -638,7 +703,12 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.more_attach", more_attach, Place::child},
         {"copying.preferred_places", preferred_places, Place::child},
         {"copying.other_contexts", other_contexts, Place::child},
-        {"copying.named_contexts", named_contexts, Place::probe}, {"copying.queries", queries, Place::child},
+        {"copying.named_contexts", named_contexts, Place::child},
+#if CUDA_VERSION >= 12050
+        {"copying.green_contexts", green_contexts, Place::child},
+        {"copying.green_memory", green_memory, Place::probe},
+#endif
+        {"copying.queries", queries, Place::child},
   };
 }
 

@@ -41,6 +41,28 @@ void everywhere_and_captured(Lab& lab, const std::string& name, const CallOn& ca
   with_captures(lab, name, call, true);
 }
 
+void wrong_in_pairs(Lab& lab, const std::string& name, const std::vector<std::string>& arguments,
+                    const std::function<CUresult(const std::vector<bool>&)>& call) {
+  const auto wrong = [&](std::size_t one, std::size_t other) {
+    std::vector<bool> which(arguments.size());
+    which[one] = which[other] = true;
+    return call(which);
+  };
+  for (std::size_t one = 0; one < arguments.size(); ++one) {
+    for (std::size_t other = one; other < arguments.size(); ++other)
+      lab.is(name + "." + arguments[one] + (other == one ? "" : "_and_" + arguments[other]),
+             wrong(one, other));
+    {
+      const Current none(lab, nullptr);
+      lab.is(name + ".no_context_and_" + arguments[one], wrong(one, one));
+    }
+    Stream origin(lab);
+    lab.must(lab.cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_GLOBAL), "begin");
+    lab.is(name + ".capture_and_" + arguments[one], wrong(one, one));
+    end_capture(lab, origin);
+  }
+}
+
 std::string joined(const std::vector<std::string>& parts) {
   if (std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return part == parts.front(); }))
     return parts.front();

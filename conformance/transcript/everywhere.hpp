@@ -15,6 +15,11 @@ void everywhere(Lab& lab, const std::string& name, const CallOn& call);
 // The same, and on a stream that captures, with the nodes of its graph.
 void everywhere_and_captured(Lab& lab, const std::string& name, const CallOn& call);
 
+// Calls a function with each of its arguments wrong (plainly, without a context, next to a global capture),
+// and with each two of them wrong. The call gets which ones are.
+void wrong_in_pairs(Lab& lab, const std::string& name, const std::vector<std::string>& arguments,
+                    const std::function<CUresult(const std::vector<bool>&)>& call);
+
 // A value that an enumeration may not have.
 template <class Enum>
 Enum number(int value) {

@@ -62,8 +62,67 @@ void update(Lab& lab) {
   ask("context_then_type", {record, record}, {{Kind::record, other}, wait});
 }
 
+// A graph as it is built, with other graphs in it.
+using Build = std::function<CUgraph()>;
+
+CUgraph chain_of(Lab& lab, const std::vector<Build>& children, const std::vector<Node>& more, bool chain) {
+  const CUgraph graph = graph_of(lab, more);
+  CUgraphNode last = nullptr;
+  for (const Build& child : children) {
+    CUgraphNode added = nullptr;
+    const std::size_t count = chain && last != nullptr ? 1 : 0;
+    lab.must(lab.cu.GraphAddChildGraphNode(&added, graph, &last, count, child()), "add a child");
+    last = added;
+  }
+  return graph;
+}
+
+// Which difference a device names between graphs that hold graphs.
+void children(Lab& lab) {
+  const Api& cu = lab.cu;
+  Event event(lab);
+  const Node record{Kind::record, event}, wait{Kind::wait, event}, empty{Kind::empty};
+  const Node then_empty{Kind::empty, nullptr, true};
+  const auto plain = [&](const std::vector<Node>& nodes) -> Build {
+    return [&lab, nodes] { return graph_of(lab, nodes); };
+  };
+  const auto with = [&](const std::vector<Build>& inside, const std::vector<Node>& more = {},
+                        bool chain = false) -> Build {
+    return [&lab, inside, more, chain] { return chain_of(lab, inside, more, chain); };
+  };
+  const auto ask = [&](const std::string& name, const Build& from, const Build& to) {
+    CUgraphExec exec = nullptr;
+    lab.must(cu.GraphInstantiateWithFlags(&exec, from(), 0), "instantiate");
+    CUgraphExecUpdateResultInfo info{};
+    lab.is(name, cu.GraphExecUpdate(exec, to(), &info));
+    lab.shows(name + ".reason", static_cast<int>(info.result));
+    cu.GraphExecDestroy(exec);
+  };
+  const Build waits = plain({wait}), records = plain({record}), two = plain({wait, empty});
+  const Build row = plain({wait, then_empty}), none = plain({});
+  ask("child_or_node", with({waits}), waits);
+  ask("node_or_child", waits, with({waits}));
+  ask("child_or_two_nodes", with({waits}), two);
+  ask("child_of_two_or_node", with({two}), waits);
+  ask("child_of_two_or_two", with({two}), two);
+  ask("empty_child_or_node", with({none}), plain({empty}));
+  ask("child_of_child_or_child", with({with({waits})}), with({waits}));
+  ask("inner_edge", with({two}), with({row}));
+  ask("inner_edge_and_outer_type", with({two}, {record}), with({row}, {empty}));
+  ask("inner_count_and_outer_type", with({waits}, {record}), with({two}, {empty}));
+  ask("inner_type_and_outer_type", with({waits}, {record}), with({records}, {empty}));
+  ask("outer_edge", with({waits, waits}), with({waits, waits}, {}, true));
+  ask("outer_edge_and_inner_type", with({waits, waits}), with({records, waits}, {}, true));
+  ask("inner_count_and_inner_type", with({waits, two}), with({two, plain({record, empty})}));
+  ask("inner_type_and_inner_count", with({two, waits}), with({plain({record, empty}), two}));
+  ask("deep_count_and_inner_type", with({with({waits}), records}), with({with({two}), waits}));
+  ask("deep_type", with({with({waits})}), with({with({records})}));
+}
+
 } // namespace
 
-std::vector<Scenario> exec_update_scenarios() { return {{"exec_update.events", update, Place::child}}; }
+std::vector<Scenario> exec_update_scenarios() {
+  return {{"exec_update.events", update, Place::child}, {"exec_update.children", children, Place::child}};
+}
 
 } // namespace transcript

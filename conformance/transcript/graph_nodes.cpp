@@ -630,6 +630,128 @@ void any_node(Lab& lab) {
 }
 #endif
 
+#if CUDA_VERSION >= 12050
+// Execs whose fill or copy gets memory of another kind, or of another context.
+void other_memory(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Memory here(lab);
+  const auto there = [&] {
+    const Current guard(lab, lab.second_context());
+    return Memory(lab);
+  }();
+  const Green green(lab);
+  const auto of_green = [&] {
+    const Current guard(lab, green.context);
+    return Memory(lab);
+  }();
+  const auto of_primary = [&] {
+    const Current guard(lab, green.primary);
+    return Memory(lab);
+  }();
+  Stream stream(lab);
+  CUdeviceptr pooled = 0, managed = 0;
+  lab.must(cu.MemAllocAsync(&pooled, 4096, stream), "cuMemAllocAsync");
+  lab.must(cu.StreamSynchronize(stream), "synchronize");
+  lab.must(cu.MemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
+  const std::pair<const char*, CUdeviceptr> all[] = {
+      {"device", here.device},
+      {"second", here.second},
+      {"other_device", there.device},
+      {"pinned", reinterpret_cast<CUdeviceptr>(here.pinned)},
+      {"other_pinned", reinterpret_cast<CUdeviceptr>(there.pinned)},
+      {"pooled", pooled},
+      {"green_device", of_green.device},
+      {"primary_device", of_primary.device},
+      {"managed", managed}};
+  CUgraphNode node = nullptr;
+  const auto fill_of = [](CUdeviceptr memory) { return CUDA_MEMSET_NODE_PARAMS{memory, 0, 7, 4, 16, 1}; };
+  const auto copy_to = [&](CUdeviceptr memory) {
+    CUDA_MEMCPY3D copy = here.copy();
+    copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.dstDevice = memory;
+    return copy;
+  };
+  const auto update = [&](CUgraph from, const std::function<CUresult(CUgraphExec)>& set, CUgraph to) {
+    CUgraphExecUpdateResultInfo info{};
+    CUgraphExec exec = instantiate(lab, from);
+    std::string text = lab.name_of(set(exec));
+    cu.GraphExecDestroy(exec);
+    exec = instantiate(lab, from);
+    cu.GraphExecUpdate(exec, to, &info);
+    cu.GraphExecDestroy(exec);
+    return text + ", reason " + std::to_string(static_cast<int>(info.result));
+  };
+  for (const auto& [from_name, from] : all)
+    for (const auto& [to_name, to] : all) {
+      const std::string name = std::string(from_name) + ".to_" + to_name;
+      {
+        Graph before(lab), after(lab);
+        const auto first = fill_of(from), then = fill_of(to);
+        lab.must(cu.GraphAddMemsetNode(&node, after, nullptr, 0, &then, lab.home), "fill");
+        lab.must(cu.GraphAddMemsetNode(&node, before, nullptr, 0, &first, lab.home), "fill");
+        lab.shows("fill." + name, update(
+                                      before,
+                                      [&](CUgraphExec exec) {
+                                        return cu.GraphExecMemsetNodeSetParams(exec, node, &then, lab.home);
+                                      },
+                                      after));
+      }
+      Graph before(lab), after(lab);
+      const auto first = copy_to(from), then = copy_to(to);
+      lab.must(cu.GraphAddMemcpyNode(&node, after, nullptr, 0, &then, lab.home), "copy");
+      lab.must(cu.GraphAddMemcpyNode(&node, before, nullptr, 0, &first, lab.home), "copy");
+      lab.shows("copy." + name, update(
+                                    before,
+                                    [&](CUgraphExec exec) {
+                                      return cu.GraphExecMemcpyNodeSetParams(exec, node, &then, lab.home);
+                                    },
+                                    after));
+    }
+}
+
+// Fills of memory of pools: the context that is current, the one that the call names, and that of the stream
+// which allocated the memory.
+void fills_of_pools(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Green green(lab);
+  const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary},
+                                                        {"created", lab.second_context()},
+                                                        {"green", green.context},
+                                                        {"none", nullptr}};
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {lab.device}};
+  CUmemoryPool own = nullptr, common = nullptr;
+  lab.must(cu.MemPoolCreate(&own, &properties), "cuMemPoolCreate");
+  lab.must(cu.DeviceGetDefaultMemPool(&common, lab.device), "cuDeviceGetDefaultMemPool");
+  for (const auto& [pool_name, pool] : {std::pair{"own", own}, std::pair{"default", common}})
+    for (const auto& [home_name, home] : contexts) {
+      if (home == nullptr) continue;
+      CUdeviceptr memory = 0;
+      {
+        const Current guard(lab, home);
+        Stream stream(lab);
+        lab.must(cu.MemAllocFromPoolAsync(&memory, 64, pool, stream), "cuMemAllocFromPoolAsync");
+        lab.must(cu.StreamSynchronize(stream), "synchronize");
+      }
+      const CUDA_MEMSET_NODE_PARAMS fill{memory, 0, 7, 4, 16, 1};
+      for (const auto& [current_name, current] : contexts) {
+        const Current guard(lab, current);
+        std::vector<CUresult> results;
+        for (const auto& [named_name, named] : contexts) {
+          CUgraph graph = nullptr;
+          CUgraphNode node = nullptr;
+          lab.must(cu.GraphCreate(&graph, 0), "create");
+          results.push_back(cu.GraphAddMemsetNode(&node, graph, nullptr, 0, &fill, named));
+          cu.GraphDestroy(graph);
+        }
+        lab.shows(std::string(pool_name) + "." + home_name + ".current_" + current_name,
+                  joined(lab, results));
+      }
+    }
+}
+#endif
+
 } // namespace
 
 std::vector<Scenario> graph_nodes_scenarios() {
@@ -637,6 +759,10 @@ std::vector<Scenario> graph_nodes_scenarios() {
     {"nodes.children", children, Place::child}, {"nodes.updates", updates, Place::child},
         {"nodes.more_updates", more_updates, Place::child}, {"nodes.copies", copies, Place::child},
         {"nodes.fills", fills, Place::child}, {"nodes.kernels", kernels, Place::child},
+#if CUDA_VERSION >= 12050
+        {"nodes.other_memory", other_memory, Place::child},
+        {"nodes.fills_of_pools", fills_of_pools, Place::child},
+#endif
 #if CUDA_VERSION >= 13000
         {"nodes.any", any_node, Place::child},
 #endif

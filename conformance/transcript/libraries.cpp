@@ -10,6 +10,8 @@
 namespace transcript {
 namespace {
 
+using namespace std::chrono_literals;
+
 // `plain` needs nothing. `work` has parameters, 1,024 bytes of shared memory and a bound of 256 threads.
 constexpr char image[] = R"(
 .version 7.0
@@ -617,6 +619,147 @@ void more_variables(Lab& lab) {
              [&](CUstream) { return cu.ModuleGetGlobal(&address, &bytes, module, nullptr); });
 }
 
+// Calls for code with two wrong arguments.
+void pairs(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUmodule const module = load_module(lab);
+  CUlibrary const library = load_library(lab);
+  CUfunction const function = function_of(lab, module, "plain");
+  CUkernel const kernel = kernel_of(lab, library, "plain");
+  CUfunction found = nullptr;
+  CUkernel found_kernel = nullptr;
+  CUmodule found_module = nullptr;
+  CUdeviceptr address = 0;
+  std::size_t size = 0;
+  int value = 0, block = 0;
+  using Wrong = std::vector<bool>;
+  const auto name = [](const Wrong& wrong, const char* right) {
+    return wrong[2] ? nullptr : wrong[3] ? "" : wrong[4] ? "missing" : right;
+  };
+  wrong_in_pairs(lab, "module_function", {"nowhere", "module", "null_name", "empty_name", "unknown_name"},
+                 [&](const Wrong& wrong) {
+                   return cu.ModuleGetFunction(wrong[0] ? nullptr : &found, wrong[1] ? nullptr : module,
+                                               name(wrong, "plain"));
+                 });
+  wrong_in_pairs(lab, "library_kernel", {"nowhere", "library", "null_name", "empty_name", "unknown_name"},
+                 [&](const Wrong& wrong) {
+                   return cu.LibraryGetKernel(wrong[0] ? nullptr : &found_kernel,
+                                              wrong[1] ? nullptr : library, name(wrong, "plain"));
+                 });
+  wrong_in_pairs(lab, "module_variable", {"nowhere", "module", "null_name", "empty_name", "unknown_name"},
+                 [&](const Wrong& wrong) {
+                   return cu.ModuleGetGlobal(wrong[0] ? nullptr : &address, wrong[0] ? nullptr : &size,
+                                             wrong[1] ? nullptr : module, name(wrong, "counter"));
+                 });
+  wrong_in_pairs(lab, "library_variable", {"nowhere", "library", "null_name", "empty_name", "unknown_name"},
+                 [&](const Wrong& wrong) {
+                   return cu.LibraryGetGlobal(wrong[0] ? nullptr : &address, wrong[0] ? nullptr : &size,
+                                              wrong[1] ? nullptr : library, name(wrong, "counter"));
+                 });
+  wrong_in_pairs(lab, "library_module", {"nowhere", "library"}, [&](const Wrong& wrong) {
+    return cu.LibraryGetModule(wrong[0] ? nullptr : &found_module, wrong[1] ? nullptr : library);
+  });
+  wrong_in_pairs(lab, "kernel_function", {"nowhere", "kernel"}, [&](const Wrong& wrong) {
+    return cu.KernelGetFunction(wrong[0] ? nullptr : &found, wrong[1] ? nullptr : kernel);
+  });
+  wrong_in_pairs(lab, "function_attribute", {"nowhere", "attribute", "function"}, [&](const Wrong& wrong) {
+    return cu.FuncGetAttribute(wrong[0] ? nullptr : &value, number<CUfunction_attribute>(wrong[1] ? 99 : 0),
+                               wrong[2] ? nullptr : function);
+  });
+  wrong_in_pairs(lab, "kernel_attribute", {"nowhere", "attribute", "kernel", "device"},
+                 [&](const Wrong& wrong) {
+                   return cu.KernelGetAttribute(wrong[0] ? nullptr : &value,
+                                                number<CUfunction_attribute>(wrong[1] ? 99 : 0),
+                                                wrong[2] ? nullptr : kernel, wrong[3] ? 99 : 0);
+                 });
+  wrong_in_pairs(lab, "blocks", {"nowhere", "function", "threads", "flags"}, [&](const Wrong& wrong) {
+    return cu.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        wrong[0] ? nullptr : &value, wrong[1] ? nullptr : function, wrong[2] ? 0 : 32, 0, wrong[3] ? 9 : 0);
+  });
+  wrong_in_pairs(lab, "best", {"no_grid", "no_block", "function", "limit", "flags"}, [&](const Wrong& wrong) {
+    return cu.OccupancyMaxPotentialBlockSizeWithFlags(
+        wrong[0] ? nullptr : &value, wrong[1] ? nullptr : &block, wrong[2] ? nullptr : function, nullptr, 0,
+        wrong[3] ? -1 : 0, wrong[4] ? 9 : 0);
+  });
+  // Without a place for the result, a device crashes.
+  wrong_in_pairs(lab, "room", {"function", "blocks", "threads"}, [&](const Wrong& wrong) {
+    return cu.OccupancyAvailableDynamicSMemPerBlock(&size, wrong[0] ? nullptr : function, wrong[1] ? 0 : 1,
+                                                    wrong[2] ? 0 : 32);
+  });
+}
+
+// What waits for work that is held: of the current context, and of another one.
+void loads(Lab& lab) {
+  const Api& cu = lab.cu;
+  CUcontext const other = lab.second_context();
+  CUstream far = nullptr;
+  {
+    const Current guard(lab, other);
+    far = Stream(lab).release();
+  }
+  Stream near(lab);
+  const auto ask = [&](const std::string& name, const std::function<CUresult()>& call) {
+    for (const bool here : {true, false}) {
+      const Current guard(lab, here ? lab.home : other);
+      Gate gate(lab, here ? CUstream(near) : far);
+      Background background(lab, call);
+      const bool returns = background.returns_within(100ms);
+      gate.open();
+      const std::string result = lab.name_of(background.join());
+      lab.shows(name + (here ? ".held_here" : ".held_elsewhere"), (returns ? "returns " : "waits ") + result);
+      lab.must(cu.StreamSynchronize(here ? CUstream(near) : far), "synchronize");
+    }
+  };
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  ask("module", [&] { return cu.ModuleLoadData(&module, image); });
+  ask("library",
+      [&] { return cu.LibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0); });
+  // The code of the first use is loaded when it is asked for, or earlier.
+  std::vector<CUmodule> modules;
+  std::vector<CUlibrary> libraries;
+  std::vector<CUfunction> functions;
+  std::vector<CUfunction> kernels;
+  for (int i = 0; i < 2; ++i) {
+    modules.push_back(load_module(lab));
+    libraries.push_back(load_library(lab));
+    functions.push_back(function_of(lab, load_module(lab), "plain"));
+    kernels.push_back(as_function(kernel_of(lab, load_library(lab), "plain")));
+  }
+  CUfunction function = nullptr;
+  Stream idle(lab);
+  CUkernel kernel = nullptr;
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  const auto ask_of_each = [&](const std::string& name, const std::function<CUresult(std::size_t)>& call) {
+    std::size_t next = 0;
+    ask(name, [&] { return call(next++); });
+  };
+  ask_of_each("module.function",
+              [&](std::size_t i) { return cu.ModuleGetFunction(&function, modules[i], "work"); });
+  ask_of_each("module.variable",
+              [&](std::size_t i) { return cu.ModuleGetGlobal(&address, &bytes, modules[i], "counter"); });
+  ask_of_each("library.kernel",
+              [&](std::size_t i) { return cu.LibraryGetKernel(&kernel, libraries[i], "work"); });
+  ask_of_each("library.function", [&](std::size_t i) {
+    return cu.KernelGetFunction(&function, kernel_of(lab, libraries[i], "work"));
+  });
+  ask_of_each("library.variable",
+              [&](std::size_t i) { return cu.LibraryGetGlobal(&address, &bytes, libraries[i], "counter"); });
+  ask_of_each("library.module", [&](std::size_t i) { return cu.LibraryGetModule(&module, libraries[i]); });
+  const auto launch = [&](CUfunction wanted) {
+    return cu.LaunchKernel(wanted, 1, 1, 1, 1, 1, 1, 0, idle, nullptr, nullptr);
+  };
+  ask_of_each("module.launch", [&](std::size_t i) { return launch(functions[i]); });
+  ask_of_each("library.launch", [&](std::size_t i) { return launch(kernels[i]); });
+}
+
+void lazy_loads(Lab& lab) {
+  setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  lab.initialize();
+  loads(lab);
+}
+
 } // namespace
 
 std::vector<Scenario> libraries_scenarios() {
@@ -630,7 +773,10 @@ std::vector<Scenario> libraries_scenarios() {
           {"code.more_attributes", more_attributes, Place::child},
           {"code.set_attributes", set_attributes, Place::child},
           {"code.more_variables", more_variables, Place::child},
-          {"code.attributes_of_cubin", attributes_of_cubin, Place::child}};
+          {"code.attributes_of_cubin", attributes_of_cubin, Place::child},
+          {"code.pairs", pairs, Place::child},
+          {"code.loads", loads, Place::child},
+          {"code.lazy_loads", lazy_loads, Place::bare}};
 }
 
 } // namespace transcript

@@ -353,12 +353,71 @@ void allocations(Lab& lab) {
   everywhere(lab, "free", [&](CUstream) { return cu.MemFree(*next++); });
 }
 
+// Calls that allocate memory, or ask about it, with two wrong arguments.
+void pairs(Lab& lab) {
+  const Api& cu = lab.cu;
+  const Kinds kinds(lab);
+  Stream stream(lab);
+  CUdeviceptr address = 0;
+  void* host = nullptr;
+  std::size_t bytes = 0;
+  unsigned flags = 0;
+  std::uint64_t value = 0;
+  CUmemoryPool pool = nullptr;
+  lab.must(cu.DeviceGetDefaultMemPool(&pool, lab.device), "cuDeviceGetDefaultMemPool");
+  using Wrong = std::vector<bool>;
+  constexpr std::size_t some = 64;
+  wrong_in_pairs(lab, "allocate", {"nowhere", "nothing"}, [&](const Wrong& wrong) {
+    return cu.MemAlloc(wrong[0] ? nullptr : &address, wrong[1] ? 0 : some);
+  });
+  wrong_in_pairs(lab, "host", {"nowhere", "nothing", "flags"}, [&](const Wrong& wrong) {
+    return cu.MemHostAlloc(wrong[0] ? nullptr : &host, wrong[1] ? 0 : some, wrong[2] ? 0x100 : 0);
+  });
+  host = &host;
+  lab.is("host.of_nothing", cu.MemHostAlloc(&host, 0, 0));
+  lab.shows("host.of_nothing.is_null", host == nullptr);
+  wrong_in_pairs(lab, "managed", {"nowhere", "nothing", "flags"}, [&](const Wrong& wrong) {
+    return cu.MemAllocManaged(wrong[0] ? nullptr : &address, wrong[1] ? 0 : some,
+                              wrong[2] ? 0x100 : CU_MEM_ATTACH_GLOBAL);
+  });
+  wrong_in_pairs(lab, "pitch", {"nowhere", "no_pitch", "nothing", "element"}, [&](const Wrong& wrong) {
+    return cu.MemAllocPitch(wrong[0] ? nullptr : &address, wrong[1] ? nullptr : &bytes, wrong[2] ? 0 : some,
+                            4, wrong[3] ? 3 : 4);
+  });
+  wrong_in_pairs(lab, "async", {"nowhere", "nothing"}, [&](const Wrong& wrong) {
+    return cu.MemAllocAsync(wrong[0] ? nullptr : &address, wrong[1] ? 0 : some, stream);
+  });
+  wrong_in_pairs(lab, "from_pool", {"nowhere", "nothing", "pool"}, [&](const Wrong& wrong) {
+    return cu.MemAllocFromPoolAsync(wrong[0] ? nullptr : &address, wrong[1] ? 0 : some,
+                                    wrong[2] ? nullptr : pool, stream);
+  });
+  wrong_in_pairs(lab, "host_pointer", {"nowhere", "memory", "flags"}, [&](const Wrong& wrong) {
+    return cu.MemHostGetDevicePointer(wrong[0] ? nullptr : &address,
+                                      wrong[1] ? nullptr : reinterpret_cast<void*>(kinds.pinned),
+                                      wrong[2] ? 1 : 0);
+  });
+  wrong_in_pairs(lab, "host_flags", {"nowhere", "memory"}, [&](const Wrong& wrong) {
+    return cu.MemHostGetFlags(wrong[0] ? nullptr : &flags,
+                              wrong[1] ? nullptr : reinterpret_cast<void*>(kinds.pinned));
+  });
+  wrong_in_pairs(lab, "attribute", {"nowhere", "attribute", "pointer"}, [&](const Wrong& wrong) {
+    return cu.PointerGetAttribute(wrong[0] ? nullptr : &value, number<CUpointer_attribute>(wrong[1] ? 99 : 2),
+                                  wrong[2] ? 0 : kinds.device);
+  });
+  wrong_in_pairs(lab, "pool_attribute", {"nowhere", "attribute", "pool"}, [&](const Wrong& wrong) {
+    return cu.MemPoolGetAttribute(wrong[2] ? nullptr : pool, number<CUmemPool_attribute>(wrong[1] ? 99 : 4),
+                                  wrong[0] ? nullptr : &value);
+  });
+  wrong_in_pairs(lab, "free", {"pointer"}, [&](const Wrong&) { return cu.MemFree(0x1234); });
+}
+
 } // namespace
 
 std::vector<Scenario> memory_queries_scenarios() {
   return {{"queries.limits", limits, Place::last},    {"queries.more_limits", more_limits, Place::child},
           {"queries.devices", devices, Place::child}, {"queries.pointers", pointers, Place::child},
-          {"queries.ranges", ranges, Place::child},   {"queries.allocations", allocations, Place::child}};
+          {"queries.ranges", ranges, Place::child},   {"queries.allocations", allocations, Place::child},
+          {"queries.pairs", pairs, Place::child}};
 }
 
 } // namespace transcript

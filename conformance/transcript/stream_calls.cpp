@@ -112,8 +112,118 @@ void changed_attributes(Lab& lab) {
   value = {};
   value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
   lab.is("set.domain", cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
-  lab.is("set.nothing", cu.StreamSetAttribute(stream, policy, nullptr));
-  lab.is("get.nowhere", cu.StreamGetAttribute(stream, policy, nullptr)); // crashes a device
+  const auto values = [&](const std::string& name) {
+    int priority = 0;
+    lab.is(name + ".get.priority", cu.StreamGetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+    lab.shows(name + ".get.priority.value", value.priority);
+    lab.must(cu.StreamGetPriority(stream, &priority), "cuStreamGetPriority");
+    lab.shows(name + ".priority", priority);
+    lab.is(name + ".get.domain", cu.StreamGetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+    lab.shows(name + ".get.domain.value", static_cast<int>(value.memSyncDomain));
+    lab.is(name + ".get.map", cu.StreamGetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, &value));
+    lab.shows(name + ".get.map.value", std::to_string(value.memSyncDomainMap.default_) + ", " +
+                                           std::to_string(value.memSyncDomainMap.remote));
+    lab.is(name + ".get.policy", cu.StreamGetAttribute(stream, policy, &value));
+    lab.shows(name + ".get.policy.value", static_cast<int>(value.syncPolicy));
+    lab.is(name + ".get.window",
+           cu.StreamGetAttribute(stream, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+    lab.shows(name + ".get.window.bytes", value.accessPolicyWindow.num_bytes);
+  };
+  values("changed");
+  for (const int priority : {-100, -3, 0, 5}) {
+    value = {};
+    value.priority = priority;
+    lab.is("set.priority_" + std::to_string(priority),
+           cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+    lab.must(cu.StreamGetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value), "cuStreamGetAttribute");
+    lab.shows("set.priority_" + std::to_string(priority) + ".value", value.priority);
+  }
+  for (const int remote : {0, 2, 3, 4, 9}) {
+    value = {};
+    value.memSyncDomainMap.remote = static_cast<unsigned char>(remote);
+    lab.is("set.map_" + std::to_string(remote),
+           cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, &value));
+  }
+  value = {};
+  value.memSyncDomain = number<CUlaunchMemSyncDomain>(7);
+  lab.is("set.unknown_domain", cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+  CUdeviceptr memory = 0;
+  lab.must(cu.MemAlloc(&memory, 4096), "cuMemAlloc");
+  for (const float ratio : {0.5F, 2.0F}) {
+    value = {};
+    value.accessPolicyWindow.base_ptr = reinterpret_cast<void*>(memory);
+    value.accessPolicyWindow.num_bytes = 4096;
+    value.accessPolicyWindow.hitRatio = ratio;
+    value.accessPolicyWindow.hitProp = CU_ACCESS_PROPERTY_PERSISTING;
+    value.accessPolicyWindow.missProp = CU_ACCESS_PROPERTY_STREAMING;
+    lab.is(ratio < 1 ? "set.window" : "set.window.ratio",
+           cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+  }
+  values("changed_again");
+  Stream second(lab);
+  value = {};
+  value.priority = -2;
+  lab.must(cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value), "cuStreamSetAttribute");
+  lab.is("copy", cu.StreamCopyAttributes(second, stream));
+  lab.must(cu.StreamGetAttribute(second, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value), "cuStreamGetAttribute");
+  lab.shows("copy.priority", value.priority);
+  lab.must(cu.StreamGetAttribute(second, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value),
+           "cuStreamGetAttribute");
+  lab.shows("copy.domain", static_cast<int>(value.memSyncDomain));
+  lab.must(cu.StreamGetAttribute(second, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value),
+           "cuStreamGetAttribute");
+  lab.shows("copy.window.bytes", value.accessPolicyWindow.num_bytes);
+}
+
+// Values at the bounds, and changes in a capture.
+void bounds_of_attributes(Lab& lab) {
+  const Api& cu = lab.cu;
+  Stream stream(lab);
+  CUdeviceptr memory = 0;
+  lab.must(cu.MemAlloc(&memory, 4096), "cuMemAlloc");
+  CUstreamAttrValue value{};
+  const auto window = [&](float ratio, CUdeviceptr at, std::size_t bytes) {
+    value = {};
+    value.accessPolicyWindow.base_ptr = reinterpret_cast<void*>(at);
+    value.accessPolicyWindow.num_bytes = bytes;
+    value.accessPolicyWindow.hitRatio = ratio;
+    value.accessPolicyWindow.hitProp = CU_ACCESS_PROPERTY_PERSISTING;
+    return cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value);
+  };
+  lab.is("window", window(1, memory, 4096));
+  lab.is("window.negative_ratio", window(-0.5F, memory, 4096));
+  lab.is("window.null", window(0.5F, 0, 4096));
+  lab.is("window.beyond_the_memory", window(0.5F, memory, std::size_t{64} << 20));
+  lab.is("window.large", window(0.5F, memory, std::size_t{1} << 40));
+  value.accessPolicyWindow.num_bytes = 4096;
+  value.accessPolicyWindow.missProp = CU_ACCESS_PROPERTY_PERSISTING;
+  lab.is("window.persisting_miss",
+         cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value));
+  for (const int domain : {3, 4}) {
+    value = {};
+    value.memSyncDomainMap = {static_cast<unsigned char>(domain), 1};
+    lab.is("map.default_" + std::to_string(domain),
+           cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, &value));
+  }
+  for (const auto attribute :
+       {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, CU_LAUNCH_ATTRIBUTE_PRIORITY,
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN}) {
+    value = {};
+    everywhere_and_captured(lab, "set_" + std::to_string(static_cast<int>(attribute)),
+                            [&](CUstream on) { return cu.StreamSetAttribute(on, attribute, &value); });
+  }
+  Stream second(lab);
+  lab.is("copy", cu.StreamCopyAttributes(second, stream));
+  lab.must(cu.StreamGetAttribute(second, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, &value),
+           "cuStreamGetAttribute");
+  lab.shows("copy.map", std::to_string(value.memSyncDomainMap.default_) + ", " +
+                            std::to_string(value.memSyncDomainMap.remote));
+}
+
+// Crashes a device.
+void null_attribute(Lab& lab) {
+  Stream stream(lab);
+  lab.is("set", lab.cu.StreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, nullptr));
 }
 
 void memory_operations(Lab& lab) {
@@ -157,7 +267,9 @@ std::vector<Scenario> stream_calls_scenarios() {
   return {{"streams.callbacks", callbacks, Place::child},
           {"streams.attributes", attributes, Place::child},
           {"streams.more_attributes", more_attributes, Place::child},
-          {"streams.changed_attributes", changed_attributes, Place::probe},
+          {"streams.changed_attributes", changed_attributes, Place::child},
+          {"streams.bounds_of_attributes", bounds_of_attributes, Place::child},
+          {"streams.null_attribute", null_attribute, Place::probe},
           {"streams.memory_operations", memory_operations, Place::child}};
 }
 

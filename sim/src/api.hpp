@@ -133,6 +133,7 @@ private:
   static bool pointer_attribute(void*, CUpointer_attribute, const Allocation*, CUdeviceptr);
   const Allocation* allocation_of(std::uintptr_t address) const; ///< null if the memory is not allocated
   const Context* home_of(const void*) const; ///< null for memory of a pool or of the program
+  bool pooled(const void*) const;
   std::byte* reachable(std::uintptr_t address, std::size_t bytes); ///< refuses unallocated memory
   bool pinned(const void*, std::size_t bytes) const;
   CUresult allocate(std::uintptr_t*, std::size_t bytes, bool host, unsigned flags);

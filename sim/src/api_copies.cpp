@@ -33,8 +33,8 @@ std::shared_ptr<const NodeParameters> Api::captured_parameters(const Box& box) c
   copy.dstDevice = target;
   copy.WidthInBytes = box.width;
   copy.Height = copy.Depth = 1;
-  kept->source_home = home_of(box.from);
-  kept->target_home = home_of(box.to);
+  kept->source_pooled = pooled(box.from);
+  kept->target_pooled = pooled(box.to);
   return kept;
 }
 
@@ -72,10 +72,12 @@ bool Api::waits(const Box& box, const CopyStream& where) {
 }
 
 /// A copy without a stream comes after the work of the other contexts whose device or managed memory it uses.
-/// Memory of a pool is in the context that cuMemcpyPeer names. One copy to a pool shows that, the rest is not
-/// measured: copying.named_contexts
+/// Memory of a pool is in the context that cuMemcpyPeer names. In a green context, this is only so for copies
+/// within the device.
 std::vector<std::shared_ptr<Operation>> Api::work_of_others(const Box& box, const CopyStream& where) const {
   if (where.named) return {};
+  const bool within_device = box.source == Memory::device && box.target == Memory::device;
+  if (where.stream->home.context->type == Context::Type::green && !within_device) return {};
   std::vector<const Context*> others = where.between;
   if (box.source <= Memory::managed) others.push_back(home_of(box.from));
   if (box.target <= Memory::managed) others.push_back(home_of(box.to));

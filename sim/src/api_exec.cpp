@@ -2,6 +2,8 @@
 #include "api.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <list>
 #include <map>
 #include <set>
 #include <utility>
@@ -119,16 +121,45 @@ CUgraphExecUpdateResult hindrance(const Work& before, const Work& after) {
 
 namespace {
 
+/// One graph among the steps: the last step is its own, and those inside a child graph are not.
+class Level {
+public:
+  Level(const std::vector<Exec::Step>& steps, std::size_t begin, std::size_t end) : steps_(steps) {
+    while (end > begin) {
+      nodes_.push_back(--end);
+      end -= steps[end].inside;
+    }
+  }
+  std::size_t size() const { return nodes_.size(); }
+  const Exec::Step& node(std::size_t number) const { return steps_[nodes_[number]]; } // 0 is the last one
+  Level inside(std::size_t number) const {
+    return {steps_, nodes_[number] - node(number).inside, nodes_[number]};
+  }
+  /// The nodes of this graph that the node comes after.
+  std::vector<std::ptrdiff_t> edges(std::size_t number) const {
+    std::vector<std::ptrdiff_t> found;
+    for (const std::size_t before : node(number).after)
+      if (const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), before, std::greater<>());
+          at != nodes_.end() && *at == before)
+        found.push_back(at - nodes_.begin());
+    return found;
+  }
+
+private:
+  const std::vector<Exec::Step>& steps_;
+  std::vector<std::size_t> nodes_; // the last one first
+};
+
 /// What a device finds different about a graph that an exec is to be updated from. It compares all
-/// edges first, then the nodes, beginning with the last one. An exec that has copies or fills of several rows
-/// takes others.
-CUgraphExecUpdateResult first_hindrance(const std::vector<Exec::Step>& old_steps,
-                                        const std::vector<Exec::Step>& new_steps) {
-  if (old_steps.size() != new_steps.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-  for (std::size_t i = 0; i < old_steps.size(); ++i)
-    if (old_steps[i].after != new_steps[i].after) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-  for (std::size_t i = old_steps.size(); i-- > 0;) {
-    const auto found = hindrance(old_steps[i].work, new_steps[i].work);
+/// edges first, then the nodes, beginning with the last one, and a child graph with its node. An exec that
+/// has copies or fills of several rows takes others.
+CUgraphExecUpdateResult first_hindrance(const Level& before, const Level& after) {
+  if (before.size() != after.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    if (before.edges(i) != after.edges(i)) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    auto found = hindrance(before.node(i).work, after.node(i).work);
+    if (found == CU_GRAPH_EXEC_UPDATE_SUCCESS) found = first_hindrance(before.inside(i), after.inside(i));
     if (found != CU_GRAPH_EXEC_UPDATE_SUCCESS) return found;
   }
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
@@ -144,7 +175,8 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   auto from = graph(graph_handle);
   auto steps = steps_of(*from);
   *info = {};
-  info->result = first_hindrance(updated->body->steps, steps);
+  const auto& before = updated->body->steps;
+  info->result = first_hindrance({before, 0, before.size()}, {steps, 0, steps.size()});
   refuse_if(info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   for (std::size_t i = 0; i < steps.size();
        ++i) // the nodes that name the steps stay those of the first graph
@@ -214,13 +246,6 @@ CUresult Api::cuGraphLaunch(CUgraphExec exec_handle, CUstream stream_handle) {
     require_alive(step.work.event->home, *step.work.event);
   }
   if (process_.fault == CUDA_SUCCESS) launch(launched->body, where);
-  // A graph of a single event node is launched like the call on the stream: a wait for a captured
-  // event joins its capture.
-  for (const Exec::Step& step : launched->body->steps)
-    if (launched->body->steps.size() == 1 && step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
-      if (const auto& recording = *step.work.event->recording;
-          recording.capture && recording.capture->active())
-        join(where, recording);
   return CUDA_SUCCESS;
 }
 
@@ -242,18 +267,34 @@ bool is_awaited_further_behind(const std::vector<Exec::Step>& steps, std::size_t
   return false;
 }
 
-/// Whether the event stays an event of its capture when a launch records it. One program shows that: its
-/// graph waits for the event first, its launch is held, and an earlier record of the event is pending.
-/// Which of the three counts is not measured: completion.captured_events
-bool stays_captured(const std::vector<Exec::Step>& steps, std::size_t record) {
-  const auto& event = steps[record].work.event;
-  const auto& capture = event->recording->capture;
-  if (!capture || !capture->active()) return false;
-  return std::any_of(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(record),
-                     [&](const auto& one) {
-                       return one.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT && one.work.event == event;
-                     });
-}
+/// What the steps of a launch take part in: a wait for an event of an active capture joins it, and the
+/// records behind that wait are in the capture. Other work does not become nodes of it. The stream joins it,
+/// too, unless it belongs to another context.
+class CapturedSteps {
+public:
+  explicit CapturedSteps(const std::vector<Exec::Step>& steps) : steps_(steps), inside_(steps.size()) {}
+
+  /// Takes the steps in their order. Returns the record that this one takes part in, or null.
+  const Recording* next() {
+    const Exec::Step& step = steps_[number_];
+    const Recording* in = nullptr;
+    for (const std::size_t before : step.after)
+      if (in == nullptr) in = inside_[before];
+    if (in == nullptr && step.work.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+      if (const Recording& awaited = *step.work.event->recording;
+          awaited.capture && awaited.capture->active())
+        in = &joined_.emplace_back(awaited);
+    return inside_[number_++] = in;
+  }
+  /// As they were when their events were waited for.
+  const std::list<Recording>& joined() const { return joined_; }
+
+private:
+  const std::vector<Exec::Step>& steps_;
+  std::vector<const Recording*> inside_;
+  std::list<Recording> joined_;
+  std::size_t number_ = 0;
+};
 
 /// One place, and one more for each timed record if there is other work. A launch with user objects
 /// needs the places of a notification, because the driver is notified when the launch ends.
@@ -293,7 +334,9 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
 
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<bool> last(body->steps.size(), true);
+  CapturedSteps captured(body->steps);
   for (const Exec::Step& step : body->steps) {
+    const Recording* const in_capture = captured.next();
     auto operation = new_operation(step.enabled ? step.work : Work{});
     if (step.enabled && step.work.type == CU_GRAPH_NODE_TYPE_KERNEL) computer_.set_up_kernel(operation->work);
     if (step.after.empty()) operation->after.push_back(begin);
@@ -310,7 +353,11 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
       // of an event for which the graph waits further behind.
       if (step.work.event->interprocess() || is_awaited_further_behind(body->steps, operations.size()))
         operation->after.push_back(step.work.event->recording->operation);
-      if (!stays_captured(body->steps, operations.size())) {
+      if (in_capture != nullptr) {
+        recorded(*step.work.event, nullptr);
+        step.work.event->recording->capture = in_capture->capture;
+        step.work.event->recording->frontier = in_capture->frontier;
+      } else {
         recorded(*step.work.event, operation);
         step.work.event->recording->by_node = true;
       }
@@ -330,6 +377,10 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
   for (auto& operation : operations)
     computer_.scheduler.submit(operation);
   computer_.scheduler.submit(end);
+  for (const Recording& recording : captured.joined()) {
+    const bool at_home = recording.capture->origin->home.context->family() == where->home.context->family();
+    if (at_home && (!where->capture || where->capture == recording.capture)) join(where, recording);
+  }
   computer_.settle(lock_);
 }
 

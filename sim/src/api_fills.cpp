@@ -38,7 +38,8 @@ Work Api::fill_work(const CUDA_MEMSET_NODE_PARAMS& fill, bool captured) {
 }
 
 /// Without a stream, a fill of pinned or managed memory returns when it is done. A fill of device memory is
-/// work of the context that the memory belongs to.
+/// work of the context that the memory belongs to. For memory of a green context, that is the primary one:
+/// not measured: copying.green_memory
 CUresult Api::fill(const CUDA_MEMSET_NODE_PARAMS& what, const CopyStream& where) {
   Work work = fill_work(what, where.stream->capture != nullptr);
   if (!work.effect) return CUDA_SUCCESS;

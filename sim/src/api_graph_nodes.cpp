@@ -66,8 +66,8 @@ Work Api::copy_node_work(const CUDA_MEMCPY3D* parameters, CUcontext in) {
   Work work = box_work(box);
   auto kept = std::make_shared<NodeParameters>();
   kept->copy = *parameters;
-  kept->source_home = home_of(box.from);
-  kept->target_home = home_of(box.to);
+  kept->source_pooled = pooled(box.from);
+  kept->target_pooled = pooled(box.to);
   work.parameters = std::move(kept);
   return work;
 }
@@ -108,20 +108,25 @@ CUresult Api::cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 Work Api::fill_node_work(const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   refuse_if(parameters == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (in != nullptr) context(in);
+  const auto named = in != nullptr ? context(in) : nullptr;
   Work work = fill_work(*parameters);
   refuse_if(!work.effect, CUDA_ERROR_INVALID_VALUE); // nothing to fill
   auto kept = std::make_shared<NodeParameters>();
   kept->fill = *parameters;
+  const auto* const memory = reinterpret_cast<const void*>(parameters->dst);
+  kept->filled_home = named && pooled(memory) ? named->family() : home_of(memory);
   work.parameters = std::move(kept);
   return work;
 }
 
-/// Without a context, a device refuses memory of a pool, which has no context either.
+/// Without a context, a device refuses memory of a pool, which has no context either, unless a green one is
+/// current.
 CUresult Api::cuGraphAddMemsetNode(CUgraphNode* out, CUgraph into, const CUgraphNode* after, size_t count,
                                    const CUDA_MEMSET_NODE_PARAMS* parameters, CUcontext in) {
   Work work = fill_node_work(parameters, in);
-  refuse_if(in == nullptr && home_of(reinterpret_cast<const void*>(parameters->dst)) == nullptr,
+  const auto& stack = thread().contexts;
+  const bool in_green = !stack.empty() && stack.back()->type == Context::Type::green;
+  refuse_if(in == nullptr && !in_green && pooled(reinterpret_cast<const void*>(parameters->dst)),
             CUDA_ERROR_INVALID_VALUE);
   return add_node(out, into, after, count, std::move(work));
 }

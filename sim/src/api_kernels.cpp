@@ -46,8 +46,10 @@ CUresult Api::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
                                                                    int threads, size_t dynamic,
                                                                    unsigned flags) {
   current_context();
-  refuse_if(blocks == nullptr || threads <= 0 || flags > 1, CUDA_ERROR_INVALID_VALUE);
-  *blocks = blocks_that_fit(*callable(handle), threads, dynamic);
+  refuse_if(blocks == nullptr || flags > 1, CUDA_ERROR_INVALID_VALUE);
+  const auto function = callable(handle);
+  refuse_if(threads <= 0, CUDA_ERROR_INVALID_VALUE);
+  *blocks = blocks_that_fit(*function, threads, dynamic);
   return CUDA_SUCCESS;
 }
 
@@ -61,8 +63,9 @@ CUresult Api::cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* threads,
                                                         CUoccupancyB2DSize shared_of, size_t dynamic,
                                                         int limit, unsigned flags) {
   current_context();
-  refuse_if(grid == nullptr || threads == nullptr || limit < 0 || flags > 1, CUDA_ERROR_INVALID_VALUE);
+  refuse_if(grid == nullptr || threads == nullptr || flags > 1, CUDA_ERROR_INVALID_VALUE);
   const auto function = callable(handle);
+  refuse_if(limit < 0, CUDA_ERROR_INVALID_VALUE);
   const int bound = code_of(*function).most_threads;
   const int largest = limit > 0 ? std::min(limit, bound) : bound;
   int best = 0;
@@ -85,8 +88,10 @@ CUresult Api::cuOccupancyMaxPotentialBlockSize(int* grid, int* threads, CUfuncti
 CUresult Api::cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamic, CUfunction handle, int blocks,
                                                       int threads) {
   current_context();
-  refuse_if(dynamic == nullptr || blocks <= 0 || threads <= 0, CUDA_ERROR_INVALID_VALUE);
+  if (dynamic == nullptr) crash("there is no place for the size of the shared memory");
+  refuse_if(blocks <= 0, CUDA_ERROR_INVALID_VALUE);
   const auto function = callable(handle);
+  refuse_if(threads <= 0, CUDA_ERROR_INVALID_VALUE);
   const KernelCode& code = code_of(*function);
   refuse_if(blocks > blocks_that_fit(*function, threads, 0), CUDA_ERROR_INVALID_VALUE);
   const std::size_t each =

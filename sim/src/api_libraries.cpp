@@ -44,11 +44,9 @@ CUresult verdict_on(std::string_view image) {
 
 } // namespace
 
-/// With CUDA_MODULE_LOADING=EAGER, code is loaded at once, and waits for all work of the context. How long a
-/// load waits otherwise was not asked.
-void Api::wait_to_load(const Context& context) {
-  if (loads_eagerly()) wait_for_all_work_of(context, "code is loaded");
-}
+/// A module is loaded at once. With CUDA_MODULE_LOADING=EAGER, a library becomes a module of each context
+/// when it is loaded, otherwise when it is first used in the context.
+void Api::wait_to_load(const Context& context) { wait_for_all_work_of(context, "code is loaded"); }
 
 /// The caller has looked at its other arguments.
 std::shared_ptr<Code> Api::load(const void* image) {
@@ -127,6 +125,7 @@ std::shared_ptr<Function> Api::function_of(const std::shared_ptr<Module>& module
 }
 
 CUresult Api::cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE);
   refuse_if(out == nullptr || name == nullptr || *name == '\0', CUDA_ERROR_INVALID_VALUE);
   auto module = find<Module>(handle, Kind::module);
   require_alive(module->home, *module);
@@ -187,7 +186,10 @@ std::shared_ptr<LibraryKernel> Api::kernel(CUkernel handle) {
 std::shared_ptr<Module> Api::module_of(const std::shared_ptr<Library>& library,
                                        const std::shared_ptr<Context>& home) {
   auto& module = library->modules[home->handle];
-  if (!module || !module->home.alive()) module = new_module(home, library->code);
+  if (!module || !module->home.alive()) {
+    if (!loads_eagerly()) wait_to_load(*home);
+    module = new_module(home, library->code);
+  }
   module->library = library;
   return module;
 }
@@ -219,8 +221,9 @@ CUresult Api::cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*,
   std::shared_ptr<Code> loaded;
   if (verdict_on(static_cast<const char*>(code)) == CUDA_SUCCESS) {
     loaded = load(code);
-    for (const auto& context : std::vector(process_.contexts)) // it becomes a module of each
-      wait_to_load(*context);
+    if (loads_eagerly())
+      for (const auto& context : std::vector(process_.contexts))
+        wait_to_load(*context);
   } else {
     loaded = std::make_shared<Code>();
     loaded->garbage = true;
@@ -281,7 +284,8 @@ CUresult Api::cuKernelGetFunction(CUfunction* out, CUkernel handle) {
 }
 
 CUresult Api::cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary handle, const char* name) {
-  refuse_if(name == nullptr || (out == nullptr && bytes == nullptr), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(name == nullptr || *name == '\0' || (out == nullptr && bytes == nullptr),
+            CUDA_ERROR_INVALID_VALUE);
   const auto from = library(handle); // before it looks for a context
   return variable(out, bytes, module_of(from, current_context()), name);
 }

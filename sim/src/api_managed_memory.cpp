@@ -6,7 +6,7 @@
 namespace cuevent::sim {
 
 CUresult Api::cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
-  refuse_if(out == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST),
+  refuse_if(out == nullptr || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST),
             CUDA_ERROR_INVALID_VALUE);
   std::uintptr_t address = 0;
   allocate(&address, bytes, false, flags);

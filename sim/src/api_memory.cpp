@@ -28,6 +28,11 @@ const Context* Api::home_of(const void* pointer) const {
   return of == nullptr || of->pool ? nullptr : of->home.context->family();
 }
 
+bool Api::pooled(const void* pointer) const {
+  const Allocation* const of = allocation_of(number(pointer));
+  return of != nullptr && of->pool;
+}
+
 std::byte* Api::reachable(std::uintptr_t address, std::size_t bytes) {
   auto next = process_.allocations.upper_bound(address);
   refuse_if(next == process_.allocations.begin(), CUDA_ERROR_INVALID_VALUE);
@@ -92,10 +97,11 @@ void Api::end_of_allocation(const Allocation& allocation) {
   wait_for_all_work_of(*home.context, "memory is freed");
 }
 
-/// Without a place for the address, this call and cuMemHostAlloc look at captures first.
-/// cuMemAllocManaged and cuMemAllocPitch do not.
+/// Without a place for the address, this call and cuMemHostAlloc look at the context and at captures first.
+/// cuMemAllocManaged looks at neither, and cuMemAllocPitch at the context.
 CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   if (pointer == nullptr) {
+    current_context();
     unsafe_call();
     refuse(CUDA_ERROR_INVALID_VALUE);
   }
@@ -125,9 +131,12 @@ CUresult Api::cuMemAllocHost_v2(void** pointer, size_t bytes) { return cuMemHost
 CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
   constexpr unsigned known =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-  if (pointer == nullptr || (flags & ~known) != 0) {
+  if (pointer == nullptr || (flags & ~known) != 0 || bytes == 0) {
+    current_context();
     unsafe_call();
-    refuse(CUDA_ERROR_INVALID_VALUE);
+    refuse_if(pointer == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
+    *pointer = nullptr; // unlike cuMemAlloc, of nothing
+    return CUDA_SUCCESS;
   }
   std::uintptr_t address = 0;
   allocate(&address, bytes, true, flags);
@@ -182,8 +191,10 @@ CUresult Api::cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsi
 
 /// Memory of a created context is portable. Memory of a primary or green one is not.
 CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
+  refuse_if(flags == nullptr, CUDA_ERROR_INVALID_VALUE);
+  current_context();
   const Allocation* const of = allocation_of(number(pointer));
-  refuse_if(flags == nullptr || of == nullptr || !(of->host || of->managed), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(of == nullptr || !(of->host || of->managed), CUDA_ERROR_INVALID_VALUE);
   const bool portable = of->host && of->memory && of->home.context->type == Context::Type::created;
   *flags =
       (of->managed ? 0 : of->flags) | CU_MEMHOSTALLOC_DEVICEMAP | (portable ? CU_MEMHOSTALLOC_PORTABLE : 0);
@@ -193,6 +204,7 @@ CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
 CUresult Api::cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                                  unsigned element) {
   constexpr std::size_t granule = 512;
+  current_context();
   refuse_if(out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
                 (element != 4 && element != 8 && element != 16),
             CUDA_ERROR_INVALID_VALUE);

@@ -16,7 +16,7 @@ CUresult Api::create_stream(CUstream* out, std::shared_ptr<Context> home, unsign
   auto created = make<Stream>(Kind::stream, home.get());
   created->home = {home, home->generation};
   created->flags = home->type == Context::Type::green ? unsigned{CU_STREAM_NON_BLOCKING} : flags;
-  created->priority = std::clamp(priority, -5, 0);
+  created->priority = possible_priority(priority);
   created->id = ++computer_.stream_ids;
   created->hold = computer_.hold_of(created->number);
   *out = as<CUstream>(*created);

@@ -2,6 +2,7 @@
 // Callbacks, attributes and lists of memory operations of streams.
 
 #include "api.hpp"
+#include "device_attributes.hpp"
 
 #include <cstring>
 
@@ -34,57 +35,72 @@ CUresult Api::cuStreamAddCallback(CUstream handle, CUstreamCallback callback, vo
 CUresult Api::cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value) {
   const auto asked = stream(handle);
   if (value == nullptr) crash("there is no place for the attribute of the stream");
+  const StreamAttributes& all = asked->attributes;
   switch (attribute) {
   case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    value->accessPolicyWindow = {};
+    value->accessPolicyWindow = all.window;
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    std::memcpy(&value->syncPolicy, &asked->policy, sizeof asked->policy);
+    std::memcpy(&value->syncPolicy, &all.policy, sizeof all.policy);
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     value->priority = asked->priority;
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    value->memSyncDomainMap = {0, 1};
+    value->memSyncDomainMap = all.domains;
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    value->memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+    value->memSyncDomain = all.domain;
     return CUDA_SUCCESS;
   default:
     refuse(CUDA_ERROR_INVALID_VALUE);
   }
 }
 
-/// A device refuses CU_SYNC_POLICY_AUTO. Changes: not measured: streams.changed_attributes
+/// A device refuses CU_SYNC_POLICY_AUTO, and takes a priority out of range for the next one in it.
 CUresult Api::cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
                                    const CUstreamAttrValue* value) {
+  constexpr unsigned domains = 4;
   const auto changed = stream(handle);
-  refuse_if(value == nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) {
-    refuse_if(value->syncPolicy <= CU_SYNC_POLICY_AUTO || value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC,
+  if (value == nullptr) crash("there is no value for the attribute of the stream");
+  StreamAttributes& all = changed->attributes;
+  switch (attribute) {
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: {
+    const CUaccessPolicyWindow& window = value->accessPolicyWindow;
+    constexpr std::size_t most = device_attributes[CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE - 1];
+    refuse_if(!(window.hitRatio >= 0 && window.hitRatio <= 1) || window.num_bytes > most ||
+                  window.missProp == CU_ACCESS_PROPERTY_PERSISTING,
               CUDA_ERROR_INVALID_VALUE);
-    if (value->syncPolicy != CU_SYNC_POLICY_YIELD || changed->capture)
-      not_modelled("another policy of a stream than to yield, or in a capture");
-    changed->policy = value->syncPolicy;
+    all.window = window;
     return CUDA_SUCCESS;
   }
-  CUstreamAttrValue now{};
-  cuStreamGetAttribute(handle, attribute, &now); // refuses unknown attributes
-  const auto& map = value->memSyncDomainMap;
-  const bool same =
-      attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ? value->accessPolicyWindow.num_bytes == 0
-      : attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
-          ? map.default_ == now.memSyncDomainMap.default_ && map.remote == now.memSyncDomainMap.remote
-      : attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY ? value->priority == now.priority
-                                                  : value->memSyncDomain == now.memSyncDomain;
-  if (!same || changed->capture)
-    not_modelled("a new value of attribute " + std::to_string(static_cast<int>(attribute)) + " of a stream");
-  return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    refuse_if(value->syncPolicy <= CU_SYNC_POLICY_AUTO || value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC,
+              CUDA_ERROR_INVALID_VALUE);
+    all.policy = value->syncPolicy;
+    return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    changed->priority = possible_priority(value->priority);
+    return CUDA_SUCCESS;
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: {
+    const CUlaunchMemSyncDomainMap& map = value->memSyncDomainMap;
+    refuse_if(map.default_ >= domains || map.remote >= domains, CUDA_ERROR_INVALID_VALUE);
+    all.domains = map;
+    return CUDA_SUCCESS;
+  }
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    refuse_if(value->memSyncDomain > CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE, CUDA_ERROR_INVALID_VALUE);
+    all.domain = value->memSyncDomain;
+    return CUDA_SUCCESS;
+  default:
+    refuse(CUDA_ERROR_INVALID_VALUE);
+  }
 }
 
 CUresult Api::cuStreamCopyAttributes(CUstream to, CUstream from) {
   const auto target = stream(to), source = stream(from);
-  target->policy = source->policy;
+  target->attributes = source->attributes;
+  target->priority = source->priority;
   return CUDA_SUCCESS;
 }
 

@@ -21,19 +21,20 @@ struct Graph;
 /// What a copy, fill or kernel node was made from, for calls that ask. A kernel node copies its arguments.
 struct NodeParameters {
   CUDA_MEMCPY3D copy{};
-  const Context *source_home = nullptr, *target_home = nullptr; ///< of the memory of a copy
+  bool source_pooled = false, target_pooled = false; ///< whether a copy uses memory of a pool
+  const Context* filled_home = nullptr;              ///< of the memory of a fill
   CUDA_MEMSET_NODE_PARAMS fill{};
   CUDA_KERNEL_NODE_PARAMS kernel{};
   std::vector<std::vector<std::byte>> arguments;
   std::vector<void*> pointers; ///< to the arguments
 
-  /// Whether an exec takes the others for these: it keeps to the kinds and contexts of memory, and to the
-  /// numbers of rows.
+  /// Whether an exec takes the others for these. It keeps to the kinds of a copy's memory, to the context of
+  /// a fill's memory, and to the numbers of rows.
   bool fit(const NodeParameters& other) const {
     return copy.srcMemoryType == other.copy.srcMemoryType && copy.dstMemoryType == other.copy.dstMemoryType &&
-           source_home == other.source_home && target_home == other.target_home &&
-           copy.Height == other.copy.Height && copy.Depth == other.copy.Depth &&
-           fill.height == other.fill.height;
+           source_pooled == other.source_pooled && target_pooled == other.target_pooled &&
+           filled_home == other.filled_home && copy.Height == other.copy.Height &&
+           copy.Depth == other.copy.Depth && fill.height == other.fill.height;
   }
 };
 

@@ -3,17 +3,30 @@
 
 #include "context.hpp"
 
+#include <algorithm>
+
 namespace cuevent::sim {
 
 struct Capture;
 struct Node;
+
+/// The next priority that a device has.
+inline int possible_priority(int wanted) { return std::clamp(wanted, -5, 0); }
+
+/// Attributes that have no effect in the simulator.
+struct StreamAttributes {
+  int policy = -1; ///< CUsynchronizationPolicy, once it was set
+  CUlaunchMemSyncDomain domain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+  CUlaunchMemSyncDomainMap domains{0, 1};
+  CUaccessPolicyWindow window{};
+};
 
 struct Stream : Object {
   Birthplace home;
   enum class Type { created, legacy, per_thread, all_streams } type = Type::created;
   unsigned flags = 0;
   int priority = 0;
-  int policy = -1; ///< CUsynchronizationPolicy, once it was set; has no effect
+  StreamAttributes attributes;
   unsigned long long id = 0;
   std::shared_ptr<Context> green; ///< set by cuGreenCtxStreamCreate
   std::shared_ptr<Operation> tail;

@@ -720,7 +720,8 @@ void fills_of_pools(Lab& lab) {
                                                         {"none", nullptr}};
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {lab.device}};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = lab.device;
   CUmemoryPool own = nullptr, common = nullptr;
   lab.must(cu.MemPoolCreate(&own, &properties), "cuMemPoolCreate");
   lab.must(cu.DeviceGetDefaultMemPool(&common, lab.device), "cuDeviceGetDefaultMemPool");

@@ -125,6 +125,7 @@ private:
   Work record_work(const std::shared_ptr<Event>&) const;
   static Work wait_work(const Event&);
   static void recorded(Event&, std::shared_ptr<Operation>);
+  static void recorded_in_capture(Event&, std::shared_ptr<Capture>, std::vector<Node*> frontier);
   static void crash_on_foreign_interprocess_event(const Event&, const Context& waiter);
   void wait_while_queue_is_full(const Context&);
 

@@ -143,6 +143,12 @@ void Api::recorded(Event& event, std::shared_ptr<Operation> operation) {
   recording.frontier.clear();
 }
 
+void Api::recorded_in_capture(Event& event, std::shared_ptr<Capture> capture, std::vector<Node*> frontier) {
+  recorded(event, nullptr);
+  event.recording->capture = std::move(capture);
+  event.recording->frontier = std::move(frontier);
+}
+
 CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flags) {
   // The order of the checks is a device's: the stream and its capture, the event, the flags.
   auto where = stream(stream_handle);
@@ -162,16 +168,13 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
     recorded(*what, enqueue(where, record_work(what), std::move(after)));
     return CUDA_SUCCESS;
   }
-  Recording& recording = *what->recording;
   if (external) {
     Work work = record_work(what);
     work.event = what;
     add_captured_node(*where, std::move(work));
   } else {
     refuse_if(what->interprocess(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    recorded(*what, nullptr);
-    recording.capture = where->capture;
-    recording.frontier = where->frontier;
+    recorded_in_capture(*what, where->capture, where->frontier);
   }
   return CUDA_SUCCESS;
 }

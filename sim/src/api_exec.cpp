@@ -272,11 +272,11 @@ bool is_awaited_further_behind(const std::vector<Exec::Step>& steps, std::size_t
 /// too, unless it belongs to another context.
 class CapturedSteps {
 public:
-  explicit CapturedSteps(const std::vector<Exec::Step>& steps) : steps_(steps), inside_(steps.size()) {}
+  explicit CapturedSteps(const std::vector<Exec::Step>& steps) : steps_(steps) {}
 
   /// Takes the steps in their order. Returns the record that this one takes part in, or null.
   const Recording* next() {
-    const Exec::Step& step = steps_[number_];
+    const Exec::Step& step = steps_[inside_.size()];
     const Recording* in = nullptr;
     for (const std::size_t before : step.after)
       if (in == nullptr) in = inside_[before];
@@ -284,16 +284,15 @@ public:
       if (const Recording& awaited = *step.work.event->recording;
           awaited.capture && awaited.capture->active())
         in = &joined_.emplace_back(awaited);
-    return inside_[number_++] = in;
+    return inside_.emplace_back(in);
   }
   /// As they were when their events were waited for.
   const std::list<Recording>& joined() const { return joined_; }
 
 private:
   const std::vector<Exec::Step>& steps_;
-  std::vector<const Recording*> inside_;
+  std::vector<const Recording*> inside_; // of the steps so far
   std::list<Recording> joined_;
-  std::size_t number_ = 0;
 };
 
 /// One place, and one more for each timed record if there is other work. A launch with user objects
@@ -354,9 +353,7 @@ void Api::launch(const std::shared_ptr<Exec::Body>& body, const std::shared_ptr<
       if (step.work.event->interprocess() || is_awaited_further_behind(body->steps, operations.size()))
         operation->after.push_back(step.work.event->recording->operation);
       if (in_capture != nullptr) {
-        recorded(*step.work.event, nullptr);
-        step.work.event->recording->capture = in_capture->capture;
-        step.work.event->recording->frontier = in_capture->frontier;
+        recorded_in_capture(*step.work.event, in_capture->capture, in_capture->frontier);
       } else {
         recorded(*step.work.event, operation);
         step.work.event->recording->by_node = true;

@@ -186,10 +186,9 @@ std::shared_ptr<LibraryKernel> Api::kernel(CUkernel handle) {
 std::shared_ptr<Module> Api::module_of(const std::shared_ptr<Library>& library,
                                        const std::shared_ptr<Context>& home) {
   auto& module = library->modules[home->handle];
-  if (!module || !module->home.alive()) {
-    if (!loads_eagerly()) wait_to_load(*home);
-    module = new_module(home, library->code);
-  }
+  const auto loaded = [&] { return module && module->home.alive(); };
+  if (!loaded() && !loads_eagerly()) wait_to_load(*home);
+  if (!loaded()) module = new_module(home, library->code); // no other thread did during the wait
   module->library = library;
   return module;
 }

@@ -101,7 +101,7 @@ void Api::end_of_allocation(const Allocation& allocation) {
 /// cuMemAllocManaged looks at neither, and cuMemAllocPitch at the context.
 CUresult Api::cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   if (pointer == nullptr) {
-    current_context();
+    context_to_create_in();
     unsafe_call();
     refuse(CUDA_ERROR_INVALID_VALUE);
   }
@@ -132,7 +132,7 @@ CUresult Api::cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
   constexpr unsigned known =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (pointer == nullptr || (flags & ~known) != 0 || bytes == 0) {
-    current_context();
+    context_to_create_in();
     unsafe_call();
     refuse_if(pointer == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
     *pointer = nullptr; // unlike cuMemAlloc, of nothing
@@ -204,7 +204,7 @@ CUresult Api::cuMemHostGetFlags(unsigned int* flags, void* pointer) {
 CUresult Api::cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                                  unsigned element) {
   constexpr std::size_t granule = 512;
-  current_context();
+  context_to_create_in();
   refuse_if(out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
                 (element != 4 && element != 8 && element != 16),
             CUDA_ERROR_INVALID_VALUE);

@@ -464,10 +464,7 @@ private:
 void other_contexts(Lab& lab) {
   const Api& cu = lab.cu;
   const Kinds here(lab);
-  const auto there = [&] {
-    const Current guard(lab, lab.second_context());
-    return Kinds(lab);
-  }();
+  const auto there = made_in<Kinds>(lab, lab.second_context());
   const Neighbour neighbour(lab);
   const std::pair<const char*, CUdeviceptr> foreign[] = {{"device", there.device},
                                                          {"managed", there.managed},
@@ -523,18 +520,12 @@ void named_contexts(Lab& lab) {
 // The same in a green context of the home context's device, whose memory is made here.
 void green_contexts(Lab& lab) {
   const Api& cu = lab.cu;
-  const auto there = [&] {
-    const Current guard(lab, lab.second_context());
-    return Kinds(lab);
-  }();
+  const auto there = made_in<Kinds>(lab, lab.second_context());
   const Green green(lab);
   const Neighbour neighbour(lab);
   const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary}, {"green", green.context}};
   for (const auto& [name, context] : contexts) {
-    const Kinds here = [&, context = context] {
-      const Current guard(lab, context);
-      return Kinds(lab);
-    }();
+    const auto here = made_in<Kinds>(lab, context);
     for (const auto& [inside, current] : contexts)
       for (const auto& mine : here.all())
         for (const auto& other : {there.all()[0], there.all()[1]}) {
@@ -558,10 +549,7 @@ void green_memory(Lab& lab) {
   const Green green(lab);
   const std::pair<const char*, CUcontext> contexts[] = {{"primary", green.primary}, {"green", green.context}};
   for (const auto& [owner_name, owner] : contexts) {
-    const Kinds memory = [&, owner = owner] {
-      const Current guard(lab, owner);
-      return Kinds(lab);
-    }();
+    const auto memory = made_in<Kinds>(lab, owner);
     for (const auto& [held_name, holder] : contexts) {
       const Current guard(lab, holder);
       Stream blocking(lab, CU_STREAM_DEFAULT), bystander(lab, CU_STREAM_DEFAULT);

@@ -635,19 +635,10 @@ void any_node(Lab& lab) {
 void other_memory(Lab& lab) {
   const Api& cu = lab.cu;
   const Memory here(lab);
-  const auto there = [&] {
-    const Current guard(lab, lab.second_context());
-    return Memory(lab);
-  }();
+  const auto there = made_in<Memory>(lab, lab.second_context());
   const Green green(lab);
-  const auto of_green = [&] {
-    const Current guard(lab, green.context);
-    return Memory(lab);
-  }();
-  const auto of_primary = [&] {
-    const Current guard(lab, green.primary);
-    return Memory(lab);
-  }();
+  const auto of_green = made_in<Memory>(lab, green.context);
+  const auto of_primary = made_in<Memory>(lab, green.primary);
   Stream stream(lab);
   CUdeviceptr pooled = 0, managed = 0;
   lab.must(cu.MemAllocAsync(&pooled, 4096, stream), "cuMemAllocAsync");
@@ -671,46 +662,52 @@ void other_memory(Lab& lab) {
     copy.dstDevice = memory;
     return copy;
   };
-  const auto update = [&](CUgraph from, const std::function<CUresult(CUgraphExec)>& set, CUgraph to) {
-    CUgraphExecUpdateResultInfo info{};
-    CUgraphExec exec = instantiate(lab, from);
-    std::string text = lab.name_of(set(exec));
-    cu.GraphExecDestroy(exec);
-    exec = instantiate(lab, from);
-    cu.GraphExecUpdate(exec, to, &info);
-    cu.GraphExecDestroy(exec);
-    return text + ", reason " + std::to_string(static_cast<int>(info.result));
+  // A node of each kind is made by `add`, and changed in an exec by `set`.
+  const auto ask = [&](const std::string& kind, const auto& add, const auto& set) {
+    return [&, kind, add, set](const std::string& name, CUdeviceptr from, CUdeviceptr to) {
+      Graph before(lab), after(lab);
+      lab.must(add(after, to), kind.c_str());
+      lab.must(add(before, from), kind.c_str());
+      CUgraphExec exec = instantiate(lab, before);
+      const std::string result = lab.name_of(set(exec, to));
+      cu.GraphExecDestroy(exec);
+      CUgraphExecUpdateResultInfo info{};
+      exec = instantiate(lab, before);
+      cu.GraphExecUpdate(exec, after, &info);
+      cu.GraphExecDestroy(exec);
+      lab.shows(kind + "." + name, result + ", reason " + std::to_string(static_cast<int>(info.result)));
+    };
   };
+  const auto ask_fill = ask(
+      "fill",
+      [&](CUgraph graph, CUdeviceptr memory) {
+        const auto fill = fill_of(memory);
+        return cu.GraphAddMemsetNode(&node, graph, nullptr, 0, &fill, lab.home);
+      },
+      [&](CUgraphExec exec, CUdeviceptr memory) {
+        const auto fill = fill_of(memory);
+        return cu.GraphExecMemsetNodeSetParams(exec, node, &fill, lab.home);
+      });
+  const auto ask_copy = ask(
+      "copy",
+      [&](CUgraph graph, CUdeviceptr memory) {
+        const auto copy = copy_to(memory);
+        return cu.GraphAddMemcpyNode(&node, graph, nullptr, 0, &copy, lab.home);
+      },
+      [&](CUgraphExec exec, CUdeviceptr memory) {
+        const auto copy = copy_to(memory);
+        return cu.GraphExecMemcpyNodeSetParams(exec, node, &copy, lab.home);
+      });
   for (const auto& [from_name, from] : all)
     for (const auto& [to_name, to] : all) {
       const std::string name = std::string(from_name) + ".to_" + to_name;
-      {
-        Graph before(lab), after(lab);
-        const auto first = fill_of(from), then = fill_of(to);
-        lab.must(cu.GraphAddMemsetNode(&node, after, nullptr, 0, &then, lab.home), "fill");
-        lab.must(cu.GraphAddMemsetNode(&node, before, nullptr, 0, &first, lab.home), "fill");
-        lab.shows("fill." + name, update(
-                                      before,
-                                      [&](CUgraphExec exec) {
-                                        return cu.GraphExecMemsetNodeSetParams(exec, node, &then, lab.home);
-                                      },
-                                      after));
-      }
-      Graph before(lab), after(lab);
-      const auto first = copy_to(from), then = copy_to(to);
-      lab.must(cu.GraphAddMemcpyNode(&node, after, nullptr, 0, &then, lab.home), "copy");
-      lab.must(cu.GraphAddMemcpyNode(&node, before, nullptr, 0, &first, lab.home), "copy");
-      lab.shows("copy." + name, update(
-                                    before,
-                                    [&](CUgraphExec exec) {
-                                      return cu.GraphExecMemcpyNodeSetParams(exec, node, &then, lab.home);
-                                    },
-                                    after));
+      ask_fill(name, from, to);
+      ask_copy(name, from, to);
     }
 }
 
-// Fills of memory of pools: the context that is current, the one that the call names, and that of the stream
-// which allocated the memory.
+// Fills of memory of pools: the context that is current, the one that the call names, and the one whose
+// stream allocated the memory.
 void fills_of_pools(Lab& lab) {
   const Api& cu = lab.cu;
   const Green green(lab);

@@ -195,6 +195,13 @@ private:
   CUcontext context_;
 };
 
+// What is made while the context is current.
+template <class Made>
+Made made_in(Lab& lab, CUcontext context) {
+  const Current guard(lab, context);
+  return Made(lab);
+}
+
 // Runs the call on another thread, with the home context current there, and waits for it.
 CUresult on_other_thread(Lab& lab, const std::function<CUresult()>& call);
 

@@ -29,6 +29,9 @@
 namespace {
 
 constexpr std::size_t rounds = 5;
+/// The library keeps the stacks of calls in sets. Which of them share one depends on their addresses, and
+/// each that is compared in vain takes some instructions. So the cheapest of several processes counts.
+constexpr std::size_t processes = 4;
 constexpr std::size_t fewest_instructions = 100; // of a launch that is recorded
 constexpr int skipped = 77;
 
@@ -167,6 +170,17 @@ std::optional<Count> count_launch(const char* program, const std::string& librar
   return counts[counts.size() / 2];
 }
 
+/// Of the processes. Zeros if one of them failed.
+std::optional<Count> least_of_launches(const char* program, const std::string& library,
+                                       const Variables& variables) {
+  std::optional<Count> least = count_launch(program, library, variables);
+  for (std::size_t process = 1; process < processes && least; ++process)
+    if (const std::optional<Count> other = count_launch(program, library, variables);
+        !other || other->instructions < least->instructions)
+      least = other;
+  return least;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -185,7 +199,7 @@ int main(int argc, char** argv) {
   };
   int code = 0;
   for (const auto& mode : modes) {
-    const std::optional<Count> count = count_launch(argv[0], library, mode.variables);
+    const std::optional<Count> count = least_of_launches(argv[0], library, mode.variables);
     if (!count) {
       std::printf("the system does not allow to step through a launch\n");
       code = skipped;

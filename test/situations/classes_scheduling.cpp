@@ -62,7 +62,7 @@ struct OfSharedEvent {
   std::vector<Operation> operations() { return uses_of(w, lease); }
 };
 
-/// Before a fork, a thread can repeat reserve() a hundred thousand times.
+/// Between the forks of a cell, a thread can repeat reserve() some ten thousand times.
 constexpr std::size_t many_idle = 1 << 24;
 
 struct OfEventPool {

@@ -41,6 +41,9 @@ constexpr std::size_t allocations_of_an_operation = 0;
 constexpr int forks_beside_another_object = 6, forks_beside_the_object = 25;
 constexpr std::size_t allocations_of_an_operation = 20;
 #endif
+// The object may grow with each call, and every child destroys all of it. On a busy machine, a fork takes so
+// long that a thread without a limit makes a hundred thousand calls meanwhile.
+constexpr int calls_between_forks = 1000;
 
 enum class Child { uses, destroys, exits };
 
@@ -127,11 +130,16 @@ void fork_anywhere(const Class& row, World& w, std::unique_ptr<Subject>& subject
   const int forks = row.concurrent ? forks_beside_the_object : forks_beside_another_object;
   for (std::size_t i = 0; i < count && !process::disappointed(); ++i) {
     std::atomic<bool> stop{false}, runs{false};
+    std::atomic<int> calls{0}; // since the last fork
     std::thread busy([&] {
       World its(w.context);
       const std::unique_ptr<Subject> own = row.concurrent ? nullptr : row.make(its);
       const Operation operation = (own != nullptr ? *own : *subject).operations()[i];
       while (!stop) {
+        if (calls++ >= calls_between_forks) {
+          std::this_thread::yield();
+          continue;
+        }
         check(operation, operation.expected(In::working));
         runs = true;
       }
@@ -140,6 +148,7 @@ void fork_anywhere(const Class& row, World& w, std::unique_ptr<Subject>& subject
       std::this_thread::yield();
     for (int k = 0; k < forks && !process::disappointed(); ++k) {
       fork_here(subject, child, "an operation");
+      calls = 0;
       std::this_thread::sleep_for(std::chrono::microseconds(37 * k));
     }
     stop = true;

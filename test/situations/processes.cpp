@@ -41,9 +41,9 @@ constexpr std::size_t allocations_of_an_operation = 0;
 constexpr int forks_beside_another_object = 6, forks_beside_the_object = 25;
 constexpr std::size_t allocations_of_an_operation = 20;
 #endif
-// The object may grow with each call, and every child destroys all of it. On a busy machine, a fork takes so
-// long that a thread without a limit makes a hundred thousand calls meanwhile.
-constexpr int calls_between_forks = 1000;
+// The other thread rests if the next fork is late: the object may grow with each call, and every child
+// destroys all of it. The pauses between forks are shorter, so nearly all forks find the thread at work.
+constexpr auto longest_work = 2ms;
 
 enum class Child { uses, destroys, exits };
 
@@ -130,13 +130,14 @@ void fork_anywhere(const Class& row, World& w, std::unique_ptr<Subject>& subject
   const int forks = row.concurrent ? forks_beside_the_object : forks_beside_another_object;
   for (std::size_t i = 0; i < count && !process::disappointed(); ++i) {
     std::atomic<bool> stop{false}, runs{false};
-    std::atomic<int> calls{0}; // since the last fork
+    using Clock = std::chrono::steady_clock;
+    std::atomic<Clock::time_point> last_fork{Clock::now()};
     std::thread busy([&] {
       World its(w.context);
       const std::unique_ptr<Subject> own = row.concurrent ? nullptr : row.make(its);
       const Operation operation = (own != nullptr ? *own : *subject).operations()[i];
       while (!stop) {
-        if (calls++ >= calls_between_forks) {
+        if (runs && Clock::now() - last_fork.load() > longest_work) {
           std::this_thread::yield();
           continue;
         }
@@ -148,7 +149,7 @@ void fork_anywhere(const Class& row, World& w, std::unique_ptr<Subject>& subject
       std::this_thread::yield();
     for (int k = 0; k < forks && !process::disappointed(); ++k) {
       fork_here(subject, child, "an operation");
-      calls = 0;
+      last_fork = Clock::now();
       std::this_thread::sleep_for(std::chrono::microseconds(37 * k));
     }
     stop = true;

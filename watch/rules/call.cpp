@@ -31,7 +31,7 @@ constexpr Row rows[] = {
     {Verb::stream_wait, {&C::stream_handle, &C::event, &C::flags}},
     {Verb::context_wait, {&C::named_context, &C::event}},
     {Verb::stream_create, {&C::stream_handle, &C::flags}},
-    {Verb::stream_create_green, {&C::stream_handle, &C::flags}},
+    {Verb::stream_create_green, {&C::stream_handle, nullptr, &C::flags}}, // the second is the green context
     {Verb::stream_destroy, {&C::stream_handle}},
     {Verb::stream_query, {&C::stream_handle}},
     {Verb::stream_synchronize, {&C::stream_handle}},

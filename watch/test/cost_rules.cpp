@@ -165,8 +165,8 @@ TEST_CASE("waits are counted with their time", "[watch][cost]") {
   wait(99, "cuCtxSynchronize", {});
   process.repeat(100, [&] { process.see("cuMemcpyDtoH_v2", {}); });
   CHECK(process.end() ==
-        "blocking-in-a-loop 1000: the thread waited 3.1 s in 1,000 calls that were made here\n"
         "blocking-in-a-loop 100: the thread waited 2 ms in 100 calls that were made here\n"
+        "blocking-in-a-loop 1000: the thread waited 3.1 s in 1,000 calls that were made here\n"
         "blocking-in-a-loop 100: the thread waited 2 ms in 100 calls that were made here");
 }
 

@@ -25,7 +25,7 @@ const Creation creations[] = {
     {"cuIpcOpenEventHandle", {event}, "an event", "cuEventDestroy_v2", event},
     {"cuStreamCreate", {stream, 1}, "a stream", "cuStreamDestroy_v2", stream},
     {"cuStreamCreateWithPriority", {stream, 1, 0}, "a stream", "cuStreamDestroy_v2", stream},
-    {"cuGreenCtxStreamCreate", {stream, 1, 0}, "a stream", "cuStreamDestroy_v2", stream},
+    {"cuGreenCtxStreamCreate", {stream, 0x600, 1, 0}, "a stream", "cuStreamDestroy_v2", stream},
     {"cuGraphCreate", {graph, 0}, "a graph", "cuGraphDestroy", graph},
     {"cuGraphClone", {graph, 0x601}, "a graph", "cuGraphDestroy", graph},
     {"cuStreamEndCapture", {stream, graph}, "a graph", "cuGraphDestroy", graph},

@@ -49,6 +49,23 @@ TEST_CASE("two streams that set the same memory are found", "[order]") {
   CHECK(process.end().find("unordered-copies") == 0);
 }
 
+TEST_CASE("values order streams, whatever version of the functions writes and waits", "[order]") {
+  const std::pair<const char*, const char*> versions[] = {
+      {"cuStreamWriteValue32", "cuStreamWaitValue32"},
+      {"cuStreamWriteValue64", "cuStreamWaitValue64"},
+      {"cuStreamWriteValue32_v2", "cuStreamWaitValue32_v2"},
+      {"cuStreamWriteValue64_v2", "cuStreamWaitValue64_v2"}};
+  for (const auto& [write, wait] : versions) {
+    INFO(write);
+    Ordered process;
+    process.set(memory, first);
+    process.see(write, {first, other, 1, 0});
+    process.see(wait, {second, other, 1, CU_STREAM_WAIT_VALUE_GEQ});
+    process.set(memory, second);
+    CHECK(process.end() == "");
+  }
+}
+
 TEST_CASE("the host may go on before the call has returned that tells it", "[order]") {
   Ordered process;
   process.set(memory, first);

@@ -99,8 +99,7 @@ bool has_feature(Feature feature) { return (region->features & feature) != 0; }
 /// Whether only failed calls are recorded.
 template <Verb verb>
 bool is_unrecorded() {
-  if (verb == Verb::memory_make || verb == Verb::graph_change || verb == Verb::capture_change ||
-      verb == Verb::node_add)
+  if (verb == Verb::memory_make || verb == Verb::capture_change || changes_graph(verb))
     return !has_feature(memory_use);
   return verb == Verb::other || is_question(verb) || verb == Verb::memory_free ||
          (verb == Verb::context_synchronize && !has_feature(blocking_calls));
@@ -116,7 +115,7 @@ bool may_block(const Thread& thread, const CallData& call) {
 
 constexpr bool uses_memory(Verb verb) {
   return verb == Verb::work || verb == Verb::copy || verb == Verb::memory_make || verb == Verb::memory_free ||
-         verb == Verb::node_add || verb == Verb::graph_change;
+         changes_graph(verb);
 }
 
 /// Kernels and copies are many, so they get stacks only while something is captured, when each makes a node,

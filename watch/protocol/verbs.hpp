@@ -48,7 +48,9 @@ enum class Verb : std::uint8_t {
   graph_ask,
   exec_ask,
   node_add,       // a node of another kind; successful ones are recorded with Feature::memory_use
-  graph_change,   // recorded only if it failed, or with Feature::memory_use; the first handle
+  exec_change,    // of a node in an executable graph; this and the next two are recorded as node_add
+  graph_change,   // of edges
+  node_change,    // of a node in a graph that the call does not name
   capture_change, // the same: cuStreamUpdateCaptureDependencies
   primary_retain,
   context_create,
@@ -86,6 +88,12 @@ constexpr bool may_wait(Verb verb) {
          verb == Verb::stream_destroy || verb == Verb::exec_destroy || verb == Verb::context_destroy ||
          verb == Verb::green_destroy || verb == Verb::primary_release || verb == Verb::device_reset ||
          verb == Verb::primary_retain || verb == Verb::context_create;
+}
+
+/// Calls that change nodes or edges of graphs, and not their events.
+constexpr bool changes_graph(Verb verb) {
+  return verb == Verb::node_add || verb == Verb::exec_change || verb == Verb::graph_change ||
+         verb == Verb::node_change;
 }
 
 /// Calls that put one piece of work on a stream: a node, while the stream is being captured.

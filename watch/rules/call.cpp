@@ -56,7 +56,9 @@ constexpr Row rows[] = {
     {Verb::graph_ask, {&C::graph}},
     {Verb::exec_ask, {&C::exec}},
     {Verb::node_add, {&C::node, &C::graph}},
-    {Verb::graph_change, {&C::exec, &C::node}}, // or a graph, or a node alone
+    {Verb::exec_change, {&C::exec, &C::node}},
+    {Verb::graph_change, {&C::graph}},
+    {Verb::node_change, {&C::node}},
     {Verb::capture_change, {&C::stream_handle, &C::flags}},
     {Verb::primary_retain, {&C::named_context, &C::device}},
     {Verb::context_create, {&C::named_context}}, // the last word is the device

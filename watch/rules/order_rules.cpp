@@ -55,8 +55,7 @@ bool is_any_of(std::string_view name, std::initializer_list<std::string_view> na
 
 /// Work whose use of memory is not told.
 bool is_opaque(const Call& call, const std::vector<Part>& parts) {
-  if (call.verb() != Verb::work && call.verb() != Verb::node_add && call.verb() != Verb::graph_change)
-    return false;
+  if (call.verb() != Verb::work && !changes_graph(call.verb())) return false;
   if (is_named(call, "cuLaunchCooperativeKernelMultiDevice") || is_named(call, "cuLaunchGridAsync"))
     return true;
   const bool is_kernel = call.function != 0 || std::strstr(entry_data[call.entry].name, "Kernel") != nullptr;
@@ -110,7 +109,8 @@ private:
   // Graphs
   void see_graph(const Call& call, const std::vector<Part>& parts);
   void add_node(const Call& call, const std::vector<Part>& parts);
-  void change_graph(const Call& call, const std::vector<Part>& parts);
+  void change_exec(const Call& call, const std::vector<Part>& parts);
+  void change_edges(const Call& call, const std::vector<Part>& parts);
   void change_node(const Call& call, const std::vector<Part>& parts);
   void instantiate(const Call& call);
   void launch(const Call& call);
@@ -505,17 +505,17 @@ void OrderRules::add_node(const Call& call, const std::vector<Part>& parts) {
   work.add_node(call.node, use_of(call, parts), after);
 }
 
-void OrderRules::change_graph(const Call& call, const std::vector<Part>& parts) {
-  if (is_named(call, "cuGraphExec")) {
-    const auto exec = execs_.find(call.exec);
-    if (exec == execs_.end()) return;
-    if (exec->second.use_count() > 1) exec->second = std::make_shared<GraphWork>(*exec->second);
-    if (!exec->second->change_node(call.node, use_of(call, parts))) execs_.erase(exec);
-    return;
-  }
-  execs_.erase(call.exec); // cuGraphNodeSetEnabled
-  const auto graph = graphs_.find(call.exec);
-  if (graph == graphs_.end()) return change_node(call, parts);
+void OrderRules::change_exec(const Call& call, const std::vector<Part>& parts) {
+  const auto exec = execs_.find(call.exec);
+  if (exec == execs_.end()) return;
+  if (exec->second.use_count() > 1) exec->second = std::make_shared<GraphWork>(*exec->second);
+  const bool enables = is_named(call, "cuGraphNodeSetEnabled"); // or disables: not modelled
+  if (enables || !exec->second->change_node(call.node, use_of(call, parts))) execs_.erase(exec);
+}
+
+void OrderRules::change_edges(const Call& call, const std::vector<Part>& parts) {
+  const auto graph = graphs_.find(call.graph);
+  if (graph == graphs_.end()) return;
   const bool is_addition = graph->second->is_built && is_named(call, "cuGraphAddDependencies");
   for (const Part& part : parts)
     if (is_addition) graph->second->add_dependency(part.words[0], part.words[1]);
@@ -528,8 +528,8 @@ void OrderRules::change_node(const Call& call, const std::vector<Part>& parts) {
   bool is_known = false;
   if (is_named(call, "cuGraphKernelNode") || is_named(call, "cuGraphMem"))
     for (const auto& [handle, work] : graphs_)
-      is_known = is_known || work->change_node(call.exec, used);
-  if (!is_known && !is_named(call, "cuGraphNodeSetEnabled")) graphs_.clear();
+      is_known = is_known || work->change_node(call.node, used);
+  if (!is_known) graphs_.clear();
 }
 
 void OrderRules::instantiate(const Call& call) {
@@ -585,8 +585,12 @@ void OrderRules::see_graph(const Call& call, const std::vector<Part>& parts) {
     return;
   case Verb::node_add:
     return add_node(call, parts);
+  case Verb::exec_change:
+    return change_exec(call, parts);
   case Verb::graph_change:
-    return change_graph(call, parts);
+    return change_edges(call, parts);
+  case Verb::node_change:
+    return change_node(call, parts);
   case Verb::node_add_event:
   case Verb::graph_destroy:
     graphs_.erase(call.graph);

@@ -67,7 +67,7 @@ private:
     if (harmed.empty()) capture_error_ = call;
     for (const auto& capture : harmed)
       if (!capture->invalidated)
-        report_({call.result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? Rule::legacy_beside_capture
+        report_({call.result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? Rule::legacy_during_capture
                                                                    : Rule::capture_invalidated,
                  "thread " + std::to_string(call.thread) + " calls " + call.name() + ", which invalidates " +
                      capture_text(*capture),

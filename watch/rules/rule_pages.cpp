@@ -139,7 +139,7 @@ const std::vector<RulePage>& rule_pages() {
        "All later work of the stream becomes part of the capture, and never runs.",
        "End the capture on every way out, also if an exception is thrown or the thread ends. "
        "cuevent::StreamCapture does."},
-      {Rule::legacy_beside_capture, "legacy-beside-capture",
+      {Rule::legacy_during_capture, "legacy-during-capture",
        "uses the legacy default stream while a blocking stream is capturing",
        "The legacy stream would wait for the capturing stream. The call returns "
        "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the capture is invalidated.",

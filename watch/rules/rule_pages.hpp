@@ -31,7 +31,7 @@ enum class Rule : std::uint8_t {
   capture_invalidated,
   capture_unjoined,
   capture_never_ended,
-  legacy_beside_capture,
+  legacy_during_capture,
   external_outside_capture,
   timed_never_read,
   created_in_a_loop,

@@ -35,7 +35,7 @@ void poll_beside_capture(Gpu& gpu, bool relaxed) {
 }
 
 /// Uses the legacy stream while a stream with these flags is capturing.
-void legacy_beside_capture(Gpu& gpu, unsigned flags) {
+void legacy_during_capture(Gpu& gpu, unsigned flags) {
   const bool blocking = flags == CU_STREAM_DEFAULT;
   const CUstream stream = gpu.stream(flags);
   const CUevent event = gpu.event();
@@ -76,8 +76,8 @@ const std::vector<Programs>& capture_programs() {
          expect(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
          expect(cuStreamDestroy(stream));
        }},
-      {"legacy-beside-capture", [](Gpu& gpu) { legacy_beside_capture(gpu, CU_STREAM_DEFAULT); },
-       [](Gpu& gpu) { legacy_beside_capture(gpu, CU_STREAM_NON_BLOCKING); }},
+      {"legacy-during-capture", [](Gpu& gpu) { legacy_during_capture(gpu, CU_STREAM_DEFAULT); },
+       [](Gpu& gpu) { legacy_during_capture(gpu, CU_STREAM_NON_BLOCKING); }},
       {"external-outside-capture",
        [](Gpu& gpu) {
          expect(cuEventRecordWithFlags(gpu.event(), gpu.a, CU_EVENT_RECORD_EXTERNAL),

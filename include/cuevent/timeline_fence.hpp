@@ -83,7 +83,7 @@ public:
     return __atomic_load_n(counter_, __ATOMIC_ACQUIRE);
   }
 
-  /// The newest ticket that signal() has returned. No driver call.
+  /// The newest ticket that signal() has returned, or that the device has reached already. No driver call.
   std::uint64_t signalled() const noexcept;
 
   /// Makes later work on `stream` wait on the device until `ticket` is reached. `stream` may

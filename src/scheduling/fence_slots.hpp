@@ -25,7 +25,7 @@ struct alignas(cache_line) FenceSlot {
   /// Whether a fence has this slot. A slot without a fence becomes free when its last ticket is
   /// reached.
   std::atomic<bool> in_use{false};
-  /// The newest submitted ticket.
+  /// The newest submitted ticket. Stored after the submission, so the counter may be ahead.
   std::atomic<std::uint64_t> signalled{0};
   /// The id of the stream that signals, after its first signal. no_stream for the legacy stream.
   std::atomic<unsigned long long> stream_id{no_stream};

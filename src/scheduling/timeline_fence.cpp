@@ -8,6 +8,7 @@
 #include "scheduling/memory_operations.hpp"
 #include "scheduling/poll_until.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -106,7 +107,11 @@ CUresult TimelineFence::find_id(unsigned long long& id) const noexcept {
 std::uint64_t TimelineFence::completed_narrow() const noexcept { return slot_->completed(); }
 
 std::uint64_t TimelineFence::signalled() const noexcept {
-  return slot_ == nullptr ? 0 : slot_->signalled.load(std::memory_order_acquire);
+  if (slot_ == nullptr) return 0;
+  const std::uint64_t signalled = slot_->signalled.load(std::memory_order_acquire);
+  // The device may reach a ticket before try_signal() has stored it. It is stored only then, because a
+  // submission can fail, and a stream that waited for its ticket would wait forever.
+  return std::max(signalled, completed());
 }
 
 void TimelineFence::wait(CUstream stream, std::uint64_t ticket) const {

@@ -3,6 +3,8 @@
 // src/scheduling/fence_slots.cpp, and the functions of src/scheduling/timeline_fence.cpp.
 #include "models.hpp"
 
+#include <algorithm>
+
 using namespace model;
 
 namespace {
@@ -52,7 +54,42 @@ struct SlotChangesOwner {
   }
 };
 
+/// A thread signals, and the device may reach the ticket before the thread has stored it. Another thread asks
+/// which tickets are reached, and waits for the newest.
+struct WaitForReached {
+  Execution& execution;
+  const bool asks_counter; // signalled() looks at the counter too
+  Atomic signalled{execution, "signalled", 0}, counter{execution, "counter", 0},
+      submitted{execution, "submitted", 0};
+
+  WaitForReached(Execution& its, bool asks) : execution(its), asks_counter(asks) {
+    its.spawn("signals", signals());
+    its.spawn("device", device());
+    its.spawn("waits", waits());
+  }
+  Task<> signals() { // submit_signal()
+    co_await submitted.store(1, release);
+    co_await signalled.store(1, release);
+  }
+  Task<> device() {
+    co_await submitted.await(acquire, [](std::int64_t value) { return value == 1; });
+    co_await counter.store(1, release);
+  }
+  Task<> waits() {
+    const std::int64_t ticket = co_await counter.load(acquire); // completed()
+    std::int64_t newest = co_await signalled.load(acquire);     // signalled(), in try_wait()
+    if (asks_counter) newest = std::max(newest, co_await counter.load(acquire));
+    execution.check(ticket <= newest, "a ticket that is reached is refused");
+  }
+  void finish() {}
+};
+
 } // namespace
+
+TEST_CASE("a wait for a ticket that is reached is not refused while its signal returns") {
+  CHECK(explore<WaitForReached>(true).violation == "");
+  CHECK_THAT(explore<WaitForReached>(false).violation, StartsWith("a ticket that is reached is refused"));
+}
 
 TEST_CASE("a fence takes a slot only after the last ticket of the slot is reached") {
   CHECK(explore<SlotChangesOwner>(Orders{}).violation == "");

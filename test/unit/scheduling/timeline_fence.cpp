@@ -597,3 +597,18 @@ TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, wi
     thread.join();
   CHECK(wrong == 0);
 }
+
+TEST_CASE_METHOD(FenceFixture, "a ticket that the device reaches before signal() returns is signalled") {
+  const bool narrow = GENERATE(false, true);
+  recording.memory_operations_64_bit(!narrow);
+  TimelineFence fence(context, stream);
+  const std::uint64_t first = fence.signal(), next = first + 1;
+  const MemoryOperation write = recording.memory_operation();
+  complete(write, next, narrow); // a thread is in signal(), and the device was faster
+  CHECK(fence.completed() == next);
+  CHECK(fence.signalled() == next);
+  recording.calls();
+  CHECK(fence.try_wait(stream_handle(2), next) == CUDA_SUCCESS);
+  CHECK(recording.calls().back() != "cuStreamWaitValue64");
+  CHECK(fence.try_wait(stream_handle(2), next + 1) == CUDA_ERROR_INVALID_VALUE);
+}

@@ -99,6 +99,12 @@ static inline void cuevent_timeline_sleep(struct cuevent_timeline_page* page, ui
   syscall(SYS_futex, &page->wakes, FUTEX_WAIT, seen, &limit, NULL, 0);
 }
 
+/* How many entries were ever taken. Any process can store into the page, so the number is not believed. */
+static inline uint32_t cuevent_timeline_used(const struct cuevent_timeline_page* page) {
+  const uint32_t used = __atomic_load_n(&page->used, __ATOMIC_RELAXED);
+  return used < (uint32_t)cuevent_timeline_entries ? used : (uint32_t)cuevent_timeline_entries;
+}
+
 /* Takes a free entry. Returns its index, or -ENOSPC. */
 static inline int cuevent_timeline_take(struct cuevent_timeline_page* page, uint64_t content) {
   const uint64_t now = cuevent_timeline_value(page);
@@ -138,7 +144,7 @@ static inline int cuevent_timeline_announce(struct cuevent_timeline_page* page, 
   if (cuevent_timeline_value(page) >= value) return -EINVAL;
   own = cuevent_timeline_take(page, value);
   if (own < 0) return own;
-  used = __atomic_load_n(&page->used, __ATOMIC_RELAXED);
+  used = cuevent_timeline_used(page);
   for (uint32_t i = 0; i < used && !refused; ++i) {
     const uint64_t other = __atomic_load_n(&page->entry[i], __ATOMIC_ACQUIRE);
     refused = (int)i != own && (other == value || other >= (cuevent_timeline_released | value));
@@ -161,7 +167,7 @@ static inline int cuevent_timeline_signal(struct cuevent_timeline_page* page, ui
   if (now >= value) return -EINVAL;
   own = cuevent_timeline_take(page, cuevent_timeline_released | value);
   if (own < 0) return own;
-  used = __atomic_load_n(&page->used, __ATOMIC_RELAXED);
+  used = cuevent_timeline_used(page);
   now = cuevent_timeline_value(page);
   for (uint32_t i = 0; i < used && result == 0; ++i) {
     const uint64_t other = __atomic_load_n(&page->entry[i], __ATOMIC_ACQUIRE);

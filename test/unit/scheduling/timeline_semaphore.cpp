@@ -6,8 +6,10 @@
 #include "scheduling/semaphore_guard.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
@@ -183,6 +185,43 @@ TEST_CASE_METHOD(RecordingFixture, "1,992 signals of a semaphore can be pending"
   CHECK(semaphore.try_signal(stream, 1995) == CUDA_ERROR_OUT_OF_MEMORY);
   complete_signal(*this); // all of them are reached
   semaphore.signal(2000);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "what another process stores into the page bounds no loop") {
+  TimelineSemaphore semaphore(context);
+  semaphore.signal(stream, 1);
+  auto* const page = reinterpret_cast<cuevent_timeline_page*>(recording.memory_operation().address -
+                                                              offsetof(cuevent_timeline_page, word));
+  complete_signal(*this);
+  for (const std::uint32_t used : {0xffff'ffffU, 0x8000'0000U, 1993U}) {
+    page->used = used;
+    const std::uint64_t next = semaphore.submitted() + 1;
+    CHECK(semaphore.try_signal(stream, next) == CUDA_SUCCESS);
+    complete_signal(*this);
+    CHECK(semaphore.try_signal(next + 1) == CUDA_SUCCESS);
+  }
+
+  std::minstd_rand random(1);
+  cuevent_timeline timeline{};
+  timeline.page = page;
+  timeline.memory = timeline.lock = -1;
+  for (int round = 0; round < 200; ++round) { // the functions return, whatever they find
+    for (auto* at = reinterpret_cast<std::uint32_t*>(&page->word);
+         at < reinterpret_cast<std::uint32_t*>(page + 1); ++at)
+      *at = random() % 2 == 0 ? static_cast<std::uint32_t>(random()) : 0xffff'ffff;
+    if (round % 2 == 0) page->abandoned = 0;
+    if (round % 4 == 0) page->word = 7;
+    static_cast<void>(semaphore.try_signal(stream, 100));
+    static_cast<void>(semaphore.try_signal(200));
+    static_cast<void>(semaphore.try_wait(stream, 300));
+    static_cast<void>(semaphore.try_wait_for(300, 0s));
+    static_cast<void>(cuevent_timeline_wait(page, 300, 0));
+    static_cast<void>(cuevent_timeline_participant_died(&timeline));
+    semaphore.status();
+    semaphore.submitted();
+  }
+  semaphore.abandon();
+  CHECK(semaphore.status() == TimelineStatus::abandoned);
 }
 
 TEST_CASE_METHOD(RecordingFixture, "throwing and non-throwing calls of a semaphore agree") {

@@ -42,9 +42,10 @@ struct FencePage {
 /// nothing. This object lives forever, because fences may outlive every static object.
 class FencePages {
 public:
-  static FencePages& instance() {
-    static FencePages& pages = *new FencePages;
-    return pages;
+  /// Null if there was no memory when the library was loaded.
+  static FencePages* instance() noexcept { return only; }
+  [[gnu::constructor(first_constructor)]] static void make() noexcept {
+    only = new (std::nothrow) FencePages;
   }
 
   /// Returns null if all slots are taken.
@@ -102,6 +103,8 @@ private:
     return nullptr;
   }
 
+  static inline constinit FencePages* only = nullptr;
+
   ProcessLock lock_;
   std::map<std::pair<const DriverTable*, CUcontext>, std::unique_ptr<FencePage>> pages_;
 };
@@ -154,18 +157,20 @@ CUresult take_slot(const Context& context, FenceSlot*& out) noexcept {
   const DriverTable& table = context.driver().table();
   CUresult result = context.status();
   if (result != CUDA_SUCCESS) return result;
+  FencePages* const pages = FencePages::instance();
+  if (pages == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   const unsigned long long id = context.id();
   CUcontext const handle = context.native_handle();
-  FenceSlot* slot = FencePages::instance().take(table, handle, id);
+  FenceSlot* slot = pages->take(table, handle, id);
   if (slot == nullptr) {
     std::unique_ptr<FencePage> page(new (std::nothrow) FencePage{id, {}, nullptr});
     if (page == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-    result = FencePages::instance().prepare(table, handle);
+    result = pages->prepare(table, handle);
     if (result != CUDA_SUCCESS) return result;
     const ContextGuard guard(context, result);
     if (result == CUDA_SUCCESS) result = allocate(table, *page);
     if (result != CUDA_SUCCESS) return result;
-    slot = FencePages::instance().add(table, handle, std::move(page));
+    slot = pages->add(table, handle, std::move(page));
     if (slot == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   }
   out = slot;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "graphs/capture_events.hpp"
 
+#include "core/stay_loaded.hpp"
+
 #include <cuevent/graph_exec.hpp>
 
 #include <exception>
@@ -13,17 +15,20 @@ Status CaptureEvents::attach(std::shared_ptr<CaptureEvents>& out, const DriverTa
   auto events = std::make_shared<CaptureEvents>();
   auto owner = std::make_unique<std::shared_ptr<CaptureEvents>>(events);
   CUuserObject object = nullptr;
-  CUresult result =
+  const CUresult result =
       table.cuUserObjectCreate_v11030(&object, owner.get(), end, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
   if (result != CUDA_SUCCESS) return {result, "cuUserObjectCreate"};
   static_cast<void>(owner.release()); // the user object owns it now
-  result = table.cuGraphRetainUserObject_v11030(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  Status status{CUDA_ERROR_OPERATING_SYSTEM, "dlopen"};
+  if (stay_loaded())
+    status = {table.cuGraphRetainUserObject_v11030(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE),
+              "cuGraphRetainUserObject"};
   events->object_ = object;
-  if (result == CUDA_SUCCESS)
+  if (status)
     out = std::move(events);
   else
     table.cuUserObjectRelease_v11030(object, 1); // destroys the owner
-  return {result, "cuGraphRetainUserObject"};
+  return status;
 }
 
 DriverEvent CaptureEvents::keep(DriverEvent&& event) {

@@ -5,6 +5,8 @@
 
 #include "core/result_of.hpp"
 #include "core/retired_events.hpp"
+#include "core/status.hpp"
+#include "core/stay_loaded.hpp"
 #include "graphs/require_graph.hpp"
 
 #include <memory>
@@ -36,6 +38,13 @@ void CUDA_CB retire_kept(void* retired) { released_by_graphs.push(static_cast<Re
 
 /// The same for an object that is not an event.
 void CUDA_CB retire_object(void* retired) { objects_of_graphs.push(static_cast<RetiredObject*>(retired)); }
+
+/// The graph becomes the only owner of `object`, whose destructor is one of the above.
+Status hand_to_graph(const DriverTable& table, CUgraph graph, CUuserObject object) noexcept {
+  if (!stay_loaded()) return {CUDA_ERROR_OPERATING_SYSTEM, "dlopen"};
+  return {table.cuGraphRetainUserObject_v11030(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE),
+          "cuGraphRetainUserObject"};
+}
 
 } // namespace
 
@@ -182,13 +191,12 @@ void Graph::retain(DriverEvent&& event) {
                   "cuUserObjectCreate");
   RetiredEvent* const kept = retired.release(); // the user object owns it now
   kept->hold(std::move(event));
-  const CUresult result =
-      table().cuGraphRetainUserObject_v11030(graph_, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
-  if (result == CUDA_SUCCESS) return;
+  const Status status = hand_to_graph(table(), graph_, object);
+  if (status) return;
   event = std::move(kept->event);
   kept->holds = false;
   table().cuUserObjectRelease_v11030(object, 1); // retires the remaining empty entry
-  require_success(context_, result, "cuGraphRetainUserObject");
+  require_success(context_, status.result, status.call);
 }
 
 void Graph::keep(RetiredObject* kept) {
@@ -202,11 +210,12 @@ void Graph::keep(RetiredObject* kept) {
     require_not_empty(*this, call);
     require_success(context_, result, call);
   }
-  call = "cuGraphRetainUserObject"; // the user object owns it now
-  result = table().cuGraphRetainUserObject_v11030(graph_, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
-  if (result == CUDA_SUCCESS) return;
+  Status status{CUDA_ERROR_OPERATING_SYSTEM, "dlopen"}; // the user object owns it now
+  // Templates of graph.hpp make `end`, so it belongs to the plugin that called them.
+  if (stay_loaded(reinterpret_cast<const void*>(kept->end))) status = hand_to_graph(table(), graph_, object);
+  if (status) return;
   table().cuUserObjectRelease_v11030(object, 1); // retires the empty entry
-  require_success(context_, result, call);
+  require_success(context_, status.result, status.call);
 }
 
 CUresult Graph::hand_over(RetiredObject* kept) noexcept {

@@ -74,17 +74,22 @@ static inline int cuevent_timeline_set_lock(int fd, unsigned place, short type) 
   return fcntl(fd, ofd_setlk, &byte) == 0 ? 0 : -errno;
 }
 
-/* Returns 1 if a participant has died, or if a handle was closed before it was imported. */
-static inline int cuevent_timeline_participant_died(const struct cuevent_timeline* timeline) {
+/* Returns 1 if a participant other than `own` has died, or if a handle was closed before it was imported. */
+static inline int cuevent_timeline_other_died(const struct cuevent_timeline* timeline, unsigned own) {
   for (unsigned i = 0; i < cuevent_timeline_places; ++i) {
     const uint32_t before = __atomic_load_n(&timeline->page->place[i], __ATOMIC_ACQUIRE);
-    if ((before & cuevent_timeline_state_bits) == cuevent_timeline_free) continue;
+    if ((before & cuevent_timeline_state_bits) == cuevent_timeline_free || i == own) continue;
     /* A place that was left between the two loads is not dead, and then its number or state differs. */
     if (!cuevent_timeline_is_locked(timeline->memory, i) &&
         __atomic_load_n(&timeline->page->place[i], __ATOMIC_ACQUIRE) == before)
       return 1;
   }
   return 0;
+}
+
+/* Returns 1 if any participant has died, or if a handle was closed before it was imported. */
+static inline int cuevent_timeline_participant_died(const struct cuevent_timeline* timeline) {
+  return cuevent_timeline_other_died(timeline, cuevent_timeline_places);
 }
 
 /* The error of a call that has just failed, negative. */

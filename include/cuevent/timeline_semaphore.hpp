@@ -130,7 +130,7 @@ public:
   /// Makes no driver call, unless this semaphore is the last owner of its context. Signals and
   /// waits of streams stay in force. A shared semaphore without pending signals of streams leaves at once.
   /// Otherwise it leaves once the signals are made, so that a death before that is still noticed: the thread
-  /// of cuevent checks every 10 ms, and exit() waits up to 100 ms for the signals. _exit() and exec() do not
+  /// of cuevent checks every 100 ms, and exit() waits up to 100 ms for the signals. _exit() and exec() do not
   /// wait, so wait for the signals before calling them.
   ~TimelineSemaphore();
 
@@ -204,7 +204,7 @@ public:
                                              TimeLimit timeout) noexcept;
 
   /// The value: one load, no driver call. released_value if the semaphore is abandoned; a stream's
-  /// signal that was still queued can then lower it for up to 10 ms.
+  /// signal that was still queued can then lower it for up to 100 ms.
   std::uint64_t value() const noexcept { return __atomic_load_n(word_, __ATOMIC_ACQUIRE); }
   /// Whether `value` is reached. Also true if the semaphore is abandoned.
   bool reached(std::uint64_t value_to_reach) const noexcept { return value() >= value_to_reach; }
@@ -214,9 +214,10 @@ public:
   /// Makes a descriptor for one other process: send it over a Unix socket, or let a child inherit
   /// it. The caller owns the descriptor, and closes it once it is sent: until then the receiver
   /// seems to live. It is closed by exec, unless the caller clears FD_CLOEXEC. Processes with
-  /// exported or imported semaphores have a thread of cuevent, which makes no driver calls. No
-  /// driver call. Throws OperatingSystem if there are no descriptors left, if /proc is not mounted,
-  /// or after 63 handles.
+  /// exported or imported semaphores have a thread of cuevent, "cuevent-guard", which makes no driver calls.
+  /// The library or plugin that contains cuevent stays loaded from then on: docs/lifetime.md. No driver
+  /// call. Throws OperatingSystem if there are no descriptors left, if /proc is not mounted, or after 63
+  /// handles.
   int export_handle();
   [[nodiscard]] CUresult try_export_handle(int& descriptor) noexcept;
 
@@ -229,9 +230,9 @@ public:
   /// released against signals of streams that are still queued. No driver call.
   void abandon() noexcept;
 
-  /// From now on, this process abandons the semaphore when it finds that a participant died. It
-  /// looks every 10 ms, even while all its threads are blocked in the driver, and every 1 ms in a wait on the
-  /// host. No driver call. Throws OperatingSystem if the thread that looks cannot start.
+  /// From now on, this process abandons the semaphore when it finds that a participant died. It finds
+  /// that within 150 ms, even while all its threads are blocked in the driver, and within 1 ms in a wait on
+  /// the host. No driver call.
   void abandon_on_death();
   [[nodiscard]] CUresult try_abandon_on_death() noexcept;
 

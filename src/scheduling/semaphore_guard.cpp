@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/semaphore_guard.hpp"
 
+#include "core/stay_loaded.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
+#include <new>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 #include <utility>
 
@@ -12,33 +18,35 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
-constexpr long long idle_period = 10'000'000, busy_period = 1'000'000; // ns
-constexpr int busy_rounds = 1'000; // after a signal that lowered an abandoned semaphore
+constexpr long long period = 100'000'000, pending_period = 10'000'000, busy_period = 1'000'000; // ns
+constexpr int busy_rounds = 1'000;        // after a signal that lowered an abandoned semaphore
+constexpr int death_rounds = 5;           // after a file was closed: its lock goes a moment later
+constexpr unsigned rare = 16;             // among looks at all: one asks about every lock
+constexpr std::size_t looks_at_once = 16; // under the lock, some 10 us
 
-/// Under the lock.
-void abandon_if_died(SemaphoreState& state) noexcept {
-  if (state.abandon_on_death && !state.abandoned() && cuevent_timeline_participant_died(&state.timeline) != 0)
-    cuevent_timeline_abandon(&state.page());
+/// A thread as any other, whatever the thread is that creates it.
+pthread_attr_t usual_scheduling() noexcept {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+  pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
+  constexpr sched_param none{}; // otherwise the C library asks the calling thread
+  pthread_attr_setschedparam(&attributes, &none);
+  return attributes;
 }
 
 } // namespace
 
-Semaphores& Semaphores::instance() {
-  static Semaphores& semaphores = *new Semaphores;
-  return semaphores;
-}
-
-Semaphores::Semaphores() noexcept {
-  lock_in_forks<Semaphores>();
-  // Registered after cuInit, so the streams still run.
-  std::atexit([] { instance().leave_at_exit(); });
-}
+void Semaphores::make() noexcept { make_only(only); }
 
 /// The child is no participant. Otherwise the parent would seem to live as long as the child.
 void Semaphores::forked() noexcept {
   running_ = false;
+  closed_files_.close(); // the child shares it with the parent
   for (SemaphoreState* const state : states_) {
     state->guarded = false;
+    state->watch = ClosedFiles::none;
     if (state->timeline.lock >= 0) close(state->timeline.lock);
     close(state->timeline.memory);
     state->timeline.lock = state->timeline.memory = -1;
@@ -47,79 +55,145 @@ void Semaphores::forked() noexcept {
 
 void Semaphores::add(SemaphoreState& state) {
   const std::lock_guard lock(mutex_);
+  // Registered after cuInit, so the streams still run when it is called.
+  if (!leaves_at_exit_ && std::atexit([] { instance().leave_at_exit(); }) != 0) throw std::bad_alloc();
+  leaves_at_exit_ = true;
   states_.push_back(&state);
 }
 
 bool Semaphores::guard(SemaphoreState& state) noexcept {
+  if (!stay_loaded()) return false; // the thread may outlive the plugin that contains this code
   const std::lock_guard lock(mutex_);
-  if (!running_) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); // the program's signal handlers run on its own threads
-    pthread_t thread;
-    running_ = pthread_create(
-                   &thread, nullptr,
-                   [](void*) -> void* {
-                     instance().run();
-                     return nullptr;
-                   },
-                   nullptr) == 0;
-    if (running_) pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  running_ = running_ || start_thread();
+  has_more_ = true;
   state.guarded = state.guarded || running_;
   return running_;
 }
 
-bool Semaphores::abandon_on_death(SemaphoreState& state) noexcept {
-  if (!guard(state)) return false;
-  const std::lock_guard lock(mutex_);
-  state.abandon_on_death = true;
-  return true;
-}
-
-void Semaphores::look_for_death(SemaphoreState& state) noexcept {
-  const std::lock_guard lock(mutex_);
-  abandon_if_died(state);
+/// Under the lock.
+bool Semaphores::start_thread() noexcept {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); // the program's signal handlers run on its own threads
+  pthread_attr_t attributes = usual_scheduling();
+  pthread_t thread;
+  const int failed = pthread_create(
+      &thread, &attributes,
+      [](void*) -> void* {
+        pthread_setname_np(pthread_self(), "cuevent-guard");
+        instance().run();
+        return nullptr;
+      },
+      nullptr);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return failed == 0;
 }
 
 void Semaphores::run() noexcept {
-  long long sleep = idle_period;
-  while (look_at_all(sleep)) {
-    const timespec period{0, static_cast<long>(sleep)};
-    nanosleep(&period, nullptr);
+  long long all_at = 0;
+  while (true) {
+    const long long now = cuevent_timeline_now();
+    const bool every = now >= all_at;
+    if (every) all_at = now + period;
+    const long long longest = look_at_all(every);
+    if (longest == 0) return;
+    sleep(std::clamp(all_at - cuevent_timeline_now(), 0LL, longest));
   }
 }
 
-/// Returns false if there is nothing to guard.
-bool Semaphores::look_at_all(long long& sleep) noexcept {
-  const std::lock_guard lock(mutex_);
+/// Ends early if a file was closed, but not at once: other processes decide how often that is.
+void Semaphores::sleep(long long nanoseconds) noexcept {
+  const timespec least{0, std::min(nanoseconds, busy_period)}, rest{0, nanoseconds - least.tv_nsec};
+  nanosleep(&least, nullptr);
+  pollfd closed{closed_files_.descriptor(), POLLIN, 0};
+  ppoll(&closed, 1, &rest, nullptr);
+}
+
+/// Returns for how long the thread may sleep. 0 if there is nothing to guard.
+long long Semaphores::look_at_all(bool every) noexcept {
+  long long sleep = period;
   bool any = false;
-  sleep = idle_period;
-  for (SemaphoreState* const each : states_) {
-    SemaphoreState& state = *each;
+  // Begins at the end: a semaphore that is erased meanwhile is replaced by one that was looked at.
+  std::unique_lock lock(mutex_);
+  has_more_ = false;
+  if (every) ++looks_;
+  while (closed_files_.take([this](int watch) { note_closed(watch); })) {
+  }
+  for (std::size_t left = states_.size(), looks = 0; left > 0; left = std::min(left - 1, states_.size())) {
+    SemaphoreState& state = *states_[left - 1];
     if (!state.guarded) continue;
     any = true;
-    abandon_if_died(state);
-    const bool none = state.pending.none(); // asked before the last look
-    if (state.abandoned()) {
-      state.guarded = state.in_use || !none;
-      if (cuevent_timeline_keep_released(&state.page()) != 0 || state.busy_rounds == 0)
-        state.busy_rounds = busy_rounds;
-      if (state.busy_rounds > 1) {
-        --state.busy_rounds;
-        sleep = busy_period;
-      }
-    } else if (!state.in_use && none) {
-      leave(state);
-    }
+    if (!every && !state.soon) continue;
+    sleep = std::min(sleep, look_at(state));
+    if (++looks % looks_at_once != 0) continue;
+    lock.unlock(); // nobody waits for the whole look
+    sched_yield();
+    lock.lock();
   }
-  running_ = any;
-  return any;
+  running_ = any || has_more_;
+  if (running_) return sleep;
+  closed_files_.close();
+  return 0;
+}
+
+/// Marks the semaphores of a file that was closed.
+void Semaphores::note_closed(int watch) noexcept {
+  for (SemaphoreState* const state : states_)
+    if (state->guarded && (state->watch == watch || watch == ClosedFiles::none)) {
+      state->death_rounds = death_rounds;
+      state->soon = true;
+    }
+}
+
+/// Whether to ask about the locks now. Under the lock.
+bool Semaphores::looks_for_death(SemaphoreState& state) noexcept {
+  if (!state.abandon_on_death || state.timeline.lock < 0 || state.abandoned()) return false;
+  if (state.watch == ClosedFiles::none) {
+    state.watch = closed_files_.watch(state.timeline.memory);
+    return true;
+  }
+  if (state.death_rounds > 0) return true;
+  return looks_ % rare == 0;
+}
+
+/// Returns when to look again. Under the lock.
+long long Semaphores::look_at(SemaphoreState& state) noexcept {
+  // Its own place need not be asked about: this process lives.
+  if (looks_for_death(state) && cuevent_timeline_other_died(&state.timeline, state.timeline.place) != 0)
+    cuevent_timeline_abandon(&state.page());
+  if (state.death_rounds > 0) --state.death_rounds;
+  const bool none = state.pending.none(); // asked before the last look
+  long long next = none ? period : pending_period;
+  if (state.abandoned()) {
+    state.guarded = state.in_use || !none;
+    if (cuevent_timeline_keep_released(&state.page()) != 0 || state.busy_rounds == 0)
+      state.busy_rounds = busy_rounds;
+    if (state.busy_rounds > 1) {
+      --state.busy_rounds;
+      next = busy_period;
+    }
+  } else if (state.death_rounds > 0) {
+    next = busy_period;
+  } else if (!state.in_use && none) {
+    leave(state);
+  }
+  state.soon = next != period;
+  return next;
+}
+
+/// Another semaphore of this process may have the same file.
+void Semaphores::stop_watching(SemaphoreState& state) noexcept {
+  const int watch = std::exchange(state.watch, ClosedFiles::none);
+  if (watch == ClosedFiles::none) return;
+  if (std::none_of(states_.begin(), states_.end(),
+                   [&](const SemaphoreState* other) { return other->watch == watch; }))
+    closed_files_.forget(watch);
 }
 
 /// Only the mapping stays, and the guard of an abandoned semaphore that a queued signal may lower.
 void Semaphores::leave(SemaphoreState& state) noexcept {
+  stop_watching(state);
   cuevent_timeline_leave(&state.timeline);
   close(std::exchange(state.timeline.memory, -1));
   state.guarded = state.abandoned() && !state.pending.none();
@@ -129,6 +203,7 @@ void Semaphores::retire(SemaphoreState& state) noexcept {
   const bool shared = state.timeline.lock >= 0;
   const std::lock_guard lock(mutex_);
   state.in_use = false;
+  state.soon = true;
   state.abandon_on_death = false;
   // At once, if possible, because the process may end before the thread looks.
   if (!shared || state.abandoned() || state.pending.none()) leave(state);
@@ -206,11 +281,6 @@ int Semaphores::export_handle(SemaphoreState& state, int& descriptor) noexcept {
   if (made < 0) return -made;
   descriptor = made;
   return 0;
-}
-
-bool Semaphores::participant_died(const SemaphoreState& state) noexcept {
-  const std::lock_guard lock(mutex_);
-  return cuevent_timeline_participant_died(&state.timeline) != 0;
 }
 
 }} // namespace cuevent::CUEVENT_ABI

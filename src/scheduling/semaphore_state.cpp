@@ -15,6 +15,7 @@ static_assert(sizeof(cuevent_timeline_page) == cuevent_timeline_bytes);
 
 bool PendingSignals::add(unsigned long long stream, std::uint64_t value) {
   const std::lock_guard lock(mutex_);
+  if (cuevent_timeline_is_abandoned(&page_)) return false;
   const auto newest = std::find_if(signals_.rbegin(), signals_.rend(),
                                    [&](const Signal& each) { return each.stream == stream; });
   if (newest != signals_.rend() && newest->value > value) return false;
@@ -42,6 +43,12 @@ void PendingSignals::forget_reached() noexcept {
   // Asked last: a stream that was released by force may have signalled before another one.
   if (cuevent_timeline_is_abandoned(&page_)) return;
   std::erase_if(signals_, [&](const Signal& each) { return each.value <= now; });
+}
+
+void abandon_if_died(SemaphoreState& state) noexcept {
+  if (state.abandon_on_death.load(std::memory_order_relaxed) && !state.abandoned() &&
+      cuevent_timeline_participant_died(&state.timeline) != 0)
+    cuevent_timeline_abandon(&state.page());
 }
 
 namespace {
@@ -131,6 +138,7 @@ template <class Open>
 PageResult open_semaphore(const Context& context, bool imported, SemaphoreState*& out, Open open) noexcept {
   if (!context) return {CUDA_ERROR_INVALID_CONTEXT};
   if (const CUresult result = context.status(); result != CUDA_SUCCESS) return {result};
+  if (!Semaphores::are_made()) return {CUDA_ERROR_OUT_OF_MEMORY};
   cuevent_timeline timeline{};
   if (const int error = open(timeline); error != 0) return {result_of_page(error), error};
   SemaphoreState* const state = new (std::nothrow) SemaphoreState(context, timeline);

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "core/fork_lock.hpp"
+#include "scheduling/closed_files.hpp"
 
 #include <cuevent/context.hpp>
 #include <cuevent/timeline_participant.h>
 
+#include <atomic>
 #include <cstdint>
 #include <iterator>
 #include <vector>
@@ -23,7 +25,8 @@ public:
         mutex_(locks_[reinterpret_cast<std::uintptr_t>(this) / sizeof(PendingSignals) % std::size(locks_)]) {}
 
   /// Adds a signal before it is submitted. Returns false if the same stream has signalled a higher
-  /// value. Throws std::bad_alloc.
+  /// value, or if the semaphore is abandoned. So after an abandonment, none() knows all signals that may
+  /// come. Throws std::bad_alloc.
   bool add(unsigned long long stream, std::uint64_t value);
   /// Removes a signal that was not submitted.
   void remove(std::uint64_t value) noexcept;
@@ -70,16 +73,24 @@ struct SemaphoreState {
   const DriverTable* const table;
   CUcontext const context;
   const unsigned long long context_id; // a later context may get the same handle
-  cuevent_timeline timeline;           // its descriptors change under the lock of Semaphores
+  /// `lock` changes under the lock of Semaphores. `memory` stays while a TimelineSemaphore has the state.
+  cuevent_timeline timeline;
   PendingSignals pending;
   bool registered = false; // the driver has the address, so nothing else may get the address
 
   // Under the lock of Semaphores
-  bool in_use = true;   // a TimelineSemaphore has it
-  bool guarded = false; // the guard's thread looks at it
-  bool abandon_on_death = false;
-  int busy_rounds = 0; // of the guard's thread, after the semaphore was abandoned
+  bool in_use = true;            // a TimelineSemaphore has it
+  bool guarded = false;          // the guard's thread looks at it
+  bool soon = false;             // the guard's thread looks again before its next look at all
+  int busy_rounds = 0;           // of the guard's thread, after the semaphore was abandoned
+  int watch = ClosedFiles::none; // tells the guard's thread about deaths
+  int death_rounds = 0;          // of the guard's thread, after a participant may have died
+
+  std::atomic<bool> abandon_on_death{false};
 };
+
+/// Abandons the semaphore if this process asked for it and a participant died.
+void abandon_if_died(SemaphoreState& state) noexcept;
 
 /// A failure of the kernel or of the driver.
 struct PageResult {

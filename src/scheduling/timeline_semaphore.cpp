@@ -148,8 +148,10 @@ CUresult TimelineSemaphore::submit_signal(const Context& context, CUstream strea
   unsigned long long id = 0;
   result = id_of(context, stream, id);
   if (result == CUDA_SUCCESS)
-    result =
-        result_of([&] { return state_->pending.add(id, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; });
+    result = result_of([&] {
+      if (state_->pending.add(id, value)) return CUDA_SUCCESS;
+      return state_->abandoned() ? CUDA_ERROR_ILLEGAL_STATE : CUDA_ERROR_INVALID_VALUE;
+    });
   // By default, hosts and other devices see this write after all earlier writes of the stream.
   if (result == CUDA_SUCCESS)
     result = table().cuStreamWriteValue64_v11070(stream, reinterpret_cast<std::uintptr_t>(&page.word), value,
@@ -224,27 +226,27 @@ CUresult TimelineSemaphore::try_export_handle(int& descriptor) noexcept {
 TimelineStatus TimelineSemaphore::status() const noexcept {
   if (state_ == nullptr) return TimelineStatus::active;
   if (state_->abandoned()) return TimelineStatus::abandoned;
-  return Semaphores::instance().participant_died(*state_) ? TimelineStatus::participant_died
-                                                          : TimelineStatus::active;
+  return cuevent_timeline_participant_died(&state_->timeline) != 0 ? TimelineStatus::participant_died
+                                                                   : TimelineStatus::active;
 }
 
 void TimelineSemaphore::abandon() noexcept {
   if (state_ == nullptr) return;
   state_->pending.none(); // forgets what is reached, which the word does not show afterwards
   cuevent_timeline_abandon(&state_->page());
-  Semaphores::instance().guard(*state_); // a shared semaphore is guarded already
+  // A shared semaphore is guarded already. Otherwise only queued signals of this process can lower it.
+  if (!state_->pending.none()) Semaphores::instance().guard(*state_);
 }
 
 void TimelineSemaphore::abandon_on_death() {
   const CUresult result = try_abandon_on_death();
-  if (result != CUDA_SUCCESS)
-    fail(result, "TimelineSemaphore::abandon_on_death",
-         "the thread that guards semaphores cannot start: raise the limit of threads (ulimit -u)");
+  if (result != CUDA_SUCCESS) fail(result, "TimelineSemaphore::abandon_on_death");
 }
 
 CUresult TimelineSemaphore::try_abandon_on_death() noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return Semaphores::instance().abandon_on_death(*state_) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+  state_->abandon_on_death = true; // the thread that looks starts when the semaphore is shared
+  return CUDA_SUCCESS;
 }
 
 void TimelineSemaphore::fail(CUresult result, const char* call, const char* advice) const {

@@ -6,7 +6,6 @@
 #include "core/on_stream.hpp"
 #include "scheduling/memory_operations.hpp"
 #include "scheduling/poll_until.hpp"
-#include "scheduling/semaphore_guard.hpp"
 #include "scheduling/semaphore_state.hpp"
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -29,7 +28,7 @@ void doze(const DriverTable& table, cuevent_timeline_page& page, long long nanos
 /// harm a capture. Looks for a death too, because on a busy machine this thread may run before the one that
 /// guards semaphores.
 CUresult TimelineSemaphore::fault() const noexcept {
-  if (state_ != nullptr) Semaphores::instance().look_for_death(*state_);
+  if (state_ != nullptr) abandon_if_died(*state_);
   CUresult result = context_.status();
   if (result != CUDA_SUCCESS) return result;
   result = on_stream(context_, CU_STREAM_LEGACY,

@@ -11,6 +11,9 @@
 #include <cuevent/text.hpp>
 
 #include <chrono>
+#include <cstdlib>
+#include <string>
+#include <sys/mman.h>
 #include <thread>
 
 namespace situations {
@@ -134,6 +137,51 @@ void a_driver_call_fails(const Class& row) {
   take_reports(); // destructors report the faults
 }
 
+/// Makes an object and runs each operation as the first ones of their kind in this process. Returns whether
+/// the k-th allocation of all that was there to fail.
+bool first_use(const Class& row, World& w, int k) {
+  std::unique_ptr<Subject> subject;
+  const auto is_expected = [&](CUresult result, CUresult usual, const char* name) {
+    const test::SafeAllocations safe;
+    expect(result == CUDA_ERROR_OUT_OF_MEMORY || result == usual || result == CUDA_ERROR_NOT_READY,
+           std::string(name) + " is out of memory, and not " + to_string(result));
+  };
+  const Operation make("the constructor", Does::makes, {}, [&] { subject = row.make(w); });
+  const test::FailingAllocation failing(static_cast<std::size_t>(k));
+  process::step(make.name);
+  is_expected(result_of(make, true), CUDA_SUCCESS, make.name);
+  if (subject != nullptr) {
+    const auto operations = [&] {
+      const test::SafeAllocations safe;
+      return subject->operations();
+    }();
+    for (const Operation& each : operations)
+      if (const Answer usual = each.expected(In::working); usual.not_called == nullptr) {
+        process::step(each.name);
+        if (each.attempt) is_expected(result_of(each, false), usual.result, each.name);
+        if (each.call) is_expected(result_of(each, true), usual.result, each.name);
+      }
+  }
+  return test::FailingAllocation::happened();
+}
+
+void first_use_without_memory(const Class& row) {
+  // A device takes a while to begin, and allocations of the host are the same there.
+  const int most = std::getenv("CUEVENT_DRIVER") != nullptr ? 200 : 2;
+  auto* const happened = static_cast<bool*>(
+      mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  *happened = true;
+  for (int k = 1; k <= most && *happened && !process::disappointed(); ++k)
+    expect(child_succeeds([&] {
+             World w(World::primary());
+             *happened = first_use(row, w, k);
+             row.make(w)->check_all(In::working);
+             take_reports(); // a retired event leaks, and says so
+           }),
+           "the process goes on after its allocation " + std::to_string(k) + " has failed");
+  munmap(happened, sizeof(bool));
+}
+
 } // namespace
 
 std::vector<Situation> situations_of_lives() {
@@ -163,6 +211,16 @@ std::vector<Situation> situations_of_lives() {
            "The operation fails with OUT_OF_MEMORY or std::bad_alloc, or does without the memory. It works "
            "the next time, and nothing is left behind.",
        .run = an_allocation_fails},
+      {.name = "first use without memory",
+       .in = In::working,
+       .alone = Alone::no,
+       .what =
+           "A new process makes its first object of the class and runs each operation. Each allocation of "
+           "that fails in turn, each in a process of its own.",
+       .rule =
+           "What needs the memory fails with OUT_OF_MEMORY or std::bad_alloc, also in a noexcept overload. "
+           "The next object works.",
+       .run = first_use_without_memory},
       {.name = "driver error",
        .in = In::working,
        .alone = Alone::no,

@@ -19,6 +19,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -301,6 +303,31 @@ const char* needs_a_scope(const Class& row) {
   return row.scoped ? "it belongs to a scope, and is never static" : nullptr;
 }
 
+/// plugin.cpp has the same classes with another copy of the library.
+void unloaded_plugin(const Class& row) {
+  char program[4096] = "";
+  expect(readlink("/proc/self/exe", program, sizeof program - 1) > 0, "the program is known");
+  const std::string path = std::string(program, std::strrchr(program, '/') + 1) + "libsituations_plugin.so";
+  for (const bool on_a_thread : {false, true}) {
+    const auto use = [&] {
+      void* const plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+      expect(plugin != nullptr, path + " is found");
+      if (plugin == nullptr) return;
+      process::step("the plugin");
+      const auto use_class = reinterpret_cast<bool (*)(const char*)>(dlsym(plugin, "use_class"));
+      expect(use_class(row.name), "everything works in the plugin");
+      dlclose(plugin);
+    };
+    process::step("the end of the plugin");
+    on_a_thread ? std::thread(use).join() : use();
+  }
+  std::this_thread::sleep_for(120ms); // a thread that is left looks once
+  process::step("a fork after the plugin");
+  expect(child_succeeds([] {}), "the child ends well");
+  World w(World::primary());
+  row.make(w)->check_all(In::working);
+}
+
 enum class Peer { killed, ends_at_once, exits_at_once, exits_behind_stream };
 
 /// Runs in the other process: joins, signals, leaves, and ends as told. Before any driver call of the
@@ -441,6 +468,15 @@ std::vector<Situation> situations_of_processes() {
        .rule = "The process ends silently.",
        .run = static_destruction,
        .impossible = needs_a_scope},
+      {.name = "unloaded plugin",
+       .in = In::working,
+       .alone = Alone::yes,
+       .what = "A plugin with a copy of cuevent makes an object, runs the operations, destroys the object, "
+               "and is "
+               "unloaded at once. Then the program forks, uses the driver, and exits.",
+       .rule = "The code is unloaded, or stays loaded as docs/lifetime.md says. Nothing calls it after it is "
+               "gone.",
+       .run = unloaded_plugin},
       {.name = "other process killed",
        .in = In::working,
        .alone = Alone::yes,

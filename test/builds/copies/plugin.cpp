@@ -94,9 +94,8 @@ const std::map<std::string, void (*)(Its&)> uses = {
 
 } // namespace
 
-extern "C" [[gnu::visibility("default")]] const char* use_plugin(const char* use, CUcontext context,
-                                                                 CUstream stream, CUstream capturing,
-                                                                 CUgraph graph) {
+extern "C" [[gnu::visibility("default")]] const char*
+use_plugin(const char* use, CUcontext context, CUstream stream, CUstream capturing, CUgraph graph) {
   try {
     const Context own = Context::borrow(context);
     Its its{own, stream, capturing, Graph::borrow(own, graph)};

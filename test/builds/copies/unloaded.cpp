@@ -82,7 +82,8 @@ void unload(const char* plugin, const char* another, const Use& what, bool has_c
     std::optional<StreamCapture> capture(std::in_place, context, captured, CaptureMode::relaxed);
     const auto run = [&] { use(plugin, what.name, context, stream, captured, *graph); };
     on_a_thread ? std::thread(run).join() : run();
-    if (has_copy) require(is_loaded(plugin) == (what.leaves != Leaves::nothing), "it stays loaded as documented");
+    if (has_copy)
+      require(is_loaded(plugin) == (what.leaves != Leaves::nothing), "it stays loaded as documented");
     static_cast<void>(capture->end()); // its graph ends here
   }
   graph.reset();
@@ -115,7 +116,8 @@ int main(int, char** arguments) {
         waitpid(child, &status, 0);
         if (status == 0) continue;
         ++wrong;
-        std::printf("%s in %s%s: %s %d\n", each.name, plugin == with_copy ? "a plugin with a copy" : "a plugin",
+        std::printf("%s in %s%s: %s %d\n", each.name,
+                    plugin == with_copy ? "a plugin with a copy" : "a plugin",
                     on_a_thread ? ", on a thread" : "", WIFSIGNALED(status) ? "signal" : "exit",
                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
       }

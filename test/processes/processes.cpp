@@ -47,6 +47,10 @@ TEST_CASE("the fault of a kernel reaches every callback and every ticket behind 
   check("shared", scenario, {"CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address"});
 }
 
+TEST_CASE("the thread of shared semaphores is scheduled as any other, and costs little") {
+  check("shared", GENERATE("guard-thread", "many-guarded-semaphores"));
+}
+
 TEST_CASE("a flight recorder names the cause of each hang") {
   check("shared", GENERATE("hang-missing-peer", "hang-full-queue", "hang-illegal-address"),
         {"CUEVENT_SIM_ENDLESS_KERNEL=_Z4spinPjy", "CUEVENT_SIM_FAULTY_KERNEL=write_illegal_address",

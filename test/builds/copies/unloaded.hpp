@@ -4,7 +4,7 @@
 
 #include <cuda.h>
 
-/// `capturing` is a stream that is being captured, `graph` is a graph. The program owns both. Returns null, or
-/// what went wrong.
+/// `capturing` is a stream that is being captured. The program owns it, and the graph. Returns null, or what
+/// went wrong.
 using UsePlugin = const char*(const char* use, CUcontext context, CUstream stream, CUstream capturing,
                               CUgraph graph);

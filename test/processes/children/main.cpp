@@ -36,7 +36,7 @@ void name_device() {
 std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all = {{"name-device", name_device}};
   for (const auto& some : {completion_queue_scenarios, error_hook_scenarios, exit_scenarios, hang_scenarios,
-                           timeline_fence_scenarios}) {
+                           semaphore_guard_scenarios, timeline_fence_scenarios}) {
     const std::vector<Scenario> scenarios = some();
     all.insert(all.end(), scenarios.begin(), scenarios.end());
   }

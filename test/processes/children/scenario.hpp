@@ -20,6 +20,7 @@ std::vector<Scenario> completion_queue_scenarios();
 std::vector<Scenario> error_hook_scenarios();
 std::vector<Scenario> exit_scenarios();
 std::vector<Scenario> hang_scenarios();
+std::vector<Scenario> semaphore_guard_scenarios();
 std::vector<Scenario> timeline_fence_scenarios();
 
 /// Prints a failed expectation on standard error.

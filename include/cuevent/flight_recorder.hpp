@@ -9,7 +9,12 @@
 ///   events. Driver functions: cuStreamGetCtx, cuEventCreate for each event of the stream, and
 ///   cuCtxGetId for a stream of another context. The call can wait as DriverEvent's constructor;
 ///   use add_stream() to choose the moment. If the driver reuses a stream handle, the recorder
-///   treats the new stream as the old one.
+///   treats the new stream as the old one, unless the context of the old one has ended.
+/// - A context may end before the recorder, also by a reset. Its streams stay in the reports as ended.
+///   For a stream of another context than the recorder's, each call asks first whether that context
+///   exists. Driver function: cuCtxGetId.
+/// - Once the recorder's own context has ended, make another recorder. report(), dump() and the destructor
+///   stay safe. Streams of that context must not be marked.
 /// - A `try_` member is a non-throwing overload and returns a CUresult.
 /// - Members of an empty recorder throw InvalidHandle. Their non-throwing overloads return
 ///   CUDA_ERROR_INVALID_HANDLE.
@@ -72,7 +77,7 @@ struct FlightRecorderOptions {
 ///     std::fputs(to_text(recorder.report()).c_str(), stderr);
 ///
 /// Thread-safety: any thread. The caller orders the calls for one stream, as its submissions.
-/// Context: leaves the caller's current context unchanged. A borrowed context must outlive the recorder.
+/// Context: leaves the caller's current context unchanged.
 /// During capture: the members for one stream act on the capture of that stream only.
 class FlightRecorder {
 public:
@@ -90,15 +95,16 @@ public:
   ~FlightRecorder();
 
   /// Adds a stream and names it, or names a stream that was added before. Streams without a name are called
-  /// "stream 0" and so on. Driver functions: as for the first use of a stream. Throws InvalidContext for an
-  /// empty context, ContextMismatch for a default stream of a context that is not the recorder's, or for a
-  /// stream that was added with another context.
+  /// "stream 0" and so on. Driver functions: as for the first use of a stream; for a stream that is given
+  /// with its context cuCtxGetId and cuStreamGetCtx. Throws InvalidContext for an empty context,
+  /// ContextIsDestroyed for one that has ended, ContextMismatch if the stream does not belong to the context
+  /// that was given with it, or for a default stream of a context that is not the recorder's.
   void add_stream(StreamRef stream, std::string_view name = {});
   [[nodiscard]] CUresult try_add_stream(StreamRef stream, std::string_view name = {}) noexcept;
 
   /// Marks the work submitted to `stream` so far. Driver functions: cuStreamIsCapturing,
-  /// cuEventRecord; if the ring of the stream is full, also cuThreadExchangeStreamCaptureMode and
-  /// cuEventQuery. Allocates nothing and takes no lock. A mark takes no place in the launch queue of its
+  /// cuEventRecord; if the ring of the stream is full, also cuCtxGetId, cuThreadExchangeStreamCaptureMode
+  /// and cuEventQuery. Allocates nothing and takes no lock. A mark takes no place in the launch queue of its
   /// stream, but a full queue blocks a mark as it blocks a record. A report then says so.
   ///
   /// In a capture, the mark becomes a node. At each launch, the node marks the work of that replay. The
@@ -152,16 +158,18 @@ public:
 
   /// What each stream is doing. Calls nothing that can wait for the device or for a thread that is
   /// blocked in the driver, and harms no capture. Creates and destroys no driver object. Driver
-  /// functions: cuThreadExchangeStreamCaptureMode, and cuEventQuery about twenty times for each stream,
-  /// and a few times for each graph with marks. After a fault, and once the process exits, the driver
+  /// functions: cuThreadExchangeStreamCaptureMode, and for each stream cuCtxGetId and about twenty times
+  /// cuEventQuery, a few times also for each graph with marks. No event is queried after its context has
+  /// ended: its stream is FlightState::ended. After a fault, and once the process exits, the driver
   /// answers no query. The report then knows only what the previous report saw. So make a report every
   /// second or so: see the watchdog in docs/flight-recorder.md. Throws NotInitialized in a forked child.
   FlightReport report() const;
   [[nodiscard]] CUresult try_report(FlightReport& out) const noexcept;
 
   /// Writes the last marks of each stream to a file descriptor, for a crash report. Async-signal-safe:
-  /// a signal handler may call this at any moment. No event is queried, so the text says what the previous
-  /// report saw. No driver call.
+  /// a signal handler may call this at any moment, also while its thread is inside another member, the
+  /// driver or a simulated driver. No event is queried, so the text says what the previous report saw. Ages
+  /// are of now; with a simulated driver in stepped mode, of the recorder's last call. No driver call.
   void dump(int file) const noexcept;
 
   const Context& context() const;

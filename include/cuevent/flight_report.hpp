@@ -49,13 +49,14 @@ enum class FlightState {
   idle,    ///< everything that was marked has completed
   running, ///< nothing known holds the stream up
   waiting, ///< held up by what `waits` lists
+  ended,   ///< with its context, which was destroyed or reset; nothing is pending
 };
 
 /// What one stream was doing. The streams of a graph that is being replayed are streams too.
 struct FlightStream {
   std::string name;
   FlightState state = FlightState::idle;
-  std::optional<FlightMark> reached{}; ///< the last mark that was reached
+  std::optional<FlightMark> reached{}; ///< the last mark that was reached; if `ended`, the last one submitted
   std::optional<FlightMark> next{};    ///< the first mark that was not
   std::size_t pending = 0;             ///< the number of marks that were not reached
   std::vector<FlightWait> waits{};     ///< what holds the stream up, before `next`

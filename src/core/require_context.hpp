@@ -2,6 +2,8 @@
 // Checks of the Context passed to a call. Internal to the library.
 #pragma once
 
+#include "core/status.hpp"
+
 #include <cuevent/stream_ref.hpp>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -25,6 +27,20 @@ inline CUresult check_driver(const Context& own, const Context& given) noexcept 
 /// For calls that act on streams of `own` only.
 inline CUresult check_context(const Context& own, StreamRef stream) noexcept {
   return stream.context() != nullptr ? check_context(own, *stream.context()) : CUDA_SUCCESS;
+}
+
+/// For calls that keep a stream together with the context that the caller has named: checks that the stream
+/// belongs to the context. A default stream does, because the context says which one is meant. The context
+/// may have ended, and the stream with it, so the context is asked first. Driver functions: cuCtxGetId,
+/// cuStreamGetCtx.
+inline Status check_home(const Context& named, CUstream stream) noexcept {
+  if (is_default_stream(stream)) return {};
+  if (const CUresult lost = named.status(); lost != CUDA_SUCCESS) return {lost, "cuCtxGetId"};
+  CUcontext home = nullptr;
+  const CUresult result = named.driver().table().cuStreamGetCtx_v9020(stream, &home);
+  if (result != CUDA_SUCCESS) return {result, "cuStreamGetCtx"};
+  if (home == named.native_handle()) return {};
+  return {CUDA_ERROR_INVALID_HANDLE, "cuStreamGetCtx", Reason::other_context};
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -170,7 +170,13 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, FlightObservation
     if (track == tracks.end()) track = tracks.insert(track, {.stream = mark.stream, .marks = {}});
     track->marks.push_back(i);
   }
+  const bool has_words = marks.page != nullptr && marks.page->exists();
   for (ReplayedTrack& track : tracks) {
+    const Context& context = marks.marks[track.marks.front()].event.context();
+    if (context.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED) { // nobody may query its events
+      track.reached = track.marks.size();
+      continue;
+    }
     // The marks of a stream are reached in order.
     const auto first = std::partition_point(track.marks.begin(), track.marks.end(), [&](std::size_t mark) {
       const CUresult result = marks.marks[mark].event.try_query();
@@ -183,7 +189,7 @@ std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, FlightObservation
     });
     track.reached = static_cast<Position>(first - track.marks.begin());
     // Without a beginning, the last number can be that of an earlier replay.
-    const CapturedMarks::Word* const word = marks.word_of(track.stream);
+    const CapturedMarks::Word* const word = has_words ? marks.word_of(track.stream) : nullptr;
     if (track.reached == track.marks.size() || word == nullptr) continue;
     const std::uint32_t number = MarkWords::read(word->word);
     if (number > track.marks.size() || (number == track.marks.size() && !word->begins)) continue;

@@ -117,7 +117,7 @@ struct ReplayedTrack {
 };
 
 /// Asks the events of the marks, by stream. The thread must be in relaxed capture mode. The marks' lock must
-/// be held. Driver function: cuEventQuery.
+/// be held. Driver functions: cuCtxGetId, cuEventQuery.
 std::vector<ReplayedTrack> look_at(const CapturedMarks& marks, FlightObservation& observation);
 
 }} // namespace cuevent::CUEVENT_ABI

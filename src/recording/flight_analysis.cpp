@@ -61,7 +61,9 @@ FlightStream state_of(const FlightObservation& observed, const ObservedStream& s
   }
   for (const ObservedWait& wait : stream.waits)
     if (holds_up(observed, stream, wait)) state.waits.push_back(explained(observed, wait));
-  if (!state.waits.empty())
+  if (stream.ended)
+    state.state = FlightState::ended;
+  else if (!state.waits.empty())
     state.state = FlightState::waiting;
   else if (stream.reached < stream.submitted)
     state.state = FlightState::running;
@@ -131,7 +133,7 @@ private:
     std::vector<std::size_t> suspects;
     for (std::size_t i = 0; i < report_.streams.size(); ++i) {
       const FlightStream& stream = report_.streams[i];
-      if (stream.state == FlightState::idle) continue;
+      if (stream.state == FlightState::idle || stream.state == FlightState::ended) continue;
       text.append(suspects.empty() ? "; " : ", ").append(suspects.empty() ? pending : "");
       text += place_text(stream) + " on stream " + quoted(stream.name);
       if (!stream.exact && stream.pending > 1)

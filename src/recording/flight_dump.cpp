@@ -87,7 +87,8 @@ void write_stream(Writer& out, const RecordedStream& stream, long long now) noex
   out << "stream " << std::uint64_t{stream.index} << " ";
   out.quoted(stream.name_in(buffer)) << ": " << submitted << " places submitted, " << seen
                                      << " seen reached, " << stream.dropped.load(std::memory_order_relaxed)
-                                     << " dropped\n";
+                                     << " dropped"
+                                     << (stream.is_over() ? ", ended with its context\n" : "\n");
   const Position first = std::max(seen < reached_marks ? 0 : seen - reached_marks, stream.ring.oldest());
   for (Position at = first; at < submitted; ++at) {
     MarkedPlace place;
@@ -100,14 +101,7 @@ void write_stream(Writer& out, const RecordedStream& stream, long long now) noex
 void dump_streams(int file, const RecordedStreams& streams, long long now) noexcept {
   Writer out(file);
   out << "cuevent flight recorder; no event was queried, so more may have been reached\n";
-  const RecordedStream* const last_added = streams.newest();
-  const std::size_t all = last_added == nullptr ? 0 : last_added->index + 1;
-  for (std::size_t next = 0; next < all; ++next) { // the list has the last_added first
-    const RecordedStream* each = last_added;
-    while (each->index != next)
-      each = each->older;
-    write_stream(out, *each, now);
-  }
+  streams.each([&](const RecordedStream& each) { write_stream(out, each, now); });
   out << "end of the flight recorder\n";
 }
 

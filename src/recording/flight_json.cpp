@@ -34,6 +34,8 @@ const char* state_name(FlightState state) {
     return "idle";
   case FlightState::running:
     return "running";
+  case FlightState::ended:
+    return "ended";
   case FlightState::waiting:
     break;
   }

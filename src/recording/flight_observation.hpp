@@ -40,6 +40,7 @@ struct ObservedStream {
   std::optional<FlightCall> call{};
   std::uint64_t dropped = 0;
   bool exact = true;
+  bool ended = false; // with its context
 };
 
 struct FlightObservation {

@@ -12,9 +12,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 FlightObservation FlightReading::observe() {
   const RetireScope retire; // of the events of a graph that ends meanwhile
   std::vector<RecordedStream*> all;
-  for (RecordedStream* each = streams_.newest(); each != nullptr; each = each->older)
-    all.push_back(each);
-  std::reverse(all.begin(), all.end()); // by index
+  streams_.each([&](RecordedStream& each) { all.push_back(&each); });
   const DriverTable& table = context_.driver().table();
   RelaxedMode relaxed(table);
   relaxed_ = relaxed.enter();
@@ -43,14 +41,14 @@ ObservedStream FlightReading::observe(RecordedStream& stream) {
   observed.reached = std::min(stream.ring.seen(), observed.submitted);
   // In another capture mode a query could harm captures.
   CUresult result = relaxed_;
-  if (result == CUDA_SUCCESS && !stream.over.load(std::memory_order_relaxed))
+  if (result == CUDA_SUCCESS && !stream.is_over())
     result = stream.ring.look(observed.submitted, observed.reached);
   if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
-    stream.over.store(true, std::memory_order_relaxed); // some drivers crash if they are asked again
+    stream.end();
     result = CUDA_SUCCESS;
   }
-  const bool is_over = stream.over.load(std::memory_order_relaxed);
-  if (is_over) observed.reached = observed.submitted;
+  observed.ended = stream.is_over();
+  if (observed.ended) observed.reached = observed.submitted;
   if (result != CUDA_SUCCESS) observation_.refused(result);
   observed.exact = result == CUDA_SUCCESS || observed.reached == observed.submitted;
 
@@ -65,13 +63,14 @@ ObservedStream FlightReading::observe(RecordedStream& stream) {
 
   stream.waits.each([&](const NotedWait& wait) {
     const bool is_known = wait.stream == NotedWait::no_stream || wait.stream < count_;
-    if (!is_known || is_over || wait.before < observed.reached || wait.before > observed.submitted) return;
+    if (!is_known || observed.ended || wait.before < observed.reached || wait.before > observed.submitted)
+      return;
     if (std::optional<ObservedWait> known = this->observed(wait))
       observed.waits.push_back(*std::move(known));
     else
       ++observation_.untraced_waits;
   });
-  observed.call = call_on(stream);
+  if (!observed.ended) observed.call = call_on(stream);
   return observed;
 }
 

@@ -22,8 +22,9 @@ void require(const Context& own, Status status) {
     return;
   if (status.reason == Reason::other_context)
     throw ContextMismatch(status.call,
-                          "the stream was added with another context, or it is a default stream of "
-                          "another context: give default streams of the recorder's context only");
+                          "the stream does not belong to the context that was named for it, or it is a "
+                          "default stream of another context than the recorder's: name the context of the "
+                          "stream, or none, and give default streams of the recorder's context only");
   if (status.reason == Reason::not_capturing)
     throw IllegalState(status.call, "the stream is not being captured: begin the capture first");
   if (status.reason == Reason::no_such_graph)

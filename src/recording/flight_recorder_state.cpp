@@ -4,6 +4,7 @@
 #include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
 #include "core/relaxed_mode.hpp"
+#include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "core/this_thread.hpp"
 #include "core/virtual_clock.hpp"
@@ -19,6 +20,13 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 namespace {
 
 CUstream one_handle(CUstream stream) noexcept { return stream == nullptr ? CU_STREAM_LEGACY : stream; }
+
+/// The time of std::chrono::steady_clock, but read in a quarter of the time. Async-signal-safe.
+long long coarse_real_now() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
 
 void count(std::atomic<std::uint64_t>& number) noexcept {
   number.store(number.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -36,15 +44,16 @@ Status FlightRecorder::State::create() {
 }
 
 long long FlightRecorder::State::coarse_now() const noexcept {
-  if (virtual_time_) return table().clock_now();
-  timespec now; // of std::chrono::steady_clock, but read in a quarter of the time
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  if (!virtual_time_) [[likely]]
+    return coarse_real_now();
+  const long long now = table().clock_now();
+  latest_time_.store(now, std::memory_order_relaxed);
+  return now;
 }
 
 Status FlightRecorder::State::find_or_add(CUstream handle, RecordedStream*& found) noexcept {
   handle = one_handle(handle);
-  found = streams.find(handle);
+  found = find_live(handle);
   if (found != nullptr) [[likely]]
     return {};
   const Status status = add(handle, {});
@@ -52,10 +61,22 @@ Status FlightRecorder::State::find_or_add(CUstream handle, RecordedStream*& foun
   return status;
 }
 
+RecordedStream* FlightRecorder::State::find_live(CUstream handle) noexcept {
+  RecordedStream* const found = streams.find(handle);
+  if (found == nullptr || found->direct.load(std::memory_order_relaxed)) [[likely]]
+    return found;
+  // A default stream stays one of the recorder's context, and nothing can be done there after its end.
+  if (is_default_stream(handle) || !found->has_ended()) return found;
+  streams.hide(*found);
+  return nullptr;
+}
+
 Status FlightRecorder::State::add(StreamRef given, std::string_view name) noexcept {
   CUstream const handle = one_handle(given.native_handle());
   Context its = given.context_or(context);
-  if (given.context() == nullptr && !is_default_stream(handle)) {
+  if (given.context() != nullptr) {
+    if (const Status status = check_home(its, handle); !status) return status;
+  } else if (!is_default_stream(handle)) {
     CUcontext native = nullptr;
     CUresult result = table().cuStreamGetCtx_v9020(handle, &native);
     if (result != CUDA_SUCCESS) return {result, "cuStreamGetCtx"};
@@ -66,12 +87,13 @@ Status FlightRecorder::State::add(StreamRef given, std::string_view name) noexce
   }
   if (is_default_stream(handle) && its != context)
     return {CUDA_ERROR_INVALID_HANDLE, "FlightRecorder::add_stream", Reason::other_context};
-  RecordedStream* stream = streams.find(handle);
+  RecordedStream* stream = find_live(handle);
   if (stream == nullptr) {
     Status status;
     const CUresult result = result_of([&] {
       auto made = std::make_unique<RecordedStream>(
           handle, handle == CU_STREAM_PER_THREAD ? this_thread() : nullptr, its, options.marks_per_stream);
+      made->direct.store(is_direct(handle, its), std::memory_order_relaxed);
       status = made->ring.create(its, options.marks_per_stream);
       if (status) stream = streams.add(std::move(made));
       return status && stream == nullptr ? CUDA_ERROR_NOT_INITIALIZED : status.result;
@@ -111,10 +133,15 @@ Status FlightRecorder::State::submit_here(RecordedStream& stream, const MarkedPl
 
 Status FlightRecorder::State::mark(CUstream handle, std::string_view name) noexcept {
   RecordedStream* stream = streams.find(one_handle(handle));
-  if (stream == nullptr) [[unlikely]]
-    if (const Status status = find_or_add(handle, stream); !status) return status;
   Submitted submitted{};
-  const Status status = submit(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
+  Status status;
+  if (stream != nullptr && stream->direct.load(std::memory_order_relaxed)) [[likely]] {
+    status = submit_here(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
+  } else {
+    status = find_or_add(handle, stream);
+    if (!status) return status;
+    status = submit(*stream, {.time = coarse_now(), .name = ShortName(name)}, submitted);
+  }
   return submitted == Submitted::in_capture ? mark_capture(*stream, name) : status;
 }
 
@@ -239,8 +266,8 @@ Status FlightRecorder::State::note(RecordedStream& stream, const NotedWait& wait
 }
 
 void FlightRecorder::State::begin_call(CUstream handle, std::string_view name) noexcept {
-  RecordedStream* stream = nullptr;
-  if (!find_or_add(handle, stream)) return; // the mark at the end says why
+  RecordedStream* stream = streams.find(one_handle(handle));
+  if (stream == nullptr && !find_or_add(handle, stream)) return; // the mark at the end says why
   const ShortName kept(name);
   stream->call.retract();
   stream->call.publish(0, {static_cast<std::uint64_t>(coarse_now()), kept.words[0], kept.words[1],
@@ -253,13 +280,15 @@ void FlightRecorder::State::end_call(CUstream handle) noexcept {
 
 FlightObservation FlightRecorder::State::observe() const {
   FlightObservation observation = FlightReading(context, streams, signals, graphs).observe();
+  if (virtual_time_) static_cast<void>(coarse_now()); // for dump()
   observation.blocked_after = options.blocked_after;
   return observation;
 }
 
 void FlightRecorder::State::dump(int file) const noexcept {
   const int error = errno;
-  dump_streams(file, streams, coarse_now());
+  dump_streams(file, streams,
+               virtual_time_ ? latest_time_.load(std::memory_order_relaxed) : coarse_real_now());
   errno = error;
 }
 

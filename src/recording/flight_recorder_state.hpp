@@ -23,6 +23,8 @@ struct FlightRecorder::State {
   /// The stream, which is added if it is new.
   Status find_or_add(CUstream stream, RecordedStream*& found) noexcept;
   Status add(StreamRef stream, std::string_view name) noexcept;
+  /// Null if the stream is new, or ended with its context: the handle can then name another stream.
+  RecordedStream* find_live(CUstream handle) noexcept;
 
   Status mark(CUstream stream, std::string_view name) noexcept;
   /// The stream has just recorded the event, or has just been told to wait for it.
@@ -38,7 +40,7 @@ struct FlightRecorder::State {
   /// Reads everything. Harms nothing; see FlightRecorder::report().
   FlightObservation observe() const;
 
-  /// Async-signal-safe. No driver call, unless the driver's clock is virtual.
+  /// Async-signal-safe, so it uses nothing of the driver's table: even a clock there can take a lock.
   void dump(int file) const noexcept;
 
   const Context context;
@@ -54,6 +56,9 @@ private:
   enum class Submitted { no, yes, in_capture };
 
   const DriverTable& table() const noexcept { return context.driver().table(); }
+  bool is_direct(CUstream stream, const Context& its) const noexcept {
+    return !is_default_stream(stream) && its == context;
+  }
   /// The time at which work is submitted: a few milliseconds old if that is cheaper.
   long long coarse_now() const noexcept;
   Status submit(RecordedStream& stream, const MarkedPlace& place, Submitted& submitted) noexcept;
@@ -63,7 +68,8 @@ private:
   Status mark_capture(const RecordedStream& stream, std::string_view name) noexcept;
   Status note(RecordedStream& stream, const NotedWait& wait) noexcept;
 
-  const bool virtual_time_; // of a simulated driver
+  const bool virtual_time_;                       // of a simulated driver
+  mutable std::atomic<long long> latest_time_{0}; // the virtual time when it was last asked for, for dump()
 };
 
 }} // namespace cuevent::CUEVENT_ABI

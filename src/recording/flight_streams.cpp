@@ -17,8 +17,8 @@ bool WaitRing::add(const NotedWait& wait, Position reached) noexcept {
 }
 
 RecordedStreams::~RecordedStreams() {
-  for (RecordedStream* each = newest(); each != nullptr;)
-    delete std::exchange(each, each->older);
+  for (RecordedStream* each = oldest_.load(std::memory_order_relaxed); each != nullptr;)
+    delete std::exchange(each, each->newer.load(std::memory_order_relaxed));
 }
 
 RecordedStream* RecordedStreams::add(std::unique_ptr<RecordedStream> stream) noexcept {
@@ -27,12 +27,25 @@ RecordedStream* RecordedStreams::add(std::unique_ptr<RecordedStream> stream) noe
   if (RecordedStream* const same = find(stream->handle)) return same;
   RecordedStream& added = *stream.release(); // owned by the list from here on
   std::atomic<RecordedStream*>& bucket = buckets_[bucket_of(added.handle)];
-  added.next = bucket.load(std::memory_order_relaxed);
-  added.older = newest();
-  added.index = added.older == nullptr ? 0 : added.older->index + 1;
+  added.next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  added.index = newest_ == nullptr ? 0 : newest_->index + 1;
   bucket.store(&added, std::memory_order_release);
-  newest_.store(&added, std::memory_order_release);
+  (newest_ == nullptr ? oldest_ : newest_->newer).store(&added, std::memory_order_release);
+  newest_ = &added;
   return &added;
+}
+
+void RecordedStreams::hide(const RecordedStream& stream) noexcept {
+  const auto lock = lock_.hold();
+  if (!lock) return;
+  // The stream keeps its `next`, for threads that are looking at it.
+  for (std::atomic<RecordedStream*>* link = &buckets_[bucket_of(stream.handle)];;) {
+    RecordedStream* const each = link->load(std::memory_order_relaxed);
+    if (each == nullptr) return; // another thread was faster
+    if (each == &stream)
+      return link->store(each->next.load(std::memory_order_relaxed), std::memory_order_release);
+    link = &each->next;
+  }
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -61,6 +61,19 @@ struct alignas(cache_line) RecordedStream {
       : handle(its_handle), thread(its_thread), context(std::move(its_context)),
         waits(std::max<std::size_t>(marks / 4, 16)) {}
 
+  /// Whether the context is known to have ended, and whether it has ended now. Nobody may use the events of
+  /// the stream afterwards, even if a later context and a later stream have the handles. Driver function:
+  /// cuCtxGetId.
+  bool is_over() const noexcept { return over.load(std::memory_order_relaxed); }
+  bool has_ended() noexcept {
+    if (!is_over() && context.status() == CUDA_ERROR_CONTEXT_IS_DESTROYED) end();
+    return is_over();
+  }
+  void end() noexcept {
+    direct.store(false, std::memory_order_relaxed);
+    over.store(true, std::memory_order_relaxed);
+  }
+
   void rename(std::string_view to) noexcept { name.publish(0, ShortName(to).words); }
   std::string_view name_in(ShortName& buffer) const noexcept {
     return name.read(0, buffer.words) ? buffer.text() : std::string_view();
@@ -73,13 +86,17 @@ struct alignas(cache_line) RecordedStream {
   MarkRing ring;
   WaitRing waits;
   std::atomic<std::uint64_t> dropped{0}, untraced{0}; // written by the thread that submits
-  std::atomic<bool> over{false};                      // a report has found that the context was destroyed
-  PublishedWords<6> call;                             // the time and the name of a FlightScope
+  std::atomic<bool> over{false};                      // the context was found to have ended
+  /// The marks of a stream that is not a default stream, of a context that others keep, are submitted without
+  /// a look at the context.
+  std::atomic<bool> direct{false};
+  PublishedWords<6> call; // the time and the name of a FlightScope
   PublishedWords<5> name;
-  RecordedStream *next = nullptr, *older = nullptr; // in the bucket, and of all streams
+  std::atomic<RecordedStream*> next{nullptr};  // in the bucket
+  std::atomic<RecordedStream*> newer{nullptr}; // of all streams
 };
 
-/// Finds a stream without a lock. Streams are added and never removed.
+/// Finds a stream without a lock. Streams are added and never destroyed.
 class RecordedStreams {
 public:
   RecordedStreams() noexcept = default;
@@ -92,14 +109,21 @@ public:
     RecordedStream* each = bucket.load(std::memory_order_acquire);
     while (each != nullptr &&
            (each->handle != handle || (handle == CU_STREAM_PER_THREAD && each->thread != this_thread())))
-      each = each->next;
+      each = each->next.load(std::memory_order_acquire);
     return each;
   }
   /// Returns the stream that has the handle already, if another thread was faster. Null in a forked child
   /// that cannot have the lock.
   RecordedStream* add(std::unique_ptr<RecordedStream> stream) noexcept;
-  /// The newest stream. The others follow by `older`, and the indices fall to 0.
-  RecordedStream* newest() const noexcept { return newest_.load(std::memory_order_acquire); }
+  /// From now on find() does not find the stream. Its context has ended, so its handle can name another one.
+  void hide(const RecordedStream& stream) noexcept;
+  /// Gives each stream to `take`, in the order of their indices. A signal handler may call this.
+  template <class Take>
+  void each(const Take& take) const {
+    for (RecordedStream* each = oldest_.load(std::memory_order_acquire); each != nullptr;
+         each = each->newer.load(std::memory_order_acquire))
+      take(*each);
+  }
 
 private:
   static constexpr std::size_t buckets = 256;
@@ -108,9 +132,10 @@ private:
     return (bits ^ (bits >> 6) ^ (bits >> 12)) % buckets;
   }
 
-  ProcessLock lock_; // for add()
+  ProcessLock lock_; // for add() and hide()
   std::array<std::atomic<RecordedStream*>, buckets> buckets_{};
-  std::atomic<RecordedStream*> newest_{nullptr};
+  std::atomic<RecordedStream*> oldest_{nullptr};
+  RecordedStream* newest_ = nullptr; // under the lock
 };
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -46,7 +46,8 @@ std::string chain_from(const FlightReport& report, std::size_t stream) {
 std::string details_of(const FlightStream& stream) {
   std::string text;
   const auto add = [&](const std::string& detail) { text += (text.empty() ? " (" : "; ") + detail; };
-  if (stream.state != FlightState::idle && stream.reached) add("last reached '" + stream.reached->name + "'");
+  const bool is_pending = stream.state == FlightState::running || stream.state == FlightState::waiting;
+  if (is_pending && stream.reached) add("last reached '" + stream.reached->name + "'");
   if (stream.pending > 1) add("pending marks: " + std::to_string(stream.pending));
   if (stream.dropped != 0) add("dropped marks: " + std::to_string(stream.dropped));
   if (!stream.exact) add("as of an earlier look, because the driver does not answer");
@@ -58,6 +59,8 @@ std::string line_of(const FlightReport& report, std::size_t index) {
   std::string text = "stream '" + stream.name + "' is";
   if (stream.state == FlightState::waiting)
     text = chain_from(report, index);
+  else if (stream.state == FlightState::ended)
+    text = "stream '" + stream.name + "' has ended, because its context was destroyed or reset";
   else if (stream.state == FlightState::running)
     text += " before " + place_text(stream) + (stream.next ? submitted_text(*stream.next) : std::string());
   else

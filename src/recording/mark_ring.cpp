@@ -51,7 +51,12 @@ CUresult MarkRing::look(Position submitted, Position& reached) noexcept {
   // No place from `end` on was reached. The steps double until a place was not reached, so that a fault,
   // which makes the driver silent, is met as late as possible.
   Position end = submitted, step = 1;
-  CUresult result = CUDA_SUCCESS;
+  CUresult result = context_status();
+  if (result != CUDA_SUCCESS) {
+    if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED) return result;
+    note_reached(reached = submitted); // the context has ended all its work
+    return result;
+  }
   while (reached < end) {
     const Position asked = std::min(reached + step, end) - 1;
     result = query(asked);
@@ -62,7 +67,7 @@ CUresult MarkRing::look(Position submitted, Position& reached) noexcept {
       end = asked;
       step = (end - reached + 1) / 2;
     } else if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
-      reached = submitted; // the context has ended all its work
+      reached = submitted;
     } else {
       break;
     }
@@ -88,8 +93,10 @@ CUresult MarkRing::make_room() noexcept {
   const Position oldest = seen();
   // A report may have found room since the caller looked. Then some places below were not submitted yet.
   if (next_.load(std::memory_order_relaxed) - oldest < size_) return CUDA_SUCCESS;
+  CUresult result = context_status();
+  if (result != CUDA_SUCCESS) return result;
   RelaxedMode relaxed(table()); // the thread may be capturing another stream
-  CUresult result = relaxed.enter();
+  result = relaxed.enter();
   if (result != CUDA_SUCCESS) return result;
   for (std::size_t part = std::max<std::size_t>(size_ / 2, 1); part != 0; part /= 2) {
     result = query(oldest + part - 1);

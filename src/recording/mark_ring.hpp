@@ -33,7 +33,8 @@ public:
 
   /// The next place: records its event on the stream, in the current context if that is a default
   /// stream. `has_room` is false if the oldest event of the ring was not reached yet. Driver
-  /// functions: cuEventRecord; for a full ring also cuThreadExchangeStreamCaptureMode, cuEventQuery.
+  /// functions: cuEventRecord; for a full ring also cuCtxGetId, cuThreadExchangeStreamCaptureMode,
+  /// cuEventQuery.
   Status submit(CUstream stream, const MarkedPlace& place, bool& has_room) noexcept {
     const Position position = next_.load(std::memory_order_relaxed);
     has_room = true;
@@ -72,11 +73,14 @@ public:
   /// Finds out how many of the first `submitted` places were reached. If the result is an error, nothing is
   /// known about the places from `reached` on, except that CUDA_ERROR_CONTEXT_IS_DESTROYED means that
   /// all of them are over. The thread must be in relaxed capture mode.
-  /// Driver function: cuEventQuery, at most twice the logarithm of the number of places.
+  /// Driver functions: cuCtxGetId, and cuEventQuery at most twice the logarithm of the number of places.
   CUresult look(Position submitted, Position& reached) noexcept;
 
 private:
   const DriverTable& table() const noexcept { return *table_; }
+  /// Asks before the queries whether the context exists: the driver crashes if an event is queried after its
+  /// context was reset and retained again.
+  CUresult context_status() const noexcept { return events_.front().context().status(); }
   CUresult query(Position position) const noexcept;
   void note_reached(Position reached) noexcept;
   Status find_room(bool& has_room) noexcept;

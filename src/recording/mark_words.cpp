@@ -15,6 +15,7 @@ Status MarkWords::create(const Context& context) noexcept {
   RelaxedMode relaxed(table); // an allocation can invalidate captures
   result = relaxed.enter();
   if (result != CUDA_SUCCESS) return {result, "cuThreadExchangeStreamCaptureMode"};
+  context_ = context;
   void* page = nullptr;
   result = table.cuMemHostAlloc_v2020(&page, words * sizeof(std::uint32_t), CU_MEMHOSTALLOC_PORTABLE);
   if (result != CUDA_SUCCESS) return {result, "cuMemHostAlloc"};
@@ -24,6 +25,7 @@ Status MarkWords::create(const Context& context) noexcept {
 }
 
 std::uint32_t* MarkWords::take() noexcept {
+  if (!exists()) return nullptr;
   const auto lock = lock_.hold();
   if (!lock || free_.empty()) return nullptr;
   std::uint32_t* const word = free_.back();

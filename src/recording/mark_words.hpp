@@ -20,7 +20,10 @@ public:
   /// Driver function: cuMemHostAlloc.
   Status create(const Context& context) noexcept;
 
-  /// A word that nobody uses, with value 0. Null if there is none.
+  /// Whether the page is still there. Driver function: cuCtxGetId.
+  bool exists() const noexcept { return context_.status() == CUDA_SUCCESS; }
+
+  /// A word that nobody uses, with value 0. Null if there is none. Driver function: cuCtxGetId.
   std::uint32_t* take() noexcept;
   void give_back(std::uint32_t* word) noexcept;
 
@@ -32,6 +35,7 @@ public:
 private:
   static constexpr std::size_t words = 1024;
 
+  Context context_;
   ProcessLock lock_;
   std::vector<std::uint32_t*> free_; // has room for all words
 };

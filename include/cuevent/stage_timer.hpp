@@ -88,8 +88,9 @@ class StageTimer;
 class StageTimer {
 public:
   /// Makes the timer's own streams and some events, and calibrates the clock, which takes about a
-  /// millisecond. The timer shares the context; a borrowed context must outlive the timer and its
-  /// graphs. Driver functions: cuStreamCreate, cuEventCreate, cuEventRecord, cuEventQuery,
+  /// millisecond. The timer shares the context. If the context ends first, also by a reset, poll(),
+  /// collect(), calibrate() and TimedGraph::launch() throw ContextIsDestroyed, and the destructor is safe.
+  /// Do not open or close stages then, because their events have ended. Driver functions: cuStreamCreate, cuEventCreate, cuEventRecord, cuEventQuery,
   /// cuEventElapsedTime. Throws InvalidValue for fewer than two events per stream and for numbers
   /// above 2^24, NotSupported for StageRanges::nvtx if cuevent was built without NVTX.
   explicit StageTimer(const Context& context, const StageTimerOptions& options = {});
@@ -112,7 +113,9 @@ public:
   /// Adds a stream and names it, or names a stream that was added before. Other members that need the
   /// stream add it themselves, and remove it again if they fail. Driver function: cuEventCreate, for
   /// each event of the ring, which can wait as DriverEvent's constructor. If the driver reuses a
-  /// stream handle, the timer treats the new stream as the old one.
+  /// stream handle, the timer treats the new stream as the old one. For a stream that is given with its
+  /// context, here and in wait(), the driver is asked whether the stream belongs to the context: cuCtxGetId,
+  /// cuStreamGetCtx. Throws ContextMismatch if not.
   StreamId add_stream(StreamRef stream, std::string_view name = {});
 
   /// Begins a stage inside the open stages of the stream. Returns false if the stage is dropped;
@@ -175,8 +178,8 @@ public:
   /// `out` is assigned on success only.
   [[nodiscard]] CUresult try_instantiate(TimedGraph& out, Graph&& graph) noexcept;
 
-  /// Reads what has completed, and returns the number of new spans. Does not wait. Driver function:
-  /// cuEventElapsedTime. Once every 100 ms the call records an event of the timer's own, from which
+  /// Reads what has completed, and returns the number of new spans. Does not wait. Driver functions:
+  /// cuCtxGetId, cuEventElapsedTime. Once every 100 ms the call records an event of the timer's own, from which
   /// later times are measured.
   std::size_t poll();
   [[nodiscard]] CUresult try_poll(std::size_t& spans) noexcept;

@@ -102,6 +102,7 @@ Status DeviceClock::take_anchor() noexcept {
 }
 
 Status DeviceClock::keep_up() noexcept {
+  if (const Status status = check_context(); !status) return status;
   if (on_its_way_) {
     const Status status = take_anchor();
     if (!status) return status.result == CUDA_ERROR_NOT_READY ? Status{} : status;
@@ -110,7 +111,7 @@ Status DeviceClock::keep_up() noexcept {
 }
 
 Status DeviceClock::calibrate() noexcept {
-  Status status;
+  Status status = check_context();
   const auto take = [&] { // the anchor that is on its way
     if (status) status = wait_for(anchors_[next_anchor()].event);
     if (status) status = take_anchor();

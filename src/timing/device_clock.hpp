@@ -35,7 +35,10 @@ public:
 
   /// Whether a new anchor is due at this time of the host.
   bool due(long long now) const noexcept { return now - anchored_ >= anchor_distance; }
-  /// Reads and records anchors when they are due. Does not wait.
+  /// Asks whether the context exists. Call this once before events are read: if the context was reset and
+  /// retained again, the driver crashes when one of its events is queried. Driver function: cuCtxGetId.
+  Status check_context() const noexcept { return {context_.status(), "cuCtxGetId"}; }
+  /// Calls check_context(), and then reads and records anchors when they are due. Does not wait.
   Status keep_up() noexcept;
 
   /// Measures the host's time at device time zero, the resolution, and an empty stage. Waits for

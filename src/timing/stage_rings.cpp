@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "timing/stage_rings.hpp"
 
+#include "core/require_context.hpp"
+
 #include <cstdlib>
 #include <utility>
 
@@ -49,9 +51,14 @@ std::uint32_t StageRings::find(CUstream handle) noexcept {
   return last_found_ = static_cast<std::uint32_t>(found - streams_.begin());
 }
 
-Status StageRings::find_or_add(CUstream handle, std::uint32_t& stream) {
+Status StageRings::find_or_add(StreamRef given, std::uint32_t& stream) {
+  CUstream const handle = given.native_handle();
   stream = find(handle);
-  return has(stream) ? Status{} : add(handle, {}, stream);
+  if (has(stream)) [[likely]]
+    return {};
+  if (given.context() != nullptr)
+    if (const Status status = check_home(context_, handle); !status) return status;
+  return add(handle, {}, stream);
 }
 
 Status StageRings::add(CUstream handle, std::string_view name, std::uint32_t& stream) {
@@ -91,7 +98,8 @@ Status StageRings::make_room(std::uint32_t stream, std::size_t events, std::size
   if (ring.has_room(events, records)) [[likely]]
     return {};
   std::size_t spans = 0;
-  Status status = read(stream, spans);
+  Status status = clock_.check_context();
+  if (status) status = read(stream, spans);
   while (!ring.has_room(events, records)) {
     if (!status && status.result != CUDA_ERROR_NOT_READY) return status;
     if (options_.when_full == WhenFull::drop || ring.all_read()) return {CUDA_ERROR_NOT_READY, ""};

@@ -9,6 +9,8 @@
 #include "timing/stage_log.hpp"
 #include "timing/wait_trace.hpp"
 
+#include <cuevent/stream_ref.hpp>
+
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// A stream with its ring of boundaries. Its stages are on stacks: one follows the calls, the others follow
@@ -72,7 +74,8 @@ public:
   std::uint32_t find(CUstream handle) noexcept;
   /// Driver function: cuEventCreate, for the whole ring.
   Status add(CUstream handle, std::string_view name, std::uint32_t& stream);
-  Status find_or_add(CUstream handle, std::uint32_t& stream);
+  /// Checks that a new stream belongs to the context that the caller has named for it, which is the timer's.
+  Status find_or_add(StreamRef given, std::uint32_t& stream);
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(streams_.size()); }
   /// Removes the streams that were added last, until there are `size` streams. Nothing may refer to them.
   /// Driver function: cuEventDestroy.

@@ -91,6 +91,7 @@ StageId StageTimer::stage(std::string_view name) {
 StreamId StageTimer::add_stream(StreamRef given, std::string_view name) {
   StageRings& rings = *state().rings;
   CUstream const stream = own_stream(rings.context(), given, "StageTimer::add_stream");
+  if (given.context() != nullptr) check(rings.context(), check_home(rings.context(), stream));
   std::uint32_t index = rings.find(stream);
   if (!rings.has(index))
     check(rings.context(), rings.add(stream, name, index));
@@ -149,7 +150,7 @@ void StageTimer::wait(EventRef event, StreamRef given, WaitFlags flags) {
   CUstream const stream = own_stream(rings.context(), given, "StageTimer::wait");
   AddedStream added(rings);
   std::uint32_t index = 0;
-  check(context(), rings.find_or_add(stream, index));
+  check(context(), rings.find_or_add(given, index));
   StreamPoint point;
   check(context(), state_->point_of(index, point));
   event.wait({context(), stream}, flags);
@@ -183,7 +184,7 @@ CUresult StageTimer::try_wait(EventRef event, StreamRef given, WaitFlags flags) 
     AddedStream added(rings);
     std::uint32_t index = 0;
     StreamPoint point;
-    CUresult result = rings.find_or_add(stream, index).result;
+    CUresult result = rings.find_or_add(given, index).result;
     if (result == CUDA_SUCCESS) result = state_->point_of(index, point).result;
     if (result == CUDA_SUCCESS) result = event.try_wait({rings.context(), stream}, flags);
     if (result != CUDA_SUCCESS) return result;

@@ -139,7 +139,9 @@ void TimedGraph::launch(StreamRef given) {
   State& timed = state(call);
   CUstream const stream = own_stream(timed.rings->context(), given, call);
   const long long now = timed.rings->clock().host_now();
-  if (const Status status = timed.rings->poll_if_due(now); !status) fail(timed.rings->context(), status);
+  Status status = timed.rings->clock().check_context(); // the exec would end with it
+  if (status) status = timed.rings->poll_if_due(now);
+  if (!status) fail(timed.rings->context(), status);
   if (timed.make_room())
     timed.launch_timed(stream, now);
   else

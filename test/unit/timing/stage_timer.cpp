@@ -114,11 +114,12 @@ TEST_CASE_METHOD(TimerFixture, "reading back queries each boundary once and stop
   recording.calls();
   recording.fail_next("cuEventElapsedTime", CUDA_ERROR_NOT_READY);
   CHECK(timer.poll() == 0);
-  CHECK(recording.calls() == Names{"cuEventElapsedTime"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuEventElapsedTime"});
   CHECK(timer.poll() == 2);
-  CHECK(recording.calls() == Names(3, "cuEventElapsedTime"));
+  CHECK(recording.calls() ==
+        Names{"cuCtxGetId", "cuEventElapsedTime", "cuEventElapsedTime", "cuEventElapsedTime"});
   CHECK(timer.poll() == 0);
-  CHECK(recording.calls().empty());
+  CHECK(recording.calls() == Names{"cuCtxGetId"});
   CHECK(of(first).count == 1);
   CHECK(of(second).count == 1);
 }
@@ -131,7 +132,7 @@ TEST_CASE_METHOD(TimerFixture, "a full ring queries the device once, records not
   }
   recording.calls();
   CHECK(timer.try_open(stream, second) == CUDA_ERROR_NOT_READY);
-  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuEventElapsedTime"});
+  CHECK(recording.calls() == Names{"cuStreamIsCapturing", "cuCtxGetId", "cuEventElapsedTime"});
   timer.close(stream);
   CHECK(recording.calls() == Names{"cuStreamIsCapturing"});
   CHECK(of(second).dropped == 1);
@@ -191,7 +192,7 @@ TEST_CASE_METHOD(TimerFixture, "the next poll reports a fault, and earlier resul
   timer.open(stream, first);
   timer.next(stream, second);
   timer.close(stream);
-  recording.fail_call(3, CUDA_ERROR_ILLEGAL_ADDRESS);
+  recording.fail_call(4, CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK_THROWS_AS(timer.poll(), IllegalAddress);
   recording.fail_always("cuEventElapsedTime", CUDA_ERROR_ILLEGAL_ADDRESS);
   std::size_t spans = 0;
@@ -408,6 +409,56 @@ TEST_CASE_METHOD(TimerFixture, "a named context must be the timer's context") {
   StageTimer none;
   CHECK(none.try_open({context, stream}, first) == CUDA_ERROR_INVALID_HANDLE);
   refusal<InvalidHandle>([&] { none.open({context, stream}, first); });
+}
+
+TEST_CASE_METHOD(TimerFixture, "a stream that is named with the timer's context belongs to it") {
+  DriverEvent event(context);
+  const std::size_t before = timer.report().streams.size();
+  CUstream const added = stream_handle(9);
+  recording.stream_context(context_handle(2));
+  CHECK_THAT(refusal<ContextMismatch>([&] {
+               timer.add_stream({context, added}, "wrong");
+             }),
+             ContainsSubstring("belongs to another context"));
+  CHECK_THAT(refusal<ContextMismatch>([&] {
+               timer.wait(event, {context, added});
+             }),
+             ContainsSubstring("belongs to another context"));
+  CHECK(timer.try_wait(event, {context, added}) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(timer.report().streams.size() == before);
+  recording.stream_context(context.native_handle());
+  timer.add_stream({context, added}, "right");
+  CHECK(timer.report().streams.back().name == "right");
+}
+
+TEST_CASE_METHOD(TimerFixture, "no event is read after the context was reset, even if it is retained again") {
+  const auto read = [&] {
+    int count = 0;
+    for (const std::string_view call : recording.calls())
+      if (call == "cuEventQuery" || call == "cuEventElapsedTime" || call == "cuEventRecord") ++count;
+    return count;
+  };
+  hold();
+  for (int i = 0; i < 8; ++i) {
+    CHECK(timer.open(stream, first));
+    timer.close(stream);
+  }
+  recording.fail_nothing();
+  recording.reset_contexts();
+  recording.calls();
+  std::size_t spans = 0;
+  CHECK_THROWS_AS(timer.poll(), ContextIsDestroyed);
+  CHECK(timer.try_poll(spans) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(timer.collect(), ContextIsDestroyed);
+  CHECK(timer.try_collect(spans) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_THROWS_AS(timer.calibrate(), ContextIsDestroyed);
+  CHECK(timer.try_calibrate() == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK(timer.try_open(stream, first) == CUDA_ERROR_CONTEXT_IS_DESTROYED); // the ring is full
+  CHECK(read() == 0);
+  CHECK(spans == 0);
+  timer = StageTimer();
+  while (RecordingDriver::live_events() > events_before) // left to the lost context
+    driver.table().cuEventDestroy_v4000(nullptr);
 }
 
 TEST_CASE_METHOD(TimerFixture, "records and waits through the timer make one additional driver call") {

@@ -122,7 +122,9 @@ public:
   std::string explain(CUresult result, StreamRef stream) const;
 
   /// Registers `stream`, so that later submissions take two driver calls instead of four. Driver
-  /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId. Throws as when_complete(stream, callback).
+  /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId; for a stream that is given with its context also
+  /// cuStreamGetCtx. Throws as when_complete(stream, callback). A stream of another context that is given
+  /// without a context is refused by the first submission.
   Lane lane(StreamRef stream);
   [[nodiscard]] CUresult try_lane(Lane& out, StreamRef stream) noexcept;
 
@@ -225,7 +227,7 @@ private:
     return stream.context() != nullptr ? check(*stream.context()) : CUDA_SUCCESS;
   }
   CUresult check(const Context& context) const noexcept;
-  CUresult make_lane(Lane& lane, const char*& call) noexcept;
+  CUresult make_lane(Lane& lane, bool named, const char*& call) noexcept;
   [[noreturn, gnu::cold]] void fail_context(CUresult result) const;
   [[noreturn, gnu::cold]] void fail_timer(CUresult result) const;
   void end() noexcept;

@@ -48,8 +48,9 @@ public:
   TimelineFence() noexcept = default;
 
   /// A fence for `stream`, which belongs to `context`. The fence shares the context. Driver
-  /// functions: cuCtxGetId, and cuMemHostAlloc when the context needs another page of counters.
-  /// Throws ContextLost if the context is destroyed, OutOfMemory.
+  /// functions: cuCtxGetId, cuStreamGetCtx unless it is a default stream, and cuMemHostAlloc when the context
+  /// needs another page of counters. Throws ContextLost if the context is destroyed, ContextMismatch if
+  /// the stream belongs to another context, OutOfMemory.
   TimelineFence(const Context& context, CUstream stream);
   [[nodiscard]] static CUresult try_create(TimelineFence& out, const Context& context,
                                            CUstream stream) noexcept;

@@ -53,9 +53,10 @@ CUresult CompletionLane::submit(const Source& source, CompletionToken* token,
   return status.result;
 }
 
-CUresult CompletionQueue::make_lane(Lane& lane, const char*& call) noexcept {
+CUresult CompletionQueue::make_lane(Lane& lane, bool named, const char*& call) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Status status = state_->id_of(lane.stream_, lane.id_);
+  Status status = state_->id_of(lane.stream_, lane.id_);
+  if (status && named) status = check_home(state_->context(), lane.stream_);
   call = status.call;
   if (lane.stream_ == CU_STREAM_PER_THREAD) lane.id_ = 0; // a different stream on each thread
   return status.result;
@@ -65,7 +66,8 @@ CompletionQueue::Lane CompletionQueue::lane(StreamRef stream) {
   if (const CUresult result = check(stream); result != CUDA_SUCCESS) fail_context(result);
   Lane lane = on(stream);
   const char* call = nullptr;
-  if (const CUresult result = make_lane(lane, call); result != CUDA_SUCCESS) lane.fail(result, call);
+  if (const CUresult result = make_lane(lane, stream.context() != nullptr, call); result != CUDA_SUCCESS)
+    lane.fail(result, call);
   return lane;
 }
 
@@ -74,7 +76,7 @@ CUresult CompletionQueue::try_lane(Lane& out, StreamRef stream) noexcept {
   if (result != CUDA_SUCCESS) return result;
   Lane lane = on(stream);
   const char* call = nullptr;
-  result = make_lane(lane, call);
+  result = make_lane(lane, stream.context() != nullptr, call);
   if (result == CUDA_SUCCESS) out = lane;
   return result;
 }

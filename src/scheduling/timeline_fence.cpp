@@ -30,13 +30,17 @@ TimelineFence::TimelineFence(const Context& context, CUstream stream) {
   if (result == CUDA_SUCCESS) return;
   const char* const call = "cuMemHostAlloc";
   require_context(context, call);
+  if (result == CUDA_ERROR_INVALID_HANDLE)
+    throw ContextMismatch("cuStreamGetCtx",
+                          "the stream does not belong to the context: pass the context of the stream");
   context.driver().fail(result, call);
 }
 
 CUresult TimelineFence::try_create(TimelineFence& out, const Context& context, CUstream stream) noexcept {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   TimelineFence fence;
-  const CUresult result = take_slot(context, fence.slot_);
+  CUresult result = check_home(context, stream).result;
+  if (result == CUDA_SUCCESS) result = take_slot(context, fence.slot_);
   if (result != CUDA_SUCCESS) return result;
   fence.context_ = context;
   fence.stream_ = stream;

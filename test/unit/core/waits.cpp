@@ -87,6 +87,8 @@ struct WaitFixture : test::RecordingFixture {
   Context waiting = Context::borrow(test::context_handle(0x7000), Driver(get_proc_address));
   long long start = 0;
 
+  WaitFixture() { recording.stream_context(waiting.native_handle()); }
+
   /// From here on the test looks at the clock.
   void begin(long long a_look_takes) {
     clock = Clock();

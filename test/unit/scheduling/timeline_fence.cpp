@@ -51,7 +51,10 @@ struct FenceFixture : RecordingFixture {
     borrow_next();
     recording.calls();
   }
-  void borrow_next() { context = Context::borrow(context_handle(next_context += 0x100), driver); }
+  void borrow_next() {
+    context = Context::borrow(context_handle(next_context += 0x100), driver);
+    recording.stream_context(context.native_handle());
+  }
 
   std::uint64_t signal_and_complete(TimelineFence& fence, bool narrow = false) {
     const std::uint64_t ticket = fence.signal();
@@ -61,6 +64,8 @@ struct FenceFixture : RecordingFixture {
 };
 
 const Names page_made{"cuCtxGetId",
+                      "cuStreamGetCtx",
+                      "cuCtxGetId",
                       "cuCtxGetCurrent",
                       "cuCtxGetId",
                       "cuCtxPushCurrent",
@@ -82,11 +87,28 @@ TEST_CASE_METHOD(FenceFixture,
   for (const Call& call : calls)
     names.push_back(call.name);
   CHECK(names == page_made);
-  CHECK(calls[7] == Call{"cuMemHostAlloc", context.native_handle()});
+  CHECK(calls[9] == Call{"cuMemHostAlloc", context.native_handle()});
   // All contexts use the page, at the address that the host uses.
   CHECK(recording.host_memory_flags() == (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
   const TimelineFence second(context, stream);
-  CHECK(recording.calls() == Names{"cuCtxGetId"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuStreamGetCtx", "cuCtxGetId"});
+}
+
+TEST_CASE_METHOD(FenceFixture,
+                 "a fence belongs to the context of its stream, and a refused one leaves nothing") {
+  recording.stream_context(context_handle(1));
+  CHECK_THAT(refusal<ContextMismatch>([&] { TimelineFence(context, stream); }),
+             ContainsSubstring("does not belong to the context"));
+  TimelineFence fence;
+  CHECK(TimelineFence::try_create(fence, context, stream) == CUDA_ERROR_INVALID_HANDLE);
+  recording.stream_context(context.native_handle());
+  recording.calls();
+  fence = TimelineFence(context, stream);
+  CHECK(recording.calls() == page_made); // the refused ones have made no page
+  for (CUstream const standard : {CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+    const TimelineFence of_default(context, standard); // the context says which stream this is
+    CHECK(recording.calls() == Names{"cuCtxGetId"});
+  }
 }
 
 TEST_CASE_METHOD(FenceFixture, "a signal checks the capture status and submits the next ticket") {
@@ -366,9 +388,11 @@ TEST_CASE_METHOD(FenceFixture, "pages of other contexts do not slow down creatin
   const Clock::duration alone = fastest();
   for (int i = 0; i < 6'000; ++i) {
     const Context passing = Context::borrow(context_handle(next_context += 0x100), driver);
+    recording.stream_context(passing.native_handle());
     const TimelineFence fence(passing, stream);
     recording.calls();
   }
+  recording.stream_context(context.native_handle());
   CHECK(fastest() < 10 * alone + 10us); // looking at each page would take longer
 }
 
@@ -546,7 +570,9 @@ TEST_CASE_METHOD(FenceFixture, "threads make fences of new contexts concurrently
   std::vector<std::vector<TimelineFence>> kept(threads);
   on_threads(threads, [&](std::size_t t) {
     for (std::size_t i = t * fences; i < (t + 1) * fences; ++i) {
-      kept[t].emplace_back(i % 2 == 0 ? own[i] : context, stream);
+      const Context& its = i % 2 == 0 ? own[i] : context;
+      recording.stream_context(its.native_handle()); // of this thread's calls
+      kept[t].emplace_back(its, stream);
       kept[t].back().signal();
       counters[i] = recording.memory_operation().address;
     }
@@ -569,6 +595,7 @@ TEST_CASE_METHOD(FenceFixture, "eight threads never see a fence go backwards, wi
   std::vector<std::thread> threads;
   for (int i = 0; i < 7; ++i)
     threads.emplace_back([&, i] {
+      recording.stream_context(context.native_handle()); // of this thread's calls
       begin.arrive_and_wait();
       std::uint64_t before = 0;
       while (before < last) {

@@ -122,9 +122,9 @@ public:
   std::string explain(CUresult result, StreamRef stream) const;
 
   /// Registers `stream`, so that later submissions take two driver calls instead of four. Driver
-  /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId; for a stream that is given with its context also
-  /// cuStreamGetCtx. Throws as when_complete(stream, callback). A stream of another context that is given
-  /// without a context is refused by the first submission.
+  /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId; for a stream that is given with its context
+  /// also cuStreamGetCtx. Throws as when_complete(stream, callback). A stream of another context that is
+  /// given without a context is refused by the first submission.
   Lane lane(StreamRef stream);
   [[nodiscard]] CUresult try_lane(Lane& out, StreamRef stream) noexcept;
 

@@ -90,9 +90,10 @@ public:
   /// Makes the timer's own streams and some events, and calibrates the clock, which takes about a
   /// millisecond. The timer shares the context. If the context ends first, also by a reset, poll(),
   /// collect(), calibrate() and TimedGraph::launch() throw ContextIsDestroyed, and the destructor is safe.
-  /// Do not open or close stages then, because their events have ended. Driver functions: cuStreamCreate, cuEventCreate, cuEventRecord, cuEventQuery,
-  /// cuEventElapsedTime. Throws InvalidValue for fewer than two events per stream and for numbers
-  /// above 2^24, NotSupported for StageRanges::nvtx if cuevent was built without NVTX.
+  /// Do not open or close stages then, because their events have ended. Driver functions: cuStreamCreate,
+  /// cuEventCreate, cuEventRecord, cuEventQuery, cuCtxGetId, cuEventElapsedTime. Throws InvalidValue for
+  /// fewer than two events per stream and for numbers above 2^24, NotSupported for StageRanges::nvtx if
+  /// cuevent was built without NVTX.
   explicit StageTimer(const Context& context, const StageTimerOptions& options = {});
   [[nodiscard]] static CUresult try_create(StageTimer& out, const Context& context,
                                            const StageTimerOptions& options = {}) noexcept;
@@ -179,8 +180,8 @@ public:
   [[nodiscard]] CUresult try_instantiate(TimedGraph& out, Graph&& graph) noexcept;
 
   /// Reads what has completed, and returns the number of new spans. Does not wait. Driver functions:
-  /// cuCtxGetId, cuEventElapsedTime. Once every 100 ms the call records an event of the timer's own, from which
-  /// later times are measured.
+  /// cuCtxGetId, cuEventElapsedTime. Once every 100 ms the call records an event of the timer's own, from
+  /// which later times are measured.
   std::size_t poll();
   [[nodiscard]] CUresult try_poll(std::size_t& spans) noexcept;
 

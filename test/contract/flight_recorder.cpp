@@ -6,13 +6,21 @@
 
 #include <cuevent/capture.hpp>
 #include <cuevent/flight_recorder.hpp>
+#include <cuevent/retired_events.hpp>
 #include <cuevent/stage_timer.hpp>
 
 #include <catch2/matchers/catch_matchers.hpp>
 
+#include <atomic>
 #include <chrono>
+#include <csignal>
+#include <ctime>
+#include <fcntl.h>
 #include <optional>
 #include <string>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace test;
@@ -77,6 +85,87 @@ TEST_CASE_METHOD(StreamFixture, "a report has the last mark that was reached and
   CHECK(report.findings.empty());
   CHECK(name_of(report.streams[0].reached) == "step 2");
   CHECK(report.streams[0].pending == 0);
+}
+
+namespace {
+
+const FlightRecorder* dumped = nullptr;
+int nowhere = -1;
+std::atomic<int> dumps{0};
+void dump_in_handler(int) {
+  dumped->dump(nowhere);
+  ++dumps;
+}
+
+/// Sends SIGUSR1 to the thread that makes it, every 0.1 ms.
+class Interruptions {
+public:
+  Interruptions() : before_(std::signal(SIGUSR1, dump_in_handler)) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGUSR1;
+    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+    REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0);
+    constexpr itimerspec often{{0, 100'000}, {0, 100'000}};
+    timer_settime(timer_, 0, &often, nullptr);
+  }
+  Interruptions(const Interruptions&) = delete;
+  Interruptions& operator=(const Interruptions&) = delete;
+  ~Interruptions() {
+    timer_delete(timer_);
+    std::signal(SIGUSR1, before_);
+  }
+
+private:
+  void (*before_)(int);
+  timer_t timer_{};
+};
+
+} // namespace
+
+TEST_CASE_METHOD(Fixture, "a signal handler dumps at any moment, inside the driver and inside each member",
+                 "[no-sweep]") {
+  const Stream stream(context), captured(context);
+  DriverEvent event(context);
+  FlightRecorder recorder(context, small);
+  const auto graph = [&] {
+    StreamCapture capture(context, captured);
+    const FlightGraph named = recorder.name_capture(captured, "graph");
+    recorder.mark(captured, "in the graph");
+    const Graph ended = capture.end();
+    return std::pair(named, ended.instantiate());
+  };
+  dumped = &recorder;
+  nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  dumps = 0;
+  {
+    const Interruptions interruptions;
+    for (int rounds = 0; rounds < 20 || dumps < 100; ++rounds) {
+      {
+        const FlightScope scope(recorder, stream, "scope");
+        event.record(stream);
+        static_cast<void>(event.query());
+      }
+      recorder.add_stream({context, stream}, "stream");
+      recorder.record(event, stream);
+      recorder.wait(event, stream);
+      recorder.note_signal(stream, &recorder, 1);
+      recorder.note_wait(stream, &recorder, 1, "value");
+      recorder.report();
+      if (rounds % 10 == 0) {
+        auto [named, exec] = graph();
+        recorder.launch(exec, stream, named);
+        event.record(stream);
+        event.synchronize();
+      }
+      // Few of them, because their events stay with the recorder.
+      if (rounds < 20) recorder.mark(Stream(context), "of a new stream");
+    }
+  }
+  close(nowhere);
+  CHECK(finished(context, stream));
+  recorder = FlightRecorder();
+  destroy_retired();
 }
 
 TEST_CASE_METHOD(Fixture, "a report follows events from stream to stream, to the root") {

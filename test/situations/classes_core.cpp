@@ -106,10 +106,12 @@ constexpr const char* event_is_gone = "the event has ended with its context: doc
 template <class Event>
 std::vector<Operation> uses_of(World& w, Event& event, const DriverEvent& start) {
   return {
-      BOTH(Does::submits, event, record, w.target)
+      BOTH(Does::submits, event, record, w.given())
+          .named()
           .not_called(In::lost, event_is_gone)
           .but(In::captured, CUDA_SUCCESS),
-      BOTH(Does::submits, event, wait, w.target)
+      BOTH(Does::submits, event, wait, w.given())
+          .works(In::misnamed)
           .not_called(In::lost, event_is_gone)
           .but(In::other_device, CUDA_SUCCESS)
           .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION, .breaks_capture = true}),

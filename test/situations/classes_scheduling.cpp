@@ -23,10 +23,12 @@ constexpr const char* lease_is_gone = "the event has ended with its context: doc
 template <class Lease>
 std::vector<Operation> uses_of(World& w, Lease& lease) {
   return {
-      BOTH(Does::submits, lease, record, w.target)
+      BOTH(Does::submits, lease, record, w.given())
+          .named()
           .not_called(In::lost, lease_is_gone)
           .but(In::captured, CUDA_SUCCESS),
-      BOTH(Does::submits, lease, wait, w.target)
+      BOTH(Does::submits, lease, wait, w.given())
+          .works(In::misnamed)
           .not_called(In::lost, lease_is_gone)
           .but(In::other_device, CUDA_SUCCESS)
           .but(In::captured, {.result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION, .breaks_capture = true}),
@@ -80,7 +82,8 @@ struct OfEventPool {
         GIVES(Does::nothing, PooledEvent, pool, acquire) // as events are idle
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
         BOTH(Does::makes, pool, reserve, pool.counters().idle + 1).but(In::empty, CUDA_ERROR_INVALID_CONTEXT),
-        BOTH(Does::submits, pool, wait_stream, w.other, w.target)
+        BOTH(Does::submits, pool, wait_stream, w.other, w.given())
+            .named()
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
             .but(In::captured, CUDA_SUCCESS), // the other stream joins the capture
         Operation("counters", Does::nothing, {}, [this] { pool.counters(); }),
@@ -100,10 +103,12 @@ struct OfEventPools {
   EventPools& object() { return pools; }
   std::vector<Operation> operations() {
     return {
-        GIVES(Does::submits, PooledEvent, pools, acquire, w.target)
+        GIVES(Does::submits, PooledEvent, pools, acquire, w.given())
+            .named()
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
             .works(In::captured, In::other_device),
-        BOTH(Does::submits, pools, wait_stream, w.other, w.target)
+        BOTH(Does::submits, pools, wait_stream, w.other, w.given())
+            .named()
             .but(In::empty, CUDA_ERROR_INVALID_CONTEXT)
             .works(In::captured, In::other_device),
         Operation("trim", Does::nothing, {}, [this] { pools.trim(); })
@@ -141,7 +146,9 @@ struct OfTimelineFence {
         Operation("reached", Does::nothing,
                   [this] { return fence.reached(0) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; })
             .not_called(In::lost, counter_is_gone),
-        CREATES(Does::makes, TimelineFence, w.context, w.stream)
+        CREATES(Does::makes, TimelineFence, w.name.value_or(w.context), w.target)
+            .named()
+            .but(In::other_device, CUDA_ERROR_INVALID_HANDLE)
             .not_called(In::faulted, "it makes no call that notices a fault")
             .but(In::full_queue, CUDA_SUCCESS),
     };
@@ -166,10 +173,11 @@ struct OfCompletionQueue {
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .but(In::forked, CUDA_ERROR_NOT_INITIALIZED),
         BOTH(Does::makes, queue, reserve, room = room % 8000 + 80).but(In::empty, CUDA_ERROR_INVALID_HANDLE),
-        GIVES(Does::submits, CompletionLane, queue, lane, w.target)
+        GIVES(Does::submits, CompletionLane, queue, lane, w.given())
+            .named()
             .not_called(In::other_device, "the first submission finds the mismatch"),
         Operation("pending", Does::nothing, {}, [this] { queue.pending(); }),
-        BOTH(Does::submits, queue, when_complete, w.target, [this](CUresult) { ++ran; }),
+        BOTH(Does::submits, queue, when_complete, w.given(), [this](CUresult) { ++ran; }).named(),
     };
   }
 };
@@ -225,8 +233,9 @@ struct OfTimelineSemaphore {
   std::vector<Operation> operations() {
     return {
         Operation(
-            "signal(stream)", Does::submits, [this] { return semaphore.try_signal(w.target, next()); },
-            [this] { semaphore.signal(w.target, next()); })
+            "signal(stream)", Does::submits, [this] { return semaphore.try_signal(w.given(), next()); },
+            [this] { semaphore.signal(w.given(), next()); })
+            .works(In::misnamed)
             .but(In::other_device, CUDA_SUCCESS),
         Operation(
             "signal(value)", Does::nothing,
@@ -242,7 +251,8 @@ struct OfTimelineSemaphore {
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .not_called(In::forked, "both processes share the value, and the caller orders signals")
             .not_called(In::faulted, "a stream's signal may still be pending"),
-        BOTH(Does::submits, semaphore, wait, w.target, semaphore.submitted())
+        BOTH(Does::submits, semaphore, wait, w.given(), semaphore.submitted())
+            .works(In::misnamed)
             .but(In::other_device, CUDA_SUCCESS),
         BOTH(Does::asks, semaphore, wait_for, next() + 1'000'000, 1ms)
             .but(In::lost, CUDA_ERROR_CONTEXT_IS_DESTROYED),

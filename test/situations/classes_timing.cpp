@@ -16,8 +16,7 @@ namespace {
 
 using namespace cuevent;
 
-constexpr const char* nothing_to_read = "it makes no call if there is nothing to read";
-constexpr const char* context_must_outlive = "the context must outlive the timer";
+constexpr const char* nothing_to_read = "it reads no event if there is nothing to read";
 
 constexpr StageTimerOptions small{.events_per_stream = 8, .spans = 16};
 
@@ -38,26 +37,27 @@ struct OfStageTimer {
         Operation(
             "open, close", Does::submits,
             [this] {
-              const CUresult result = timer.try_open(w.target, stage);
-              return result == CUDA_SUCCESS ? timer.try_close(w.target) : result;
+              const CUresult result = timer.try_open(w.given(), stage);
+              return result == CUDA_SUCCESS ? timer.try_close(w.given()) : result;
             },
             [this] {
-              if (timer.open(w.target, stage)) timer.close(w.target);
+              if (timer.open(w.given(), stage)) timer.close(w.given());
             })
+            .named()
             .not_called(In::full_queue, "the first stage of a stream creates events")
             .but(In::captured, CUDA_SUCCESS),
-        BOTH(Does::submits, timer, record, event, w.target).but(In::captured, CUDA_SUCCESS),
-        BOTH(Does::submits, timer, wait, event, w.target).works(In::captured, In::other_device),
+        BOTH(Does::submits, timer, record, event, w.given()).named().but(In::captured, CUDA_SUCCESS),
+        BOTH(Does::submits, timer, wait, event, w.given()).named().works(In::captured, In::other_device),
+        Operation("add_stream", Does::nothing, {}, [this] { timer.add_stream(w.given()); }) // it is known
+            .named()
+            .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
         Operation("stage", Does::nothing, {}, [this] { timer.stage("another"); })
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
         Operation("report", Does::nothing, {}, [this] { timer.report(); })
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
-        GIVES(Does::asks, std::size_t, timer, poll)
-            .not_called(In::lost, context_must_outlive)
-            .not_called(In::forked, nothing_to_read)
-            .not_called(In::exited, nothing_to_read)
-            .not_called(In::faulted, nothing_to_read),
-        BOTH(Does::asks, timer, calibrate).not_called(In::lost, context_must_outlive),
+        GIVES(Does::asks, std::size_t, timer, poll).not_called(In::faulted, nothing_to_read),
+        GIVES(Does::asks, std::size_t, timer, collect).not_called(In::faulted, nothing_to_read),
+        BOTH(Does::asks, timer, calibrate),
         CREATES(Does::makes, StageTimer, w.context, small),
     };
   }
@@ -111,6 +111,13 @@ struct OfFlightRecorder {
   std::vector<Operation> operations() {
     return {
         BOTH(Does::submits, recorder, mark, w.target, "mark").works(In::captured, In::other_device),
+        BOTH(Does::submits, recorder, add_stream, w.given()).named().works(In::captured, In::other_device),
+        Operation("dump", Does::nothing,
+                  [this] {
+                    recorder.dump(-1);
+                    return CUDA_SUCCESS;
+                  })
+            .async_signal_safe(),
         BOTH(Does::submits, recorder, record, event, w.target).but(In::captured, CUDA_SUCCESS),
         BOTH(Does::submits, recorder, wait, event, w.target).works(In::captured, In::other_device),
         BOTH(Does::submits, recorder, launched, w.target, number).works(In::captured, In::other_device),
@@ -131,8 +138,7 @@ struct OfFlightRecorder {
             },
             [this] { recorder.report(); })
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
-            .but(In::forked, CUDA_ERROR_NOT_INITIALIZED)
-            .not_called(In::lost, "a borrowed context must outlive the recorder"),
+            .but(In::forked, CUDA_ERROR_NOT_INITIALIZED),
         CREATES(Does::nothing, FlightRecorder, w.context),
     };
   }

@@ -79,6 +79,38 @@ void lost(const Class& row) {
   lost(row, how, how == Loss::destroyed ? Ownership::owned : Ownership::borrowed);
 }
 
+/// The objects belong to device 0. The streams that they are given belong to the primary context of device 1,
+/// which another library holds.
+void reset_by_another_library(const Class& row) {
+  World w(World::primary());
+  const DriverTable& table = w.context.driver().table();
+  CUcontext theirs = nullptr, again = nullptr;
+  table.cuDevicePrimaryCtxRetain_v7000(&theirs, 1);
+  auto of_others = std::make_unique<World>(Context::borrow(theirs, w.context.driver()));
+  auto subject = row.make(w);
+  w.target = of_others->stream;
+  subject->check_all(In::other_device);
+  of_others->synchronize();
+  w.target = w.stream;
+
+  test::call<PFN_cuDevicePrimaryCtxReset_v11000>("cuDevicePrimaryCtxReset", 11000)(1);
+  table.cuDevicePrimaryCtxRelease_v11000(1);
+  table.cuDevicePrimaryCtxRetain_v7000(&again, 1);
+  expect(again == theirs, "the primary context has its handle again");
+  subject->check_all(In::working);
+  of_others = std::make_unique<World>(Context::borrow(again, w.context.driver()));
+  w.target = of_others->stream; // which can have the handle of the stream that has ended
+  subject->check_all(In::other_device);
+  of_others->synchronize();
+  w.target = w.stream;
+  subject->check_all(In::working);
+  process::step("the destructor, after the context of other streams");
+  subject.reset();
+  expect(take_reports() == 0, "nothing is reported");
+  of_others.reset();
+  table.cuDevicePrimaryCtxRelease_v11000(1);
+}
+
 void device_fault(const Class& row) {
   World& w = *new World(World::primary()); // the streams cannot be destroyed
   const gpu::Gpu& gpu = *new gpu::Gpu(w.context.driver());
@@ -126,6 +158,23 @@ std::vector<Situation> situations_of_contexts() {
                "context, which is current.",
        .rule = "As for a context that was destroyed. Nothing is made or destroyed in the live context.",
        .run = lost<Loss::retained_again>},
+      {.name = "reset by another library and retained again",
+       .in = In::other_device,
+       .alone = Alone::yes,
+       .what = "The operations get a stream of another device. Another library, which holds the primary "
+               "context of that device, resets it and retains it again. Then the operations get a stream of "
+               "the new context.",
+       .rule =
+           "Before and after the reset, a stream of the other device is answered in the same way. On "
+           "its own streams the object works. No event of the context that has ended is used or destroyed.",
+       .run = reset_by_another_library,
+       .impossible = [](const Class& row) -> const char* {
+         World w(World::primary());
+         for (const Operation& each : row.make(w)->operations())
+           if (each.does == Does::submits) return nullptr;
+         return "it takes no stream";
+       },
+       .devices = 2},
       {.name = "device fault",
        .in = In::faulted,
        .alone = Alone::at_end,

@@ -96,6 +96,7 @@ int run_cells(const std::string& column_name, const std::vector<std::string>& ro
 struct Job {
   std::vector<std::string> words;
   Alone alone;
+  const char* setting;
   test::Ended ended{};
 
   bool red() const { return ended.how != "exited with 0" || !ended.output.empty(); }
@@ -117,11 +118,11 @@ bool run_matrix(const std::string& program, const std::string& only, unsigned at
     cells += static_cast<int>(rows.size());
     const std::vector<std::string> begin{program, "--cells", column.name};
     if (column.alone == Alone::no && !rows.empty()) {
-      jobs.push_back({begin, column.alone});
+      jobs.push_back({begin, column.alone, column.setting});
       jobs.back().words.insert(jobs.back().words.end(), rows.begin(), rows.end());
     } else {
       for (const std::string& row : rows) {
-        jobs.push_back({begin, column.alone});
+        jobs.push_back({begin, column.alone, column.setting});
         jobs.back().words.push_back(row);
       }
     }
@@ -131,8 +132,11 @@ bool run_matrix(const std::string& program, const std::string& only, unsigned at
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < at_a_time; ++i)
     threads.emplace_back([&] {
-      for (std::size_t k = next++; k < jobs.size(); k = next++)
-        jobs[k].ended = test::run(jobs[k].words, environment, std::chrono::seconds(10 * longest_cell()));
+      for (std::size_t k = next++; k < jobs.size(); k = next++) {
+        std::vector<std::string> variables = environment;
+        if (jobs[k].setting != nullptr) variables.emplace_back(jobs[k].setting);
+        jobs[k].ended = test::run(jobs[k].words, variables, std::chrono::seconds(10 * longest_cell()));
+      }
     });
   for (std::thread& thread : threads)
     thread.join();

@@ -132,6 +132,9 @@ Answer Operation::expected(In in) const {
   case In::other_device:
     if (does != Does::submits) return {.not_called = ""};
     return {.result = CUDA_ERROR_INVALID_HANDLE};
+  case In::misnamed:
+  case In::interrupted:
+    return {.not_called = ""};
   case In::captured:
     return does == Does::submits ? Answer{.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED} : usual;
   }
@@ -212,8 +215,8 @@ std::vector<Class> all_classes() {
 
 std::vector<Situation> all_situations() {
   std::vector<Situation> all;
-  for (const auto& some :
-       {situations_of_lives, situations_of_streams, situations_of_processes, situations_of_contexts}) {
+  for (const auto& some : {situations_of_lives, situations_of_signals, situations_of_streams,
+                           situations_of_processes, situations_of_contexts}) {
     const std::vector<Situation> situations = some();
     all.insert(all.end(), situations.begin(), situations.end());
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cuevent/context.hpp>
+#include <cuevent/stream_ref.hpp>
 
 #include <functional>
 #include <map>
@@ -35,7 +36,12 @@ struct World {
   const CUstream stream;    ///< of the objects
   const CUstream other;     ///< of the same context
   CUstream target = stream; ///< the operations that submit work submit it to this stream
-  bool faulted = false;     ///< whether device work has failed
+  /// The context that the operations name for the target, if they name one.
+  std::optional<cuevent::Context> name{};
+  cuevent::StreamRef given() const {
+    return name ? cuevent::StreamRef(*name, target) : cuevent::StreamRef(target);
+  }
+  bool faulted = false; ///< whether device work has failed
 };
 
 /// What an operation needs. Its result in each situation follows, unless the operation says otherwise.
@@ -57,7 +63,9 @@ enum class In {
   full_queue,
   other_device,
   captured,
-  capturing
+  capturing,
+  misnamed,   ///< only operations that are given a stream with its context run: Operation::named()
+  interrupted ///< of these only what is async-signal-safe runs, in a signal handler
 };
 
 /// The documented outcome of an operation.
@@ -86,6 +94,10 @@ struct Operation {
     ((exceptions[in] = Answer{}), ...);
     return std::move(*this);
   }
+  /// The operation is given a stream with its context, and refuses one that does not belong to it.
+  Operation named() && { return std::move(*this).but(In::misnamed, CUDA_ERROR_INVALID_HANDLE); }
+  /// A signal handler may call the operation.
+  Operation async_signal_safe() && { return std::move(*this).works(In::interrupted); }
   Operation not_called(In in, const char* why) && {
     return std::move(*this).but(in, Answer{.not_called = why});
   }
@@ -216,6 +228,8 @@ struct Situation {
   /// Why the class cannot be in this situation; null if it can.
   const char* (*impossible)(const Class&) = [](const Class&) -> const char* { return nullptr; };
   int devices = 1; ///< that the situation needs
+  /// More of the environment: a setting of the simulated driver, or null.
+  const char* setting = nullptr;
 };
 
 std::vector<Class> core_classes();
@@ -225,6 +239,7 @@ std::vector<Class> timing_classes();
 std::vector<Class> all_classes();
 
 std::vector<Situation> situations_of_lives();     ///< moves, threads, failures
+std::vector<Situation> situations_of_signals();   ///< handlers of signals
 std::vector<Situation> situations_of_streams();   ///< other devices, captures, full queues
 std::vector<Situation> situations_of_contexts();  ///< lost contexts, faults
 std::vector<Situation> situations_of_processes(); ///< forks, exits, peers

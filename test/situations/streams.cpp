@@ -36,6 +36,30 @@ void stream_of_another_device(const Class& row) {
   subject->check_all(In::working);
 }
 
+const char* needs_names(const Class& row) {
+  World w(World::primary());
+  for (const Operation& each : row.make(w)->operations())
+    if (each.expected(In::misnamed).not_called == nullptr) return nullptr;
+  return "it takes no stream with its context";
+}
+
+void named_with_another_context(const Class& row) {
+  World w(World::primary()), of_other(World::primary(1));
+  const auto subject = row.make(w);
+  const auto misname = [&](const Context& name, CUstream stream) {
+    w.name = name;
+    w.target = stream;
+    subject->check_all(In::misnamed);
+    w.name.reset();
+    w.target = w.stream;
+  };
+  misname(of_other.context, w.stream);
+  misname(w.context, of_other.stream);
+  subject->check_all(In::working);
+  w.name = w.context;
+  subject->check_all(In::working);
+}
+
 /// Each operation gets a capture of its own, because some of them break it.
 template <class Begin>
 void check_beside_captures(const Class& row, In in, Begin begin) {
@@ -134,6 +158,16 @@ std::vector<Situation> situations_of_streams() {
            "Refused with INVALID_HANDLE, which is thrown as ContextMismatch. Afterwards the object works.",
        .run = stream_of_another_device,
        .impossible = needs_streams,
+       .devices = 2},
+      {.name = "named with another context",
+       .in = In::misnamed,
+       .alone = Alone::no,
+       .what = "The operations get a stream together with a context that it does not belong to: a stream of "
+               "the object's context with another device's context, and the reverse.",
+       .rule = "What keeps the stream or records on it refuses it with INVALID_HANDLE, which is thrown as "
+               "ContextMismatch. Afterwards the object works, with the stream's own context and without one.",
+       .run = named_with_another_context,
+       .impossible = needs_names,
        .devices = 2},
       {.name = "captured stream",
        .in = In::captured,

@@ -12,6 +12,10 @@
 #pragma GCC visibility push(default)
 namespace cuevent { inline namespace CUEVENT_ABI {
 
+static_assert(sizeof(CUresult) == sizeof(int), "-fshort-enums changes the driver's types: leave it out");
+static_assert(alignof(std::error_code) == alignof(void*),
+              "-fpack-struct changes cuevent's classes: leave it out");
+
 /// What a CUresult means for the caller. Each kind except success, not_ready and other is also a
 /// base class of exceptions.
 enum class ErrorKind {

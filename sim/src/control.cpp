@@ -207,12 +207,12 @@ HandleCounts live_handles(int process) {
   return counts;
 }
 
-std::vector<CUcontext> context_stack(int process) {
+std::size_t context_stack(CUcontext* out, std::size_t size, int process) {
   Control control("context_stack");
-  std::vector<CUcontext> stack;
-  for (auto& context : control->this_thread(control->processes[index_of(process)]).contexts)
-    stack.push_back(as<CUcontext>(*context));
-  return stack;
+  const auto& contexts = control->this_thread(control->processes[index_of(process)]).contexts;
+  for (std::size_t i = 0; i != std::min(size, contexts.size()); ++i)
+    out[i] = as<CUcontext>(*contexts[i]);
+  return contexts.size();
 }
 
 unsigned long long calls(int process) {

@@ -104,7 +104,11 @@ std::string page() {
   text += "\n" + overview;
   text += "\n" +
           wrapped("Each operation runs as the throwing and as the non-throwing overload: both have the same "
-                  "result. `works` means success, or that something is pending.");
+                  "result. `works` means success, or that something is pending.") +
+          "\n" +
+          wrapped("A program that was compiled for another C++ ABI than the library cannot be a cell, "
+                  "because it does not link. The test `settings` in `test/builds/abi` compiles and links "
+                  "such programs. [If it does not link](using.md#if-it-does-not-link) says what to do.");
   using ByOutcome = std::vector<std::pair<std::string, std::vector<std::string>>>;
   ByOutcome others_before;
   for (std::size_t i = 0; i < columns.size(); ++i) {

@@ -174,8 +174,15 @@ struct HandleCounts {
 /// The number of handles of each kind that exist.
 HandleCounts live_handles(int process = 0);
 
-/// The contexts pushed on the calling thread. The current context is the last one.
-std::vector<CUcontext> context_stack(int process = 0);
+/// The contexts pushed on the calling thread. The current context is the last one. The first overload writes
+/// at most `size` of them, and returns how many there are.
+std::size_t context_stack(CUcontext* out, std::size_t size, int process);
+// Inline, because with _GLIBCXX_DEBUG the caller has another std::vector than the library.
+inline std::vector<CUcontext> context_stack(int process = 0) {
+  std::vector<CUcontext> stack(context_stack(nullptr, 0, process));
+  context_stack(stack.data(), stack.size(), process);
+  return stack;
+}
 
 /// The number of driver calls in this session, including refused calls. Calls that work before cuInit are
 /// not counted.

@@ -17,9 +17,11 @@ TEST_CASE("the version macros are the version of the project") {
         PROJECT_VERSION);
 }
 
-TEST_CASE("the inline namespace has the name of the soname's version") {
+TEST_CASE("the inline namespace begins with the soname's version") {
 #define NAME_OF(macro) #macro
 #define NAME(macro) NAME_OF(macro)
-  CHECK(NAME(CUEVENT_ABI) == "v" + (CUEVENT_VERSION_MAJOR == 0 ? "0_" + std::to_string(CUEVENT_VERSION_MINOR)
-                                                               : std::to_string(CUEVENT_VERSION_MAJOR)));
+  const std::string version = "v" + (CUEVENT_VERSION_MAJOR == 0 ? "0_" + std::to_string(CUEVENT_VERSION_MINOR)
+                                                                : std::to_string(CUEVENT_VERSION_MAJOR));
+  const std::string name = NAME(CUEVENT_ABI); // the test `settings` compares what follows
+  CHECK(name.substr(0, name.find('_', version.size())) == version);
 }

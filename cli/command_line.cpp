@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "command_line.hpp"
 
+#include "core/name_text.hpp"
+
 #include <cuevent/version.hpp>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +12,7 @@
 #include <filesystem>
 #include <ostream>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,7 +40,7 @@ std::string mistake_in_jitter(const std::string& text) {
 
 } // namespace
 
-std::variant<Request, ExitCode> read_command_line(int argc, const char* const* argv, std::ostream& out,
+static std::variant<Request, ExitCode> read_words(int argc, const char* const* argv, std::ostream& out,
                                                   std::ostream& err) {
   CLI::App app("Show how events of the CUDA driver API behave on this machine.", "cuevent");
   app.require_subcommand(1);
@@ -134,12 +137,14 @@ Examples:
       ->add_option("FILES", merge_options.files,
                    "The reports, one for each rank, or a folder with files rank*.json")
       ->required();
-  merge_command->add_option("--out", merge_options.trace_file, "Trace file; '' for none")
-      ->capture_default_str()
-      ->type_name("FILE");
-  merge_command->add_option("--svg", merge_options.svg_file, "Picture file; '' for none")
-      ->capture_default_str()
-      ->type_name("FILE");
+  const CLI::Option* const out_file =
+      merge_command->add_option("--out", merge_options.trace_file, "Trace file; '' for none")
+          ->capture_default_str()
+          ->type_name("FILE");
+  const CLI::Option* const svg_file =
+      merge_command->add_option("--svg", merge_options.svg_file, "Picture file; '' for none")
+          ->capture_default_str()
+          ->type_name("FILE");
 
   CLI::App* const watch_command = app.add_subcommand(
       "watch", "Run a program and report what it does wrong with events, streams and captures");
@@ -303,7 +308,17 @@ Examples:
     return check_options;
   }
   merge_options.json = json;
+  if (out_file->count() > 0) merge_options.trace_links = watch::Links::follow;
+  if (svg_file->count() > 0) merge_options.svg_links = watch::Links::follow;
   return merge_options;
+}
+
+std::variant<Request, ExitCode> read_command_line(int argc, const char* const* argv, std::ostream& out,
+                                                  std::ostream& err) {
+  std::ostringstream errors; // which repeat what somebody may have pasted
+  auto read = read_words(argc, argv, out, errors);
+  err << cuevent::printable_lines(errors.str());
+  return read;
 }
 
 } // namespace cli

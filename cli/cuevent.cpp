@@ -3,6 +3,7 @@
 
 #include "command_line.hpp"
 #include "info.hpp"
+#include "report/printable.hpp"
 
 #include "transcript.hpp"
 #include "worker.hpp"
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <string>
 
 namespace cli { namespace {
 
@@ -28,10 +30,10 @@ int run_or_explain(const Request& request) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     std::fprintf(stderr, "cuevent: standard output: %s\n", std::strerror(errno));
   } catch (const cuevent::DriverUnavailable& error) {
-    std::fprintf(stderr, "cuevent: %s\n", error.what());
+    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
     return no_driver;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "cuevent: %s\n", error.what());
+    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
   }
   return failure;
 }

@@ -4,6 +4,8 @@
 #include "driver_version.hpp"
 #include "json_text.hpp"
 
+#include "core/name_text.hpp"
+
 #include <cuevent/driver.hpp>
 
 #include <nlohmann/json.hpp>
@@ -20,6 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using cuevent::Driver;
+using cuevent::printable;
 
 struct OptionalEntry {
   const char* name;
@@ -85,12 +88,12 @@ void print_json(const Driver& driver) {
 }
 
 void print_text(const Driver& driver) {
-  std::printf("driver    %s\nversion   CUDA %s\n", file_of(driver).c_str(),
+  std::printf("driver    %s\nversion   CUDA %s\n", printable(file_of(driver)).c_str(),
               version_text(driver.version()).c_str());
   const char* label = "devices";
   int ordinal = 0;
   for (const std::string& name : device_names(driver)) {
-    std::printf("%-9s %d  %s\n", label, ordinal++, name.c_str());
+    std::printf("%-9s %d  %s\n", label, ordinal++, printable(name).c_str());
     label = "";
   }
   label = "optional";
@@ -111,7 +114,7 @@ ExitCode info(bool json) {
   } catch (const cuevent::DriverUnavailable& error) {
     // Not an error here, because the user asked for this.
     const Json none = {{"driver", nullptr}, {"why", error.what()}};
-    std::puts(json ? json_text(none).c_str() : error.what());
+    std::puts(json ? json_text(none).c_str() : cuevent::printable_lines(error.what()).c_str());
     return no_driver;
   }
 }

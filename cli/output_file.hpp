@@ -2,6 +2,8 @@
 // Files that are written completely or not at all.
 #pragma once
 
+#include "report/folder.hpp"
+
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -16,7 +18,10 @@ struct OutputError : std::runtime_error {
 /// A file that is written piece by piece. The members throw OutputError.
 class OutputFile {
 public:
-  explicit OutputFile(std::string path);
+  /// `links`: whether the user has typed the name. A device or a pipe that the user names is written to.
+  explicit OutputFile(std::string path, watch::Links links = watch::Links::follow);
+  /// A file in a folder, whose last component is never followed.
+  OutputFile(const watch::Folder& folder, const std::string& name);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   /// Without finish(), removes what was written.
@@ -27,17 +32,20 @@ public:
   void finish();
 
 private:
+  void open_part(int folder);
   [[noreturn]] void fail(int error) const;
 
-  std::string path_, target_, part_; // `part_` is empty if the file is a device or a pipe
+  std::string path_;
+  watch::OutputPlace place_;
+  std::string part_; // empty if the file is a device or a pipe
   int file_ = -1;
 };
 
 /// Writes the file. An existing file is replaced once the new one is complete, so it survives a
 /// full disk. Throws OutputError.
-void write_file(const std::string& path, std::string_view content);
+void write_file(const std::string& path, std::string_view content, watch::Links links = watch::Links::follow);
 
 /// Whether both paths name one file, however they are written.
-bool are_same_file(const std::string& a, const std::string& b);
+bool are_same_file(const std::string& a, watch::Links a_links, const std::string& b, watch::Links b_links);
 
 } // namespace cli

@@ -5,6 +5,7 @@
 #include "json_text.hpp"
 #include "progress.hpp"
 
+#include "core/name_text.hpp"
 #include "transcript.hpp"
 
 #include <cuevent/driver.hpp>
@@ -23,6 +24,7 @@ namespace cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using cuevent::printable;
 
 constexpr const char* recorded_lines[] = {
 // as views, they would be too many for a constant
@@ -115,9 +117,9 @@ public:
 
   void print(bool with_explained) const {
     for (const std::string& line : recorded_.about)
-      std::printf("recorded  %s\n", line.c_str());
+      std::printf("recorded  %s\n", printable(line).c_str());
     for (const std::string& line : here_.about)
-      std::printf("here      %s\n", line.c_str());
+      std::printf("here      %s\n", printable(line).c_str());
     std::puts("");
     if (with_explained) print(explained_);
     print(differences_);
@@ -160,8 +162,8 @@ private:
 
   static void print(const std::vector<Difference>& differences) {
     for (const Difference& difference : differences) {
-      std::printf("%s\n  recorded  %s\n  here      %s\n", difference.name.c_str(),
-                  difference.recorded.c_str(), difference.here.c_str());
+      std::printf("%s\n  recorded  %s\n  here      %s\n", printable(difference.name).c_str(),
+                  printable(difference.recorded).c_str(), printable(difference.here).c_str());
       if (!difference.reason.empty())
         std::printf("  because   %.*s\n", static_cast<int>(difference.reason.size()),
                     difference.reason.data());
@@ -210,7 +212,7 @@ ExitCode check(const CheckOptions& check_options) {
     options.driver = named;
   const std::vector<std::string> scenarios = transcript::scenario_names(options);
   if (scenarios.empty()) {
-    std::fprintf(stderr, "cuevent: no scenario's name starts with \"%s\"\n", only.c_str());
+    std::fprintf(stderr, "cuevent: no scenario's name starts with \"%s\"\n", printable(only).c_str());
     return usage;
   }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "check/check_random.hpp"
 
+#include "json_text.hpp"
 #include "output_file.hpp"
 #include "progress.hpp"
 
 #include "answer.hpp"
 #include "comparison.hpp"
+#include "core/name_text.hpp"
 #include "recording.hpp"
 #include "shrink.hpp"
 #include "workers.hpp"
@@ -153,9 +155,9 @@ private:
   void print() const {
     const char* const other = options_.reference.empty() ? "recorded" : "there";
     for (const std::string& line : expected_about_)
-      std::printf("%-8s  %s\n", other, line.c_str());
+      std::printf("%-8s  %s\n", other, cuevent::printable(line).c_str());
     for (const std::string& line : answering_.about)
-      std::printf("here      %s\n", line.c_str());
+      std::printf("here      %s\n", cuevent::printable(line).c_str());
     std::puts("");
     for (const DifferentProgram& one : different_)
       std::printf("seed %llu\n%s\n", static_cast<unsigned long long>(one.seed),
@@ -188,7 +190,7 @@ private:
                       {"unsteady", unsteady_},
                       {"left_out", left_out_},
                       {"differences", std::move(list)}};
-    std::puts(all.dump(2).c_str());
+    std::puts(json_text(all).c_str());
   }
 
   const RandomOptions& options_;
@@ -207,7 +209,7 @@ ExitCode check_random(const RandomOptions& options) {
   const auto seeds = conformance::parse_seeds(options.seeds);
   if (!seeds) {
     std::fprintf(stderr, "cuevent: \"%s\" names no seeds; write N for the seeds 1 to N, or A-B\n",
-                 options.seeds.c_str());
+                 cuevent::printable(options.seeds).c_str());
     return usage;
   }
   setenv("CUEVENT_SIM_MODE", "stepped", 1); // the simulated driver is quickest so; others do not read it

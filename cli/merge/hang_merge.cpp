@@ -173,17 +173,18 @@ std::vector<std::string> hang_reports_in(const std::vector<std::string>& paths) 
 
 ExitCode merge_hangs(const std::vector<std::string>& files, const MergeOptions& options) {
   for (const std::string& file : files)
-    if (!options.svg_file.empty() && are_same_file(file, options.svg_file)) {
+    if (!options.svg_file.empty() &&
+        are_same_file(file, watch::Links::follow, options.svg_file, options.svg_links)) {
       std::fprintf(stderr,
                    "cuevent: %s is both a report and an output file: name another output file with --svg\n",
-                   options.svg_file.c_str());
+                   cuevent::printable(options.svg_file).c_str());
       return usage;
     }
   const HangJob job = read_hang_job(files);
   const HangVerdict verdict = judge(job);
   const std::vector<HangGroup> groups = groups_of(job);
   if (!options.svg_file.empty() && !job.reports.empty())
-    write_file(options.svg_file, hang_svg(job, verdict, groups));
+    write_file(options.svg_file, hang_svg(job, verdict, groups), options.svg_links);
   if (options.json)
     std::puts(json_text(hang_json(job, verdict, groups)).c_str());
   else
@@ -193,7 +194,7 @@ ExitCode merge_hangs(const std::vector<std::string>& files, const MergeOptions& 
       text.erase(0, end + 1);
     }
   if (!options.json && !options.svg_file.empty() && !job.reports.empty())
-    std::printf("  Written: %s\n", options.svg_file.c_str());
+    std::printf("  Written: %s\n", cuevent::printable(options.svg_file).c_str());
   return job.reports.empty() ? failure : success;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "merge/hang_report.hpp"
 
+#include "report/folder.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <sys/stat.h>
+#include <unistd.h>
 
 namespace cli {
 
@@ -65,6 +65,17 @@ HangThread thread_of(const Json& json) {
   return made;
 }
 
+/// Not more than `most` bytes of the file.
+std::string beginning_of(const watch::OpenFile& file, std::size_t most) {
+  std::string text;
+  char part[4096];
+  for (ssize_t length = 0;
+       text.size() < most &&
+       (length = read(file.number(), part, std::min(sizeof part, most - text.size()))) > 0;)
+    text.append(part, static_cast<std::size_t>(length));
+  return text;
+}
+
 HangReport report_of(const Json& json) {
   HangReport made;
   if (json.contains("rank")) {
@@ -107,12 +118,12 @@ const HangCause* HangReport::own_cause() const {
 bool HangReport::waits_for_others() const { return !causes.empty() && own_cause() == nullptr; }
 
 bool is_hang_report(const std::string& path) {
-  struct stat about {};
-  if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return false; // a pipe would wait
-  std::ifstream file(path, std::ios::binary);
-  std::string begin(64, '\0');
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<std::size_t>(file.gcount()));
+  std::string begin;
+  try {
+    begin = beginning_of(watch::open_input(path), 64);
+  } catch (const watch::Refused&) {
+    return false;
+  }
   std::erase_if(begin, [](char each) { return std::isspace(static_cast<unsigned char>(each)) != 0; });
   return begin.starts_with("{\"hang_report\":");
 }
@@ -136,14 +147,16 @@ HangReport hang_report_in(std::string_view text) {
 }
 
 HangReport read_hang_report(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) throw HangReportError(path + ": the report cannot be read: let its owner make it readable");
-  const std::streamoff size = file.tellg();
-  if (size < 0 || static_cast<std::size_t>(size) > most_bytes)
+  watch::OpenFile file;
+  try {
+    file = watch::open_input(path);
+  } catch (const watch::Refused& refused) {
+    throw HangReportError(refused.what() + std::string(": the report cannot be read: let its owner make it a "
+                                                       "regular file that you may read"));
+  }
+  const std::string text = beginning_of(file, most_bytes + 1);
+  if (text.size() > most_bytes)
     throw HangReportError(path + ": the report is larger than 16 MiB: it is damaged; request a new one");
-  std::string text(static_cast<std::size_t>(size), '\0');
-  file.seekg(0);
-  file.read(text.data(), size);
   try {
     HangReport report = hang_report_in(text);
     report.file = path;

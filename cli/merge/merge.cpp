@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 namespace cli {
 
@@ -83,11 +84,12 @@ std::vector<std::string> reports_in(const std::vector<std::string>& paths) {
 
 std::string mistake_in(const MergeOptions& options, const std::vector<std::string>& files) {
   if (!options.trace_file.empty() && !options.svg_file.empty() &&
-      are_same_file(options.trace_file, options.svg_file))
+      are_same_file(options.trace_file, options.trace_links, options.svg_file, options.svg_links))
     return "--out and --svg name the same file: " + options.svg_file + "; name two files";
   for (const std::string& file : files)
-    for (const std::string& output : {options.trace_file, options.svg_file})
-      if (!output.empty() && are_same_file(file, output))
+    for (const auto& [output, links] :
+         {std::pair(options.trace_file, options.trace_links), std::pair(options.svg_file, options.svg_links)})
+      if (!output.empty() && are_same_file(file, watch::Links::follow, output, links))
         return output + " is both a report and an output file: name another output file with --out or --svg";
   return {};
 }
@@ -98,14 +100,14 @@ ExitCode merge(const MergeOptions& options) {
   if (const auto hangs = hang_reports_in(options.files); !hangs.empty()) return merge_hangs(hangs, options);
   const std::vector<std::string> files = reports_in(options.files);
   if (const std::string mistake = mistake_in(options, files); !mistake.empty()) {
-    std::fprintf(stderr, "cuevent: %s\n", mistake.c_str());
+    std::fprintf(stderr, "cuevent: %s\n", cuevent::printable(mistake).c_str());
     return usage;
   }
   Job job = survey(files);
   RankTable table(job.ranks.size());
   const bool usable = !job.ranks.empty();
   if (usable) {
-    MergedTrace trace(options.trace_file);
+    MergedTrace trace(options.trace_file, options.trace_links);
     Progress progress("of " + std::to_string(job.ranks.size()) + " ranks");
     for (std::size_t i = 0; i < job.ranks.size(); ++i) {
       progress.show(i);
@@ -120,7 +122,7 @@ ExitCode merge(const MergeOptions& options) {
   }
   const std::vector<StageOverRanks> stages = table.result();
   if (usable && !options.svg_file.empty())
-    write_file(options.svg_file, ranks_svg(job, table, stages, latest_stage(stages)));
+    write_file(options.svg_file, ranks_svg(job, table, stages, latest_stage(stages)), options.svg_links);
 
   for (std::size_t i = 0; i < std::min(job.errors.size(), most_errors); ++i)
     std::fprintf(stderr, "cuevent: %s\n", cuevent::printable(job.errors[i]).c_str());
@@ -131,7 +133,7 @@ ExitCode merge(const MergeOptions& options) {
   } else if (usable) {
     print_report(job, stages, table);
     for (const std::string& file : {options.trace_file, options.svg_file})
-      if (!file.empty()) std::printf("  Written: %s\n", file.c_str());
+      if (!file.empty()) std::printf("  Written: %s\n", cuevent::printable(file).c_str());
   }
   return job.errors.empty() ? success : failure;
 }

@@ -4,6 +4,8 @@
 
 #include "exit_code.hpp"
 
+#include "report/folder.hpp"
+
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@ struct MergeOptions {
   std::string trace_file = "merged.json"; // empty: none
   std::string svg_file = "ranks.svg";     // empty: none
   bool json = false;
+  // A name that nobody has typed is known to everybody who can write to the folder.
+  watch::Links trace_links = watch::Links::replace, svg_links = watch::Links::replace;
 };
 
 ExitCode merge(const MergeOptions& options);

@@ -30,9 +30,9 @@ void append_time(std::string& text, long long nanoseconds) {
 
 } // namespace
 
-MergedTrace::MergedTrace(const std::string& path) {
+MergedTrace::MergedTrace(const std::string& path, watch::Links links) {
   if (path.empty()) return;
-  file_.emplace(path);
+  file_.emplace(path, links);
   text_ = "{\"displayTimeUnit\": \"ns\",\n\"traceEvents\": [\n";
 }
 

@@ -18,7 +18,7 @@ namespace cli {
 class MergedTrace {
 public:
   /// Writes to the file. An empty path: writes nothing.
-  explicit MergedTrace(const std::string& path);
+  MergedTrace(const std::string& path, watch::Links links);
 
   /// The spans and waits of this rank follow.
   void begin_rank(const RankReportFile& rank);

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: MIT
 #include "merge/rank_file.hpp"
 
+#include "report/folder.hpp"
+
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <utility>
 
 namespace cli {
 
 namespace {
 
-/// A plain fopen() of a pipe would wait until somebody writes to the pipe.
-std::FILE* open_at_once(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  return file < 0 ? nullptr : fdopen(file, "r");
+std::FILE* open_report(const std::string& path) {
+  try {
+    return fdopen(watch::open_input(path).release(), "r");
+  } catch (const watch::Refused& refused) {
+    throw RankFileError(refused.what() +
+                        std::string(": name the report of a rank, or a folder with files rank*.json"));
+  }
 }
 
 } // namespace
 
-RankFile::RankFile(std::string path) : path_(std::move(path)), file_(open_at_once(path_)) {
-  const auto cannot = [&](const std::string& why) {
-    throw RankFileError(path_ + ": " + why +
-                        ": name the report of a rank, or a folder with files rank*.json");
-  };
-  struct stat about {};
-  if (!file_ || fstat(fileno(file_.get()), &about) != 0) cannot(std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) cannot("not a file that can be read twice, and not a folder with reports");
+RankFile::RankFile(std::string path) : path_(std::move(path)), file_(open_report(path_)) {
+  if (!file_) throw RankFileError(path_ + ": " + std::strerror(errno));
   std::setvbuf(file_.get(), nullptr, _IONBF, 0); // the buffer is here
 }
 

@@ -3,7 +3,9 @@
 
 #include "watch/report_folder.hpp"
 
+#include "core/name_text.hpp"
 #include "report/hang.hpp"
+#include "report/printable.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -57,7 +59,8 @@ std::unique_ptr<QuietProcess> quiet_process(unsigned process, watch::HangReports
       auto found = std::make_unique<QuietProcess>(entry.path(), reports);
       if (found->file.process() == process) return found;
     } catch (const std::runtime_error& unreadable) {
-      std::fprintf(stderr, "cuevent watch: process %u: %s\n", process, unreadable.what());
+      watch::print_text("cuevent watch: process " + std::to_string(process) + ": " + unreadable.what() +
+                        '\n');
     }
   }
   return nullptr;
@@ -136,7 +139,7 @@ int ask_for_reports(const std::string& path) {
   for (const auto& each : quiet)
     each->hang.keep();
   std::printf("cuevent watch: asked %u commands; wrote reports of %zu processes in quiet mode to %s\n",
-              watches, quiet.size(), folder.path().c_str());
+              watches, quiet.size(), cuevent::printable(folder.path()).c_str());
   if (watches == 0 && quiet.empty())
     throw std::runtime_error(
         "no process of this host reports to " + folder.path() +

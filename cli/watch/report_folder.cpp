@@ -4,21 +4,16 @@
 #include "json_text.hpp"
 #include "output_file.hpp"
 
+#include "report/printable.hpp"
 #include "timing/rank_identity.hpp"
 
 #include <cuevent/error.hpp>
 #include <cuevent/version.hpp>
 
-#include <cerrno>
 #include <climits>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
-#include <stdexcept>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace cli {
@@ -57,13 +52,7 @@ std::string host_name() {
 std::string variable_of(unsigned process, const std::string& name) { return environment_of(process)[name]; }
 
 ReportFolder::ReportFolder(const std::string& path, std::chrono::nanoseconds limit)
-    : path_(std::filesystem::absolute(path)), limit_(limit) {
-  if (mkdir(path_.c_str(), 0777) != 0 && errno != EEXIST)
-    throw std::runtime_error(path_ + ": " + std::strerror(errno) +
-                             ": name a folder for the reports whose parent is there");
-  if (!std::filesystem::is_directory(path_))
-    throw std::runtime_error(path_ + ": not a folder: name a folder for the reports");
-}
+    : folder_(path, watch::Folder::Kind::shared), limit_(limit) {}
 
 void ReportFolder::write(const watch::CallFile& process, const nlohmann::ordered_json& report) const {
   const auto identity = rank_of(process.process());
@@ -83,13 +72,15 @@ void ReportFolder::write(const watch::CallFile& process, const nlohmann::ordered
   all["all_calls"] = !process.has_lost_calls() && (process.region().overwrites == 0 ||
                                                    process.region().written.load() <= watch::record_limit);
   all.update(report);
-  std::string name = path_ + "/hang-";
+  std::string name = "hang-";
   name += identity ? "rank" + std::to_string(identity->rank) : host_name();
   name.append("-").append(std::to_string(process.process())).append(".json");
   try {
-    write_file(name, json_text(all) + "\n");
+    OutputFile file(folder_, name);
+    file.write(json_text(all) + "\n");
+    file.finish();
   } catch (const OutputError& error) {
-    std::fprintf(stderr, "cuevent watch: %s\n", error.what());
+    watch::print_text(std::string("cuevent watch: ") + error.what() + '\n');
   }
 }
 

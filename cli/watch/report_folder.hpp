@@ -2,6 +2,7 @@
 // The folder in which the processes of a job leave their reports, for `cuevent merge`.
 #pragma once
 
+#include "report/folder.hpp"
 #include "report/reader.hpp"
 
 #include <chrono>
@@ -18,18 +19,18 @@ inline constexpr char reports_variable[] = "CUEVENT_REPORTS";
 
 class ReportFolder {
 public:
-  /// Makes the folder, unless it is there. `limit`: a process that has not moved for that long is stuck.
-  /// Throws std::runtime_error.
+  /// Makes the folder, unless it is there. Others may write there only if it is sticky. `limit`: a process
+  /// that has not moved for that long is stuck. Throws watch::Refused.
   ReportFolder(const std::string& path, std::chrono::nanoseconds limit);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
 
   /// Writes the report of the process, with its rank, to hang-rank3-PROCESS.json. A file that cannot be
   /// written is told on standard error.
   void write(const watch::CallFile& process, const nlohmann::ordered_json& report) const;
 
 private:
-  std::string path_;
+  watch::Folder folder_;
   std::chrono::nanoseconds limit_;
 };
 

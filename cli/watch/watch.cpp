@@ -5,6 +5,7 @@
 #include "output_file.hpp"
 #include "protocol/protocol.hpp"
 #include "report/hang.hpp"
+#include "report/printable.hpp"
 #include "report/process_rules.hpp"
 #include "report/report.hpp"
 #include "report/system_processes.hpp"
@@ -428,8 +429,9 @@ pid_t start(const WatchOptions& options, const WatchableProgram& program, const 
   else
     unsetenv("CUEVENT_WATCH_FEATURES"); // of another `cuevent watch`
   execv(program.path.c_str(), arguments.data());
-  std::fprintf(stderr, "cuevent: %s: %s\n", program.path.c_str(), std::strerror(errno));
-  _exit(errno == ENOENT ? not_found : not_started);
+  const int error = errno;
+  watch::print_text("cuevent: " + program.path + ": " + std::strerror(error) + '\n');
+  _exit(error == ENOENT ? not_found : not_started);
 }
 
 /// What is ignored, as with nohup, stays ignored, for the program too.
@@ -584,11 +586,11 @@ int run_watched(const WatchOptions& options) {
     pid_t child = 0;
     if (options.program.empty()) {
       const unsigned features = features_for(options);
-      std::fprintf(stderr,
-                   "cuevent watch: start programs with\n  GLIBC_TUNABLES=%s LD_AUDIT=%s CUEVENT_WATCH=%s%s\n"
-                   "Ctrl-C ends the watch.\n",
-                   tunables_for(static_storage_of({})).c_str(), auditors.c_str(), folder.path().c_str(),
-                   features == 0 ? "" : (" CUEVENT_WATCH_FEATURES=" + std::to_string(features)).c_str());
+      watch::print_text(
+          "cuevent watch: start programs with\n  GLIBC_TUNABLES=" + tunables_for(static_storage_of({})) +
+          " LD_AUDIT=" + auditors + " CUEVENT_WATCH=" + folder.path() +
+          (features == 0 ? "" : " CUEVENT_WATCH_FEATURES=" + std::to_string(features)) +
+          "\nCtrl-C ends the watch.\n");
     } else {
       child = start(options, program, auditors, folder.path(), signals);
       watched.start(child);
@@ -615,7 +617,7 @@ int run_watched(const WatchOptions& options) {
         json_file->write(json_text(json) + "\n");
         json_file->finish();
       } catch (const OutputError& error) { // the exit code stays the program's
-        std::fprintf(stderr, "cuevent watch: %s\n", error.what());
+        watch::print_text(std::string("cuevent watch: ") + error.what() + '\n');
       }
     }
   }
@@ -628,7 +630,7 @@ int watch(const WatchOptions& options) {
   try {
     return run_watched(options);
   } catch (const CannotStart& error) {
-    std::fprintf(stderr, "cuevent: %s\n", error.what());
+    watch::print_text(std::string("cuevent: ") + error.what() + '\n');
     return error.code();
   }
 }

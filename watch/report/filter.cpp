@@ -2,7 +2,6 @@
 #include "report/filter.hpp"
 
 #include "report/call_owner.hpp"
-#include "report/printable.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -30,7 +29,7 @@ void Suppressions::read(const std::string& path) {
       wrong.append(":")
           .append(std::to_string(number))
           .append(": there is no rule ")
-          .append(printable(rule.substr(0, 40)));
+          .append(rule.substr(0, 40));
       throw std::runtime_error(wrong.append(". `cuevent watch --explain all` lists the rules"));
     }
     lines_.emplace_back(rule, pattern);

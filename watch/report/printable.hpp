@@ -6,10 +6,8 @@
 
 namespace watch {
 
-/// The text without what a terminal takes for commands. Line breaks stay.
-std::string printable(const std::string& text);
-
-/// Prints `printable(text)` to standard error.
+/// Prints the text to standard error, without what a terminal takes for commands: the program chooses names
+/// of threads, files and functions. Line breaks stay.
 void print_text(const std::string& text);
 
 } // namespace watch

@@ -17,6 +17,21 @@ TEST_CASE("printable text has no control characters") {
                   "31m\xc2\x80\xc2\x9f") == "?31m??"); // one character that begins a sequence
 }
 
+TEST_CASE("a text cannot change the direction in which it is shown, nor end its line") {
+  for (const std::string name :
+       {"\xd8\x9c", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaa",
+        "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9", "\xc2\x9b", "\xc2\x85"}) {
+    CHECK(printable("a" + name + "b") == "a?b");
+    CHECK(printable_lines("a" + name + "b") == "a?b");
+    CHECK(xml_text("a" + name + "b") == "a?b");
+    CHECK(json_string(name).size() == 8); // "\\u202e"
+  }
+  CHECK(json_string("\xe2\x80\xae \x7f \xc2\x9b") == R"("\u202e \u007f \u009b")");
+  CHECK(printable_lines("a\n\x1b[31m\tb\xff") == "a\n\\x1b[31m\\x09b?");
+  CHECK(printable("\xe2\x80\x8d \xe2\x80\xa7 \xe2\x80\xaf \xe2\x81\xa5") == // the characters around them
+        "\xe2\x80\x8d \xe2\x80\xa7 \xe2\x80\xaf \xe2\x81\xa5");
+}
+
 TEST_CASE("printable text keeps everything else that is UTF-8") {
   CHECK(printable("").empty());
   CHECK(printable("forward, 100 %") == "forward, 100 %");

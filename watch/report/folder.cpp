@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "report/folder.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+namespace watch {
+
+namespace {
+
+constexpr int most_links = 40; // as in the kernel
+
+bool is_trusted(uid_t owner) { return owner == geteuid() || owner == 0; }
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Refused(path + ": " + why);
+}
+[[noreturn]] void refuse_with_error(const std::string& path) { refuse(path, std::strerror(errno)); }
+
+std::string name_of_user(uid_t user) { return "user " + std::to_string(user); }
+
+bool others_may_write(const struct stat& status) { return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0; }
+
+void check_folder(const std::string& path, const struct stat& status, Folder::Kind kind) {
+  if (kind == Folder::Kind::own ? status.st_uid != geteuid() : !is_trusted(status.st_uid))
+    refuse(path, "the folder belongs to " + name_of_user(status.st_uid) +
+                     ", who could replace what is written there: run the command as that user, or name a "
+                     "folder of your own");
+  if (!others_may_write(status)) return;
+  if (kind == Folder::Kind::own)
+    refuse(path, "others may write there: choose a folder that is yours alone (chmod go-w)");
+  if ((status.st_mode & S_ISVTX) == 0)
+    refuse(path, "others may write there, and could replace what is written: take the right away (chmod "
+                 "go-w), or make the folder sticky (chmod +t)");
+}
+
+/// Nobody else may rename a folder above it and put another one in its place.
+void check_parents(const std::string& path, int folder) {
+  OpenFile above(openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat last {};
+  fstat(folder, &last);
+  for (;;) {
+    struct stat status {};
+    if (!above.is_open() || fstat(above.number(), &status) != 0) refuse_with_error(path);
+    if (status.st_ino == last.st_ino && status.st_dev == last.st_dev) return; // the root folder
+    if (!is_trusted(status.st_uid) || (others_may_write(status) && (status.st_mode & S_ISVTX) == 0))
+      refuse(path, "others may write to a folder above it, and could replace it: choose a folder below your "
+                   "home folder, /dev/shm or /tmp");
+    last = status;
+    above = OpenFile(openat(above.number(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+}
+
+std::string text_of_link(int folder, const char* name) {
+  char text[PATH_MAX];
+  const ssize_t length = readlinkat(folder, name, text, sizeof text);
+  return length <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(length));
+}
+
+/// "a/b/c" -> "a/b", "c". The folder of a plain name is ".".
+std::pair<std::string, std::string> split(std::string path) {
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+/// What the kernel calls links in /proc are files that are already open.
+bool is_in_proc(int folder) {
+  struct statfs status {};
+  return fstatfs(folder, &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
+}
+
+/// The place that a path names, with links followed that this user or root has made.
+OutputPlace place_of(const std::string& path, Links links) {
+  OutputPlace place;
+  std::string rest = path;
+  int from = AT_FDCWD;
+  for (int count = 0;; ++count) {
+    auto [folder, name] = split(rest);
+    if (name.empty() || name == "." || name == "..") name = folder == "." ? rest : ".";
+    OpenFile opened(openat(from, folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!opened.is_open()) refuse_with_error(path);
+    place.folder = std::move(opened);
+    place.name = name;
+    from = place.folder.number();
+    struct stat status {};
+    if (links == Links::replace || fstatat(from, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISLNK(status.st_mode) || is_in_proc(from))
+      return place;
+    if (!is_trusted(status.st_uid))
+      refuse(path, "a link of " + name_of_user(status.st_uid) + ": remove it, or name another file");
+    if (count == most_links) errno = ELOOP, refuse_with_error(path);
+    rest = text_of_link(from, name.c_str());
+  }
+}
+
+} // namespace
+
+OpenFile::~OpenFile() {
+  if (number_ >= 0) close(number_);
+}
+
+Folder::Folder(const std::string& path, Kind kind) : path_(path) {
+  // Not for the group, whatever the umask says: such a folder would be refused.
+  if (mkdir(path.c_str(), kind == Kind::own ? 0700 : 0755) != 0 && errno != EEXIST)
+    refuse(path, std::string(std::strerror(errno)) + ": name a folder whose parent is there");
+  const OutputPlace place = place_of(path, Links::follow);
+  const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  file_ = OpenFile(openat(place.folder.number(), place.name.c_str(), flags));
+  struct stat status {};
+  if (!file_.is_open() && (errno == ENOTDIR || errno == ELOOP)) refuse(path, "not a folder: name a folder");
+  if (!file_.is_open() || fstat(file_.number(), &status) != 0) refuse_with_error(path);
+  check_folder(path, status, kind);
+  if (kind == Kind::own) check_parents(path, file_.number());
+  const std::string descriptor = "/proc/self/fd/" + std::to_string(file_.number());
+  const std::string real = text_of_link(AT_FDCWD, descriptor.c_str());
+  if (real.starts_with('/')) path_ = real;
+}
+
+std::vector<std::string> Folder::names() const {
+  std::vector<std::string> found;
+  OpenFile copy(openat(file_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  DIR* const folder = copy.is_open() ? fdopendir(copy.release()) : nullptr;
+  if (folder == nullptr) return found;
+  while (const dirent* const entry = readdir(folder))
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+      found.emplace_back(entry->d_name);
+  closedir(folder);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool Folder::is_in_place() const {
+  struct stat here {
+  }, there{};
+  return fstat(file_.number(), &here) == 0 && stat(path_.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+OpenFile open_input(const std::string& path) {
+  const OutputPlace place = place_of(path, Links::follow);
+  const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK; // a plain open of a pipe would wait
+  const int nofollow = is_in_proc(place.folder.number()) ? 0 : O_NOFOLLOW;
+  OpenFile file(openat(place.folder.number(), place.name.c_str(), flags | nofollow));
+  struct stat status {};
+  if (!file.is_open() || fstat(file.number(), &status) != 0) refuse_with_error(path);
+  if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
+  return file;
+}
+
+OutputPlace output_place(const std::string& path, Links links) {
+  OutputPlace place = place_of(path, links);
+  const int folder = place.folder.number();
+  struct stat status {};
+  const bool is_open = is_in_proc(folder);
+  const bool is_there = fstatat(folder, place.name.c_str(), &status, is_open ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+  if (is_there && S_ISDIR(status.st_mode)) errno = EISDIR, refuse_with_error(path);
+  if (!is_there || links == Links::replace) return place;
+  place.is_device = is_open || !(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode));
+  if (!is_open && place.is_device && !S_ISCHR(status.st_mode) && !is_trusted(status.st_uid))
+    refuse(path, "a pipe of " + name_of_user(status.st_uid) + ": remove it, or name another file");
+  return place;
+}
+
+} // namespace watch

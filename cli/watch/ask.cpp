@@ -6,6 +6,7 @@
 #include "core/name_text.hpp"
 #include "report/hang.hpp"
 #include "report/printable.hpp"
+#include "report/system_processes.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -66,6 +67,15 @@ std::unique_ptr<QuietProcess> quiet_process(unsigned process, watch::HangReports
   return nullptr;
 }
 
+/// Whether the process is in quiet mode and reports to this folder.
+bool reports_to(unsigned process, const std::string& folder) {
+  const std::string named = variable_of(process, reports_variable);
+  if (named.empty() || variable_of(process, "CUEVENT_WATCH") != "quiet") return false;
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/" + std::to_string(process) + "/cwd", error);
+  return fs::equivalent(here / named, folder, error);
+}
+
 std::string line_in(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -113,14 +123,18 @@ int ask_for_reports(const std::string& path) {
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     const auto process = static_cast<unsigned>(std::atoi(entry.path().filename().c_str()));
     if (process == 0 || process == static_cast<unsigned>(getpid())) continue;
+    // What a process of another user says could be made up: its memory, its name and its command line.
+    if (!watch::is_of_this_user(static_cast<pid_t>(process)).value_or(false)) {
+      if (reports_to(process, folder.path()))
+        watch::print_text("cuevent watch: process " + std::to_string(process) +
+                          " runs as another user: ask it as that user\n");
+      continue;
+    }
     if (is_watch_of(entry.path(), folder.path())) {
       watches += kill(static_cast<pid_t>(process), SIGUSR1) == 0 ? 1 : 0;
       continue;
     }
-    const std::string named = variable_of(process, reports_variable);
-    if (named.empty() || variable_of(process, "CUEVENT_WATCH") != "quiet") continue;
-    const fs::path here = fs::read_symlink(entry.path() / "cwd", error);
-    if (!fs::equivalent(here / named, folder.path(), error)) continue;
+    if (!reports_to(process, folder.path())) continue;
     if (auto found = quiet_process(process, reports)) quiet.push_back(std::move(found));
   }
   // Until every process has moved, or has not moved for long enough.

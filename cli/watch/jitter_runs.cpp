@@ -2,6 +2,7 @@
 #include "watch/jitter_runs.hpp"
 
 #include "exit_code.hpp"
+#include "report/folder.hpp"
 #include "report/printable.hpp"
 
 #include <algorithm>
@@ -77,6 +78,12 @@ TemporaryFolder::TemporaryFolder() {
   const char* const folder = std::getenv("TMPDIR");
   path = std::string(folder == nullptr || *folder == '\0' ? "/tmp" : folder) + "/cuevent-jitter-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) throw std::runtime_error(path + ": " + std::strerror(errno));
+  try {
+    const watch::Folder checked(path, watch::Folder::Kind::own);
+  } catch (const watch::Refused&) {
+    rmdir(path.c_str());
+    throw;
+  }
 }
 
 TemporaryFolder::~TemporaryFolder() {

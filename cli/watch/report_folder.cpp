@@ -70,7 +70,7 @@ void ReportFolder::write(const watch::CallFile& process, const nlohmann::ordered
                        .count();
   all["limit_ns"] = limit_.count();
   all["all_calls"] = !process.has_lost_calls() && (process.region().overwrites == 0 ||
-                                                   process.region().written.load() <= watch::record_limit);
+                                                   process.region().written.load() <= process.records());
   all.update(report);
   std::string name = "hang-";
   name += identity ? "rank" + std::to_string(identity->rank) : host_name();

@@ -13,6 +13,7 @@
 #include "watch/jitter.hpp"
 #include "watch/program.hpp"
 #include "watch/report_folder.hpp"
+#include "watch/shared_folder.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,9 +30,6 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -44,95 +42,13 @@ volatile std::sig_atomic_t stop_signal = 0;
 volatile std::sig_atomic_t interrupted = 0; // by a signal that may end the program
 volatile std::sig_atomic_t report_wanted = 0;
 
-/// The folder in which the processes make their files. Memory, if there is such a file system.
-class SharedFolder {
-public:
-  explicit SharedFolder(const std::string& named) : path_(named), is_ours_(named.empty()) {
-    if (is_ours_) {
-      make();
-    } else {
-      take();
-    }
-    lock();
-  }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-  ~SharedFolder() {
-    close(lock_); // a named folder keeps the file, which says to later processes that nobody reads
-    std::error_code ignored;
-    if (is_ours_) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
-private:
-  void take() {
-    if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
-      throw std::runtime_error(path_ + ": " + std::strerror(errno));
-    path_ = std::filesystem::absolute(path_);
-    struct stat status {};
-    if (stat(path_.c_str(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 022) != 0)
-      throw std::runtime_error(path_ + ": others may write there. Choose a folder that is yours alone");
-    if (path_.size() >= watch::folder_limit)
-      throw std::runtime_error(path_ + ": the name of the folder is too long. Choose one of less than " +
-                               std::to_string(watch::folder_limit) + " bytes");
-  }
-
-  /// Folders of commands that were killed, but not one that is being made. Files that no command took fill
-  /// /dev/shm.
-  static void remove_left_behind(const std::filesystem::path& place) {
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
-      const std::string path = entry.path();
-      struct stat status {};
-      if (!entry.path().filename().string().starts_with("cuevent-watch-") ||
-          lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
-        continue;
-      const int lock = open((path + "/" + watch::reader_lock).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-      if (lock < 0) continue;
-      constexpr time_t shortest_age = 60;
-      if (fstat(lock, &status) == 0 && time(nullptr) - status.st_mtime > shortest_age &&
-          flock(lock, LOCK_EX | LOCK_NB) == 0)
-        std::filesystem::remove_all(path, ignored);
-      close(lock);
-    }
-  }
-
-  void make() {
-    for (const char* place : {"/dev/shm", "/tmp"})
-      remove_left_behind(place);
-    for (const std::uint64_t processes : {4u, 0u}) // for which there has to be room
-      for (const char* place : {"/dev/shm", "/tmp"}) {
-        struct statvfs status {};
-        if (statvfs(place, &status) != 0 ||
-            std::uint64_t{status.f_bavail} * status.f_frsize < processes * sizeof(watch::Region))
-          continue;
-        path_ = std::string(place) + "/cuevent-watch-XXXXXX";
-        if (mkdtemp(path_.data()) != nullptr) return;
-      }
-    throw std::runtime_error("no folder for the records of the calls can be made in /dev/shm or /tmp");
-  }
-
-  std::string lock_name() const { return path_ + "/" + watch::reader_lock; }
-
-  /// However this command ends, the kernel gives the lock back, and the watched processes notice.
-  void lock() {
-    lock_ = open(lock_name().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0)
-      throw std::runtime_error(path_ + (errno == EWOULDBLOCK ? ": another `cuevent watch` uses this folder"
-                                                             : std::string(": ") + std::strerror(errno)));
-  }
-
-  std::string path_;
-  int lock_ = -1;
-  bool is_ours_;
-};
-
 /// The calls of all processes, and what is wrong with them.
 class Watch {
 public:
-  Watch(const WatchOptions& options, const std::string& folder, watch::WatchReport& report,
+  Watch(const WatchOptions& options, const SharedFolder& folder, watch::WatchReport& report,
         watch::HangReports& hangs, HeldCalls& held)
-      : options_(options), folder_(folder), report_(report), hangs_(hangs), held_(held) {}
+      : options_(options), place_(folder), folder_(folder.folder()), report_(report), hangs_(hangs),
+        held_(held) {}
 
   /// The process whose descendants are watched.
   void start(pid_t root) { others_.emplace(root); }
@@ -166,6 +82,9 @@ public:
       found = process.file->read([&](const watch::Call& call) { see(process, call); }) > 0 || found;
     return found;
   }
+
+  /// Throws if processes that start now would not find the folder.
+  void check_place() const { place_.check(); }
 
   /// Looks for processes that use the driver but record nothing.
   void find_unwatched() {
@@ -280,6 +199,7 @@ private:
   }
 
   const WatchOptions& options_;
+  const SharedFolder& place_;
   watch::CallFolder folder_;
   watch::WatchReport& report_;
   watch::HangReports& hangs_;
@@ -501,6 +421,7 @@ int read_until_end(Watch& watched, pid_t child, std::chrono::nanoseconds hang) {
     }
     if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
       watched.end_processes();
+      watched.check_place();
       if (hang > 0s) watched.find_hangs(hang);
       next_look = now + look_interval;
     }
@@ -581,7 +502,7 @@ int run_watched(const WatchOptions& options) {
   watch::HangReports hangs(texts, keep_in(reports));
   int code = 0;
   {
-    Watch watched(options, folder.path(), report, hangs, held);
+    Watch watched(options, folder, report, hangs, held);
     handle_signals(options.program.empty(), options.hang > 0);
     pid_t child = 0;
     if (options.program.empty()) {

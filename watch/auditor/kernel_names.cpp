@@ -43,7 +43,7 @@ void name_kernel(std::uint64_t handle, const char* name) {
     if (std::strncmp(text, name, length) == 0 && text[length] == '\0') return; // looked up again
   }
   const std::uint32_t begin = region->name_size.load(std::memory_order_relaxed);
-  if (begin + length + 1 > name_room) return;
+  if (begin + length + 1 > name_room || !has_memory(region->name_text + begin, length + 1)) return;
   std::memcpy(region->name_text + begin, name, length); // the end is there: the memory is of zeros
   region->name_size.store(begin + static_cast<std::uint32_t>(length) + 1, std::memory_order_relaxed);
   set(handle, begin);

@@ -199,7 +199,8 @@ bool prepare_quiet_mode() {
 
 int make_memory_file() {
   if (is_still_ours(memory_file)) syscall(SYS_close, memory_file); // the parent's
-  memory_file = static_cast<int>(syscall(SYS_memfd_create, "cuevent-watch", 1U /* MFD_CLOEXEC */));
+  memory_file = static_cast<int>(
+      syscall(SYS_memfd_create, "cuevent-watch", 1U | 2U /* MFD_CLOEXEC | MFD_ALLOW_SEALING */));
   if (memory_file < 0) return -1;
   const int high = static_cast<int>(syscall(SYS_fcntl, memory_file, F_DUPFD_CLOEXEC, first_descriptor));
   if (high >= 0) {

@@ -13,10 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 namespace watch {
 
@@ -32,7 +34,10 @@ std::uint32_t features_wanted = 0;      // bits of Feature
 bool is_quiet = false;                  // the records are overwritten, and there is no folder
 const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
 char published[folder_limit + 60];      // the file of this process. The reader removes its name
-std::uint32_t last_generation = 0;      // of this process and its ancestors
+bool grows = false;                     // the file has memory only for what was written
+constexpr std::size_t page_size = 4096; // or a multiple, which the kernel rounds to
+constexpr std::uint64_t largest_share = 256U << 20U;
+std::uint32_t last_generation = 0; // of this process and its ancestors
 
 /// Writes `text`, and then `number`, at `at`.
 char* append(char* at, const char* text) {
@@ -68,13 +73,54 @@ bool is_within_limit(std::uint64_t size) {
   return syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, nullptr, limits) != 0 || limits[0] >= size;
 }
 
+constexpr std::size_t grows_from = offsetof(Region, name_text), grows_to = offsetof(Region, records);
+
+std::uint64_t records_wanted() { return is_quiet ? record_limit : records_taken_out; }
+std::size_t size_wanted() { return region_size(records_wanted()); }
+
+/// A program may need memory that is shared itself: a quarter of a small file system is left.
+bool leaves_a_share(int file) {
+  struct statfs status {};
+  if (syscall(SYS_fstatfs, file, &status) != 0 || status.f_type != TMPFS_MAGIC) return true;
+  const auto bytes = [&](auto blocks) { return static_cast<std::uint64_t>(blocks) * status.f_bsize; };
+  const std::uint64_t quarter = bytes(status.f_blocks) / 4;
+  const std::uint64_t needed = size_wanted() - (grows_to - grows_from);
+  return bytes(status.f_bavail) >= needed + (quarter < largest_share ? quarter : largest_share);
+}
+
+/// Linux has this call since 5.14.
+bool take_memory(void* begin, std::size_t size) {
+  constexpr int populate_write = 23;
+  return syscall(SYS_madvise, begin, size, populate_write) == 0;
+}
+
 /// Null if there is no room.
 void* map(int file) {
-  if (!is_within_limit(sizeof(Region))) return nullptr;
-  // All of its memory now: a file system that is full later would end the program with SIGBUS.
-  if (syscall(SYS_fallocate, file, 0, 0L, sizeof(Region)) != 0) return nullptr;
-  void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  return place == MAP_FAILED ? nullptr : place;
+  const std::size_t size = size_wanted();
+  if (!is_within_limit(size) || syscall(SYS_ftruncate, file, size) != 0) return nullptr;
+  // The memory that is needed in any case, now: a file system that is full later would end the program with
+  // SIGBUS.
+  if (syscall(SYS_fallocate, file, 0, 0L, grows_from) != 0 ||
+      syscall(SYS_fallocate, file, 0, grows_to, size - grows_to) != 0)
+    return nullptr;
+  void* const place = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (place == MAP_FAILED) return nullptr;
+  grows = take_memory(static_cast<char*>(place) + grows_from, page_size);
+  if (!grows && syscall(SYS_fallocate, file, 0, grows_from, grows_to - grows_from) != 0) {
+    munmap(place, size);
+    return nullptr;
+  }
+  return place;
+}
+
+/// Whether the folder is this user's alone. In somebody else's, others would read the records, and could
+/// end this process by making the file shorter. The command has looked at the folders above it. No
+/// descriptor is used: the program may have few.
+bool is_own_folder() {
+  struct stat status {};
+  return syscall(SYS_newfstatat, AT_FDCWD, folder, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(status.st_mode) && status.st_uid == static_cast<uid_t>(syscall(SYS_geteuid)) &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 /// The reader does not see the file yet. `path` is set to its name.
@@ -82,17 +128,21 @@ void* map_new_file(char* path) {
   append(append(append(append(path, folder), "/"), static_cast<unsigned>(process_number())), ".new");
   const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
-  void* const place = map(file);
+  void* const place = leaves_a_share(file) ? map(file) : nullptr;
   if (place == nullptr) ftruncate(file, 0);
   close(file);
   if (place == nullptr) // the reader says so
-    publish(path, is_within_limit(sizeof(Region)) ? ".no-room" : ".limited");
+    publish(path, is_within_limit(size_wanted()) ? ".no-room" : ".limited");
   return place;
 }
 
+/// Another process may read it, and nobody can make it shorter under that process.
 void* map_new_memory() {
   const int file = make_memory_file();
-  return file < 0 ? nullptr : map(file);
+  void* const place = file < 0 ? nullptr : map(file);
+  constexpr int add_seals = 1033, seals = 1 | 2 | 4; // F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
+  if (place != nullptr) syscall(SYS_fcntl, file, add_seals, seals);
+  return place;
 }
 
 /// Where numbers of processes are unique.
@@ -113,6 +163,7 @@ Region* make_region(char* path) {
   made->features = features_wanted;
   made->forked = region != nullptr ? 1 : 0; // it is the parent's
   made->overwrites = is_quiet ? 1 : 0;
+  made->record_mask = records_wanted() - 1;
   made->launches_need_more = stacks_wanted != Stacks::usual || (features_wanted & (jitter | memory_use)) != 0;
   made->first_tick = ticks();
   const timespec now = time_since_start();
@@ -125,7 +176,7 @@ Region* make_region(char* path) {
 bool reader_has_ended() {
   char path[sizeof folder + sizeof reader_lock];
   append(append(append(path, folder), "/"), reader_lock);
-  const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return false;
   const bool ended = syscall(SYS_flock, file, LOCK_SH | LOCK_NB) == 0;
   syscall(SYS_close, file);
@@ -147,12 +198,13 @@ void start() {
   const Locked lock(cleared_by_fork->starting);
   if (cleared_by_fork->generation.load(std::memory_order_relaxed) != 0) return;
   char path[sizeof folder + 40];
-  Region* const made = !is_quiet && reader_has_ended() ? nullptr : make_region(path);
+  const bool can_make = is_quiet || (is_own_folder() && !reader_has_ended());
+  Region* const made = can_make ? make_region(path) : nullptr;
   if (made == nullptr) {
     cleared_by_fork->failed.store(1, std::memory_order_relaxed);
     return;
   }
-  if (region != nullptr) munmap(region, sizeof(Region)); // after a fork: the parent's
+  if (region != nullptr) munmap(region, size_wanted()); // after a fork: the parent's
   region = made;
   cleared_by_fork->generation.store(++last_generation, std::memory_order_release);
   const link_map* first = some_library;
@@ -269,6 +321,12 @@ void note_exit() {
     region->exited.store(1, std::memory_order_release);
 }
 
+bool has_memory(const void* begin, std::size_t size) {
+  if (!grows) return true;
+  const std::uintptr_t from = reinterpret_cast<std::uintptr_t>(begin) & ~(page_size - 1);
+  return take_memory(reinterpret_cast<void*>(from), reinterpret_cast<std::uintptr_t>(begin) + size - from);
+}
+
 void add_module(const link_map& module) {
   if (region == nullptr) return;
   const Locked lock(cleared_by_fork->modules);
@@ -280,7 +338,8 @@ void add_module(const link_map& module) {
   std::uint32_t size = region->path_size.load(std::memory_order_relaxed);
   if (size == 0) size = 1; // the empty path
   char* const path = region->path_text + size;
-  const std::size_t room = size + longest_path <= path_room ? longest_path : 0; // the rest is of zeros
+  const bool is_there = size + longest_path <= path_room && has_memory(path, longest_path);
+  const std::size_t room = is_there ? longest_path : 0; // the rest is of zeros
   std::size_t length = 0;
   if (module.l_name != nullptr && module.l_name[0] != '\0') {
     const std::size_t name_length = std::strlen(module.l_name);

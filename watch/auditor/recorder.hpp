@@ -66,7 +66,8 @@ inline void begin_call(Thread& thread, const CallData& call) {
   thread.slot->call = call;
   thread.slot->inside.store(1, std::memory_order_release);
   // No cache holds the record that will be written. It comes while the driver's function runs.
-  __builtin_prefetch(&region->records[region->written.load(std::memory_order_relaxed) % record_limit], 1);
+  __builtin_prefetch(&region->records[region->written.load(std::memory_order_relaxed) & region->record_mask],
+                     1);
 }
 
 /// The call has returned, or will not be made.
@@ -74,7 +75,7 @@ inline void end_call(Thread& thread) { thread.slot->inside.store(0, std::memory_
 
 /// Whether the reader has taken the record that was in the same place.
 inline bool has_room_for(std::uint64_t number) {
-  return number - region->read.load(std::memory_order_acquire) < record_limit;
+  return number - region->read.load(std::memory_order_acquire) <= region->record_mask;
 }
 
 /// Returns when there is room for the record with this number. False if nobody reads any more.
@@ -87,7 +88,7 @@ inline std::uint32_t coarse_time() {
 /// Hands a call to the reader. It waits while the reader is too far behind, except in quiet mode.
 inline void record(const CallData& call) {
   const std::uint64_t number = region->written.fetch_add(1, std::memory_order_relaxed);
-  Record& place = region->records[number % record_limit];
+  Record& place = region->records[number & region->record_mask];
   if (region->overwrites != 0) { // a reader sees that the record is changing
     place.stamp.store(0, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
@@ -125,6 +126,10 @@ bool has_lost_reader();
 
 /// The program has run its last destructor.
 void note_exit();
+
+/// Whether the region has memory for these bytes of what grows in it. Without it, a file system that is full
+/// would end the program.
+bool has_memory(const void* begin, std::size_t size);
 
 void add_module(const link_map& module);
 void close_module(const link_map& module);

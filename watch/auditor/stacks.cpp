@@ -3,6 +3,7 @@
 
 #include "auditor/after_fork.hpp"
 #include "auditor/python_frames.hpp"
+#include "auditor/recorder.hpp"
 
 #include <cstring>
 #include <sys/mman.h>
@@ -121,12 +122,14 @@ std::uint32_t intern(const Content& content) {
     if (number == 0) {
       const std::uint32_t begin = region->frame_count.load(std::memory_order_relaxed);
       if (begin + content.count > frame_limit) return 0;
+      if (!has_memory(region->frames + begin, content.count * sizeof content.words[0])) return 0;
       std::memcpy(region->frames + begin, content.words, content.count * sizeof content.words[0]);
       region->frame_count.store(begin + content.count, std::memory_order_relaxed);
       place.store(begin, std::memory_order_relaxed); // the record that names it is published later
       return begin;
     }
-    if (number + content.count <= frame_limit &&
+    // Behind a shorter stack there may be no memory yet. The first word has both lengths.
+    if (number + content.count <= frame_limit && region->frames[number] == content.words[0] &&
         std::memcmp(region->frames + number, content.words, content.count * sizeof content.words[0]) == 0)
       return number;
   }

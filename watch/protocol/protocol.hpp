@@ -4,26 +4,29 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 12; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 13; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.
 inline constexpr char reader_lock[] = "reader";
 inline constexpr std::uint32_t thread_limit = 4096;
 inline constexpr std::uint32_t module_limit = 4096;
-inline constexpr std::uint32_t longest_path = 4096;     // with its end
-inline constexpr std::uint32_t path_room = 1U << 20;    // bytes of all paths of modules
-inline constexpr std::uint32_t record_limit = 1U << 18; // a power of two
-inline constexpr std::uint32_t launch_ring_limit = 64;  // threads whose launches have records of their own
-inline constexpr std::uint32_t launch_limit = 256;      // of each; a power of two
-inline constexpr std::uint32_t stack_limit = 1U << 16;  // a power of two
-inline constexpr std::uint32_t frame_limit = 1U << 21;  // of all stacks together
-inline constexpr std::uint32_t depth_limit = 48;        // frames of one stack
-inline constexpr std::uint32_t text_limit = 2048;       // bytes of the Python frames of one stack
+inline constexpr std::uint32_t longest_path = 4096;  // with its end
+inline constexpr std::uint32_t path_room = 1U << 20; // bytes of all paths of modules
+// The records of a region: a power of two. Those that a reader takes out are few, for they take room that the
+// program may need itself.
+inline constexpr std::uint32_t record_limit = 1U << 18, records_taken_out = 1U << 16;
+inline constexpr std::uint32_t launch_ring_limit = 64; // threads whose launches have records of their own
+inline constexpr std::uint32_t launch_limit = 256;     // of each; a power of two
+inline constexpr std::uint32_t stack_limit = 1U << 16; // a power of two
+inline constexpr std::uint32_t frame_limit = 1U << 21; // of all stacks together
+inline constexpr std::uint32_t depth_limit = 48;       // frames of one stack
+inline constexpr std::uint32_t text_limit = 2048;      // bytes of the Python frames of one stack
 
 inline constexpr std::uint32_t stream_limit = 1024;
 inline constexpr std::uint32_t name_limit = 1U << 15; // a power of two
@@ -160,22 +163,30 @@ struct Region {
   std::uint32_t features;
   std::uint32_t overwrites;                    // not 0: records are overwritten if nobody reads them
   std::uint32_t launches_need_more;            // not 0: than a record, and a probe now and then
+  std::uint64_t record_mask;                   // the number of records - 1
   std::atomic<std::uint32_t> abandoned;        // nobody reads any more: the process stops writing
   alignas(64) std::atomic<std::uint64_t> read; // records taken out
   ThreadSlot threads[thread_limit];
   ProbedStream streams[stream_limit];
   Name names[name_limit]; // by a hash of the handle
   std::atomic<std::uint32_t> name_size;
-  char name_text[name_room];
   Module modules[module_limit];
-  char path_text[path_room]; // begins with an empty path
   std::atomic<std::uint32_t> path_size;
   std::atomic<std::uint32_t> stacks_by_hash[stack_limit]; // where each begins in `frames`, + 1; 0 for none
+  LaunchRing launches[launch_ring_limit];                 // of the first slots
+  // What grows. The file has no memory here until something is written: only the process itself may touch it,
+  // and a reader reads it as a file.
+  alignas(4096) char name_text[name_room];
+  char path_text[path_room]; // begins with an empty path
   // Of each stack: the number of its addresses + 2^32 times the number of words of its Python frames; then
   // both.
   std::uint64_t frames[frame_limit];
-  Record records[record_limit];
-  LaunchRing launches[launch_ring_limit]; // of the first slots
+  alignas(4096) Record records[record_limit]; // of which the file has the first ones only
 };
+
+/// Of the file, in bytes.
+constexpr std::size_t region_size(std::uint64_t records) {
+  return offsetof(Region, records) + static_cast<std::size_t>(records) * sizeof(Record);
+}
 
 } // namespace watch

@@ -31,9 +31,8 @@ bool others_may_write(const struct stat& status) { return (status.st_mode & (S_I
 
 void check_folder(const std::string& path, const struct stat& status, Folder::Kind kind) {
   if (kind == Folder::Kind::own ? status.st_uid != geteuid() : !is_trusted(status.st_uid))
-    refuse(path, "the folder belongs to " + name_of_user(status.st_uid) +
-                     ", who could replace what is written there: run the command as that user, or name a "
-                     "folder of your own");
+    refuse(path, "others may write there, because the folder belongs to " + name_of_user(status.st_uid) +
+                     ": run the command as that user, or name a folder of your own");
   if (!others_may_write(status)) return;
   if (kind == Folder::Kind::own)
     refuse(path, "others may write there: choose a folder that is yours alone (chmod go-w)");

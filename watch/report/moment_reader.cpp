@@ -7,7 +7,7 @@
 #include <cuevent/error.hpp>
 
 #include <climits>
-#include <cstring>
+#include <cstddef>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +22,8 @@ namespace {
 std::optional<watch::CallUnderWay> call_in(const ThreadSlot& slot, const TickClock& clock) {
   if (slot.thread.load() == 0 || slot.inside.load(std::memory_order_acquire) == 0) return std::nullopt;
   const std::uint64_t begun = slot.begun;
-  watch::CallUnderWay found{decoded(slot.call), {}, slot.python.load()};
+  const watch::CallData call = slot.call; // the process may change it
+  watch::CallUnderWay found{decoded(call), {}, slot.python.load()};
   found.call.returned = false;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (slot.inside.load(std::memory_order_relaxed) == 0 || slot.begun != begun ||
@@ -79,8 +80,9 @@ std::string ProcessState::kernel_name(watch::Handle function) const {
     if (name.handle.load(std::memory_order_acquire) != function) continue;
     const std::uint32_t begin = name.text.load(std::memory_order_acquire);
     if (begin >= watch::name_room) return {};
-    const std::size_t room = std::min(watch::longest_name, watch::name_room - begin);
-    return readable_name(std::string(region_.name_text + begin, strnlen(region_.name_text + begin, room)));
+    const std::string text = file_.bytes(offsetof(Region, name_text) + begin,
+                                         std::min(watch::longest_name, watch::name_room - begin));
+    return readable_name(text.substr(0, text.find('\0')));
   }
   return {};
 }

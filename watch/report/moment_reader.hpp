@@ -12,7 +12,7 @@ namespace watch {
 
 class ProcessState {
 public:
-  explicit ProcessState(const CallFile& file) : region_(file.region()) {}
+  explicit ProcessState(const CallFile& file) : file_(file), region_(file.region()) {}
 
   /// Asks the process to look how far its streams are. It does so within milliseconds, unless it is stopped.
   void request_look();
@@ -29,6 +29,7 @@ public:
   std::string kernel_name(watch::Handle function) const;
 
 private:
+  const CallFile& file_;
   watch::Region& region_;
   std::chrono::nanoseconds last_look_{};
 };

@@ -11,7 +11,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <sstream>
@@ -27,46 +26,62 @@ using watch::Region;
 
 namespace {
 
-/// Where the last segment of a mapped file ends, counted from its beginning. 0 if it cannot be read.
-std::uint64_t size_in_memory(const std::string& path) {
-  static std::map<std::string, std::uint64_t> known;
-  if (const auto found = known.find(path); found != known.end()) return found->second;
-  std::uint64_t end = 0;
-  std::ifstream file(path, std::ios::binary);
-  Elf64_Ehdr header{};
-  if (file.read(reinterpret_cast<char*>(&header), sizeof header) &&
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0)
-    for (unsigned i = 0; i < header.e_phnum; ++i) {
-      Elf64_Phdr part{};
-      file.seekg(static_cast<std::streamoff>(header.e_phoff + i * sizeof part));
-      if (file.read(reinterpret_cast<char*>(&part), sizeof part) && part.p_type == PT_LOAD)
-        end = std::max<std::uint64_t>(end, part.p_vaddr + part.p_memsz);
-    }
-  return known[path] = end;
+constexpr std::size_t most_launches = 1U << 20; // that wait for the records before them
+
+/// Reads a part of the file. False if it is not there.
+template <class T>
+bool read_at(const OpenFile& file, std::uint64_t offset, T& part) {
+  return pread(file.number(), &part, sizeof part, static_cast<off_t>(offset)) == sizeof part;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw std::runtime_error(path + " " + why);
+}
+
+/// Whether the number of records is one that the auditor chooses.
+bool is_count(std::uint64_t records) {
+  return records > 0 && records <= watch::record_limit && (records & (records - 1)) == 0;
 }
 
 } // namespace
 
-CallFile::CallFile(const std::string& path, Mode mode) : takes_out_(mode == Mode::once) {
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+CallFile::CallFile(const std::string& path, Mode mode, int folder) : takes_out_(mode == Mode::once) {
+  const int flags = O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  // A name in /proc is a link to a file that is already open.
+  file_ = OpenFile(openat(folder, path.c_str(), flags | (mode == Mode::once ? O_NOFOLLOW : 0)));
   struct stat status {};
-  if (file < 0 || fstat(file, &status) != 0 || static_cast<std::size_t>(status.st_size) < sizeof(Region)) {
-    if (file >= 0) close(file);
-    throw std::runtime_error(path + " is not a file of calls that this version of cuevent can read");
-  }
-  void* const place = mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (place == MAP_FAILED) throw std::runtime_error(path + ": " + std::strerror(errno));
+  if (!file_.is_open() || fstat(file_.number(), &status) != 0 || !S_ISREG(status.st_mode))
+    refuse(path, "is not a file of calls that this version of cuevent can read");
+  if (status.st_uid != geteuid())
+    refuse(path, "belongs to user " + std::to_string(status.st_uid) + ": run the command as that user");
+  std::uint32_t version = 0;
+  std::uint64_t mask = 0;
+  if (!read_at(file_, offsetof(Region, version), version) ||
+      !read_at(file_, offsetof(Region, record_mask), mask))
+    refuse(path, "is not a file of calls that this version of cuevent can read");
+  if (version != watch::protocol_version)
+    refuse(path, "belongs to another version of cuevent: use the `cuevent watch` of that version");
+  const std::size_t size = is_count(mask + 1) ? region_size(mask + 1) : 0;
+  if (size == 0 || static_cast<std::size_t>(status.st_size) < size)
+    refuse(path, "is not a file of calls that this version of cuevent can read");
+  // Otherwise its owner could end this command by making it shorter.
+  const int seals = mode == Mode::again ? fcntl(file_.number(), F_GET_SEALS) : F_SEAL_SHRINK;
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    refuse(path, "is not sealed: no auditing library of cuevent has made it");
+  void* const place = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
+  if (place == MAP_FAILED) refuse(path, std::string("cannot be mapped: ") + std::strerror(errno));
   region_ = static_cast<Region*>(place);
-  if (mode == Mode::once) unlink(path.c_str()); // both have it mapped, and neither will open it again
-  if (region_->version == watch::protocol_version) {
-    find_process();
-    clock_.emplace(region_->first_tick, region_->first_time);
-    return;
-  }
-  munmap(region_, sizeof(Region));
-  throw std::runtime_error(path +
-                           " belongs to another version of cuevent: use the `cuevent watch` of that version");
+  record_mask_ = mask;
+  if (mode == Mode::once) unlinkat(folder, path.c_str(), 0); // both have it open, and neither opens it again
+  find_process();
+  clock_.emplace(region_->first_tick, region_->first_time);
+}
+
+std::string CallFile::bytes(std::size_t offset, std::size_t most) const {
+  std::string found(most, '\0');
+  const ssize_t length = pread(file_.number(), found.data(), most, static_cast<off_t>(offset));
+  found.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
+  return found;
 }
 
 void CallFile::find_process() {
@@ -78,13 +93,20 @@ void CallFile::find_process() {
     if (is_visible_) process_ = static_cast<unsigned>(number);
   }
   if (const auto state = state_of(static_cast<pid_t>(process_)); state && is_visible_) begun_ = state->begun;
+  find_user();
+}
+
+void CallFile::find_user() const {
+  if (!is_visible_) return;
+  if (const auto is_ours = is_of_this_user(static_cast<pid_t>(process_))) is_of_another_user_ = !*is_ours;
 }
 
 CallFile::~CallFile() { release(); }
 
 void CallFile::release() {
-  if (region_ != nullptr) munmap(region_, sizeof(Region));
+  if (region_ != nullptr) munmap(region_, region_size(records()));
   region_ = nullptr;
+  file_ = OpenFile();
 }
 
 watch::Call CallFile::call_of(const watch::CallData& data, std::uint32_t time) {
@@ -99,7 +121,7 @@ void CallFile::take_launches() {
   for (watch::LaunchRing& ring : region_->launches) {
     const std::uint64_t first = ring.taken.load(std::memory_order_relaxed);
     std::uint64_t next = first;
-    for (;; ++next) {
+    for (; next - first < watch::launch_limit; ++next) {
       const watch::Record& record = ring.records[next % watch::launch_limit];
       if (record.stamp.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next) + 1) break;
       launches_.push_back({record.call.words[3], record.time, record.call});
@@ -113,7 +135,8 @@ void CallFile::take_launches() {
 
 std::size_t CallFile::see_launches(std::uint64_t before, const std::function<void(const watch::Call&)>& see) {
   std::size_t count = 0;
-  for (; !launches_.empty() && launches_.front().before <= before; launches_.pop_front(), ++count)
+  for (; !launches_.empty() && (launches_.front().before <= before || launches_.size() > most_launches);
+       launches_.pop_front(), ++count)
     see(call_of(launches_.front().call, launches_.front().time));
   return count;
 }
@@ -121,23 +144,21 @@ std::size_t CallFile::see_launches(std::uint64_t before, const std::function<voi
 std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, bool ended) {
   std::uint64_t next = takes_out_ ? region_->read.load(std::memory_order_relaxed) : next_;
   const std::uint64_t written = region_->written.load();
-  if (region_->overwrites != 0 && written > watch::record_limit)
-    next = std::max(next, written - watch::record_limit);
+  if (region_->overwrites != 0 && written > records()) next = std::max(next, written - records());
   clock_->update();
   const auto stamp_of = [](std::uint64_t number) { return static_cast<std::uint32_t>(number) + 1; };
   const auto is_complete = [&](std::uint64_t number) {
-    return region_->records[number % watch::record_limit].stamp.load(std::memory_order_acquire) ==
-           stamp_of(number);
+    return region_->records[number & record_mask_].stamp.load(std::memory_order_acquire) == stamp_of(number);
   };
   // Not without an end: other processes write too.
   std::uint64_t end = next;
-  while (end - next < watch::record_limit && (ended ? end < region_->written.load() : is_complete(end)))
+  while (end - next < records() && (ended ? end < region_->written.load() : is_complete(end)))
     ++end;
   take_launches(); // after these records are known: so no launch is missing that came before one of them
   std::size_t count = 0;
   for (; next < end; ++next) {
     count += see_launches(next, see);
-    const watch::Record& record = region_->records[next % watch::record_limit];
+    const watch::Record& record = region_->records[next & record_mask_];
     const bool was_complete = is_complete(next);
     const watch::CallData call = record.call;
     const std::uint32_t time = record.time;
@@ -155,14 +176,17 @@ std::size_t CallFile::read(const std::function<void(const watch::Call&)>& see, b
 
 std::vector<watch::Call> CallFile::unfinished() const {
   std::vector<watch::Call> calls;
-  for (const watch::ThreadSlot& slot : region_->threads)
-    if (slot.thread.load() != 0 && slot.inside.load() != 0 && slot.call.entry < watch::entry_count)
-      calls.push_back(decoded(slot.call)), calls.back().returned = false;
+  for (const watch::ThreadSlot& slot : region_->threads) {
+    const watch::CallData call = slot.call; // the process may change it
+    if (slot.thread.load() != 0 && slot.inside.load() != 0 && call.entry < watch::entry_count)
+      calls.push_back(decoded(call)), calls.back().returned = false;
+  }
   return calls;
 }
 
 bool CallFile::has_ended() const {
   if (!is_visible_) return false;
+  find_user();
   const auto state = state_of(static_cast<pid_t>(process_));
   if (!state || state->begun != begun_) return true; // another process has the number now
   if (state->state != 'Z') return false;
@@ -172,19 +196,32 @@ bool CallFile::has_ended() const {
   return error || std::distance(begin(threads), end(threads)) <= 1;
 }
 
-std::vector<std::uint64_t> CallFile::stack(std::uint32_t number) const {
+/// The first word has the lengths of both parts.
+std::vector<std::uint64_t> CallFile::stack_words(std::uint32_t number) const {
   if (number == 0 || number >= watch::frame_limit) return {};
-  const std::uint64_t* const begin = region_->frames + number;
-  const auto count = std::min<std::uint64_t>(*begin & 0xFFFF'FFFF, watch::depth_limit);
-  return {begin + 1, begin + 1 + count};
+  const std::size_t most =
+      std::min<std::size_t>(1 + watch::depth_limit + watch::text_limit / 8, watch::frame_limit - number);
+  const std::string read = bytes(offsetof(Region, frames) + number * sizeof(std::uint64_t), most * 8);
+  std::vector<std::uint64_t> words(read.size() / 8);
+  std::memcpy(words.data(), read.data(), words.size() * 8);
+  return words;
+}
+
+std::vector<std::uint64_t> CallFile::stack(std::uint32_t number) const {
+  auto words = stack_words(number);
+  if (words.empty()) return words;
+  const auto count = std::min<std::uint64_t>({words[0] & 0xFFFF'FFFF, watch::depth_limit, words.size() - 1});
+  return {words.begin() + 1, words.begin() + 1 + static_cast<std::ptrdiff_t>(count)};
 }
 
 std::vector<std::string> CallFile::python_stack(std::uint32_t number) const {
-  if (number == 0 || number >= watch::frame_limit) return {};
-  const std::uint64_t* const begin = region_->frames + number;
-  const auto count = std::min<std::uint64_t>(*begin & 0xFFFF'FFFF, watch::depth_limit);
-  const auto length = std::min<std::uint64_t>((*begin >> 32) * 8, watch::text_limit);
-  std::istringstream text(std::string(reinterpret_cast<const char*>(begin + 1 + count), length).c_str());
+  const auto words = stack_words(number);
+  if (words.empty()) return {};
+  const auto count = std::min<std::uint64_t>({words[0] & 0xFFFF'FFFF, watch::depth_limit, words.size() - 1});
+  const auto length =
+      std::min<std::uint64_t>({(words[0] >> 32) * 8, watch::text_limit, (words.size() - 1 - count) * 8});
+  const std::string all(reinterpret_cast<const char*>(words.data() + 1 + count), length);
+  std::istringstream text(all.substr(0, all.find('\0')));
   std::vector<std::string> frames;
   for (std::string line; std::getline(text, line);) { //   File "train.py", line 12 in step
     const auto file = line.find("File \""), end = line.find("\", line "), name = line.rfind(" in ");
@@ -197,9 +234,36 @@ std::vector<std::string> CallFile::python_stack(std::uint32_t number) const {
 }
 
 std::string CallFile::path_of(const watch::Module& module) const {
-  if (module.path > watch::path_room - watch::longest_path) return {};
-  const char* const text = region_->path_text + module.path;
-  return {text, strnlen(text, watch::longest_path)};
+  const std::uint32_t begin = module.path;
+  if (begin > watch::path_room - watch::longest_path) return {};
+  const std::string text = bytes(offsetof(Region, path_text) + begin, watch::longest_path);
+  return text.substr(0, text.find('\0'));
+}
+
+OpenFile CallFile::open_module(const std::string& path) const {
+  OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  if (!file.is_open() || fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  const bool is_for_all = (status.st_mode & S_IROTH) != 0;
+  const bool is_of_root = status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return is_of_another_user() && !(is_for_all && is_of_root) ? OpenFile() : std::move(file);
+}
+
+/// Where the last segment of a mapped file ends, counted from its beginning. 0 if it cannot be read.
+std::uint64_t CallFile::size_in_memory(const std::string& path) const {
+  static std::map<std::pair<std::string, bool>, std::uint64_t> known;
+  const std::pair key(path, is_of_another_user());
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  std::uint64_t end = 0;
+  const OpenFile file = open_module(path);
+  Elf64_Ehdr header{};
+  if (file.is_open() && read_at(file, 0, header) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0)
+    for (unsigned i = 0; i < header.e_phnum; ++i) {
+      Elf64_Phdr part{};
+      if (read_at(file, header.e_phoff + i * sizeof part, part) && part.p_type == PT_LOAD)
+        end = std::max<std::uint64_t>(end, part.p_vaddr + part.p_memsz);
+    }
+  return known[key] = end;
 }
 
 bool CallFile::has_loaded(const std::string& name) const {
@@ -214,25 +278,26 @@ std::pair<std::string, std::uint64_t> CallFile::module_at(std::uint64_t address)
   const auto count = std::min(region_->module_count.load(), watch::module_limit);
   for (std::uint32_t i = count; i-- > 0;) { // the later one, if both were mapped there
     const watch::Module& module = region_->modules[i];
-    if (address < module.base) continue;
+    const std::uint64_t base = module.base;
+    if (address < base) continue;
     const std::string path = path_of(module);
-    if (path.starts_with('/') && address - module.base < size_in_memory(path)) return {path, module.base};
+    if (path.starts_with('/') && address - base < size_in_memory(path)) return {path, base};
   }
   return {};
 }
 
 std::vector<std::shared_ptr<CallFile>> CallFolder::new_files() {
   std::vector<std::shared_ptr<CallFile>> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
-    const std::string path = entry.path();
-    const auto process = static_cast<unsigned>(std::atoi(entry.path().filename().c_str()));
-    if (path.ends_with(".no-room") && unlink(path.c_str()) == 0)
-      unwatched_.push_back({process, "there is no room for its calls in " + path_});
-    if (path.ends_with(".limited") && unlink(path.c_str()) == 0)
+  for (const std::string& name : folder_.names()) {
+    const auto process = static_cast<unsigned>(std::atoi(name.c_str()));
+    const auto remove = [&] { return unlinkat(folder_.descriptor(), name.c_str(), 0) == 0; };
+    if (name.ends_with(".no-room") && remove())
+      unwatched_.push_back({process, "there is no room for its calls in " + folder_.path() +
+                                         ": a share of it is left to the program"});
+    if (name.ends_with(".limited") && remove())
       unwatched_.push_back({process, "its files may not be as large as its calls need (ulimit -f)"});
-    if (path.ends_with(".calls") && seen_.insert(path).second) try {
-        files.push_back(std::make_shared<CallFile>(path));
+    if (name.ends_with(".calls") && seen_.insert(name).second) try {
+        files.push_back(std::make_shared<CallFile>(name, CallFile::Mode::once, folder_.descriptor()));
       } catch (const std::runtime_error& bad) {
         unwatched_.push_back({process, bad.what()});
       }

@@ -2,6 +2,7 @@
 // Reads the files in which watched processes record their calls.
 #pragma once
 
+#include "report/folder.hpp"
 #include "report/system_processes.hpp"
 #include "report/tick_clock.hpp"
 #include "rules/call.hpp"
@@ -20,11 +21,13 @@ namespace watch {
 /// The calls of one process, from its start, from its last exec or from the fork that made it.
 class CallFile {
 public:
-  /// once: the only reader, for which the process waits. again: others may read the same calls later.
+  /// once: the only reader, for which the process waits. again: others may read the same calls later, from
+  /// memory that nobody can make shorter.
   enum class Mode { once, again };
 
-  /// Maps the file. Throws std::runtime_error if it is not such a file.
-  explicit CallFile(const std::string& path, Mode mode = Mode::once);
+  /// Maps the file, whose owner has to be this user. `folder`: a descriptor to which the path is relative.
+  /// Throws std::runtime_error if it is not such a file. All that the file says is input.
+  explicit CallFile(const std::string& path, Mode mode = Mode::once, int folder = at_current_folder);
   CallFile(const CallFile&) = delete;
   CallFile& operator=(const CallFile&) = delete;
   ~CallFile();
@@ -42,8 +45,11 @@ public:
   /// The process writes no more.
   void abandon() { region_->abandoned.store(1); }
 
-  /// What the process and this reader share.
+  /// What the process and this reader share. Not for what grows: see `words` and `text`.
   watch::Region& region() const { return *region_; }
+  std::uint64_t records() const { return record_mask_ + 1; }
+  /// What the file has from this offset on. It may be shorter than `most`.
+  std::string bytes(std::size_t offset, std::size_t most) const;
 
   /// False too if it lives in a namespace in which it cannot be seen.
   bool has_ended() const;
@@ -65,17 +71,30 @@ public:
   bool has_loaded(const std::string& name) const;
   /// The file that was mapped at this address most recently, and where it begins. Empty if unknown.
   std::pair<std::string, std::uint64_t> module_at(std::uint64_t address) const;
+  /// A file that the process has mapped, as it says. Root reads only files of root for processes of other
+  /// users. Nothing if it is not a regular file that may be read.
+  OpenFile open_module(const std::string& path) const;
+  /// It runs as another user, or did when it was seen last.
+  bool is_of_another_user() const { return is_of_another_user_; }
 
 private:
+  static constexpr int at_current_folder = -100; // AT_FDCWD
+
   std::string path_of(const watch::Module& module) const;
   void find_process();
+  void find_user() const;
+  std::vector<std::uint64_t> stack_words(std::uint32_t number) const;
+  std::uint64_t size_in_memory(const std::string& path) const;
   void take_launches();
   /// Those that come before the record with this number. Returns how many.
   std::size_t see_launches(std::uint64_t before, const std::function<void(const watch::Call&)>& see);
   watch::Call call_of(const watch::CallData& data, std::uint32_t time);
 
-  watch::Region* region_;
+  OpenFile file_;
+  watch::Region* region_ = nullptr;
+  std::uint64_t record_mask_ = 0; // as it was when the file was mapped
   bool takes_out_;
+  mutable bool is_of_another_user_ = false;
   std::uint64_t next_ = 0; // the record that is read next
   /// Launches from the LaunchRings, which come before the record `before`; in order.
   struct Launch {
@@ -93,7 +112,7 @@ private:
 /// All files of a folder.
 class CallFolder {
 public:
-  explicit CallFolder(std::string path) : path_(std::move(path)) {}
+  explicit CallFolder(const Folder& folder) : folder_(folder) {}
 
   /// The files that have appeared since the last call.
   std::vector<std::shared_ptr<CallFile>> new_files();
@@ -102,7 +121,7 @@ public:
   const std::vector<Unwatched>& unwatched() const { return unwatched_; }
 
 private:
-  std::string path_;
+  const Folder& folder_;
   std::set<std::string> seen_;
   std::vector<Unwatched> unwatched_;
 };

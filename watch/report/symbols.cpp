@@ -6,6 +6,7 @@
 #include <cxxabi.h>
 #include <map>
 #include <unordered_map>
+#include <utility>
 #ifdef CUEVENT_HAS_LIBDW
 #include <elfutils/libdwfl.h>
 #endif
@@ -47,10 +48,10 @@ struct Symbols::Debug {
     Dwfl_Module* module = nullptr;
     std::unordered_map<std::uint64_t, SourceFrame> frames; // by offset: libdw searches all symbols for each
   };
-  std::map<std::string, File> files;
+  std::map<std::pair<std::string, bool>, File> files; // by path, and whether another user has named it
 
-  File& file(const std::string& path) {
-    const auto [found, added] = files.try_emplace(path);
+  File& file(const CallFile& process, const std::string& path) {
+    const auto [found, added] = files.try_emplace({path, process.is_of_another_user()});
     if (!added) return found->second;
     // Only files of this machine: no server is asked for symbols. The program, which runs by now, keeps it.
     unsetenv("DEBUGINFOD_URLS");
@@ -61,7 +62,10 @@ struct Symbols::Debug {
     file.dwfl = dwfl_begin(&callbacks);
     if (file.dwfl == nullptr) return file;
     dwfl_report_begin(file.dwfl);
-    file.module = dwfl_report_elf(file.dwfl, path.c_str(), path.c_str(), -1, 0, true);
+    OpenFile opened = process.open_module(path);
+    if (opened.is_open())
+      file.module = dwfl_report_elf(file.dwfl, path.c_str(), path.c_str(), opened.number(), 0, true);
+    if (file.module != nullptr) opened.release(); // libdw closes it
     dwfl_report_end(file.dwfl, nullptr, nullptr);
     return file;
   }
@@ -81,7 +85,7 @@ SourceFrame Symbols::frame(const CallFile& process, std::uint64_t return_address
   frame.library = library;
   frame.offset = address - base;
   if (library.empty()) return frame;
-  Debug::File& file = debug_->file(library);
+  Debug::File& file = debug_->file(process, library);
   if (file.module == nullptr) return frame;
   const auto [known, is_new] = file.frames.try_emplace(frame.offset, frame);
   SourceFrame& named = known->second;

@@ -96,6 +96,13 @@ std::string reason_for(pid_t process, const Mapped& mapped, bool is_copy) {
 
 } // namespace
 
+std::optional<bool> is_of_this_user(pid_t process) {
+  const auto users = status_of(process, "Uid"); // real, effective, saved and of the file system
+  if (users.empty()) return std::nullopt;
+  return std::all_of(users.begin(), users.end(),
+                     [](const std::string& user) { return user == std::to_string(geteuid()); });
+}
+
 std::uint64_t name_space_of(pid_t process) {
   struct stat status {};
   return stat(file_of(process, "ns/pid").c_str(), &status) == 0 ? status.st_ino : 0;

@@ -23,6 +23,9 @@ struct SystemState {
 /// Nothing if there is no such process.
 std::optional<SystemState> state_of(pid_t process);
 
+/// Whether the process has no rights but of this user. Nothing if there is no such process.
+std::optional<bool> is_of_this_user(pid_t process);
+
 /// The inode of a process's namespace for process numbers. 0 if it has ended, or may not be inspected.
 std::uint64_t name_space_of(pid_t process);
 

@@ -57,7 +57,7 @@ inline watch::ProbedStream* probed(watch::Region& region, CUstream stream) {
 inline std::vector<watch::CallData> take_records(watch::Region& region) {
   std::vector<watch::CallData> calls;
   for (std::uint64_t next = region.read.load(); next < region.written.load(); region.read.store(++next)) {
-    const watch::Record& record = region.records[next % watch::record_limit];
+    const watch::Record& record = region.records[next & region.record_mask];
     if (record.stamp.load(std::memory_order_acquire) != static_cast<std::uint32_t>(next) + 1) break;
     calls.push_back(record.call);
   }

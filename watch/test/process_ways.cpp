@@ -144,7 +144,7 @@ void times(Gpu& gpu) {
                       static_cast<double>(now_ns() - shared.first_time); // ticks in a nanosecond
   bool found = false;
   for (std::uint64_t i = shared.read; i < shared.written; ++i) {
-    const watch::Record& record = shared.records[i % watch::record_limit];
+    const watch::Record& record = shared.records[i & shared.record_mask];
     const double when = static_cast<double>(std::uint64_t{record.time} << watch::coarse_shift) / rate;
     require(when > static_cast<double>(begun_ns - shared.first_time) - 5e6 &&
                 when < static_cast<double>(now_ns() - shared.first_time) + 5e6,

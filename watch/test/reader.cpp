@@ -6,11 +6,14 @@
 #include "protocol/ticks.hpp"
 #include "written_calls.hpp"
 
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -20,7 +23,7 @@ constexpr std::uint64_t numbers = 0x1000; // the call with number 1 has the stre
 /// The file of this process, written as the auditor writes it.
 class WrittenFile {
 public:
-  WrittenFile() {
+  explicit WrittenFile(pid_t process = getpid()) {
     path_ = std::filesystem::temp_directory_path() / ("written-" + std::to_string(getpid()) + ".calls");
     const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     REQUIRE(ftruncate(file, sizeof(watch::Region)) == 0);
@@ -29,7 +32,8 @@ public:
     REQUIRE(place != MAP_FAILED);
     region_ = static_cast<watch::Region*>(place);
     region_->version = watch::protocol_version;
-    region_->process = static_cast<std::uint32_t>(getpid());
+    region_->record_mask = watch::record_limit - 1;
+    region_->process = static_cast<std::uint32_t>(process);
     region_->first_tick = watch::ticks();
     file_ = std::make_unique<watch::CallFile>(path_);
   }
@@ -56,6 +60,9 @@ public:
     record.call.words[3] = region_->written;
     record.stamp = static_cast<std::uint32_t>(number) + 1;
   }
+
+  const watch::CallFile& file() const { return *file_; }
+  watch::Region& region() { return *region_; }
 
   std::string read(bool ended = false) {
     std::string seen;
@@ -122,4 +129,78 @@ TEST_CASE("a thread may launch again in a place that was read") {
     CHECK(file.read() == expected);
     expected.clear();
   }
+}
+
+TEST_CASE("a file that a process names is opened without waiting, if it is a regular one") {
+  const WrittenFile written;
+  const auto folder = std::filesystem::temp_directory_path() / ("modules-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  for (const std::string& path :
+       {(folder / "pipe").string(), folder.string(), std::string("/dev/zero"), (folder / "missing").string()})
+    CHECK_FALSE(written.file().open_module(path).is_open());
+  CHECK(written.file().open_module("/proc/self/exe").is_open());
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("for a process of another user, root reads only files of root that all may read") {
+  if (geteuid() != 0) SKIP("a second user is needed");
+  constexpr uid_t stranger = 65534;
+  const auto theirs = std::filesystem::temp_directory_path() / ("theirs-" + std::to_string(getpid()));
+  const auto hidden = std::filesystem::temp_directory_path() / ("hidden-" + std::to_string(getpid()));
+  for (const auto& path : {theirs, hidden})
+    close(open(path.c_str(), O_CREAT | O_CLOEXEC, path == theirs ? 0644 : 0600));
+  REQUIRE(chown(theirs.c_str(), stranger, stranger) == 0);
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setresuid(stranger, stranger, stranger) != 0 || write(ready[1], "x", 1) != 1) _exit(1);
+    for (;;)
+      pause();
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  {
+    const WrittenFile written(child);
+    CHECK(written.file().is_of_another_user());
+    CHECK_FALSE(written.file().open_module(theirs).is_open());
+    CHECK_FALSE(written.file().open_module(hidden).is_open());
+    CHECK(written.file().open_module("/bin/sh").is_open());
+    const WrittenFile own;
+    CHECK(own.file().open_module(theirs).is_open());
+    CHECK(own.file().open_module(hidden).is_open());
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  std::filesystem::remove(theirs);
+  std::filesystem::remove(hidden);
+}
+
+TEST_CASE("a file of calls that others could make shorter is not read twice") {
+  const auto path = std::filesystem::temp_directory_path() / ("unsealed-" + std::to_string(getpid()));
+  std::string text(watch::region_size(1), '\0');
+  reinterpret_cast<watch::Region*>(text.data())->version = watch::protocol_version;
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  close(file);
+  CHECK_THROWS(watch::CallFile(path, watch::CallFile::Mode::again));
+  CHECK_NOTHROW(watch::CallFile(path));
+}
+
+TEST_CASE("what a region says about itself is bounded") {
+  WrittenFile written;
+  watch::Region& region = written.region();
+  region.module_count = ~0U;
+  region.modules[0].path = watch::path_room - 1;
+  CHECK(written.file().program().empty());
+  for (const std::uint32_t number : {1U, watch::frame_limit - 1, watch::frame_limit, ~0U}) {
+    if (number < watch::frame_limit) region.frames[number] = ~std::uint64_t{0};
+    CHECK(written.file().stack(number).size() <= watch::depth_limit);
+    CHECK(written.file().python_stack(number).empty());
+  }
+  region.record_mask = 0; // it was read once
+  CHECK(written.file().records() == watch::record_limit);
 }

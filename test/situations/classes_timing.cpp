@@ -79,6 +79,7 @@ struct OfTimedGraph {
   std::vector<Operation> operations() {
     return {Operation("launch", Does::submits, {}, [this] { graph.launch(w.target); })
                 .but(In::captured, breaks_capture)
+                .but(In::lost, CUDA_ERROR_CONTEXT_IS_DESTROYED)
                 .not_called(In::other_device, "what the driver answers was not measured"),
             Operation("graph", Does::nothing, {}, [this] {
               static_cast<void>(graph.graph());

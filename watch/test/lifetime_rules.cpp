@@ -21,8 +21,9 @@ public:
 } // namespace
 
 TEST_CASE("a node with the handle of a destroyed executable graph is a node", "[lifetime]") {
-  for (const char* const call : {"cuGraphDestroyNode", "cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams_v2",
-                                 "cuGraphMemcpyNodeSetParams", "cuGraphMemsetNodeSetParams"}) {
+  for (const char* const call :
+       {"cuGraphDestroyNode", "cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams_v2",
+        "cuGraphMemcpyNodeSetParams", "cuGraphMemsetNodeSetParams"}) {
     INFO(call);
     AfterExec process;
     process.see(call, {handle});

@@ -88,7 +88,8 @@ void many_guarded_semaphores() {
   [[maybe_unused]] const long long took = processor_time(guard) - before;
 #ifndef SANITIZED
   // A look at all locks each 10 ms would take 60 ms.
-  expect(took < 20'000'000, "300 idle semaphores take 2 % of a processor, and not " + std::to_string(took) + " ns");
+  expect(took < 20'000'000,
+         "300 idle semaphores take 2 % of a processor, and not " + std::to_string(took) + " ns");
 #endif
 
   close(handles[7]); // before it was imported: this counts as a death

@@ -24,6 +24,10 @@ const char* wrong_with(const StageTimerOptions& options) noexcept {
   return nullptr;
 }
 
+bool lacks_nvtx(const StageTimerOptions& options) noexcept {
+  return options.ranges == StageRanges::nvtx && !NvtxRanges::supported();
+}
+
 /// True if it is a success, and false if there was no room for the stage.
 bool is_timed(const Context& context, Status status) {
   if (!status && status.result != CUDA_ERROR_NOT_READY) [[unlikely]]
@@ -56,7 +60,7 @@ StageTimer::~StageTimer() = default;
 
 StageTimer::StageTimer(const Context& context, const StageTimerOptions& options) {
   if (const char* const wrong = wrong_with(options)) throw InvalidValue("StageTimer", wrong);
-  if (options.ranges == StageRanges::nvtx && !NvtxRanges::supported())
+  if (lacks_nvtx(options))
     throw NotSupported("StageTimer",
                        "this cuevent was built without NVTX: build it with a CUDA toolkit that has "
                        "nvtx3/nvToolsExt.h next to cuda.h, or use StageRanges::none");
@@ -69,7 +73,7 @@ StageTimer::StageTimer(const Context& context, const StageTimerOptions& options)
 CUresult StageTimer::try_create(StageTimer& out, const Context& context,
                                 const StageTimerOptions& options) noexcept {
   if (wrong_with(options) != nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (options.ranges == StageRanges::nvtx && !NvtxRanges::supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (lacks_nvtx(options)) return CUDA_ERROR_NOT_SUPPORTED;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   return result_of([&] {
     auto state = std::make_unique<State>(context, options);

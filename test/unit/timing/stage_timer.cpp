@@ -107,6 +107,25 @@ TEST_CASE_METHOD(RecordingFixture, "a timer with an option that is too large is 
     }
 }
 
+TEST_CASE_METHOD(RecordingFixture, "only a timer with NVTX ranges needs NVTX") {
+#ifdef NVTX_TOOL // the headers of NVTX are there
+  constexpr CUresult with_nvtx = CUDA_SUCCESS;
+#else
+  constexpr CUresult with_nvtx = CUDA_ERROR_NOT_SUPPORTED;
+#endif
+  for (const auto& [ranges, result] :
+       {std::pair(StageRanges::none, CUDA_SUCCESS), std::pair(StageRanges::nvtx, with_nvtx)}) {
+    const StageTimerOptions options{.events_per_stream = 2, .side_streams = 0, .ranges = ranges};
+    StageTimer timer;
+    CHECK(StageTimer::try_create(timer, context, options) == result);
+    const auto make = [&] { return StageTimer(context, options).stage("stage"); };
+    if (result == CUDA_SUCCESS)
+      CHECK(make() == StageId{});
+    else
+      CHECK_THAT(refusal<NotSupported>(make), ContainsSubstring("without NVTX"));
+  }
+}
+
 TEST_CASE_METHOD(TimerFixture, "reading back queries each boundary once and stops at the first pending one") {
   timer.open(stream, first);
   timer.next(stream, second);

@@ -70,6 +70,7 @@ std::vector<Scenario> stream_calls_scenarios();
 std::vector<Scenario> attach_scenarios();
 std::vector<Scenario> old_launch_scenarios();
 std::vector<Scenario> profiler_scenarios();
+std::vector<Scenario> driver_log_scenarios();
 
 struct SetUpFailure : std::runtime_error {
   using std::runtime_error::runtime_error;

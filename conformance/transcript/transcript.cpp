@@ -55,7 +55,8 @@ std::vector<Scenario> all_scenarios() {
                            stream_calls_scenarios,
                            attach_scenarios,
                            old_launch_scenarios,
-                           profiler_scenarios}) {
+                           profiler_scenarios,
+                           driver_log_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }

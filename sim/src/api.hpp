@@ -47,7 +47,7 @@ private:
   std::shared_ptr<Context> context_even_dead(CUcontext);
   std::shared_ptr<Stream> stream(CUstream);
   std::shared_ptr<Stream> default_stream(bool per_thread);
-  std::shared_ptr<Event> event(CUevent);
+  std::shared_ptr<Event> event(CUevent, const char* reason_if_null = nullptr);
   std::shared_ptr<Graph> graph(CUgraph);
   std::shared_ptr<Node> node(CUgraphNode);
   std::shared_ptr<Node> node(CUgraphNode, CUgraphNodeType);
@@ -104,10 +104,12 @@ private:
   [[noreturn]] void deliver_fault();
 
   // Captures
-  bool capturing(const Stream&);         ///< refuses a stream with an invalidated capture
-  void unsafe_call();                    ///< forbidden by a capture in global or thread-local mode
-  void refuse_in_capture(const Stream&); ///< for calls that no capture takes: they invalidate it
-  void refuse_captured(Event&);          ///< refuses an event last recorded in a capture
+  bool capturing(const Stream&); ///< refuses a stream with an invalidated capture
+  void
+  unsafe_call(const char* reason_if_own = nullptr); ///< forbidden by a capture in global or thread-local mode
+  void refuse_in_capture(const Stream&);            ///< for calls that no capture takes: they invalidate it
+  void refuse_captured(Event&,
+                       const char* reason_if_over = nullptr); ///< refuses an event last recorded in a capture
   Node& add_captured_node(Stream&, Work);
   void join(const std::shared_ptr<Stream>&, const Recording&);
   void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);
@@ -240,13 +242,13 @@ private:
   Work copy_node_work(const CUDA_MEMCPY3D*, CUcontext);
   Work fill_node_work(const CUDA_MEMSET_NODE_PARAMS*, CUcontext);
   Work kernel_node_work(const CUDA_KERNEL_NODE_PARAMS*);
-  Exec::Step& step(CUgraphExec, CUgraphNode);
+  Exec::Step& step(CUgraphExec, CUgraphNode, const char* reason_if_gone = nullptr);
 #if CUDA_VERSION >= 12020
   Work node_work(const CUgraphNodeParams*);
 #endif
   CUresult set_step_event(Work&, CUevent);
   CUresult get_node_event(CUgraphNode, CUgraphNodeType, CUevent*);
-  Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType);
+  Work& step_of(CUgraphExec, CUgraphNode, CUgraphNodeType, const char* reason_if_gone = nullptr);
   CUresult instantiate(CUgraphExec*, CUgraph, unsigned long long flags);
   void launch(const std::shared_ptr<Exec::Body>&, const std::shared_ptr<Stream>&);
   CUresult list_nodes(const std::vector<Node*>&, CUgraphNode*, size_t*);

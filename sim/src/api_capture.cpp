@@ -51,18 +51,19 @@ void Api::implicit_check(const Stream& stream) {
   refuse_if(!harmed.empty(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 }
 
-void Api::unsafe_call() {
+void Api::unsafe_call(const char* reason_if_own) {
   const auto mode = thread().capture_mode;
   if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
-  bool forbidden = false;
+  bool forbidden = false, any_own = false;
   for (auto& capture : process_.captures) {
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
     const bool own = capture->thread == Computer::this_thread_id();
     const bool global =
         mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (own || global) forbidden = capture->invalidated = true;
+    any_own = any_own || own;
   }
-  refuse_if(forbidden, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  refuse_if(forbidden, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, any_own ? reason_if_own : nullptr);
 }
 
 void Api::refuse_in_capture(const Stream& stream) {
@@ -71,10 +72,10 @@ void Api::refuse_in_capture(const Stream& stream) {
   refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-void Api::refuse_captured(Event& event) {
+void Api::refuse_captured(Event& event, const char* reason_if_over) {
   auto& capture = event.recording->capture;
   if (!capture) return;
-  refuse_if(!capture->active(), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!capture->active(), CUDA_ERROR_INVALID_VALUE, reason_if_over);
   capture->invalidated = true;
   refuse(CUDA_ERROR_CAPTURED_EVENT);
 }
@@ -209,8 +210,10 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   CUresult result = CUDA_SUCCESS;
   if (capture->invalidated) {
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    call_under_way.reason = "Capture was invalidated by a prior API call";
   } else if (unjoined(*capture)) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    call_under_way.reason = "Capture sequence contains a fork that was not joined to the primary stream";
   } else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
              capture->thread != Computer::this_thread_id()) {
     result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;

@@ -35,7 +35,10 @@ std::shared_ptr<Recording> shared_recording(Context& home) {
 
 CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
   constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-  auto home = context_to_create_in(); // a device checks the context before the flags
+  // A device checks the context before the flags.
+  refuse_if(thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT,
+            "No CUDA context is current to the calling thread");
+  auto home = context_to_create_in();
   refuse_if(out == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0,
             CUDA_ERROR_INVALID_VALUE);
@@ -51,7 +54,7 @@ CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
 }
 
 CUresult Api::cuEventDestroy_v2(CUevent handle) {
-  auto gone = event(handle);
+  auto gone = event(handle, reasons::null_event);
   wait_while_queue_is_full(*gone->home.context);
   gone->destroyed = true;
   if (!gone->imported) gone->recording->taken = false;
@@ -60,9 +63,9 @@ CUresult Api::cuEventDestroy_v2(CUevent handle) {
 }
 
 CUresult Api::cuEventQuery(CUevent handle) {
-  auto asked = event(handle);
+  auto asked = event(handle, reasons::null_event);
   refuse_captured(*asked);
-  unsafe_call();
+  unsafe_call("API call conflicts with a stream capture sequence initiated from the calling thread");
   const auto& operation = asked->recording->operation;
   if (!operation) return CUDA_SUCCESS;
   if (operation->abandoned && process_.fault != CUDA_SUCCESS) deliver_fault();
@@ -71,7 +74,7 @@ CUresult Api::cuEventQuery(CUevent handle) {
 
 CUresult Api::cuEventSynchronize(CUevent handle) {
   auto asked = event(handle);
-  refuse_captured(*asked);
+  refuse_captured(*asked, reasons::capture_is_over);
   unsafe_call();
   wait_for(asked->recording->operation, "event #" + std::to_string(asked->number));
   refuse_if(!asked->home.alive(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -155,12 +158,15 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
   const bool captured = capturing(*where);
   implicit_check(*where);
   auto what = event(event_handle);
-  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
+  refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE,
+            "Invalid event recording flags");
   const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
-  refuse_if(external && !captured, CUDA_ERROR_ILLEGAL_STATE);
+  refuse_if(external && !captured, CUDA_ERROR_ILLEGAL_STATE,
+            "CU_EVENT_RECORD_EXTERNAL flag is set but stream is not capturing");
   // A node may record any event. A stream may record only events of its own context.
   refuse_if(!(captured && external) && what->home.context->family() != where->home.context->family(),
-            CUDA_ERROR_INVALID_HANDLE);
+            CUDA_ERROR_INVALID_HANDLE,
+            "CU_EVENT_RECORD_EXTERNAL flag is not set and event did not come from expected device context");
   if (!captured) {
     std::vector<std::shared_ptr<Operation>> after;
     // A record of an interprocess event waits for the previous record, even on another stream.

@@ -184,18 +184,18 @@ CUresult Api::cuGraphExecUpdate_v2(CUgraphExec exec_handle, CUgraph graph_handle
   return CUDA_SUCCESS;
 }
 
-Exec::Step& Api::step(CUgraphExec exec_handle, CUgraphNode node_handle) {
+Exec::Step& Api::step(CUgraphExec exec_handle, CUgraphNode node_handle, const char* reason_if_gone) {
   auto changed = exec(exec_handle);
   // A node handle belongs to the graph. Once the graph is destroyed, the driver finds no such node.
   refuse_if(computer_.handles.peek<Node>(reinterpret_cast<std::uintptr_t>(node_handle)) == nullptr,
-            CUDA_ERROR_INVALID_VALUE);
+            CUDA_ERROR_INVALID_VALUE, node_handle != nullptr ? reason_if_gone : nullptr);
   for (Exec::Step& step : changed->body->steps)
     if (step.node == reinterpret_cast<std::uintptr_t>(node_handle)) return step;
   refuse(CUDA_ERROR_INVALID_VALUE);
 }
 
-Work& Api::step_of(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type) {
-  Work& work = step(exec, node).work;
+Work& Api::step_of(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, const char* reason_if_gone) {
+  Work& work = step(exec, node, reason_if_gone).work;
   refuse_if(work.type != type, CUDA_ERROR_INVALID_VALUE);
   return work;
 }
@@ -210,7 +210,9 @@ CUresult Api::set_step_event(Work& work, CUevent handle) {
 }
 
 CUresult Api::cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  return set_step_event(step_of(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD), event);
+  return set_step_event(
+      step_of(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, "Node type 0 does not match the expected value 7"),
+      event);
 }
 
 CUresult Api::cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {

@@ -82,7 +82,8 @@ std::shared_ptr<Stream> Api::stream(CUstream handle) {
   return found;
 }
 
-std::shared_ptr<Event> Api::event(CUevent handle) {
+std::shared_ptr<Event> Api::event(CUevent handle, const char* reason_if_null) {
+  refuse_if(handle == nullptr, CUDA_ERROR_INVALID_HANDLE, reason_if_null);
   auto found = find<Event>(handle, Kind::event);
   require_alive(found->home, *found);
   meet_fault(process_, FaultNews::of_an_event);

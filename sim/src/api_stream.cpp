@@ -232,7 +232,7 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<Event> what;
   try {
-    what = event(event_handle);
+    what = event(event_handle, reasons::null_event);
   } catch (const Refusal&) {
     if (who->capture) who->capture->invalidated = true;
     throw;
@@ -244,7 +244,7 @@ CUresult Api::cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, un
   }
   Recording& recording = *what->recording;
   if (recording.capture) {
-    refuse_if(!recording.capture->active(), CUDA_ERROR_INVALID_VALUE);
+    refuse_if(!recording.capture->active(), CUDA_ERROR_INVALID_VALUE, reasons::capture_is_over);
     refuse_if(external, CUDA_ERROR_ILLEGAL_STATE);
     if (who->type == Stream::Type::legacy) {
       recording.capture->invalidated = true;

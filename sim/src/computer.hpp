@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "driver_log.hpp"
 #include "handles.hpp"
 #include "host_thread.hpp"
 #include "process.hpp"
@@ -34,6 +35,7 @@ public:
   Handles handles;
   HostThread host;
   Scheduler scheduler{host};
+  DriverLog log;
   std::array<Process, 2> processes;
   std::map<std::string, Kernel, std::less<>> kernels; ///< by name; "" is the default
   /// How long the operations of a stream are held, by the number of the stream. Default streams are 0.

@@ -18,7 +18,7 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
   Process& process = computer.processes[static_cast<std::size_t>(index)];
   const CallUnderWay before = call_under_way;
   if (gate != Gate::bare) ++process.calls; // bare calls only look things up
-  call_under_way = {name, process.calls, index};
+  call_under_way = {name, process.calls, index, nullptr};
   CUresult result = CUDA_SUCCESS;
   try {
     if (gate != Gate::bare) computer.tick(lock);
@@ -28,7 +28,9 @@ CUresult enter(int index, const char* name, Gate gate, bool per_thread, Body bod
   } catch (const Refusal& refusal) {
     result = refusal.result;
   }
+  const char* const reason = call_under_way.reason;
   call_under_way = before;
+  if (result != CUDA_SUCCESS) computer.log.write(lock, index, {name, result, reason});
   return result;
 }
 

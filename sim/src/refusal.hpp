@@ -7,14 +7,35 @@
 
 namespace cuevent::sim {
 
+/// The call that this thread is in, for reports.
+struct CallUnderWay {
+  const char* name = nullptr;
+  unsigned long long number = 0;
+  int process = 0;
+  const char* reason = nullptr; ///< why it is refused, for the driver's log
+};
+inline thread_local CallUnderWay call_under_way{};
+
+/// The reasons that several calls log, as measured. Not measured: log.events, log.captures, log.others, so a
+/// call whose reason nobody measured logs none.
+namespace reasons {
+inline constexpr const char* null_event = "Event handle is NULL";
+inline constexpr const char* capture_is_over =
+    "Event is not valid. This can be related to a graph capture that is no longer running";
+} // namespace reasons
+
 /// Thrown inside a driver call to return this result. Never crosses the driver's interface.
 struct Refusal {
   CUresult result;
 };
 
-[[noreturn]] inline void refuse(CUresult result) { throw Refusal{result}; }
-inline void refuse_if(bool refused, CUresult result) {
-  if (refused) refuse(result);
+/// The reason is the line of a device's log. Null if the device logs none, or if its log was not measured.
+[[noreturn]] inline void refuse(CUresult result, const char* reason = nullptr) {
+  call_under_way.reason = reason;
+  throw Refusal{result};
+}
+inline void refuse_if(bool refused, CUresult result, const char* reason = nullptr) {
+  if (refused) refuse(result, reason);
 }
 
 /// For calls that are undefined on a device. Prints the report with the current call, and aborts.
@@ -29,13 +50,5 @@ inline void refuse_if(bool refused, CUresult result) {
 
 /// For functions that the simulator does not model. Prints the name and the caller's stack, and aborts.
 [[noreturn]] void unmodelled_function(const char* name);
-
-/// The call that this thread is in, for reports.
-struct CallUnderWay {
-  const char* name = nullptr;
-  unsigned long long number = 0;
-  int process = 0;
-};
-inline thread_local CallUnderWay call_under_way{};
 
 } // namespace cuevent::sim

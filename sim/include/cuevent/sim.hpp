@@ -68,7 +68,8 @@ struct Options {
 };
 
 /// Starts a new session. No handle, context, fault or setting of the old session remains, and handles of
-/// the old session stay invalid. Virtual time starts at zero.
+/// the old session stay invalid. Virtual time starts at zero. Callbacks of cuLogsRegisterCallback stay,
+/// because a program registers one for as long as it runs.
 void reset(const Options& = {});
 
 /// A session for a scope. The constructor starts it, and the destructor starts a default session.

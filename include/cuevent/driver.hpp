@@ -46,6 +46,13 @@ using PFN_cuCtxWaitEvent_v12050 = CUresult(CUDAAPI*)(CUcontext, CUevent);
 #if CUDA_VERSION < 12080
 using PFN_cuEventElapsedTime_v12080 = PFN_cuEventElapsedTime_v2000;
 #endif
+#if CUDA_VERSION < 12090
+enum CUlogLevel : unsigned;
+using CUlogsCallbackHandle = struct CUlogsCallbackEntry_st*;
+using CUlogsCallback = void(CUDA_CB*)(void*, CUlogLevel, char*, size_t);
+using PFN_cuLogsRegisterCallback_v12090 = CUresult(CUDAAPI*)(CUlogsCallback, void*, CUlogsCallbackHandle*);
+using PFN_cuLogsUnregisterCallback_v12090 = CUresult(CUDAAPI*)(CUlogsCallbackHandle);
+#endif
 
 #pragma GCC visibility push(default)
 namespace cuevent { inline namespace CUEVENT_ABI {

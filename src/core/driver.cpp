@@ -3,6 +3,7 @@
 
 #include <cuevent/text.hpp>
 
+#include "core/driver_log.hpp"
 #include "core/fork_lock.hpp"
 #include "core/kept_table.hpp"
 #include "core/result_of.hpp"
@@ -115,7 +116,7 @@ public:
   /// Keeps one table per set of functions. The same functions are then the same driver, however
   /// they were found.
   const DriverTable* keep(std::unique_ptr<KeptTable> table) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     for (const auto& other : tables_)
       if (static_cast<const DriverTable&>(*other) == *table) return other.get();
     const auto kept = tables_.insert(tables_.begin() + working_, std::move(table));
@@ -126,7 +127,10 @@ public:
       throw std::bad_alloc();
     }
     ++working_;
-    return kept->get();
+    KeptTable& added = **kept;
+    lock.unlock();
+    start_log(added);
+    return &added;
   }
 
   template <class Lock>
@@ -143,8 +147,12 @@ private:
   static inline constinit Tables* only = nullptr;
 
   void end_newest() noexcept {
-    const std::lock_guard lock(mutex_);
-    disable<CUDA_ERROR_DEINITIALIZED>(*tables_[static_cast<std::size_t>(--working_)]);
+    std::unique_lock lock(mutex_);
+    KeptTable& newest = *tables_[static_cast<std::size_t>(--working_)];
+    lock.unlock();
+    stop_log(newest); // this code may be unloaded next
+    lock.lock();
+    disable<CUDA_ERROR_DEINITIALIZED>(newest);
   }
 
   ForkLock mutex_;
@@ -313,7 +321,7 @@ void Driver::fail(CUresult result, const char* call, const char* advice) const {
                               ": update the NVIDIA driver")                                                  \
                                  .c_str());
 #include <cuevent/driver_symbols.inc>
-  throw_error(result, call, advice);
+  throw_error(result, call, with_reasons(result, call, advice).c_str());
 }
 
 bool has_virtual_clock(const DriverTable& table) noexcept {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/error.hpp>
 
+#include "core/driver_log.hpp"
 #include "core/fork_lock.hpp"
+#include "core/status.hpp"
 
 #include <cuevent/error_hook.hpp>
 #include <cuevent/text.hpp>
@@ -110,18 +112,19 @@ struct Only {
 
 std::string describe(CUresult result, const char* call, const char* advice) {
   std::string text = std::string(call) + ": " + driver_category().message(result);
-  const Row* const row = find(result);
-  if (advice == nullptr && row != nullptr) advice = row->advice;
-  if (advice != nullptr && *advice != '\0') text.append("; ").append(advice);
+  if (advice == nullptr) advice = usual_advice(result);
+  if (*advice != '\0') text.append("; ").append(advice);
   return text;
 }
 
 void print_error(CUresult result, const char* call, void*) noexcept {
-  const ErrorKind kind = kind_of(result);
-  if (kind == ErrorKind::context_lost || kind == ErrorKind::device_fault) return;
+  if (is_sticky(result)) return;
   const Row* const row = find(result);
-  std::fprintf(stderr, "cuevent: %s failed in a destructor: %s (%d)\n", call, row ? row->name : "CUresult",
-               result);
+  char reasons[400]; // no allocation: the program may be out of memory
+  read_reasons(result, call, reasons, sizeof reasons);
+  std::fprintf(stderr, "cuevent: %s failed in a destructor: %s (%d)%s%s\n", call,
+               row ? row->name : "CUresult", result, reasons[0] != '\0' ? "; the driver says: " : "",
+               reasons);
 }
 
 /// A hook that was installed at least once. Never freed: a report on another thread may still read it.
@@ -147,6 +150,11 @@ const KnownHook* known(const ErrorHook& wanted) noexcept {
 }
 
 } // namespace
+
+const char* usual_advice(CUresult result) noexcept {
+  const Row* const row = find(result);
+  return row != nullptr ? row->advice : "";
+}
 
 std::string to_string(CUresult result) {
   const Row* const row = find(result);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/event_errors.hpp"
 
+#include "core/driver_log.hpp"
 #include "core/require_context.hpp"
 #include "core/stream_context.hpp"
 #include "core/value_text.hpp"
@@ -20,9 +21,10 @@ const char* wrong_with(Flags flags, const char* unknown_bits) noexcept {
 }
 
 [[noreturn]] void fail_recorded_in_capture(const char* call, const char* which) {
-  throw RecordedInCapture(call, (std::string(which) +
-                                 " was last recorded inside a stream capture, so it marks no work: "
-                                 "record it outside, or with RecordFlags::external")
+  throw RecordedInCapture(call, with_reasons(CUDA_ERROR_INVALID_VALUE, call,
+                                             std::string(which) +
+                                                 " was last recorded inside a stream capture, so it marks no "
+                                                 "work: record it outside, or with RecordFlags::external")
                                     .c_str());
 }
 
@@ -69,14 +71,17 @@ void DriverEvent::fail_create(CUresult result, const Context& context, EventFlag
   require_context(context, call);
   const bool contradiction = has(flags, EventFlags::timing) && has(flags, EventFlags::interprocess);
   if (result == CUDA_ERROR_INVALID_VALUE)
-    throw InvalidValue(call, contradiction
-                                 ? "an interprocess event cannot have timing: remove one of the two flags"
-                                 : "EventFlags has unknown bits: use the enumerators");
+    throw InvalidValue(call, with_reasons(result, call,
+                                          contradiction ? "an interprocess event cannot have timing: remove "
+                                                          "one of the two flags"
+                                                        : "EventFlags has unknown bits: use the enumerators")
+                                 .c_str());
   context.driver().fail(result, call);
 }
 
 void DriverEvent::fail_record(CUresult result, StreamRef stream, RecordFlags flags) const {
   const char* const call = flags == RecordFlags::none ? "cuEventRecord" : "cuEventRecordWithFlags";
+  const KeepLog keep;
   if (event_ == nullptr) fail_empty(call);
   if (const Context* const context = stream.context()) {
     require_same_driver(*context, context_, call);
@@ -90,21 +95,26 @@ void DriverEvent::fail_record(CUresult result, StreamRef stream, RecordFlags fla
     CUcontext const other = context_of(table(), stream.native_handle());
     if (other != nullptr && other != context_.native_handle())
       throw ContextMismatch(
-          call, ("the event belongs to " + name_of(context_) + " and the stream to " +
-                 name_of(context_.driver(), other) +
-                 ": record an event made with DriverEvent::for_stream, and wait() across contexts")
-                    .c_str());
+          call,
+          with_reasons(result, call,
+                       "the event belongs to " + name_of(context_) + " and the stream to " +
+                           name_of(context_.driver(), other) +
+                           ": record an event made with DriverEvent::for_stream, and wait() across contexts")
+              .c_str());
   }
   if (result == CUDA_ERROR_ILLEGAL_STATE && flags == RecordFlags::external)
-    throw ExternalOutsideCapture(call, "the stream is not being captured: remove RecordFlags::external");
+    throw ExternalOutsideCapture(
+        call,
+        with_reasons(result, call, "the stream is not being captured: remove RecordFlags::external").c_str());
   if (const char* const wrong = wrong_with(flags, "RecordFlags has unknown bits: use the enumerators");
       result == CUDA_ERROR_INVALID_VALUE && wrong != nullptr)
-    throw InvalidValue(call, wrong);
+    throw InvalidValue(call, with_reasons(result, call, wrong).c_str());
   context_.driver().fail(result, call);
 }
 
 void DriverEvent::fail_wait(CUresult result, StreamRef stream, WaitFlags flags) const {
   const char* const call = "cuStreamWaitEvent";
+  const KeepLog keep;
   if (event_ == nullptr) fail_empty(call);
   const Context& context = stream.context_or(context_);
   if (stream.context() != nullptr) require_same_driver(context, context_, call);
@@ -115,21 +125,26 @@ void DriverEvent::fail_wait(CUresult result, StreamRef stream, WaitFlags flags) 
       fail_interprocess(call, name_of(context_), name_of(context_.driver(), other));
   }
   if (result == CUDA_ERROR_ILLEGAL_STATE && flags == WaitFlags::external)
-    throw ExternalOutsideCapture(call, "the stream is not being captured: remove WaitFlags::external");
+    throw ExternalOutsideCapture(
+        call,
+        with_reasons(result, call, "the stream is not being captured: remove WaitFlags::external").c_str());
   if (result == CUDA_ERROR_INVALID_VALUE) {
     if (const char* const wrong = wrong_with(flags, "WaitFlags has unknown bits: use the enumerators"))
-      throw InvalidValue(call, wrong);
+      throw InvalidValue(call, with_reasons(result, call, wrong).c_str());
     fail_recorded_in_capture(call, "the event");
   }
   context_.driver().fail(result, call);
 }
 
 void DriverEvent::fail_context(CUresult result, const char* call, const Context* context) const {
+  const KeepLog keep;
   if (event_ == nullptr) fail_empty(call);
   if (context != nullptr) require_same_driver(*context, context_, call);
   if (result == CUDA_ERROR_INVALID_HANDLE && context != nullptr && *context != context_)
-    throw ContextMismatch(call, ("the event belongs to " + name_of(context_) + " and cannot be recorded in " +
-                                 name_of(*context) + ": make it in that context")
+    throw ContextMismatch(call, with_reasons(result, call,
+                                             "the event belongs to " + name_of(context_) +
+                                                 " and cannot be recorded in " + name_of(*context) +
+                                                 ": make it in that context")
                                     .c_str());
   if (result == CUDA_ERROR_INVALID_VALUE) fail_recorded_in_capture(call, "the event");
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
@@ -148,6 +163,7 @@ void DriverEvent::fail_query(CUresult result, const char* call) const {
 
 void DriverEvent::fail_elapsed(CUresult result, const DriverEvent& end) const {
   const char* const call = "cuEventElapsedTime";
+  const KeepLog keep;
   const struct {
     const DriverEvent& event;
     const char* name;

@@ -24,7 +24,9 @@ struct Explanation {
   }
 };
 
-std::string explain(CUresult result, const char* call) { return DriverError(result, call).what(); }
+std::string explain(CUresult result, const char* call) {
+  return DriverError(result, call, with_reasons(result, call).c_str()).what();
+}
 
 std::string explain_record(CUresult result, EventRef event, StreamRef stream, RecordFlags flags) {
   return Explanation::record(result, event, stream, flags);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/ipc.hpp>
 
+#include "core/driver_log.hpp"
 #include "core/require_context.hpp"
 
 #include <bit>
@@ -67,10 +68,13 @@ IpcHandle DriverEvent::ipc_handle() const {
   if (event_ == nullptr)
     throw EmptyEvent(call, "the event is empty: make an event with EventFlags::interprocess");
   if (result == CUDA_ERROR_INVALID_HANDLE)
-    throw InvalidHandle(call, (flags_ & EventFlags::interprocess) == EventFlags::none
-                                  ? "the event cannot be exported: make it with EventFlags::interprocess"
-                                  : "an imported event cannot be exported: pass on the handle that it was "
-                                    "opened with");
+    throw InvalidHandle(
+        call, with_reasons(result, call,
+                           (flags_ & EventFlags::interprocess) == EventFlags::none
+                               ? "the event cannot be exported: make it with EventFlags::interprocess"
+                               : "an imported event cannot be exported: pass on the handle that it was "
+                                 "opened with")
+                  .c_str());
   context_.driver().fail(result, call);
 }
 
@@ -94,11 +98,17 @@ DriverEvent DriverEvent::from_ipc_handle(const Context& context, const IpcHandle
   if (result == CUDA_SUCCESS) return event;
   require_context(context, call);
   if (result == CUDA_ERROR_INVALID_CONTEXT)
-    throw InvalidContext(call, "this process exported the event itself: use the event that it exported");
+    throw InvalidContext(
+        call,
+        with_reasons(result, call, "this process exported the event itself: use the event that it exported")
+            .c_str());
   if (result == CUDA_ERROR_MAP_FAILED)
-    throw MapFailed(call,
-                    "no other process exports an event with this handle: check that the exporter still runs "
-                    "and that all bytes of the handle arrived");
+    throw MapFailed(
+        call,
+        with_reasons(result, call,
+                     "no other process exports an event with this handle: check that the exporter still "
+                     "runs and that all bytes of the handle arrived")
+            .c_str());
   context.driver().fail(result, call);
 }
 

@@ -12,6 +12,9 @@ struct KeptTable : DriverTable {
 
   /// Stands for the owner of every CUevent of this driver that an EventRef got without an owner.
   DriverEvent of_plain_events;
+
+  CUlogsCallbackHandle log = nullptr; ///< of the callback for the driver's log; see driver_log.cpp
+  KeptTable* older_with_log = nullptr;
 };
 
 /// Whether the table's clock is std::chrono::steady_clock, so that a thread may sleep without the table.

@@ -2,6 +2,8 @@
 // The text of an exception, without the exception. Internal to the library.
 #pragma once
 
+#include "core/driver_log.hpp"
+
 #include <cuevent/error.hpp>
 
 #include <string>
@@ -19,7 +21,7 @@ std::string text_of(CUresult result, const char* call, const Fail& fail) {
       if (error.result() == result) return error.what();
     }
   }
-  return DriverError(result, call).what();
+  return DriverError(result, call, with_reasons(result, call).c_str()).what();
 }
 
 }} // namespace cuevent::CUEVENT_ABI

@@ -49,6 +49,7 @@ std::atomic<int> offered_version{13000};
 std::atomic<long> events{0}, streams{0}, contexts{0}, graphs{0}, execs{0};
 std::atomic<std::uintptr_t> next_handle{1};
 thread_local std::vector<std::string> requested;
+std::atomic<CUlogsCallback> log_callback{nullptr}; // of all versions
 
 CUresult planned(std::string_view name) {
   if (here.failing_call > 0 && --here.failing_call == 0) return here.failing_call_result;
@@ -78,6 +79,14 @@ Handle make_handle() {
 }
 
 CUresult act(cuDriverGetVersion_v2020_tag, int* version) { return *version = offered_version, CUDA_SUCCESS; }
+CUresult act(cuLogsRegisterCallback_v12090_tag, CUlogsCallback function, void*,
+             CUlogsCallbackHandle* handle) {
+  log_callback = function;
+  return *handle = make_handle<CUlogsCallbackHandle>(), CUDA_SUCCESS;
+}
+CUresult act(cuLogsUnregisterCallback_v12090_tag, CUlogsCallbackHandle) {
+  return log_callback = nullptr, CUDA_SUCCESS;
+}
 CUresult act(cuDeviceGet_v2000_tag, CUdevice* device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; }
 CUresult act(cuDeviceGetCount_v2000_tag, int* count) { return *count = 1, CUDA_SUCCESS; }
 CUresult act(cuDevicePrimaryCtxRetain_v7000_tag, CUcontext* context, CUdevice device) {
@@ -397,6 +406,11 @@ void RecordingDriver::fail_nothing() {
   here.failing_call = 0;
 }
 
+bool RecordingDriver::log(std::string line, unsigned level) {
+  const CUlogsCallback function = log_callback;
+  if (function != nullptr) function(nullptr, static_cast<CUlogLevel>(level), line.data(), line.size());
+  return function != nullptr;
+}
 void RecordingDriver::reset_contexts() { ++here.reset_contexts; }
 void RecordingDriver::reuse_streams() { ++here.reused_streams; }
 void RecordingDriver::stream_context(CUcontext context) { here.stream_context = context; }

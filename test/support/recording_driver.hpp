@@ -51,6 +51,9 @@ public:
   /// Removes all planned failures.
   void fail_nothing();
 
+  /// Logs a line on this thread. False if nobody has registered a callback.
+  static bool log(std::string line, unsigned level = 0);
+
   /// From now on, the handles of contexts name new contexts, as after a reset of a primary context.
   void reset_contexts();
   /// From now on, the handles of streams name new streams, as when a handle is reused.

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <unistd.h>
 
 using namespace cuevent;
 using Catch::Matchers::ContainsSubstring;
@@ -138,6 +140,35 @@ TEST_CASE("the error hook gets what is reported, and set_error_hook returns the 
   CHECK(hooked_user == &log);
   CHECK(set_error_hook(nullptr) == ErrorHook{remember, &log});
   CHECK(set_error_hook(before) == before);
+}
+
+TEST_CASE("the default hook prints one line for a result, and none for a lost context or a device fault") {
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  const int before = dup(STDERR_FILENO);
+  const ErrorHook hook = set_error_hook(nullptr);
+  const auto printed = [&](CUresult result) {
+    REQUIRE(ftruncate(fileno(file), 0) == 0);
+    std::rewind(file);
+    REQUIRE(dup2(fileno(file), STDERR_FILENO) >= 0);
+    report_error(result, "cuTest");
+    std::fflush(stderr);
+    REQUIRE(dup2(before, STDERR_FILENO) >= 0);
+    std::rewind(file);
+    char text[1000];
+    return std::string(text, std::fread(text, 1, sizeof text, file));
+  };
+#define CUEVENT_ERROR(code, name, Class, kind, text, advice)                                                 \
+  CHECK(printed(static_cast<CUresult>(code)) ==                                                              \
+        (ErrorKind::kind == ErrorKind::context_lost || ErrorKind::kind == ErrorKind::device_fault ||         \
+                 code == CUDA_ERROR_NOT_INITIALIZED                                                          \
+             ? ""                                                                                            \
+             : "cuevent: cuTest failed in a destructor: " #name " (" #code ")\n"));
+#include <cuevent/errors.inc>
+  CHECK(printed(static_cast<CUresult>(987)) == "cuevent: cuTest failed in a destructor: CUresult (987)\n");
+  set_error_hook(hook);
+  close(before);
+  std::fclose(file);
 }
 
 TEST_CASE("codes with a portable meaning match std::errc") {

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+#include "core/driver_log.hpp"
+
+#include "core/fork_lock.hpp"
+#include "core/status.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace cuevent { inline namespace CUEVENT_ABI {
+
+namespace {
+
+/// The lines about one refused call. Nobody waits for a slot: a line that finds its slot held is dropped. So
+/// a callback neither blocks nor allocates, in a signal handler and in a forked child too.
+class Slot {
+public:
+  bool try_hold() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
+  void let_go() noexcept { held_.store(false, std::memory_order_release); }
+
+  // For the holder
+  const void* owner = nullptr; ///< the thread
+  bool complete = false;       ///< the last line has come
+
+  std::string_view lines() const noexcept { return {text_, used_}; }
+  void clear() noexcept {
+    used_ = 0;
+    complete = false;
+  }
+  /// Keeps room for the last line, which names the call.
+  void add(std::string_view line, bool is_last) noexcept {
+    const std::size_t end = is_last ? sizeof text_ : sizeof text_ - room_for_the_name;
+    if (used_ + 1 >= end) return;
+    if (used_ != 0) text_[used_++] = '\n';
+    for (const char one : line.substr(0, end - used_))
+      text_[used_++] = static_cast<unsigned char>(one) < ' ' || one == '\x7f' ? ' ' : one;
+    complete = is_last;
+  }
+
+private:
+  static constexpr std::size_t room_for_the_name = 128;
+
+  std::atomic<bool> held_{false};
+  std::size_t used_ = 0;
+  char text_[480]{};
+};
+
+// Not thread-local, because the first use of a thread-local buffer can allocate, which ends a process that
+// has no memory. Room for 64 threads that were refused a call and have not asked about it.
+constinit Slot slots[64];
+constinit std::atomic<unsigned> next_slot{0};
+
+struct Mine {
+  unsigned slot;  ///< 0: none; otherwise its number plus 1
+  unsigned keeps; ///< the number of KeepLog
+};
+constinit thread_local Mine mine [[gnu::tls_model("initial-exec")]] = {0, 0};
+
+/// The thread's slot, held. Null if it has none.
+Slot* hold_mine() noexcept {
+  if (mine.slot == 0) return nullptr;
+  Slot& slot = slots[mine.slot - 1];
+  if (!slot.try_hold()) return nullptr;
+  if (slot.owner == &mine) return &slot;
+  slot.let_go(); // another thread has taken it
+  return nullptr;
+}
+
+/// The oldest slot, held, for this thread. Null if others hold the oldest ones.
+Slot* hold_oldest() noexcept {
+  for (int tries = 0; tries < 4; ++tries) {
+    const unsigned number = next_slot.fetch_add(1, std::memory_order_relaxed) % std::size(slots);
+    Slot& slot = slots[number];
+    if (!slot.try_hold()) continue;
+    slot.clear();
+    slot.owner = &mine;
+    mine.slot = number + 1;
+    return &slot;
+  }
+  return nullptr;
+}
+
+constexpr std::string_view returning = "Returning ";
+
+/// Whether the line reads "Returning <number>...".
+bool names_a_call(std::string_view line) noexcept {
+  return line.substr(0, returning.size()) == returning && line.size() > returning.size() &&
+         line[returning.size()] >= '0' && line[returning.size()] <= '9';
+}
+
+/// Called by the driver in a refused call, on its thread.
+void CUDA_CB take_line(void*, CUlogLevel level, char* message, std::size_t length) {
+  if (static_cast<int>(level) != 0 || message == nullptr || mine.keeps != 0) return; // 0: an error
+  std::string_view line(message, length);
+  while (!line.empty() && static_cast<unsigned char>(line.back()) <= ' ')
+    line.remove_suffix(1);
+  if (line.empty()) return;
+  Slot* slot = hold_mine();
+  if (slot == nullptr) slot = hold_oldest();
+  if (slot == nullptr) return;
+  if (slot->complete) slot->clear();
+  slot->add(line, names_a_call(line));
+  slot->let_go();
+}
+
+/// Whether the line reads "Returning <result> (<name>) from <call>". The driver may name a version of the
+/// function: cuEventDestroy_v2.
+bool is_about(std::string_view line, CUresult result, std::string_view call) noexcept {
+  if (!names_a_call(line)) return false;
+  line.remove_prefix(returning.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  constexpr std::string_view from = " from ";
+  const std::size_t name = line.rfind(from);
+  if (error != std::errc() || number != static_cast<int>(result) || name == std::string_view::npos)
+    return false;
+  line.remove_prefix(name + from.size());
+  return line.substr(0, call.size()) == call && (line.size() == call.size() || line[call.size()] == '_');
+}
+
+/// A copy of the thread's lines.
+struct Lines {
+  Lines(CUresult result, const char* call, bool forget) noexcept {
+    Slot* const slot = call != nullptr ? hold_mine() : nullptr;
+    if (slot == nullptr) return;
+    const std::string_view all = slot->lines();
+    const std::size_t last = all.rfind('\n') == std::string_view::npos ? 0 : all.rfind('\n') + 1;
+    if (slot->complete && is_about(all.substr(last), result, call)) {
+      std::memcpy(text, all.data(), all.size());
+      size = all.size();
+      reasons_size = last == 0 ? 0 : last - 1;
+      if (forget) slot->clear();
+    }
+    slot->let_go();
+  }
+  std::string_view all() const noexcept { return {text, size}; }
+  std::string_view reasons() const noexcept { return {text, reasons_size}; }
+
+  char text[480];
+  std::size_t size = 0;
+  std::size_t reasons_size = 0;
+};
+
+// The callbacks. A thread may hold this lock during a driver call.
+ProcessLock changing;
+// Guarded by the lock
+DriverLog chosen = DriverLog::on;
+KeptTable* newest = nullptr;
+
+void register_in(KeptTable& table) noexcept {
+  CUlogsCallbackHandle handle = nullptr;
+  if (table.log == nullptr &&
+      table.cuLogsRegisterCallback_v12090(take_line, nullptr, &handle) == CUDA_SUCCESS)
+    table.log = handle;
+}
+void unregister_in(KeptTable& table) noexcept {
+  if (table.log != nullptr) (void)table.cuLogsUnregisterCallback_v12090(std::exchange(table.log, nullptr));
+}
+
+} // namespace
+
+void start_log(KeptTable& table) noexcept {
+  const auto lock = changing.hold();
+  if (!lock) return;
+  table.older_with_log = std::exchange(newest, &table);
+  if (chosen == DriverLog::on) register_in(table);
+}
+
+void stop_log(KeptTable& table) noexcept {
+  const auto lock = changing.hold();
+  if (!lock) return;
+  for (KeptTable** each = &newest; *each != nullptr; each = &(*each)->older_with_log) {
+    if (*each != &table) continue;
+    *each = table.older_with_log;
+    break;
+  }
+  unregister_in(table);
+}
+
+DriverLog set_driver_log(DriverLog wanted) noexcept {
+  const auto lock = changing.hold();
+  if (!lock) return chosen;
+  for (KeptTable* table = newest; table != nullptr; table = table->older_with_log)
+    wanted == DriverLog::on ? register_in(*table) : unregister_in(*table);
+  return std::exchange(chosen, wanted);
+}
+
+std::string driver_log(CUresult result, const char* call) {
+  return std::string(Lines(result, call, false).all());
+}
+
+std::string with_reasons(CUresult result, const char* call, const char* advice) {
+  const Lines lines(result, call, true);
+  if (advice == nullptr) advice = usual_advice(result);
+  std::string text;
+  for (const char one : lines.reasons())
+    one == '\n' ? text.append("; ") : text.append(1, one);
+  if (text.empty()) return advice;
+  text.insert(0, "the driver says: ");
+  return *advice == '\0' ? text : text + "; " + advice;
+}
+
+void read_reasons(CUresult result, const char* call, char* out, std::size_t size) noexcept {
+  const Lines lines(result, call, false);
+  const std::size_t length = std::min(lines.reasons().size(), size - 1);
+  std::replace_copy(lines.text, lines.text + length, out, '\n', ';');
+  out[length] = '\0';
+}
+
+KeepLog::KeepLog() noexcept { ++mine.keeps; }
+KeepLog::~KeepLog() { --mine.keeps; }
+
+}} // namespace cuevent::CUEVENT_ABI

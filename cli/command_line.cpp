@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char* about_drivers = R"(
 The driver is libcuda.so.1, or the library that CUEVENT_DRIVER names.
-Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device.)";
+Exit codes: 0 success, 1 something failed, 2 wrong usage, 77 no usable driver or device.
+An environment variable that begins with CUEVENT_ and is unknown counts as wrong usage.)";
 
 /// The folder of the installation, which may have been moved.
 std::string installed_prefix() {

@@ -8,6 +8,8 @@
 #include "transcript.hpp"
 #include "worker.hpp"
 
+#include "../environment/unknown_variables.hpp"
+
 #include <cuevent/error.hpp>
 
 #include <cerrno>
@@ -41,6 +43,10 @@ int run_or_explain(const Request& request) {
 int main(int argc, char** argv) {
   const auto asked = read_command_line(argc, argv, std::cout, std::cerr);
   if (const ExitCode* const done = std::get_if<ExitCode>(&asked)) return *done;
+  if (environment::for_each_unknown_variable(environment::Product::tools, [](const char* text) {
+        std::fprintf(stderr, "cuevent: %s\n", text);
+      }) != 0)
+    return usage;
   return run_or_explain(std::get<Request>(asked));
 }
 

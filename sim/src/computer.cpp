@@ -4,8 +4,11 @@
 #include "capture.hpp"
 #include "stream.hpp"
 
+#include "../../environment/unknown_variables.hpp"
+
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <pthread.h>
@@ -32,6 +35,10 @@ Computer& Computer::instance() {
 }
 
 Computer::Computer() {
+  // The drop-in has refused them. A program that links the simulator goes on: it reads no variable.
+  environment::for_each_unknown_variable(environment::Product::simulator, [](const char* text) {
+    std::fprintf(stderr, "cuevent sim: warning: %s\n", text);
+  });
   scheduler.reset(default_options().random_order);
   begin_session(default_options());
   pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },

@@ -4,6 +4,8 @@
 
 #include "functions.hpp"
 
+#include "../../environment/unknown_variables.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -19,6 +21,16 @@ namespace cuevent::sim { namespace {
 [[noreturn]] void refuse_setting(const char* variable, std::string_view value, const std::string& needed) {
   std::fprintf(stderr, "cuevent sim: %s=%.*s: the value must be %s\n", variable,
                static_cast<int>(value.size()), value.data(), needed.c_str());
+  std::fflush(stderr);
+  std::_Exit(2);
+}
+
+/// So would a misspelt name.
+void refuse_unknown_variables() {
+  if (environment::for_each_unknown_variable(environment::Product::simulator, [](const char* text) {
+        std::fprintf(stderr, "cuevent sim: %s\n", text);
+      }) == 0)
+    return;
   std::fflush(stderr);
   std::_Exit(2);
 }
@@ -72,6 +84,7 @@ void read_durations(const char* variable, const std::string& needed, Set set) {
 
 /// Runs before any other static object of the program can call the driver.
 const bool configured = [] {
+  refuse_unknown_variables();
   Options options;
   options.mode = chooses("CUEVENT_SIM_MODE", "stepped", "running") ? Mode::stepped : Mode::running;
   options.devices = number_from("CUEVENT_SIM_DEVICES", options.devices, 1, 2);

@@ -9,8 +9,12 @@
 #include "core/result_of.hpp"
 #include "core/virtual_clock.hpp"
 
+#include "../../environment/unknown_variables.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <link.h>
@@ -18,6 +22,7 @@
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <sys/auxv.h>
 #include <thread>
 #include <vector>
 
@@ -232,7 +237,17 @@ GetProcAddress load(const std::string& library) {
   fail_too_old(version);
 }
 
+/// A warning, because the program may not know that it contains this library.
+void warn_about_unknown_variables() noexcept {
+  static constinit std::atomic<bool> warned{false};
+  if (getauxval(AT_SECURE) != 0 || warned.exchange(true)) return;
+  environment::for_each_unknown_variable(environment::Product::library, [](const char* text) {
+    std::fprintf(stderr, "cuevent: warning: %s\n", text);
+  });
+}
+
 std::string default_library() {
+  warn_about_unknown_variables();
   const char* const named = secure_getenv("CUEVENT_DRIVER");
   return named != nullptr && *named != '\0' ? named
                                             : "libcuda.so.1"; // never libcuda.so: it can be the link stub

@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 namespace test {
 
@@ -39,6 +40,15 @@ TEST_CASE("a detached thread may poll an event while the process exits") {
 TEST_CASE("an error of a destructor prints one line, but nothing if the context is lost") {
   check("shared", "error-hook", {},
         "cuevent: cuEventDestroy failed in a destructor: CUDA_ERROR_OPERATING_SYSTEM (304)\n");
+}
+
+TEST_CASE("the library warns of a misspelt variable, and knows the variables of the other products") {
+  const std::string program = programs().with_shared_library;
+  const Ended warned = run({program, "exit-report"}, {"CUEVENT_DRVER=1"});
+  CHECK_THAT(warned.output,
+             Catch::Matchers::StartsWith("cuevent: warning: CUEVENT_DRVER: cuevent has no such variable; did "
+                                         "you mean CUEVENT_DRIVER?\n"));
+  check("shared", "exit-report", {"CUEVENT_WATCH_NEW=1", "CUEVENT_REPORTS=/tmp", "CUEVENT_TEST_NEW=1"});
 }
 
 TEST_CASE("the fault of a kernel reaches every callback and every ticket behind it") {

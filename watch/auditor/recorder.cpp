@@ -10,6 +10,8 @@
 #include "auditor/stacks.hpp"
 #include "protocol/ticks.hpp"
 
+#include "../../environment/unknown_variables.hpp"
+
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 namespace watch {
@@ -250,6 +253,13 @@ bool read_environment() {
   const char* const wanted = std::getenv("CUEVENT_WATCH");
   if (wanted == nullptr || *wanted == '\0' || std::strlen(wanted) >= sizeof folder) return false;
   std::memcpy(folder, wanted, std::strlen(wanted) + 1);
+  environment::for_each_unknown_variable(environment::Product::tools, [](const char* text) {
+    char line[300] = "cuevent watch: warning: ";
+    std::memcpy(line + std::strlen(line), text, std::strlen(text) + 1);
+    const std::size_t length = std::strlen(line);
+    line[length] = '\n';
+    syscall(SYS_write, 2, line, length + 1);
+  });
   if (const char* const stacks = std::getenv("CUEVENT_WATCH_STACKS"); stacks != nullptr) {
     if (std::strcmp(stacks, "all") == 0) stacks_wanted = Stacks::all;
     if (std::strcmp(stacks, "none") == 0) stacks_wanted = Stacks::none;

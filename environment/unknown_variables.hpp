@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Finds misspelt environment variables. Each product looks when it reads its own variables, and says it in its
-// own way. Works without a C++ library and without memory, because it also runs inside other people's programs.
+// Finds misspelt environment variables. Each product looks when it reads its own variables, and says it in
+// its own way. Works without a C++ library and without memory, because it also runs inside other people's
+// programs.
 #pragma once
 
 #include <cstddef>

@@ -15,6 +15,14 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
+constexpr std::string_view returning = "Returning ";
+
+/// Whether the line reads "Returning <number>...".
+bool names_a_call(std::string_view line) noexcept {
+  return line.substr(0, returning.size()) == returning && line.size() > returning.size() &&
+         line[returning.size()] >= '0' && line[returning.size()] <= '9';
+}
+
 /// The lines about one refused call. Nobody waits for a slot: a line that finds its slot held is dropped. So
 /// a callback neither blocks nor allocates, in a signal handler and in a forked child too.
 class Slot {
@@ -27,12 +35,21 @@ public:
   bool complete = false;       ///< the last line has come
 
   std::string_view lines() const noexcept { return {text_, used_}; }
+  std::string_view last_line() const noexcept { return lines().substr(lines().rfind('\n') + 1); }
   void clear() noexcept {
     used_ = 0;
     complete = false;
   }
+  /// Whether another callback for the same driver has brought the line: two tables can call one driver, for
+  /// example if one of them goes through the functions of a tool.
+  bool repeats(std::string_view line, const void* source) const noexcept {
+    if (source == source_ || used_ == 0) return false;
+    return complete ? line == last_line() : !names_a_call(line);
+  }
   /// Keeps room for the last line, which names the call.
-  void add(std::string_view line, bool is_last) noexcept {
+  void add(std::string_view line, bool is_last, const void* source) noexcept {
+    if (complete) clear();
+    source_ = source;
     const std::size_t end = is_last ? sizeof text_ : sizeof text_ - room_for_the_name;
     if (used_ + 1 >= end) return;
     if (used_ != 0) text_[used_++] = '\n';
@@ -45,6 +62,7 @@ private:
   static constexpr std::size_t room_for_the_name = 128;
 
   std::atomic<bool> held_{false};
+  const void* source_ = nullptr; ///< the callback
   std::size_t used_ = 0;
   char text_[480]{};
 };
@@ -84,16 +102,8 @@ Slot* hold_oldest() noexcept {
   return nullptr;
 }
 
-constexpr std::string_view returning = "Returning ";
-
-/// Whether the line reads "Returning <number>...".
-bool names_a_call(std::string_view line) noexcept {
-  return line.substr(0, returning.size()) == returning && line.size() > returning.size() &&
-         line[returning.size()] >= '0' && line[returning.size()] <= '9';
-}
-
 /// Called by the driver in a refused call, on its thread.
-void CUDA_CB take_line(void*, CUlogLevel level, char* message, std::size_t length) {
+void CUDA_CB take_line(void* source, CUlogLevel level, char* message, std::size_t length) {
   if (static_cast<int>(level) != 0 || message == nullptr || mine.keeps != 0) return; // 0: an error
   std::string_view line(message, length);
   while (!line.empty() && static_cast<unsigned char>(line.back()) <= ' ')
@@ -102,8 +112,7 @@ void CUDA_CB take_line(void*, CUlogLevel level, char* message, std::size_t lengt
   Slot* slot = hold_mine();
   if (slot == nullptr) slot = hold_oldest();
   if (slot == nullptr) return;
-  if (slot->complete) slot->clear();
-  slot->add(line, names_a_call(line));
+  if (!slot->repeats(line, source)) slot->add(line, names_a_call(line), source);
   slot->let_go();
 }
 
@@ -128,8 +137,8 @@ struct Lines {
     Slot* const slot = call != nullptr ? hold_mine() : nullptr;
     if (slot == nullptr) return;
     const std::string_view all = slot->lines();
-    const std::size_t last = all.rfind('\n') == std::string_view::npos ? 0 : all.rfind('\n') + 1;
-    if (slot->complete && is_about(all.substr(last), result, call)) {
+    const std::size_t last = all.size() - slot->last_line().size();
+    if (slot->complete && is_about(slot->last_line(), result, call)) {
       std::memcpy(text, all.data(), all.size());
       size = all.size();
       reasons_size = last == 0 ? 0 : last - 1;
@@ -153,8 +162,7 @@ KeptTable* newest = nullptr;
 
 void register_in(KeptTable& table) noexcept {
   CUlogsCallbackHandle handle = nullptr;
-  if (table.log == nullptr &&
-      table.cuLogsRegisterCallback_v12090(take_line, nullptr, &handle) == CUDA_SUCCESS)
+  if (table.log == nullptr && table.cuLogsRegisterCallback_v12090(take_line, &table, &handle) == CUDA_SUCCESS)
     table.log = handle;
 }
 void unregister_in(KeptTable& table) noexcept {

@@ -406,9 +406,11 @@ void RecordingDriver::fail_nothing() {
   here.failing_call = 0;
 }
 
-bool RecordingDriver::log(std::string line, unsigned level) {
+bool RecordingDriver::log(std::string line, unsigned level, int callback) {
+  static int callbacks[2];
   const CUlogsCallback function = log_callback;
-  if (function != nullptr) function(nullptr, static_cast<CUlogLevel>(level), line.data(), line.size());
+  if (function != nullptr)
+    function(&callbacks[callback], static_cast<CUlogLevel>(level), line.data(), line.size());
   return function != nullptr;
 }
 void RecordingDriver::reset_contexts() { ++here.reset_contexts; }

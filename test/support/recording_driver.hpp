@@ -51,8 +51,8 @@ public:
   /// Removes all planned failures.
   void fail_nothing();
 
-  /// Logs a line on this thread. False if nobody has registered a callback.
-  static bool log(std::string line, unsigned level = 0);
+  /// Logs a line on this thread, for one of two callbacks. False if nobody has registered a callback.
+  static bool log(std::string line, unsigned level = 0, int callback = 0);
 
   /// From now on, the handles of contexts name new contexts, as after a reset of a primary context.
   void reset_contexts();

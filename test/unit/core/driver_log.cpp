@@ -104,6 +104,24 @@ TEST_CASE_METHOD(LogFixture, "a line that names a version of the function is abo
   CHECK_FALSE(driver_log(refused, "cuEventDestroy").empty());
 }
 
+TEST_CASE_METHOD(LogFixture, "two callbacks for one driver give each line once") {
+  const std::string lines = std::string(reason) + "\n" + of_record;
+  for (int times = 0; times < 2; ++times) { // line by line, as often as calls are refused
+    for (const char* const line : {reason, of_record})
+      for (int callback : {0, 1})
+        RecordingDriver::log(line, 0, callback);
+    CHECK(driver_log(refused, "cuEventRecord") == lines);
+  }
+  for (int callback : {0, 1, 0, 1}) { // callback by callback
+    RecordingDriver::log(reason, 0, callback);
+    RecordingDriver::log(of_record, 0, callback);
+    CHECK(driver_log(refused, "cuEventRecord") == lines);
+  }
+  RecordingDriver::log("a reason without an end", 0, 0);
+  RecordingDriver::log("Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuEventQuery", 0, 1);
+  CHECK_FALSE(driver_log(CUDA_ERROR_INVALID_VALUE, "cuEventQuery").empty());
+}
+
 TEST_CASE_METHOD(LogFixture, "warnings, odd lines and lines of any length are harmless") {
   REQUIRE(RecordingDriver::log("a warning", 1));
   logs({"", "\n\n", "line\twith\x01 controls\n", "Returning", "Returning from", of_record});

@@ -16,8 +16,8 @@ struct CallUnderWay {
 };
 inline thread_local CallUnderWay call_under_way{};
 
-/// The reasons that several calls log, as measured. Not measured: log.events, log.captures, log.others, so a
-/// call whose reason nobody measured logs none.
+/// The reasons that several calls log, as measured. A call whose reason nobody measured logs none.
+/// Not measured: log.events, log.captures, log.others.
 namespace reasons {
 inline constexpr const char* null_event = "Event handle is NULL";
 inline constexpr const char* capture_is_over =

@@ -229,6 +229,58 @@ void beside_full_queue(Lab& lab) {
   cu.MemHostUnregister(pinned.data());
 }
 
+// Ends of graphs with a user object, while another thread is blocked on a full queue.
+void ends_beside_full_queue(Lab& lab) {
+  const Api& cu = lab.cu;
+  const CUfunction nothing = lab.kernel("step");
+  Stream full(lab), other(lab);
+  Event event(lab);
+  static std::atomic<int> ended = 0;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CUuserObject object = nullptr;
+  const auto retain = [&] {
+    CUgraphNode node = nullptr;
+    lab.must(cu.UserObjectCreate(
+                 &object, nullptr, [](void*) { ++ended; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+             "cuUserObjectCreate");
+    lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+    lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event), "record node");
+    lab.must(cu.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE), "retain");
+  };
+  const auto instantiate = [&] {
+    retain();
+    lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+    lab.must(cu.GraphDestroy(graph), "cuGraphDestroy");
+  };
+  const auto launch = [&] {
+    instantiate();
+    lab.must(cu.GraphLaunch(exec, other), "launch");
+    lab.must(cu.StreamSynchronize(other), "synchronize");
+  };
+  const struct {
+    const char* name;
+    std::function<void()> begin;
+    std::function<CUresult()> end;
+  } cases[] = {{"graph", retain, [&] { return cu.GraphDestroy(graph); }},
+               {"exec", instantiate, [&] { return cu.GraphExecDestroy(exec); }},
+               {"launched_exec", launch, [&] { return cu.GraphExecDestroy(exec); }}};
+  for (const auto& [name, begin, end] : cases) {
+    ended = 0;
+    begin();
+    Gate gate(lab, full);
+    Filler filler(lab, [&] { return cu.LaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, full, nullptr, nullptr); });
+    Background attempt(lab, end);
+    lab.shows(std::string(name) + ".returns", filler.blocked() && attempt.returns_within(500ms));
+    std::this_thread::sleep_for(100ms);
+    lab.shows(std::string(name) + ".object_ended", ended == 1);
+    gate.open();
+    lab.is(name, attempt.join());
+    lab.must(filler.thread.join(), "submission");
+    lab.must(cu.StreamSynchronize(full), "synchronize");
+  }
+}
+
 // Which kinds of submission fill the queue of a held stream.
 void queue_by_kind(Lab& lab) {
   const Api& cu = lab.cu;
@@ -371,6 +423,7 @@ std::vector<Scenario> stream_scenarios() {
           {"stream.destroy_default", destroy_default, Place::child},
           {"stream.full_queue", full_queue, Place::child},
           {"stream.beside_full_queue", beside_full_queue, Place::child},
+          {"stream.ends_beside_full_queue", ends_beside_full_queue, Place::child},
           {"stream.queue_by_kind", queue_by_kind, Place::child},
           {"stream.full_of_records", full_of_records, Place::child}};
 }

@@ -51,6 +51,9 @@ private:
   std::shared_ptr<Graph> graph(CUgraph);
   std::shared_ptr<Node> node(CUgraphNode);
   std::shared_ptr<Node> node(CUgraphNode, CUgraphNodeType);
+  std::shared_ptr<Node> node_of(const Graph&, CUgraphNode);
+  std::shared_ptr<Node> node_or_crash(CUgraphNode);
+  bool has_ended(CUgraphNode) const;
   std::shared_ptr<Exec> exec(CUgraphExec);
   template <class T>
   std::shared_ptr<T> find(const void* handle, Kind kind) {

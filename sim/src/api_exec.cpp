@@ -390,6 +390,7 @@ CUresult Api::cuGraphExecDestroy(CUgraphExec handle) {
     crash("the exec outlived a reset of its primary context, which is active again: " +
           computer_.handles.describe(handle));
   unsafe_call(); // other than for graphs and events, whose destruction no capture forbids
+  wait_while_queue_is_full(*gone->home.context);
   computer_.handles.remove(*gone, ending());
   gone.reset(); // launches in flight keep what they need
   computer_.settle(lock_);

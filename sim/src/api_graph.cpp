@@ -131,9 +131,8 @@ CUresult Api::cuGraphAddDependencies(CUgraph handle, const CUgraphNode* from, co
   auto into = graph(handle);
   refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < count; ++i) {
-    auto before = node(from[i]);
-    auto after = node(to[i]);
-    refuse_if(before->graph != into.get() || after->graph != into.get(), CUDA_ERROR_INVALID_VALUE);
+    auto before = node_of(*into, from[i]);
+    auto after = node_of(*into, to[i]);
     refuse_if(std::find(after->after.begin(), after->after.end(), before.get()) != after->after.end(),
               CUDA_ERROR_INVALID_VALUE);
     after->after.push_back(before.get());
@@ -146,7 +145,8 @@ CUresult Api::cuGraphRemoveDependencies(CUgraph handle, const CUgraphNode* from,
   auto into = graph(handle);
   refuse_if((from == nullptr || to == nullptr) && count != 0, CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < count; ++i)
-    refuse_if(std::erase(node(to[i])->after, node(from[i]).get()) == 0, CUDA_ERROR_INVALID_VALUE);
+    refuse_if(std::erase(node_of(*into, to[i])->after, node_of(*into, from[i]).get()) == 0,
+              CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
@@ -194,7 +194,7 @@ CUresult Api::cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode* fr
 #endif
 
 CUresult Api::cuGraphDestroyNode(CUgraphNode handle) {
-  auto gone = node(handle);
+  auto gone = node_or_crash(handle);
   for (auto& one : gone->graph->nodes)
     std::erase(one->after, gone.get());
   for (auto& capture : process_.captures)
@@ -211,9 +211,8 @@ CUresult Api::add_node(CUgraphNode* out, CUgraph handle, const CUgraphNode* afte
   auto into = graph(handle);
   std::vector<Node*> before;
   for (std::size_t i = 0; i < count; ++i) {
-    auto one = node(after[i]);
-    refuse_if(one->graph != into.get() || std::find(before.begin(), before.end(), one.get()) != before.end(),
-              CUDA_ERROR_INVALID_VALUE);
+    auto one = node_of(*into, after[i]);
+    refuse_if(std::find(before.begin(), before.end(), one.get()) != before.end(), CUDA_ERROR_INVALID_VALUE);
     before.push_back(one.get());
   }
   if (work.child == into)

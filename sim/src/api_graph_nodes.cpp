@@ -223,6 +223,7 @@ CUresult Api::cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode no
 CUresult Api::cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone_handle) {
   refuse_if(out == nullptr, CUDA_ERROR_INVALID_VALUE);
   refuse_if(original == nullptr || clone_handle == nullptr, CUDA_ERROR_INVALID_VALUE);
+  node_or_crash(original);
   for (const auto& one : graph(clone_handle)->nodes)
     if (one->original == reinterpret_cast<std::uintptr_t>(original)) {
       *out = as<CUgraphNode>(*one);

@@ -100,11 +100,29 @@ std::shared_ptr<Node> Api::node(CUgraphNode handle) {
   return find<Node>(handle, Kind::node);
 }
 
+/// A device finds another graph in a node that has ended.
+std::shared_ptr<Node> Api::node_of(const Graph& graph, CUgraphNode handle) {
+  refuse_if(has_ended(handle), CUDA_ERROR_INVALID_VALUE);
+  auto found = node(handle);
+  refuse_if(found->graph != &graph, CUDA_ERROR_INVALID_VALUE);
+  return found;
+}
+
+/// A device takes a node that has ended for a kernel, and reads freed memory then.
 std::shared_ptr<Node> Api::node(CUgraphNode handle, CUgraphNodeType type) {
+  refuse_if(type != CU_GRAPH_NODE_TYPE_KERNEL && has_ended(handle), CUDA_ERROR_INVALID_VALUE);
   auto found = node(handle);
   refuse_if(found->work.type != type, CUDA_ERROR_INVALID_VALUE);
   return found;
 }
+
+/// For calls in which a device crashes after the end of the node.
+std::shared_ptr<Node> Api::node_or_crash(CUgraphNode handle) {
+  if (has_ended(handle)) crash("the call uses a dead graph node: " + computer_.handles.describe(handle));
+  return node(handle);
+}
+
+bool Api::has_ended(CUgraphNode handle) const { return computer_.handles.has_ended(handle, Kind::node); }
 
 std::shared_ptr<Exec> Api::exec(CUgraphExec handle) {
   refuse_if(handle == nullptr, CUDA_ERROR_INVALID_VALUE);

@@ -91,6 +91,11 @@ std::shared_ptr<Object> Handles::find_object(const void* handle, Kind kind, cons
   return found->second;
 }
 
+bool Handles::has_ended(const void* handle, Kind kind) const {
+  const auto found = dead_.find(reinterpret_cast<std::uintptr_t>(handle));
+  return found != dead_.end() && found->second.starts_with(std::string(name_of(kind)) + " #");
+}
+
 void Handles::remove(const Object& object, const std::string& how) {
   const auto handle = object.handle;
   if (dead_order_.size() < histories_kept) {

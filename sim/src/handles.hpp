@@ -38,6 +38,9 @@ public:
     return found == live_.end() ? nullptr : std::static_pointer_cast<T>(found->second);
   }
 
+  /// Whether the handle was one of this kind. False for one that died long ago.
+  bool has_ended(const void* handle, Kind kind) const;
+
   /// Marks the handle as dead. `how` ends the handle's history.
   void remove(const Object&, const std::string& how);
 

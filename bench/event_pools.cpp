@@ -105,7 +105,7 @@ void end(const benchmark::State&) {
 
 void event_pools(benchmark::State& state) {
   CUstream const stream = streams().of_thread(state.thread_index());
-  pools->acquire(stream); // work that each thread does once
+  static_cast<void>(pools->acquire(stream)); // work that each thread does once
   const TimeOfEach time(state);
   for ([[maybe_unused]] auto each : state) {
     PooledEvent lease = pools->acquire(stream);
@@ -115,7 +115,7 @@ void event_pools(benchmark::State& state) {
 
 void event_pools_current(benchmark::State& state) {
   const ContextGuard current(context());
-  pools->acquire_current();
+  static_cast<void>(pools->acquire_current());
   const TimeOfEach time(state);
   for ([[maybe_unused]] auto each : state) {
     PooledEvent lease = pools->acquire_current();

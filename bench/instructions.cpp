@@ -292,7 +292,7 @@ int main() {
   lease_end.record(stream);
   const EventRef raw(event.native_handle(), driver), raw_end(end.native_handle(), driver);
   SharedEvent shared = pools.acquire(stream).share();
-  pools.acquire(stream); // one idle event, for the operation below
+  static_cast<void>(pools.acquire(stream)); // one idle event, for the operation below
   CompletionQueue queue(context);
   const CompletionLane lane = queue.lane(stream);
   queue.reserve(rounds);

@@ -16,8 +16,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 ///     StreamCapture capture(context, stream);
 ///     const CaptureInfo info = capture_info(context, stream);
 ///     Graph graph = info.graph();              // borrowed
-///     graph.add_record(event, info.frontier()); // after the work that is captured so far
-///     graph.retain(std::move(event));
+///     graph.add_record(std::move(event), info.frontier()); // after the work that is captured so far
 ///
 /// Thread-safety: a plain value.
 /// Context: needs none and changes none.

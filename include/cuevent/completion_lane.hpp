@@ -3,6 +3,7 @@
 /// \brief CompletionLane: a stream that is registered with a CompletionQueue.
 #pragma once
 
+#include <cuevent/callback.hpp>
 #include <cuevent/completion_token.hpp>
 
 #include <cstddef>
@@ -42,6 +43,8 @@ public:
   /// different stream on each thread, also cuCtxGetId and cuStreamGetId.
   template <class Callback>
   void when_complete(Callback&& callback, CompletionToken* token = nullptr) const {
+    if (is_null_callback<std::decay_t<Callback>>(callback))
+      fail_null_callback("CompletionQueue::when_complete");
     const char* call = nullptr;
     if (const CUresult result = submit_callback(static_cast<Callback&&>(callback), token, call);
         result != CUDA_SUCCESS)
@@ -50,6 +53,7 @@ public:
   template <class Callback>
   [[nodiscard]] CUresult try_when_complete(Callback&& callback,
                                            CompletionToken* token = nullptr) const noexcept {
+    if (is_null_callback<std::decay_t<Callback>>(callback)) return CUDA_ERROR_INVALID_VALUE;
     const char* call = nullptr;
     return submit_callback(static_cast<Callback&&>(callback), token, call);
   }

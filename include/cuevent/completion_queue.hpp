@@ -105,6 +105,7 @@ public:
   /// - StreamCaptureInvalidated for a stream whose capture is invalidated.
   /// - ContextMismatch for a stream of another context, or if another context is named for it.
   /// - ContextLost if the context is gone.
+  /// - InvalidValue for a null function.
   template <class Callback>
   void when_complete(StreamRef stream, Callback&& callback, CompletionToken* token = nullptr) {
     if (const CUresult result = check(stream); result != CUDA_SUCCESS) fail_context(result);
@@ -125,7 +126,7 @@ public:
   /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId; for a stream that is given with its context
   /// also cuStreamGetCtx. Throws as when_complete(stream, callback). A stream of another context that is
   /// given without a context is refused by the first submission.
-  Lane lane(StreamRef stream);
+  [[nodiscard]] Lane lane(StreamRef stream);
   [[nodiscard]] CUresult try_lane(Lane& out, StreamRef stream) noexcept;
 
   /// For coroutines: const CUresult result = co_await queue.completion(stream). The await waits
@@ -181,7 +182,7 @@ public:
   /// - OperatingSystem if the kernel makes no timer, for example because the process has too many
   ///   descriptors.
   /// - NotInitialized in a forked child.
-  int native_handle();
+  [[nodiscard]] int native_handle();
   [[nodiscard]] CUresult try_native_handle(int& out) noexcept;
 
   /// Prepares for a sleep. Call poll() until it returns 0, then arm(), then sleep until native_handle()
@@ -208,7 +209,7 @@ public:
   /// thread is woken when pending() falls to 0, or when a callback does something on another thread. With
   /// EPOLLEXCLUSIVE, epoll may wake only one thread, and no other thread watches the device while that thread
   /// runs a callback. docs/queues.md has a loop for several threads.
-  bool arm(TimeLimit most_late = std::chrono::microseconds(100));
+  [[nodiscard]] bool arm(TimeLimit most_late = std::chrono::microseconds(100));
   /// Returns CUDA_ERROR_NOT_READY if arm() would return false.
   [[nodiscard]] CUresult try_arm(TimeLimit most_late = std::chrono::microseconds(100)) noexcept;
 

@@ -32,20 +32,20 @@ public:
   /// The primary context of the device with ordinal `device`, retained until the last copy is
   /// gone. Driver functions: cuDeviceGet, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease.
   /// Throws InvalidDevice if there is no such device.
-  static Context primary(int device, const Driver& driver = Driver::instance());
+  [[nodiscard]] static Context primary(int device, const Driver& driver = Driver::instance());
 
   /// Creates a context on the device with ordinal `device`, without leaving it current. The last
   /// copy destroys the context. Driver functions: cuCtxCreate, cuCtxDestroy. Throws InvalidDevice
   /// if there is no such device.
-  static Context create(int device, const Driver& driver = Driver::instance());
+  [[nodiscard]] static Context create(int device, const Driver& driver = Driver::instance());
 
   /// Refers to a context that the caller keeps alive. Driver function: cuCtxGetId. Throws
   /// InvalidContext for null, ContextLost for a context that has ended.
-  static Context borrow(CUcontext context, const Driver& driver = Driver::instance());
+  [[nodiscard]] static Context borrow(CUcontext context, const Driver& driver = Driver::instance());
 
   /// Borrows the calling thread's current context. Driver functions: cuCtxGetCurrent, cuCtxGetId.
   /// Throws InvalidContext if no context is current.
-  static Context current(const Driver& driver = Driver::instance());
+  [[nodiscard]] static Context current(const Driver& driver = Driver::instance());
 
   /// Non-throwing overloads. `out` is assigned on success only.
   [[nodiscard]] static CUresult try_primary(Context& out, int device, const Driver& driver) noexcept;
@@ -75,7 +75,7 @@ public:
 
   /// Returns CUDA_SUCCESS while the context exists, and CUDA_ERROR_CONTEXT_IS_DESTROYED once it is
   /// gone, even if a later context has the same handle. Driver function: cuCtxGetId.
-  CUresult status() const noexcept {
+  [[nodiscard]] CUresult status() const noexcept {
     unsigned long long now = ~0ULL; // no context's id; a failed call leaves it
     const CUresult result = driver_.table().cuCtxGetId_v12000(context_, &now);
     if (__builtin_expect(has_id(now), true)) return CUDA_SUCCESS;

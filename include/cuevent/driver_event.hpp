@@ -28,6 +28,7 @@
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 struct IpcHandle;
+class EventAccess;
 
 /// A CUevent that this object owns or borrows. Use it to order streams, to wait on the host and to
 /// time device work. Move-only.
@@ -66,25 +67,26 @@ public:
   /// Creates an event in the context of `stream`, or in the current context if `stream` is a
   /// default stream. The event borrows that context. Driver functions: cuStreamGetCtx or
   /// cuCtxGetCurrent, cuCtxGetId, cuEventCreate. Throws InvalidContext if no context is current.
-  static DriverEvent for_stream(CUstream stream, EventFlags flags = EventFlags::none,
-                                const Driver& driver = Driver::instance());
+  [[nodiscard]] static DriverEvent for_stream(CUstream stream, EventFlags flags = EventFlags::none,
+                                              const Driver& driver = Driver::instance());
 
   /// Takes ownership of `event`, which was made in `context` with `flags`. The flags must include
   /// interprocess if the event has that flag, because wait() relies on it. No driver call. Throws
   /// InvalidHandle for null.
-  static DriverEvent from_native_handle(const Context& context, CUevent event, EventFlags flags);
+  [[nodiscard]] static DriverEvent from_native_handle(const Context& context, CUevent event,
+                                                      EventFlags flags);
 
   /// Opens an event that another process exported: see ipc.hpp. The event can be recorded, waited
   /// for and queried. It has no timing and cannot be exported again. Its behaviour is undefined
   /// once the exporting process has ended. Driver function: cuIpcOpenEventHandle. Throws
   /// InvalidContext in the process that exported the event, MapFailed if the bytes are not a
   /// handle.
-  static DriverEvent from_ipc_handle(const Context& context, const IpcHandle& handle);
+  [[nodiscard]] static DriverEvent from_ipc_handle(const Context& context, const IpcHandle& handle);
 
   /// Refers to `event` without owning it. The caller keeps the event alive. `context` and `flags`
   /// must be those the event was made with, as for from_native_handle(). No driver call. Throws
   /// InvalidHandle for null.
-  static DriverEvent borrow(const Context& context, CUevent event, EventFlags flags);
+  [[nodiscard]] static DriverEvent borrow(const Context& context, CUevent event, EventFlags flags);
 
   /// Non-throwing overloads of the constructor and of from_ipc_handle(). `out` is assigned on
   /// success only.
@@ -132,6 +134,7 @@ public:
   /// - StreamCaptureIsolation if a captured stream would wait for work outside its capture.
   /// - ContextMismatch for an interprocess event and a stream of another context, and for a context of
   ///   another driver.
+  /// - NotSupported for an external wait for Lease::event().
   ///
   /// Only some streams can wait for an interprocess event, even an imported one: streams of the event's own
   /// context; streams of a green context, if the event's context is the primary context of that device; and
@@ -229,6 +232,9 @@ public:
     if (result == CUDA_SUCCESS) out = Milliseconds(milliseconds);
     return result;
   }
+  /// The same for an EventRef or a lease. Defined in event_ref.hpp.
+  Milliseconds elapsed_time(const EventAccess& end) const;
+  [[nodiscard]] CUresult try_elapsed_time(Milliseconds& out, const EventAccess& end) const noexcept;
 
   /// Destroys an owned event now. The event is empty afterwards, even if this throws. Driver
   /// functions: cuCtxGetId, cuEventDestroy. Throws what the destructor would report, and
@@ -239,13 +245,14 @@ public:
 
   /// Exports the event for other processes: ipc.hpp. The event must have EventFlags::interprocess,
   /// and must exist for as long as other processes use it. Driver function: cuIpcGetEventHandle.
-  /// Throws InvalidHandle if the event is not interprocess or is itself imported.
-  IpcHandle ipc_handle() const;
+  /// Throws InvalidHandle if the event is not interprocess or is itself imported, NotSupported for
+  /// Lease::event().
+  [[nodiscard]] IpcHandle ipc_handle() const;
   [[nodiscard]] CUresult try_ipc_handle(IpcHandle& out) const noexcept;
 
   /// Gives up the handle without destroying it. Returns null for an empty event. The event is
   /// empty afterwards, and the caller owns the handle if this object did. No driver call.
-  CUevent release() noexcept;
+  [[nodiscard]] CUevent release() noexcept;
 
   CUevent native_handle() const noexcept { return event_; }
   const Context& context() const noexcept { return context_; }
@@ -276,10 +283,13 @@ private:
   }
   CUresult call_wait(CUstream stream, WaitFlags flags) const noexcept {
     if (flags == WaitFlags::external_in_capture) return wait_as_captured(stream);
+    if (flags != WaitFlags::none && on_lease()) return CUDA_ERROR_NOT_SUPPORTED;
     if (__builtin_expect((flags_ & EventFlags::interprocess) != EventFlags::none, false))
       return wait_interprocess(stream, flags);
     return table().cuStreamWaitEvent_v3020(stream, event_, static_cast<unsigned>(flags));
   }
+  /// Whether this is Lease::event(). A graph would outlive the lease.
+  bool on_lease() const noexcept { return (__atomic_load_n(&checks_, __ATOMIC_RELAXED) & leased) != 0; }
   CUresult record_as_captured(CUstream stream) noexcept;
   CUresult wait_as_captured(CUstream stream) const noexcept;
   CUresult wait_interprocess(CUstream stream, WaitFlags flags) const noexcept;

@@ -58,7 +58,7 @@ public:
 
   /// Makes a lease that can be copied. This lease is empty afterwards. No driver call, no
   /// allocation.
-  SharedEvent share() && noexcept {
+  [[nodiscard]] SharedEvent share() && noexcept {
     SharedEvent shared(*this);
     forget();
     return shared;
@@ -68,12 +68,12 @@ public:
   /// Other processes may use the event indefinitely, so it does not return to the pool. It lives
   /// as long as the lease, or as the event that detach() returns. Before the first record(), other
   /// processes see what the event's last user recorded. Driver function: cuIpcGetEventHandle.
-  IpcHandle ipc_handle();
+  [[nodiscard]] IpcHandle ipc_handle();
   [[nodiscard]] CUresult try_ipc_handle(IpcHandle& out) noexcept;
 
   /// Takes the event out of the pool for good. The caller owns it, and the lease is empty
-  /// afterwards. To give it to a graph: graph.retain(std::move(lease).detach()). No driver call.
-  DriverEvent detach() && noexcept;
+  /// afterwards. To give it to a graph: graph.add_record(std::move(lease).detach()). No driver call.
+  [[nodiscard]] DriverEvent detach() && noexcept;
 
   void swap(PooledEvent& other) noexcept { Lease::swap(other); }
   friend void swap(PooledEvent& a, PooledEvent& b) noexcept { a.swap(b); }
@@ -133,7 +133,7 @@ public:
   /// function for a new event: cuEventCreate. Creating an event waits, indefinitely if necessary,
   /// while another thread is blocked on a full launch queue of the context. To avoid that wait,
   /// call reserve() beforehand. Throws as the constructor of DriverEvent.
-  PooledEvent acquire();
+  [[nodiscard]] PooledEvent acquire();
   /// The non-throwing overload. `out` is assigned on success only.
   [[nodiscard]] CUresult try_acquire(PooledEvent& out) noexcept;
 

@@ -64,12 +64,12 @@ public:
   /// event can wait, as in EventPool::acquire(). Throws as EventPool::acquire(), InvalidContext for a default
   /// stream if no context is named or current, ContextMismatch if the named context belongs to another
   /// driver, or the stream to another context.
-  PooledEvent acquire(StreamRef stream) {
+  [[nodiscard]] PooledEvent acquire(StreamRef stream) {
     return stream.context() == nullptr ? acquire_of(stream.native_handle()) : acquire_slow(stream);
   }
   /// An event of the current context, for work whose stream is not known yet. As acquire(stream) for a
   /// default stream.
-  PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
+  [[nodiscard]] PooledEvent acquire_current() { return acquire(CU_STREAM_LEGACY); }
   /// Non-throwing overloads. `out` is assigned on success only.
   [[nodiscard]] CUresult try_acquire_current(PooledEvent& out) noexcept {
     return try_acquire(out, CU_STREAM_LEGACY);

@@ -175,7 +175,8 @@ protected:
 /// - For a lease that has not recorded its event, query, wait, synchronize and elapsed_time throw
 ///   NeverRecorded, and their non-throwing overloads return CUDA_ERROR_INVALID_HANDLE.
 /// - For a lease, an external record or wait throws NotSupported, because the graph would outlive the lease.
-///   In a stream that is not being captured, external_in_capture means none.
+///   So does every other call that gives the event to a graph or to a launch attribute. In a stream that is
+///   not being captured, external_in_capture means none.
 /// - For a CUevent, a default stream is one of the current context, as for the driver. If the event was made
 ///   with CU_EVENT_INTERPROCESS, use DriverEvent::borrow() instead, because some waits for such an event
 ///   crash the process.
@@ -201,7 +202,7 @@ public:
   EventRef(const EventAccess& event) noexcept : EventAccess(event) {}
 
   /// Refers to an event that the program made by other means, or to none if `event` is null. No
-  /// driver call.
+  /// driver call. For native_handle() of a lease, nothing checks that the lease lasts long enough.
   explicit EventRef(CUevent event, const Driver& driver) noexcept;
 
 private:
@@ -212,6 +213,13 @@ inline bool operator==(EventRef a, EventRef b) noexcept {
   return a.event_ == b.event_ && &a.table() == &b.table();
 }
 inline bool operator!=(EventRef a, EventRef b) noexcept { return !(a == b); }
+
+inline DriverEvent::Milliseconds DriverEvent::elapsed_time(const EventAccess& end) const {
+  return EventRef(*this).elapsed_time(end);
+}
+inline CUresult DriverEvent::try_elapsed_time(Milliseconds& out, const EventAccess& end) const noexcept {
+  return EventRef(*this).try_elapsed_time(out, end);
+}
 
 }} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -24,6 +24,7 @@ class ContextGuard;
 class Driver;
 class DriverError;
 class DriverEvent;
+class EndNotice;
 class EventAccess;
 class EventPool;
 class EventPools;

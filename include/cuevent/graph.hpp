@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cuevent/array_view.hpp>
+#include <cuevent/callback.hpp>
+#include <cuevent/end_notice.hpp>
 #include <cuevent/event_ref.hpp>
 #include <cuevent/retired_events.hpp>
 
@@ -14,7 +16,9 @@
 #pragma GCC visibility push(default)
 namespace cuevent { inline namespace CUEVENT_ABI {
 
-/// A graph node that records an event at each launch. The graph owns the node.
+/// A graph node that records an event at each launch. The graph owns the node: after the graph's end, or
+/// after cuGraphDestroyNode, no call may use the node, not even a call of an exec that was made from the
+/// graph. The node of a clone lives as long as the clone.
 class EventRecordNode {
 public:
   EventRecordNode() noexcept = default; ///< no node
@@ -27,7 +31,7 @@ private:
   CUgraphNode node_ = nullptr;
 };
 
-/// A graph node that waits for an event at each launch. The graph owns the node.
+/// A graph node that waits for an event at each launch. Lives as long as an EventRecordNode.
 class EventWaitNode {
 public:
   EventWaitNode() noexcept = default; ///< no node
@@ -47,8 +51,7 @@ class GraphExec;
 /// non-throwing overload of `name`. It assigns its first argument on success only.
 ///
 ///     Graph graph(context);
-///     graph.add_record(event);        // each launch records the event
-///     graph.retain(std::move(event)); // the graph owns it now
+///     graph.add_record(std::move(event)); // each launch records the event, which the graph owns now
 ///
 /// Thread-safety: the caller orders all members, as for the driver's graphs.
 /// Context: the graph's context is made current for instantiate() only.
@@ -57,6 +60,22 @@ class GraphExec;
 class Graph {
   template <class Object>
   using IfNoEvent = std::enable_if_t<!std::is_same_v<std::decay_t<Object>, DriverEvent>, int>;
+  template <class Object>
+  static constexpr void check_object() noexcept {
+    static_assert(!std::is_lvalue_reference_v<Object>, "the graph takes the object over: std::move it");
+    static_assert(
+        !std::is_trivially_destructible_v<std::decay_t<Object>>,
+        "the graph would keep nothing: a handle, a pointer, a number or an EventRef owns nothing, so "
+        "move the object that does");
+  }
+  template <class Callback>
+  static constexpr void check_callback() noexcept {
+    using Value = std::decay_t<Callback>;
+    static_assert(std::is_invocable_v<Value&>, "the callback is called without arguments");
+    static_assert(std::is_nothrow_move_constructible_v<Value>, "the callback moves without throwing");
+    static_assert(std::is_nothrow_constructible_v<Value, Callback&&>,
+                  "the callback is taken over without throwing: std::move it");
+  }
 
 public:
   /// No graph, for try_create() and assignment. No driver call.
@@ -67,10 +86,10 @@ public:
   [[nodiscard]] static CUresult try_create(Graph& out, const Context& context) noexcept;
 
   /// Takes ownership of `graph`. No driver call. Throws InvalidHandle for null.
-  static Graph from_native_handle(const Context& context, CUgraph graph);
+  [[nodiscard]] static Graph from_native_handle(const Context& context, CUgraph graph);
   /// Refers to `graph` without owning it. The caller keeps the graph alive. No driver call. Throws
   /// InvalidHandle for null.
-  static Graph borrow(const Context& context, CUgraph graph);
+  [[nodiscard]] static Graph borrow(const Context& context, CUgraph graph);
 
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
@@ -82,9 +101,9 @@ public:
 
   /// Adds a node that records `event`, or waits for it, after the nodes in `after` have completed.
   /// `event` must outlive the graph, every GraphExec made from it and their last launch. Otherwise a launch
-  /// is undefined and can hang. Call retain() to hand `event` over to the graph, and PooledEvent::detach()
-  /// first if it is on lease. Driver functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws
-  /// EmptyEvent.
+  /// is undefined and can hang. Give `event` by std::move, or call retain(), to hand it over to the graph.
+  /// Driver functions: cuGraphAddEventRecordNode, cuGraphAddEventWaitNode. Throws EmptyEvent, and
+  /// NotSupported for an event on lease: call PooledEvent::detach() first.
   EventRecordNode add_record(EventRef event, ArrayView<CUgraphNode> after = {});
   EventRecordNode add_record(EventRef event, std::initializer_list<CUgraphNode> after);
   EventWaitNode add_wait(EventRef event, ArrayView<CUgraphNode> after = {});
@@ -94,8 +113,19 @@ public:
   [[nodiscard]] CUresult try_add_wait(EventWaitNode& out, EventRef event,
                                       ArrayView<CUgraphNode> after = {}) noexcept;
 
+  /// The same, and the graph owns `event` from then on: as retain(). If this throws, the caller still owns
+  /// `event`. Driver functions: also as retain(). Throws also as retain().
+  EventRecordNode add_record(DriverEvent&& event, ArrayView<CUgraphNode> after = {});
+  EventRecordNode add_record(DriverEvent&& event, std::initializer_list<CUgraphNode> after);
+  EventWaitNode add_wait(DriverEvent&& event, ArrayView<CUgraphNode> after = {});
+  EventWaitNode add_wait(DriverEvent&& event, std::initializer_list<CUgraphNode> after);
+  [[nodiscard]] CUresult try_add_record(EventRecordNode& out, DriverEvent&& event,
+                                        ArrayView<CUgraphNode> after = {}) noexcept;
+  [[nodiscard]] CUresult try_add_wait(EventWaitNode& out, DriverEvent&& event,
+                                      ArrayView<CUgraphNode> after = {}) noexcept;
+
   /// The event of a node. The caller does not own it. Driver functions:
-  /// cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent.
+  /// cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent. Throws InvalidValue for other nodes.
   CUevent event(EventRecordNode node) const;
   CUevent event(EventWaitNode node) const;
   [[nodiscard]] CUresult try_event(CUevent& out, EventRecordNode node) const noexcept;
@@ -103,11 +133,19 @@ public:
 
   /// Points a node at another event, in this graph and in execs that are instantiated later.
   /// Existing execs do not change. Driver functions: cuGraphEventRecordNodeSetEvent,
-  /// cuGraphEventWaitNodeSetEvent. Throws as add_record().
+  /// cuGraphEventWaitNodeSetEvent. Throws as add_record(), and InvalidValue for another kind of node.
   void set_event(EventRecordNode node, EventRef event);
   void set_event(EventWaitNode node, EventRef event);
   [[nodiscard]] CUresult try_set_event(EventRecordNode node, EventRef event) noexcept;
   [[nodiscard]] CUresult try_set_event(EventWaitNode node, EventRef event) noexcept;
+
+  /// The same, and the graph owns `event` from then on: as retain(). The graph also keeps the event that the
+  /// node had before if it owns that one, because execs can refer to it. If this throws, the caller owns
+  /// `event`. Driver functions: also as retain(). Throws also as retain().
+  void set_event(EventRecordNode node, DriverEvent&& event);
+  void set_event(EventWaitNode node, DriverEvent&& event);
+  [[nodiscard]] CUresult try_set_event(EventRecordNode node, DriverEvent&& event) noexcept;
+  [[nodiscard]] CUresult try_set_event(EventWaitNode node, DriverEvent&& event) noexcept;
 
   struct EventNodes {
     std::vector<EventRecordNode> records;
@@ -138,17 +176,19 @@ public:
   /// about 1.7 us more (NVIDIA H100, 2026-11-21), and takes more places in the launch queue:
   /// docs/threads-that-must-not-hang.md.
   void retain(DriverEvent&& event);
+  void retain(const DriverEvent& event) = delete; // the graph takes the event over: std::move it
   [[nodiscard]] CUresult try_retain(DriverEvent&& event) noexcept;
+  CUresult try_retain(const DriverEvent& event) noexcept = delete; // the graph takes it over: std::move it
 
   /// Hands any other movable object over to the graph, for example memory that nodes use, a lease
   /// or a std::shared_ptr: graph.retain(std::move(lease)). The object lives as long as an event that
   /// is retained. Then only destroy_retired() destroys it, so its destructor may call the driver. Driver
   /// functions and cost: as retain(DriverEvent&&). If this throws, `object` is not moved from, unless its
-  /// move constructor throws.
+  /// move constructor throws. What owns nothing does not compile: a handle, a pointer, an EventRef.
   template <class Object, IfNoEvent<Object> = 0>
   void retain(Object&& object) {
     using Value = std::decay_t<Object>;
-    static_assert(!std::is_lvalue_reference_v<Object>, "the graph takes the object over: std::move it");
+    check_object<Object>();
     auto* const kept = new Kept<Value>;
     kept->end = Kept<Value>::destroy;
     keep(kept); // an empty entry ends silently
@@ -158,7 +198,7 @@ public:
   template <class Object, IfNoEvent<Object> = 0>
   [[nodiscard]] CUresult try_retain(Object&& object) noexcept {
     using Value = std::decay_t<Object>;
-    static_assert(!std::is_lvalue_reference_v<Object>, "the graph takes the object over: std::move it");
+    check_object<Object>();
     static_assert(std::is_nothrow_constructible_v<Value, Object&&>, "the object moves without throwing");
     return keep_new<Value>(Kept<Value>::destroy, static_cast<Object&&>(object));
   }
@@ -167,15 +207,16 @@ public:
   /// their launches have completed: the next destroy_retired() calls `callback()` once. Use it for a borrowed
   /// graph of somebody else, for example CaptureInfo::graph(). If a capture ends without a graph, its graph
   /// is destroyed at that moment. `callback` must move without throwing. Exceptions that it throws go to the
-  /// error hook. Driver functions and cost: as retain(DriverEvent&&). If this throws, `callback` is neither
-  /// moved from nor called.
+  /// error hook. Driver functions and cost: as retain(DriverEvent&&). Throws also InvalidValue for a null
+  /// function. If this throws, `callback` is neither moved from nor called.
+  ///
+  /// destroy_retired() also destroys events, and so it waits while another thread is blocked on a full launch
+  /// queue. To learn of the end on a thread that must not wait, use end_notice().
   template <class Callback>
   void when_destroyed(Callback&& callback) {
     using Value = std::decay_t<Callback>;
-    static_assert(std::is_invocable_v<Value&>, "the callback is called without arguments");
-    static_assert(std::is_nothrow_move_constructible_v<Value>, "the callback moves without throwing");
-    static_assert(std::is_nothrow_constructible_v<Value, Callback&&>,
-                  "the callback is taken over without throwing: std::move it");
+    check_callback<Callback>();
+    if (is_null_callback<Value>(callback)) fail_null_callback("Graph::when_destroyed");
     auto* const kept = new Kept<Value>;
     kept->end = Kept<Value>::call;
     keep(kept);
@@ -184,22 +225,27 @@ public:
   template <class Callback>
   [[nodiscard]] CUresult try_when_destroyed(Callback&& callback) noexcept {
     using Value = std::decay_t<Callback>;
-    static_assert(std::is_invocable_v<Value&>, "the callback is called without arguments");
-    static_assert(std::is_nothrow_move_constructible_v<Value>, "the callback moves without throwing");
-    static_assert(std::is_nothrow_constructible_v<Value, Callback&&>,
-                  "the callback is taken over without throwing: std::move it");
+    check_callback<Callback>();
+    if (is_null_callback<Value>(callback)) return CUDA_ERROR_INVALID_VALUE;
     return keep_new<Value>(Kept<Value>::call, static_cast<Callback&&>(callback));
   }
+
+  /// A notice that says when the graph and every exec made from it afterwards are destroyed, and their
+  /// launches have completed. Unlike when_destroyed(), it does not depend on any call after this one. Works
+  /// for a borrowed graph of somebody else in the same way. Driver functions and cost, for each notice that
+  /// is not a copy: as retain(DriverEvent&&). Throws OutOfMemory.
+  [[nodiscard]] EndNotice end_notice();
+  [[nodiscard]] CUresult try_end_notice(EndNotice& out) noexcept;
 
   /// Makes an exec from the graph as it is now. Driver function: cuGraphInstantiateWithFlags. Throws
   /// InvalidValue if the body of a conditional node has a node that it cannot have, such as an event
   /// node.
-  GraphExec instantiate() const;
+  [[nodiscard]] GraphExec instantiate() const;
   [[nodiscard]] CUresult try_instantiate(GraphExec& out) const noexcept;
 
   /// Gives up the handle without destroying it. The graph is empty afterwards, and the caller owns
   /// the handle if this object did. No driver call.
-  CUgraph release() noexcept;
+  [[nodiscard]] CUgraph release() noexcept;
 
   CUgraph native_handle() const noexcept { return graph_; }
   const Context& context() const noexcept { return context_; }

@@ -28,10 +28,10 @@ public:
   GraphExec() noexcept = default;
 
   /// Takes ownership of `exec`. No driver call. Throws InvalidHandle for null.
-  static GraphExec from_native_handle(const Context& context, CUgraphExec exec);
+  [[nodiscard]] static GraphExec from_native_handle(const Context& context, CUgraphExec exec);
   /// Refers to `exec` without owning it. The caller keeps the exec alive. No driver call. Throws
   /// InvalidHandle for null.
-  static GraphExec borrow(const Context& context, CUgraphExec exec);
+  [[nodiscard]] static GraphExec borrow(const Context& context, CUgraphExec exec);
 
   GraphExec(GraphExec&& other) noexcept;
   GraphExec& operator=(GraphExec&& other) noexcept;
@@ -48,10 +48,11 @@ public:
   [[nodiscard]] CUresult try_launch(CUstream stream) noexcept;
 
   /// Points a node at another event from the next launch on. The graph does not change. `node`
-  /// must be a node of the graph that this exec was made from. The caller keeps `event` alive
-  /// until the node has another event and the last launch with `event` has completed. Driver
-  /// functions: cuGraphExecEventRecordNodeSetEvent, cuGraphExecEventWaitNodeSetEvent. Throws
-  /// EmptyEvent, and InvalidValue for an event of another context or a node of another graph.
+  /// must be a node of the graph that this exec was made from, which must still exist: keep the Graph for as
+  /// long as you set events. The caller keeps `event` alive until the node has another event and the last
+  /// launch with `event` has completed. Driver functions: cuGraphExecEventRecordNodeSetEvent,
+  /// cuGraphExecEventWaitNodeSetEvent. Throws EmptyEvent, NotSupported for an event on lease, InvalidValue
+  /// for an event of another context, a node of another graph, and a node whose graph has ended.
   void set_event(EventRecordNode node, EventRef event);
   void set_event(EventWaitNode node, EventRef event);
   [[nodiscard]] CUresult try_set_event(EventRecordNode node, EventRef event) noexcept;
@@ -70,7 +71,7 @@ public:
   /// Gives up the handle, and the events that set_event() gave to this object, without destroying
   /// them. The exec is empty afterwards, and the caller owns the handle if this object did. No
   /// driver call.
-  CUgraphExec release() noexcept;
+  [[nodiscard]] CUgraphExec release() noexcept;
 
   CUgraphExec native_handle() const noexcept { return exec_; }
   const Context& context() const noexcept { return context_; }

@@ -27,11 +27,11 @@ struct IpcHandle {
   std::array<std::byte, CU_IPC_HANDLE_SIZE> bytes{};
 
   /// The bytes as 128 hexadecimal digits.
-  std::string to_string() const;
+  [[nodiscard]] std::string to_string() const;
 
   /// Parses the text that to_string() returned. Throws InvalidValue if the length is wrong or a
   /// character is not a hexadecimal digit. The text says which.
-  static IpcHandle parse(std::string_view text);
+  [[nodiscard]] static IpcHandle parse(std::string_view text);
   /// The non-throwing overload. Returns CUDA_ERROR_INVALID_VALUE instead. `out` is assigned on
   /// success only.
   [[nodiscard]] static CUresult try_parse(IpcHandle& out, std::string_view text) noexcept;

@@ -17,18 +17,21 @@ enum class EventTrigger {
 /// names. In a captured stream, a stream that waits for the event is forked into the capture, as
 /// after a plain record. The event must outlive the launch and belong to the stream's context.
 /// Driver attribute: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. No driver call. Throws EmptyEvent, and
-/// NotSupported for an event with timing or interprocess.
+/// NotSupported for an event with timing or interprocess, and for an event on lease: the attribute could be
+/// used again after the end of the lease.
 /// Thread-safety: any thread.
 /// Context: needs none and changes none.
 /// During capture: harmless.
 CUlaunchAttribute programmatic_event(EventRef event, EventTrigger trigger = EventTrigger::program);
+CUlaunchAttribute programmatic_event(DriverEvent&&, EventTrigger = {}) = delete; // ends before the launch
 
 /// An attribute for cuLaunchKernelEx. The launch records `event` once all its blocks have begun to
 /// run. Otherwise like programmatic_event(). Driver attribute:
 /// CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT (CUDA 12.3). Throws EmptyEvent, NotSupported for an
-/// event with timing, interprocess or blocking_sync, and NotSupported if the driver is older than
+/// event with timing, interprocess or blocking_sync, for an event on lease, and if the driver is older than
 /// CUDA 12.3.
 CUlaunchAttribute launch_completion_event(EventRef event);
+CUlaunchAttribute launch_completion_event(DriverEvent&&) = delete; // the event ends before the launch
 
 }} // namespace cuevent::CUEVENT_ABI
 #pragma GCC visibility pop

@@ -7,8 +7,8 @@
 /// - It starts as never recorded, regardless of the event's last user. Until its first record(),
 ///   query, wait, synchronize and elapsed_time throw NeverRecorded. Their non-throwing overloads
 ///   return CUDA_ERROR_INVALID_HANDLE.
-/// - It refuses external records and waits, because the graph would outlive the lease (see EventRef). Use
-///   PooledEvent::detach() for an event that must outlive the lease.
+/// - It refuses external records and waits, and everything else that would outlive the lease, with
+///   NotSupported: docs/pools.md. Use PooledEvent::detach() for an event that must outlive the lease.
 /// - When its context is lost, its members throw ContextLost, but its destructor is silent.
 #pragma once
 
@@ -37,8 +37,8 @@ struct alignas(64) LeasedEvent : DriverEvent { // a cache line, because threads 
 /// During capture: as PooledEvent.
 class Lease : public EventAccess {
 public:
-  /// Tells the lease that its event was recorded by other means, for example by a launch
-  /// attribute. Applies to all holders. No driver call.
+  /// Tells the lease that its event was recorded by other means, for example by a library that got
+  /// native_handle(). Applies to all holders. No driver call.
   void mark_recorded() const noexcept { note_record(); }
 
   /// Whether this lease has recorded the event. No driver call.

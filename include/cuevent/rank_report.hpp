@@ -39,7 +39,7 @@ struct RankIdentity {
   ///
   /// Without the third variable `local_rank` is 0. No driver call. Throws InvalidValue if a variable
   /// is not a number, or if the rank is not less than the size.
-  static std::optional<RankIdentity> from_environment();
+  [[nodiscard]] static std::optional<RankIdentity> from_environment();
 };
 
 /// A moment on the clock of this rank's host and on the clock of rank 0's host.
@@ -113,7 +113,7 @@ public:
   void end(std::string_view why);
 
   /// Returns the lines that were not taken yet, each with a newline. No driver call.
-  std::string take();
+  [[nodiscard]] std::string take();
 
   /// False after a move. Other members of a moved report throw InvalidHandle.
   explicit operator bool() const noexcept { return static_cast<bool>(state_); }

@@ -175,7 +175,7 @@ public:
   /// cuUserObjectRetain, cuGraphReleaseUserObject, cuGraphRetainUserObject. Throws:
   /// - NotFound if the graph lacks the nodes of captured stages.
   /// - IllegalState if a stage was opened in the capture and not closed in it.
-  TimedGraph instantiate(Graph&& graph);
+  [[nodiscard]] TimedGraph instantiate(Graph&& graph);
   /// `out` is assigned on success only.
   [[nodiscard]] CUresult try_instantiate(TimedGraph& out, Graph&& graph) noexcept;
 

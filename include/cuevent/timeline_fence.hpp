@@ -76,7 +76,7 @@ public:
 
   /// Whether the stream has reached `ticket`. One load, no driver call. A fault of the stream does
   /// not show here: call status().
-  bool reached(std::uint64_t ticket) const noexcept { return completed() >= ticket; }
+  [[nodiscard]] bool reached(std::uint64_t ticket) const noexcept { return completed() >= ticket; }
 
   /// The newest ticket that is reached. Never decreases. No driver call.
   std::uint64_t completed() const noexcept {
@@ -112,7 +112,7 @@ public:
   /// has noticed a fault, which takes up to 0.3 s. Driver functions: cuCtxGetId,
   /// cuStreamIsCapturing. It does not call cuStreamQuery, which would invalidate a capture that
   /// another thread has just begun on the stream.
-  CUresult status() const noexcept;
+  [[nodiscard]] CUresult status() const noexcept;
 
   const Context& context() const noexcept { return context_; }
   CUstream stream() const noexcept { return stream_; }

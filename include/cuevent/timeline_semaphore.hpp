@@ -116,7 +116,7 @@ public:
   /// - NotSupported for the semaphore of a version of cuevent with another layout.
   /// - InvalidHandle for a handle that was imported before: export one handle for each process.
   /// - As the constructor.
-  static TimelineSemaphore import(const Context& context, int descriptor);
+  [[nodiscard]] static TimelineSemaphore import(const Context& context, int descriptor);
   [[nodiscard]] static CUresult try_import(TimelineSemaphore& out, const Context& context,
                                            int descriptor) noexcept;
 
@@ -180,7 +180,7 @@ public:
   /// submits the wait as wait() does. So the stream waits only for signals that are submitted. Returns false
   /// on timeout. Throws as wait() and wait_for(). The non-throwing overload returns CUDA_ERROR_NOT_READY on
   /// timeout.
-  bool wait_when_submitted(StreamRef stream, std::uint64_t value, TimeLimit timeout) const;
+  [[nodiscard]] bool wait_when_submitted(StreamRef stream, std::uint64_t value, TimeLimit timeout) const;
   [[nodiscard]] CUresult try_wait_when_submitted(StreamRef stream, std::uint64_t value,
                                                  TimeLimit timeout) const noexcept;
 
@@ -194,12 +194,12 @@ public:
 
   /// Waits on the host until all points are reached. Returns false on timeout. Sees signals of hosts
   /// and devices up to 1 ms late. Throws as wait_for().
-  static bool wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout);
+  [[nodiscard]] static bool wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout);
   [[nodiscard]] static CUresult try_wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout) noexcept;
   /// Waits on the host until one of the points is reached, and returns the index of the first that
   /// is, or `none` on timeout. Throws as wait_for(), and InvalidValue if there are no points.
   static constexpr std::size_t none = ~std::size_t{0};
-  static std::size_t wait_any(ArrayView<TimelinePoint> points, TimeLimit timeout);
+  [[nodiscard]] static std::size_t wait_any(ArrayView<TimelinePoint> points, TimeLimit timeout);
   [[nodiscard]] static CUresult try_wait_any(std::size_t& index, ArrayView<TimelinePoint> points,
                                              TimeLimit timeout) noexcept;
 
@@ -207,7 +207,9 @@ public:
   /// signal that was still queued can then lower it for up to 100 ms.
   std::uint64_t value() const noexcept { return __atomic_load_n(word_, __ATOMIC_ACQUIRE); }
   /// Whether `value` is reached. Also true if the semaphore is abandoned.
-  bool reached(std::uint64_t value_to_reach) const noexcept { return value() >= value_to_reach; }
+  [[nodiscard]] bool reached(std::uint64_t value_to_reach) const noexcept {
+    return value() >= value_to_reach;
+  }
   /// The highest value that any process has signalled or submitted to a stream. No driver call.
   std::uint64_t submitted() const noexcept;
 
@@ -218,12 +220,12 @@ public:
   /// The library or plugin that contains cuevent stays loaded from then on: docs/lifetime.md. No driver
   /// call. Throws OperatingSystem if there are no descriptors left, if /proc is not mounted, or after 63
   /// handles.
-  int export_handle();
+  [[nodiscard]] int export_handle();
   [[nodiscard]] CUresult try_export_handle(int& descriptor) noexcept;
 
   /// The state of the participants at this moment: a death shows as soon as the kernel has ended the process.
   /// A few system calls; no driver call.
-  TimelineStatus status() const noexcept;
+  [[nodiscard]] TimelineStatus status() const noexcept;
 
   /// Releases all waits, on hosts and devices, in all processes. This cannot be undone. Host waits throw
   /// SemaphoreAbandoned. Streams go on, with data that may be incomplete. All processes keep the semaphore

@@ -49,6 +49,12 @@ void fail_empty(const char* call, const char* which) {
                              .c_str());
 }
 
+void fail_lease(const char* call) {
+  throw NotSupported(call,
+                     "the event is on lease from a pool, and a graph or a launch attribute would outlive "
+                     "the lease: use PooledEvent::detach() or a DriverEvent");
+}
+
 void fail_interprocess(const char* call, const std::string& own, const std::string& other) {
   throw ContextMismatch(
       call,
@@ -116,6 +122,7 @@ void DriverEvent::fail_wait(CUresult result, StreamRef stream, WaitFlags flags) 
   const char* const call = "cuStreamWaitEvent";
   const KeepLog keep;
   if (event_ == nullptr) fail_empty(call);
+  if (result == CUDA_ERROR_NOT_SUPPORTED && flags != WaitFlags::none && on_lease()) fail_lease(call);
   const Context& context = stream.context_or(context_);
   if (stream.context() != nullptr) require_same_driver(context, context_, call);
   if (result == CUDA_ERROR_INVALID_HANDLE && has(flags_, EventFlags::interprocess)) {

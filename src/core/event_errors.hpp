@@ -17,6 +17,9 @@ std::string name_of(const Context& context);
 
 [[noreturn]] void fail_empty(const char* call, const char* which = "the event");
 
+/// The event is on lease, and what the call gives it to would outlive the lease.
+[[noreturn]] void fail_lease(const char* call);
+
 /// The driver would crash if a stream of `other` waited for the interprocess event.
 [[noreturn]] void fail_interprocess(const char* call, const std::string& own, const std::string& other);
 

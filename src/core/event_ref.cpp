@@ -28,11 +28,6 @@ CUresult check_lease_flags(const Context& context, CUstream stream, Flags flags)
   });
 }
 
-[[noreturn]] void fail_lease_flags(const char* call) {
-  throw NotSupported(call, "a lease cannot have external records or waits, because the graph would outlive "
-                           "it: use PooledEvent::detach() or a DriverEvent");
-}
-
 } // namespace
 
 constinit const DriverEvent EventAccess::none_;
@@ -107,14 +102,14 @@ CUresult EventAccess::try_synchronize_until(Deadline deadline) const noexcept {
 
 void EventAccess::fail_record(CUresult result, StreamRef stream, RecordFlags flags) const {
   if (leased() && flags != RecordFlags::none && result == CUDA_ERROR_NOT_SUPPORTED)
-    fail_lease_flags("cuEventRecordWithFlags");
+    fail_lease("cuEventRecordWithFlags");
   borrowed().fail_record(result, stream, flags);
 }
 
 void EventAccess::fail_wait(CUresult result, StreamRef stream, WaitFlags flags) const {
   const char* const call = "cuStreamWaitEvent";
   if (unrecorded()) fail_unrecorded(call);
-  if (leased() && flags != WaitFlags::none && result == CUDA_ERROR_NOT_SUPPORTED) fail_lease_flags(call);
+  if (leased() && flags != WaitFlags::none && result == CUDA_ERROR_NOT_SUPPORTED) fail_lease(call);
   borrowed().fail_wait(result, stream, flags);
 }
 

@@ -67,6 +67,9 @@ IpcHandle DriverEvent::ipc_handle() const {
   if (result == CUDA_SUCCESS) return handle;
   if (event_ == nullptr)
     throw EmptyEvent(call, "the event is empty: make an event with EventFlags::interprocess");
+  if (on_lease())
+    throw NotSupported(call, "the event returns to its pool while other processes use it: call "
+                             "PooledEvent::ipc_handle() or PooledEvent::detach() instead of Lease::event()");
   if (result == CUDA_ERROR_INVALID_HANDLE)
     throw InvalidHandle(
         call, with_reasons(result, call,
@@ -80,6 +83,7 @@ IpcHandle DriverEvent::ipc_handle() const {
 
 CUresult DriverEvent::try_ipc_handle(IpcHandle& out) const noexcept {
   if (event_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (on_lease()) return CUDA_ERROR_NOT_SUPPORTED;
   // Checked even if the context is current. Exporting an event of a destroyed context crashes.
   CUresult result = context_.status();
   if (result != CUDA_SUCCESS) return result;

@@ -65,7 +65,7 @@ void retire(DriverEvent&& event) noexcept {
   if (!event) return;
   auto* const retired = new (std::nothrow) RetiredEvent;
   if (retired == nullptr) {
-    event.release();
+    static_cast<void>(event.release());
     return report_error(CUDA_ERROR_OUT_OF_MEMORY, "cuevent::retire");
   }
   retired->hold(std::move(event));

@@ -130,7 +130,8 @@ StreamCapture::~StreamCapture() {
     const CUresult destroyed = context_.driver().table().cuGraphDestroy_v10000(graph);
     if (destroyed != CUDA_SUCCESS) report_error(destroyed, "cuGraphDestroy");
   }
-  if (result != CUDA_SUCCESS && into_ != nullptr) into_->release(); // it may be gone, or still in use
+  if (result != CUDA_SUCCESS && into_ != nullptr)
+    static_cast<void>(into_->release()); // it may be gone, or still in use
   // The capture is abandoned, so an invalidated or unjoined capture is not reported.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
       result != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
@@ -157,7 +158,7 @@ Graph StreamCapture::end() {
   CUgraph handle = nullptr;
   const CUresult result = end(handle);
   if (result != CUDA_SUCCESS) {
-    if (into_ != nullptr && !active_) into_->release(); // it may be gone
+    if (into_ != nullptr && !active_) static_cast<void>(into_->release()); // it may be gone
     context_.driver().fail(result, "cuStreamEndCapture");
   }
   if (into_ != nullptr) return Graph::borrow(context_, handle);

@@ -32,6 +32,10 @@ Node only_node(const Graph& graph, const std::vector<Node>& nodes, EventRef even
   return *found;
 }
 
+constexpr const char* not_such_a_node =
+    "the node is of another kind, or it has ended with its graph: keep the graph, and use a node from its "
+    "event_nodes()";
+
 /// The destructor of a user object. A thread of the driver calls this function when the last graph
 /// has released the object. The function must not call the driver.
 void CUDA_CB retire_kept(void* retired) { released_by_graphs.push(static_cast<RetiredEvent*>(retired)); }
@@ -39,11 +43,52 @@ void CUDA_CB retire_kept(void* retired) { released_by_graphs.push(static_cast<Re
 /// The same for an object that is not an event.
 void CUDA_CB retire_object(void* retired) { objects_of_graphs.push(static_cast<RetiredObject*>(retired)); }
 
-/// The graph becomes the only owner of `object`, whose destructor is one of the above.
+/// The graph becomes the only owner of `object`, whose destructor is code of this copy of cuevent.
 Status hand_to_graph(const DriverTable& table, CUgraph graph, CUuserObject object) noexcept {
   if (!stay_loaded()) return {CUDA_ERROR_OPERATING_SYSTEM, "dlopen"};
   return {table.cuGraphRetainUserObject_v11030(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE),
           "cuGraphRetainUserObject"};
+}
+
+/// An event that a graph owns.
+struct HandedOver {
+  RetiredEvent* kept;
+  CUuserObject object; // owns `kept`, and is owned by the graph
+};
+
+/// If this throws, the caller still owns `event`.
+HandedOver give_to_graph(const Graph& graph, DriverEvent& event) {
+  const DriverTable& table = graph.context().driver().table();
+  auto retired = std::make_unique<RetiredEvent>();
+  CUuserObject object = nullptr;
+  require_success(graph.context(),
+                  table.cuUserObjectCreate_v11030(&object, retired.get(), retire_kept, 1,
+                                                  CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+                  "cuUserObjectCreate");
+  RetiredEvent* const kept = retired.release(); // the user object owns it now
+  kept->hold(std::move(event));
+  const Status status = hand_to_graph(table, graph.native_handle(), object);
+  if (status) return {kept, object};
+  event = std::move(kept->event);
+  kept->holds = false;
+  table.cuUserObjectRelease_v11030(object, 1); // retires the remaining empty entry
+  graph.context().driver().fail(status.result, status.call);
+}
+
+/// The graph owns `event` before a node refers to it. If `refer` throws, the caller owns it again.
+template <class Refer>
+auto give_and_refer(const Graph& graph, DriverEvent& event, const char* call, const Refer& refer) {
+  require_not_empty(graph, call);
+  require_lasting_event(graph.context(), event, call);
+  const HandedOver handed = give_to_graph(graph, event);
+  try {
+    return refer(EventRef(handed.kept->event));
+  } catch (...) {
+    event = std::move(handed.kept->event);
+    handed.kept->holds = false;
+    graph.context().driver().table().cuGraphReleaseUserObject_v11030(graph.native_handle(), handed.object, 1);
+    throw;
+  }
 }
 
 } // namespace
@@ -85,7 +130,7 @@ Graph::~Graph() {
 EventRecordNode Graph::add_record(EventRef event, ArrayView<CUgraphNode> after) {
   const char* const call = "cuGraphAddEventRecordNode";
   require_not_empty(*this, call);
-  require_event(context_, event, call);
+  require_lasting_event(context_, event, call);
   CUgraphNode node = nullptr;
   require_success(context_,
                   table().cuGraphAddEventRecordNode_v11010(&node, graph_, after.data(), after.size(),
@@ -98,10 +143,19 @@ EventRecordNode Graph::add_record(EventRef event, std::initializer_list<CUgraphN
   return add_record(event, ArrayView(after));
 }
 
+EventRecordNode Graph::add_record(DriverEvent&& event, ArrayView<CUgraphNode> after) {
+  return give_and_refer(*this, event, "cuGraphAddEventRecordNode",
+                        [&](EventRef given) { return add_record(given, after); });
+}
+
+EventRecordNode Graph::add_record(DriverEvent&& event, std::initializer_list<CUgraphNode> after) {
+  return add_record(std::move(event), ArrayView(after));
+}
+
 EventWaitNode Graph::add_wait(EventRef event, ArrayView<CUgraphNode> after) {
   const char* const call = "cuGraphAddEventWaitNode";
   require_not_empty(*this, call);
-  require_event(context_, event, call);
+  require_lasting_event(context_, event, call);
   CUgraphNode node = nullptr;
   require_success(context_,
                   table().cuGraphAddEventWaitNode_v11010(&node, graph_, after.data(), after.size(),
@@ -114,11 +168,20 @@ EventWaitNode Graph::add_wait(EventRef event, std::initializer_list<CUgraphNode>
   return add_wait(event, ArrayView(after));
 }
 
+EventWaitNode Graph::add_wait(DriverEvent&& event, ArrayView<CUgraphNode> after) {
+  return give_and_refer(*this, event, "cuGraphAddEventWaitNode",
+                        [&](EventRef given) { return add_wait(given, after); });
+}
+
+EventWaitNode Graph::add_wait(DriverEvent&& event, std::initializer_list<CUgraphNode> after) {
+  return add_wait(std::move(event), ArrayView(after));
+}
+
 CUevent Graph::event(EventRecordNode node) const {
   require_not_empty(*this, "cuGraphEventRecordNodeGetEvent");
   CUevent event = nullptr;
   require_success(context_, table().cuGraphEventRecordNodeGetEvent_v11010(node.native_handle(), &event),
-                  "cuGraphEventRecordNodeGetEvent");
+                  "cuGraphEventRecordNodeGetEvent", not_such_a_node);
   return event;
 }
 
@@ -126,26 +189,36 @@ CUevent Graph::event(EventWaitNode node) const {
   require_not_empty(*this, "cuGraphEventWaitNodeGetEvent");
   CUevent event = nullptr;
   require_success(context_, table().cuGraphEventWaitNodeGetEvent_v11010(node.native_handle(), &event),
-                  "cuGraphEventWaitNodeGetEvent");
+                  "cuGraphEventWaitNodeGetEvent", not_such_a_node);
   return event;
 }
 
 void Graph::set_event(EventRecordNode node, EventRef event) {
   const char* const call = "cuGraphEventRecordNodeSetEvent";
   require_not_empty(*this, call);
-  require_event(context_, event, call);
+  require_lasting_event(context_, event, call);
   require_success(context_,
                   table().cuGraphEventRecordNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
-                  call);
+                  call, not_such_a_node);
+}
+
+void Graph::set_event(EventRecordNode node, DriverEvent&& event) {
+  give_and_refer(*this, event, "cuGraphEventRecordNodeSetEvent",
+                 [&](EventRef given) { set_event(node, given); });
 }
 
 void Graph::set_event(EventWaitNode node, EventRef event) {
   const char* const call = "cuGraphEventWaitNodeSetEvent";
   require_not_empty(*this, call);
-  require_event(context_, event, call);
+  require_lasting_event(context_, event, call);
   require_success(context_,
                   table().cuGraphEventWaitNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
-                  call);
+                  call, not_such_a_node);
+}
+
+void Graph::set_event(EventWaitNode node, DriverEvent&& event) {
+  give_and_refer(*this, event, "cuGraphEventWaitNodeSetEvent",
+                 [&](EventRef given) { set_event(node, given); });
 }
 
 Graph::EventNodes Graph::event_nodes() const {
@@ -183,20 +256,7 @@ EventWaitNode Graph::wait_node(EventRef event) const {
 void Graph::retain(DriverEvent&& event) {
   require_not_empty(*this, "cuUserObjectCreate");
   require_event(context_, event, "cuUserObjectCreate");
-  auto retired = std::make_unique<RetiredEvent>();
-  CUuserObject object = nullptr;
-  require_success(context_,
-                  table().cuUserObjectCreate_v11030(&object, retired.get(), retire_kept, 1,
-                                                    CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
-                  "cuUserObjectCreate");
-  RetiredEvent* const kept = retired.release(); // the user object owns it now
-  kept->hold(std::move(event));
-  const Status status = hand_to_graph(table(), graph_, object);
-  if (status) return;
-  event = std::move(kept->event);
-  kept->holds = false;
-  table().cuUserObjectRelease_v11030(object, 1); // retires the remaining empty entry
-  require_success(context_, status.result, status.call);
+  give_to_graph(*this, event);
 }
 
 void Graph::keep(RetiredObject* kept) {
@@ -220,6 +280,34 @@ void Graph::keep(RetiredObject* kept) {
 
 CUresult Graph::hand_over(RetiredObject* kept) noexcept {
   return thrown_by([&] { keep(kept); });
+}
+
+CUresult Graph::try_end_notice(EndNotice& out) noexcept {
+  if (graph_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  EndNotice notice;
+  notice.state_ = EndNotice::make();
+  if (notice.state_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUuserObject object = nullptr;
+  CUresult result = table().cuUserObjectCreate_v11030(&object, notice.state_, EndNotice::end, 1,
+                                                      CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (result != CUDA_SUCCESS) {
+    EndNotice::drop(notice.state_); // in place of the user object
+    return result;
+  }
+  result = hand_to_graph(table(), graph_, object).result;
+  if (result == CUDA_SUCCESS)
+    out = std::move(notice);
+  else
+    table().cuUserObjectRelease_v11030(object, 1); // ends the notice that nobody has
+  return result;
+}
+
+EndNotice Graph::end_notice() {
+  EndNotice notice;
+  const CUresult result = try_end_notice(notice);
+  if (result == CUDA_SUCCESS) return notice;
+  require_not_empty(*this, "Graph::end_notice");
+  context_.driver().fail(result, "Graph::end_notice");
 }
 
 GraphExec Graph::instantiate() const {
@@ -248,6 +336,14 @@ CUresult Graph::try_add_wait(EventWaitNode& out, EventRef event, ArrayView<CUgra
   return thrown_by([&] { out = add_wait(event, after); });
 }
 
+CUresult Graph::try_add_record(EventRecordNode& out, DriverEvent&& event,
+                               ArrayView<CUgraphNode> after) noexcept {
+  return thrown_by([&] { out = add_record(std::move(event), after); });
+}
+CUresult Graph::try_add_wait(EventWaitNode& out, DriverEvent&& event, ArrayView<CUgraphNode> after) noexcept {
+  return thrown_by([&] { out = add_wait(std::move(event), after); });
+}
+
 CUresult Graph::try_event(CUevent& out, EventRecordNode node) const noexcept {
   return thrown_by([&] { out = event(node); });
 }
@@ -260,6 +356,13 @@ CUresult Graph::try_set_event(EventRecordNode node, EventRef event) noexcept {
 }
 CUresult Graph::try_set_event(EventWaitNode node, EventRef event) noexcept {
   return thrown_by([&] { set_event(node, event); });
+}
+
+CUresult Graph::try_set_event(EventRecordNode node, DriverEvent&& event) noexcept {
+  return thrown_by([&] { set_event(node, std::move(event)); });
+}
+CUresult Graph::try_set_event(EventWaitNode node, DriverEvent&& event) noexcept {
+  return thrown_by([&] { set_event(node, std::move(event)); });
 }
 
 CUresult Graph::try_event_nodes(EventNodes& out) const noexcept {

@@ -15,8 +15,9 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 namespace {
 
 constexpr const char* not_of_this_graph =
-    "the event belongs to a different context than the event it replaces, or the node is not an "
-    "event node of this graph: use an event of that context and a node from event_nodes()";
+    "the node is not an event node of this graph, the graph that the exec was made from has ended, or the "
+    "event belongs to a different context than the event it replaces: keep the Graph for as long as you set "
+    "events, and use a node from its event_nodes() and an event of that context";
 
 } // namespace
 
@@ -68,7 +69,7 @@ void GraphExec::launch(CUstream stream) {
 void GraphExec::set_event(EventRecordNode node, EventRef event) {
   const char* const call = "cuGraphExecEventRecordNodeSetEvent";
   require_not_empty(*this, call);
-  require_event(context_, event, call);
+  require_lasting_event(context_, event, call);
   require_success(
       context_,
       table().cuGraphExecEventRecordNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
@@ -78,7 +79,7 @@ void GraphExec::set_event(EventRecordNode node, EventRef event) {
 void GraphExec::set_event(EventWaitNode node, EventRef event) {
   const char* const call = "cuGraphExecEventWaitNodeSetEvent";
   require_not_empty(*this, call);
-  require_event(context_, event, call);
+  require_lasting_event(context_, event, call);
   require_success(
       context_,
       table().cuGraphExecEventWaitNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
@@ -123,7 +124,7 @@ CUresult GraphExec::try_set_event(DriverEvent& before, EventWaitNode node, Drive
 
 CUgraphExec GraphExec::release() noexcept {
   for (Kept& kept : kept_)
-    kept.event.release();
+    static_cast<void>(kept.event.release());
   kept_.clear();
   ownership_ = Ownership::borrowed;
   context_ = Context();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/launch_attribute.hpp>
 
+#include "core/event_errors.hpp"
+
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
@@ -9,6 +11,7 @@ constexpr const char* launch = "cuLaunchKernelEx";
 
 void check(EventRef event, EventFlags refused, const char* advice) {
   if (!event) throw EmptyEvent(launch, "the event is empty: give the launch an event to record");
+  if (event.leased()) fail_lease(launch);
   if ((event.flags() & refused) != EventFlags::none) throw NotSupported(launch, advice);
 }
 

@@ -2,6 +2,8 @@
 // What Graph and GraphExec check before and after a driver call. Internal to the library.
 #pragma once
 
+#include "core/event_errors.hpp"
+
 #include <cuevent/graph.hpp>
 #include <cuevent/graph_exec.hpp>
 
@@ -18,6 +20,12 @@ inline void require_event(const Context& context, EventRef event, const char* ca
   if (context && event.driver() != context.driver())
     throw ContextMismatch(
         call, "the event and the graph belong to different drivers: make the event with the graph's driver");
+}
+
+/// For an event that a node will refer to.
+inline void require_lasting_event(const Context& context, EventRef event, const char* call) {
+  require_event(context, event, call);
+  if (event.leased()) fail_lease(call);
 }
 
 inline void require_not_empty(const Graph& graph, const char* call) {

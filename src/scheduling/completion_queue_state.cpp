@@ -116,7 +116,8 @@ void CompletionQueueState::end() noexcept {
 void CompletionQueueState::destroy_events() noexcept {
   if (kind_of(context_.status()) == ErrorKind::context_lost) return; // they are gone: no error to report
   nodes_.for_each([&](const CallbackNode& node) {
-    if (node.event != nullptr) DriverEvent::from_native_handle(context_, node.event, EventFlags::none);
+    if (node.event == nullptr) return;
+    const DriverEvent ended = DriverEvent::from_native_handle(context_, node.event, EventFlags::none);
   });
 }
 

@@ -55,13 +55,13 @@ DriverEvent PooledEvent::detach() && noexcept {
 }
 
 IpcHandle PooledEvent::ipc_handle() {
-  const IpcHandle handle = event().ipc_handle();
+  const IpcHandle handle = borrowed().ipc_handle(); // event() refuses it
   leased_event().exported = true;
   return handle;
 }
 
 CUresult PooledEvent::try_ipc_handle(IpcHandle& out) noexcept {
-  const CUresult result = event().try_ipc_handle(out);
+  const CUresult result = borrowed().try_ipc_handle(out);
   if (result == CUDA_SUCCESS) leased_event().exported = true;
   return result;
 }

@@ -352,7 +352,8 @@ void EventPoolState::destroy_reserve() noexcept {
     if (count == 0) return;
     const bool lost = context_lost();
     for (std::size_t i = 0; i < count; ++i) {
-      if (lost) some[i]->release(); // the event is gone with its context: no error to report
+      if (lost)
+        static_cast<void>(some[i]->release()); // the event is gone with its context: no error to report
       forget(some[i]);
     }
   }

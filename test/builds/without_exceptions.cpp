@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #if defined(__cpp_exceptions) || defined(__cpp_rtti)
 #error "this program is to be compiled with -fno-exceptions -fno-rtti"
@@ -227,13 +228,15 @@ void captures(const Context& context, CUstream stream) {
   EXPECT_TRUE(!event && recorded);
   bool ended = false;
   Graph borrowed = info.graph();
-  EXPECT(CUDA_SUCCESS, borrowed.try_retain(std::make_pair(1, 2)));
+  EXPECT(CUDA_SUCCESS, borrowed.try_retain(std::vector<int>(2)));
   EXPECT(CUDA_SUCCESS, borrowed.try_when_destroyed([&ended] { ended = true; }));
+  EndNotice notice;
+  EXPECT(CUDA_SUCCESS, borrowed.try_end_notice(notice));
   EXPECT(CUDA_SUCCESS, capture.try_end(graph));
-  EXPECT_TRUE(borrowed.native_handle() == graph.native_handle() && !ended);
+  EXPECT_TRUE(borrowed.native_handle() == graph.native_handle() && !ended && !notice.ended());
   graph = Graph();
   sim::run_until_idle();
-  while (!ended)
+  while (!ended || !notice.ended())
     destroy_retired();
 }
 

@@ -6,10 +6,12 @@
 #include "stream.hpp"
 
 #include <cuevent/capture_info.hpp>
+#include <cuevent/end_notice.hpp>
 #include <cuevent/graph_exec.hpp>
 #include <cuevent/retired_events.hpp>
 
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -126,4 +128,96 @@ TEST_CASE_METHOD(Fixture, "the callback may use the driver, on the thread of des
   }
   CHECK(after_retired([&] { return thread->load() == std::this_thread::get_id(); }));
   CHECK(recorded->synchronize_for(1min));
+}
+
+TEST_CASE_METHOD(StreamFixture,
+                 "a notice is true after the graph, its execs and their launches, and not before") {
+  Graph graph(context);
+  const DriverEvent event(context);
+  graph.add_record(event);
+  const EndNotice notice = graph.end_notice();
+  GraphExec exec = graph.instantiate();
+  DriverEvent after(context);
+  {
+    Gate gate(stream);
+    exec.launch(stream);
+    after.record(stream);
+    { const Graph gone = std::move(graph); }
+    CHECK(still([&] { return !notice.ended(); }));
+    { const GraphExec gone = std::move(exec); }
+    CHECK(still([&] { return !notice.ended(); }));
+    gate.open();
+  }
+  CHECK(after.synchronize_for(1min));
+  CHECK(eventually([&] { return notice.ended(); }));
+}
+
+TEST_CASE_METHOD(StreamFixture, "a notice of somebody else's capture is true however the capture ends") {
+  EndNotice notice;
+  const Stream other(context);
+  const bool invalidated = GENERATE(false, true);
+  DriverEvent outside(context);
+  outside.record(other);
+  {
+    StreamCapture theirs(context, stream);
+    notice = capture_info(context, stream).graph().end_notice();
+    if (invalidated) CHECK_THROWS_AS(outside.wait(stream), StreamCaptureIsolation);
+  }
+  CHECK(eventually([&] { return notice.ended(); }));
+}
+
+TEST_CASE_METHOD(StreamFixture, "a clone ends a notice after its original") {
+  Graph graph(context);
+  const EndNotice notice = graph.end_notice();
+  CUgraph clone = nullptr;
+  REQUIRE(call<PFN_cuGraphClone_v10000>("cuGraphClone", 10000)(&clone, graph.native_handle()) ==
+          CUDA_SUCCESS);
+  { const Graph gone = std::move(graph); }
+  CHECK(still([&] { return !notice.ended(); }));
+  { const Graph gone = Graph::from_native_handle(context, clone); }
+  CHECK(eventually([&] { return notice.ended(); }));
+}
+
+TEST_CASE_METHOD(StreamFixture, "a notice is true while another thread is blocked on a full launch queue") {
+  const Stream other(context);
+  DriverEvent timed(context, EventFlags::timing);
+  std::optional<Graph> graph(std::in_place, context);
+  EndNotice notice = graph->end_notice();
+  graph->retain(DriverEvent(context)); // what is released with the graph cannot be destroyed now
+  Gate gate(other);
+  std::atomic<int> submitted = 0;
+  std::thread blocked([&] {
+    for (; submitted < 2000; ++submitted)
+      timed.record(other);
+  });
+  for (int before = -1; before != submitted; std::this_thread::sleep_for(50ms))
+    before = submitted;
+  CHECK(submitted < 2000);
+  CHECK(driver.table().cuGraphDestroy_v10000(graph->release()) == CUDA_SUCCESS); // ~Graph would wait
+  CHECK(eventually([&] { return notice.ended(); }));
+  CHECK(submitted < 2000);
+  gate.open();
+  blocked.join();
+  CHECK(timed.synchronize_for(1min));
+  CHECK(after_retired([&] { return retired_events() == 0; }));
+}
+
+TEST_CASE_METHOD(StreamFixture,
+                 "a node of a graph that has ended is refused, and the error says to keep the graph") {
+  const DriverEvent first(context), second(context);
+  GraphExec exec;
+  EventRecordNode record;
+  EventWaitNode wait;
+  {
+    Graph graph(context);
+    record = graph.add_record(first);
+    wait = graph.add_wait(first, {record.native_handle()});
+    exec = graph.instantiate();
+    exec.set_event(record, second);
+  }
+  CHECK_THROWS_WITH(exec.set_event(record, first), ContainsSubstring("keep the Graph"));
+  CHECK_THROWS_AS(exec.set_event(wait, second), InvalidValue);
+  CHECK(exec.try_set_event(record, first) == CUDA_ERROR_INVALID_VALUE);
+  exec.launch(stream);
+  CHECK(second.synchronize_for(1min));
 }

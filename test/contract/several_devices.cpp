@@ -117,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "work on one device does not initialize another device
     end.synchronize();
     start.elapsed_time(end);
     EventPool pool(only);
-    pool.acquire();
+    static_cast<void>(pool.acquire());
     TimelineFence fence(only, stream);
     CHECK(fence.wait_for(fence.signal(), 1min));
     StreamCapture capture(only, stream);

@@ -95,13 +95,15 @@ struct OfGraph {
             .not_called(In::lost, "the event has ended with its context"),
         Operation("event_nodes", Does::asks, {}, [this] { graph.event_nodes(); })
             .works(In::lost, In::faulted),
-        Operation("instantiate", Does::makes, {}, [this] { graph.instantiate(); })
+        Operation("instantiate", Does::makes, {}, [this] { static_cast<void>(graph.instantiate()); })
             .but(In::empty, CUDA_ERROR_INVALID_HANDLE)
             .but(In::captured, breaks_capture)
             .but(In::capturing, breaks_capture),
         Operation("retain", Does::makes, {}, [this] { graph.retain(DriverEvent(w.context)); })
             .not_called(In::empty, "it makes an event"),
         Operation("when_destroyed", Does::asks, {}, [this] { graph.when_destroyed([] {}); })
+            .works(In::lost, In::faulted),
+        Operation("end_notice", Does::asks, {}, [this] { static_cast<void>(graph.end_notice()); })
             .works(In::lost, In::faulted),
     };
   }

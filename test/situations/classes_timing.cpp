@@ -154,7 +154,7 @@ struct OfRankReport {
     return {Operation("add", Does::nothing, {}, [this] { report.add(StageReport{}); })
                 .but(In::empty, CUDA_ERROR_INVALID_HANDLE),
             Operation("take", Does::nothing, {}, [this] {
-              report.take();
+              static_cast<void>(report.take());
             }).but(In::empty, CUDA_ERROR_INVALID_HANDLE)};
   }
 };

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -297,11 +298,41 @@ TEST_CASE_METHOD(RecordingFixture, "graphs and launches take references") {
   Graph graph(context);
   graph.add_record(plain);
   graph.add_wait(event);
-  EventPool pool(context);
-  const PooledEvent lease = pool.acquire();
-  CHECK(programmatic_event(lease).value.programmaticEvent.event == lease.native_handle());
   CHECK(programmatic_event(plain).value.programmaticEvent.event == event.native_handle());
   CHECK_THAT(refusal<ContextMismatch>(
                  [&] { graph.add_record(EventRef(event.native_handle(), RecordingDriver::driver(12000))); }),
              ContainsSubstring("different drivers"));
+}
+
+namespace {
+
+/// Whether the operations on two events compile, whatever kinds of holder they are.
+template <class First, class Second>
+concept AreEvents = requires(const First& first, const Second& second, DriverEvent::Milliseconds& time) {
+  { first.elapsed_time(second) } -> std::same_as<DriverEvent::Milliseconds>;
+  { first.try_elapsed_time(time, second) } -> std::same_as<CUresult>;
+  { first == second } -> std::same_as<bool>;
+  { first != second } -> std::same_as<bool>;
+};
+template <class First>
+constexpr bool with_all = AreEvents<First, DriverEvent>&& AreEvents<First, EventRef>&&
+    AreEvents<First, PooledEvent>&& AreEvents<First, SharedEvent>;
+static_assert(with_all<DriverEvent> && with_all<EventRef> && with_all<PooledEvent> && with_all<SharedEvent>);
+
+} // namespace
+
+TEST_CASE_METHOD(RecordingFixture,
+                 "an event is timed up to a lease, and the lease is asked whether it was recorded") {
+  EventPool pool(context, EventFlags::timing);
+  const DriverEvent start = timed();
+  const PooledEvent end = pool.acquire();
+  CHECK_THAT(refusal<NeverRecorded>([&] { static_cast<void>(start.elapsed_time(end)); }),
+             ContainsSubstring("the end event"));
+  DriverEvent::Milliseconds time{};
+  CHECK(start.try_elapsed_time(time, end) == CUDA_ERROR_INVALID_HANDLE);
+  end.record(stream_handle(1));
+  recording.calls();
+  CHECK(start.try_elapsed_time(time, end) == CUDA_SUCCESS);
+  CHECK(start.try_elapsed_time(time, EventRef(end)) == CUDA_SUCCESS);
+  CHECK(recording.calls().size() == 2);
 }

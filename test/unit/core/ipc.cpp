@@ -98,13 +98,14 @@ TEST_CASE_METHOD(RecordingFixture, "a refused import says why and creates nothin
     CHECK(DriverEvent::try_from_ipc_handle(out, context, counting()) == result);
     CHECK(out.native_handle() == handle);
     recording.fail_next("cuIpcOpenEventHandle", result);
-    return refusal<Exception>([&] { DriverEvent::from_ipc_handle(context, counting()); });
+    return refusal<Exception>([&] { static_cast<void>(DriverEvent::from_ipc_handle(context, counting())); });
   };
   CHECK_THAT(refused(CUDA_ERROR_INVALID_CONTEXT, static_cast<InvalidContext*>(nullptr)),
              ContainsSubstring("this process exported"));
   CHECK_THAT(refused(CUDA_ERROR_MAP_FAILED, static_cast<MapFailed*>(nullptr)),
              ContainsSubstring("all bytes of the handle"));
   refused(CUDA_ERROR_OUT_OF_MEMORY, static_cast<OutOfMemory*>(nullptr));
-  CHECK_THAT(refusal<InvalidContext>([&] { DriverEvent::from_ipc_handle(Context(), counting()); }),
+  CHECK_THAT(refusal<InvalidContext>(
+                 [&] { static_cast<void>(DriverEvent::from_ipc_handle(Context(), counting())); }),
              ContainsSubstring("empty"));
 }

@@ -161,7 +161,7 @@ TEST_CASE_METHOD(RecordingFixture,
   };
   CHECK(destroys([&] { Graph graph(context); }) == 1);
   Graph graph(context);
-  CHECK(destroys([&] { graph.instantiate(); }) == 1);
+  CHECK(destroys([&] { static_cast<void>(graph.instantiate()); }) == 1);
   CHECK(destroys([&] { DriverEvent event(context); }) == 0);
   CHECK(destroys([&] { DriverEvent(context).close(); }) == 0);
   CHECK(destroy_retired() == 3);

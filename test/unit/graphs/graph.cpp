@@ -32,7 +32,7 @@ static_assert(!std::is_convertible_v<CUgraphNode, EventRecordNode> &&
 TEST_CASE_METHOD(RecordingFixture, "a refused instantiation says what a graph cannot have") {
   const Graph graph = Graph::borrow(context, graph_handle(1));
   recording.fail_next("cuGraphInstantiateWithFlags", CUDA_ERROR_INVALID_VALUE);
-  CHECK_THAT(refusal<InvalidValue>([&] { graph.instantiate(); }),
+  CHECK_THAT(refusal<InvalidValue>([&] { static_cast<void>(graph.instantiate()); }),
              ContainsSubstring("bodies of conditional nodes"));
   recording.fail_next("cuGraphInstantiateWithFlags", CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_THROWS_WITH(graph.instantiate(), !ContainsSubstring("conditional"));
@@ -283,13 +283,13 @@ TEST_CASE_METHOD(RecordingFixture, "move and release leave a graph or exec empty
       {"Graph::record_node", [&] { graph.record_node(event); }},
       {"Graph::wait_node", [&] { graph.wait_node(event); }},
       {"cuUserObjectCreate", [&] { graph.retain(DriverEvent()); }},
-      {"cuGraphInstantiateWithFlags", [&] { graph.instantiate(); }}};
+      {"cuGraphInstantiateWithFlags", [&] { static_cast<void>(graph.instantiate()); }}};
   for (const auto& [call, use] : uses)
     CHECK_THAT(refusal<InvalidHandle>(use), StartsWith(call) && ContainsSubstring("the graph is empty"));
   GraphExec left = GraphExec::borrow(context, exec_handle(1)), released = std::move(left);
   CHECK_FALSE(left.context());
   CHECK(released.context() == context);
-  released.release();
+  static_cast<void>(released.release());
   CHECK_FALSE(released.context());
   const std::vector<std::pair<const char*, std::function<void()>>> launches{
       {"cuGraphLaunch", [&] { released.launch(stream); }},

@@ -4,6 +4,7 @@
 
 #include "recording_fixture.hpp"
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -21,7 +22,7 @@ concept CanBeRetained = requires(Graph& graph, Object object) {
 };
 static_assert(CanBeRetained<DriverEvent&&> && CanBeRetained<std::unique_ptr<int>&&> &&
               CanBeRetained<std::string&&>);
-static_assert(!CanBeRetained<DriverEvent&>);
+static_assert(!CanBeRetained<DriverEvent&> && !CanBeRetained<const DriverEvent&>);
 
 /// Counts how many objects that hold something have ended.
 struct Counted {
@@ -67,7 +68,6 @@ TEST_CASE_METHOD(RecordingFixture, "kept objects may be of any movable type") {
   graph.retain(std::move(shared));
   graph.retain(std::make_unique<std::string>("text"));
   graph.retain(std::vector<DriverEvent>(3));
-  graph.retain(7);
   graph.retain(timed());
   CHECK_FALSE(watched.expired());
   end_graphs();
@@ -161,10 +161,28 @@ TEST_CASE_METHOD(RecordingFixture, "an object whose move throws leaves an empty 
     Throwing() = default;
     Throwing(Throwing&&) { throw std::runtime_error("the move"); }
     Throwing& operator=(Throwing&&) = default;
+    ~Throwing() {} // NOLINT(modernize-use-equals-default): what has a trivial one owns nothing
   };
   Graph graph = Graph::borrow(context, graph_handle(1));
   Throwing object;
   CHECK_THROWS_AS(graph.retain(std::move(object)), std::runtime_error);
   recording.end_user_objects();
   CHECK(destroy_retired() == 0);
+}
+
+TEST_CASE_METHOD(RecordingFixture, "a null callback is refused before any driver call") {
+  Graph graph = Graph::borrow(context, graph_handle(1));
+  using Function = void (*)();
+  const Function null = nullptr;
+  recording.calls();
+  CHECK_THAT(refusal<InvalidValue>([&] { graph.when_destroyed(null); }), ContainsSubstring("null"));
+  refusal<InvalidValue>([&] { graph.when_destroyed(std::function<void()>()); });
+  CHECK(graph.try_when_destroyed(null) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(graph.try_when_destroyed(std::function<void()>()) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(recording.calls().empty());
+  graph.when_destroyed([] {}); // can be compared with null, but is none
+  graph.when_destroyed(+[] {});
+  graph.when_destroyed(std::function<void()>([] {}));
+  recording.end_user_objects();
+  CHECK(destroy_retired() == 3);
 }

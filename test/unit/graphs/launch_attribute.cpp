@@ -8,10 +8,9 @@
 using namespace cuevent;
 using namespace test;
 
-static_assert(std::is_same_v<decltype(programmatic_event(DriverEvent())), CUlaunchAttribute>);
-static_assert(std::is_same_v<decltype(launch_completion_event(DriverEvent())), CUlaunchAttribute>);
-static_assert(!noexcept(programmatic_event(DriverEvent())) &&
-              !noexcept(launch_completion_event(DriverEvent())));
+static_assert(std::is_same_v<decltype(programmatic_event(EventRef())), CUlaunchAttribute>);
+static_assert(std::is_same_v<decltype(launch_completion_event(EventRef())), CUlaunchAttribute>);
+static_assert(!noexcept(programmatic_event(EventRef())) && !noexcept(launch_completion_event(EventRef())));
 static_assert(std::is_trivially_copyable_v<CUlaunchAttribute>);
 
 TEST_CASE_METHOD(RecordingFixture,
@@ -60,6 +59,6 @@ TEST_CASE_METHOD(
   }
   const DriverEvent blocking(context, EventFlags::blocking_sync);
   refusal<NotSupported>([&] { launch_completion_event(blocking); });
-  refusal<EmptyEvent>([&] { programmatic_event(DriverEvent()); });
-  refusal<EmptyEvent>([&] { launch_completion_event(DriverEvent()); });
+  refusal<EmptyEvent>([&] { programmatic_event(EventRef()); });
+  refusal<EmptyEvent>([&] { launch_completion_event(EventRef()); });
 }

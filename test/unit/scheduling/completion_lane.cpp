@@ -3,6 +3,8 @@
 
 #include <catch2/generators/catch_generators.hpp>
 
+#include <functional>
+
 using namespace cuevent;
 using namespace test;
 
@@ -102,5 +104,20 @@ TEST_CASE_METHOD(QueueFixture, "a lane refuses what its queue refuses") {
   recording.stream_context(context_handle(2));
   recording.fail_next("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
   CHECK_THROWS_AS(lane.when_complete(note()), ContextMismatch);
+  CHECK(queue.pending() == 0);
+}
+
+TEST_CASE_METHOD(QueueFixture, "a null callback is refused before any driver call") {
+  using Function = void (*)(CUresult);
+  const Function null = nullptr;
+  const CompletionQueue::Lane lane = queue.lane(stream);
+  recording.calls();
+  CHECK_THAT(refusal<InvalidValue>([&] { queue.when_complete(stream, null); }), ContainsSubstring("null"));
+  refusal<InvalidValue>([&] { lane.when_complete(null); });
+  refusal<InvalidValue>([&] { queue.when_complete(stream, std::function<void(CUresult)>()); });
+  CHECK(queue.try_when_complete(stream, null) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(lane.try_when_complete(null) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(lane.try_when_complete(std::function<void(CUresult)>()) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(recording.calls().empty());
   CHECK(queue.pending() == 0);
 }

@@ -76,7 +76,7 @@ TEST_CASE_METHOD(RecordingFixture, "counters tell how many events were created, 
     CHECK(pool.counters().idle == 0);
   }
   for (int i = 0; i < 5; ++i)
-    pool.acquire();
+    static_cast<void>(pool.acquire());
   const EventPool::Counters counters = pool.counters();
   CHECK(counters.created == 10);
   CHECK(counters.reused == 5);
@@ -84,7 +84,7 @@ TEST_CASE_METHOD(RecordingFixture, "counters tell how many events were created, 
   CHECK(counters.high_water == 10);
   std::thread([&] {
     for (int i = 0; i < 5; ++i)
-      pool.acquire();
+      static_cast<void>(pool.acquire());
   }).join();
   CHECK(pool.counters().reused + pool.counters().created == 20);
 }
@@ -141,7 +141,7 @@ TEST_CASE_METHOD(RecordingFixture, "trim destroys idle events except those cache
   pool.reserve(200);
   const PooledEvent leased = pool.acquire();
   Worker worker;
-  worker.run([&] { pool.acquire(); });
+  worker.run([&] { static_cast<void>(pool.acquire()); });
   const std::size_t theirs = 32; // a batch
   recording.calls();
   pool.trim();
@@ -209,7 +209,7 @@ TEST_CASE_METHOD(RecordingFixture, "an empty pool refuses calls, and pools can b
   EventPool empty;
   PooledEvent lease;
   CHECK_FALSE(empty);
-  refusal<InvalidContext>([&] { empty.acquire(); });
+  refusal<InvalidContext>([&] { static_cast<void>(empty.acquire()); });
   refusal<InvalidContext>([&] { empty.reserve(1); });
   refusal<InvalidContext>([&] { empty.wait_stream(stream, nullptr); });
   refusal<InvalidContext>([&] { empty.wait_stream(stream, stream); });

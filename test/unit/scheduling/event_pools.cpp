@@ -58,7 +58,7 @@ TEST_CASE_METHOD(PoolsFixture, "after the first use, acquiring asks for the cont
 }
 
 TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or the named one") {
-  refusal<InvalidContext>([&] { pools.acquire(nullptr); });
+  refusal<InvalidContext>([&] { static_cast<void>(pools.acquire(nullptr)); });
   {
     const ContextGuard current(other);
     CHECK(pools.acquire(CU_STREAM_PER_THREAD).event().context() == other);
@@ -66,12 +66,12 @@ TEST_CASE_METHOD(PoolsFixture, "a default stream means the current context or th
   CHECK(pools.acquire({context, nullptr}).event().context() == context);
   CHECK(pools.acquire({context, stream}).event().context() == context);
   const StreamRef not_there{other, stream};
-  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(not_there); }),
+  CHECK_THAT(refusal<ContextMismatch>([&] { static_cast<void>(pools.acquire(not_there)); }),
              ContainsSubstring("does not belong"));
-  refusal<InvalidContext>([&] { pools.acquire({Context(), nullptr}); });
+  refusal<InvalidContext>([&] { static_cast<void>(pools.acquire({Context(), nullptr})); });
   const Context foreign = Context::borrow(context_handle(1), RecordingDriver::driver(12000));
   const StreamRef of_foreign{foreign, nullptr};
-  CHECK_THAT(refusal<ContextMismatch>([&] { pools.acquire(of_foreign); }),
+  CHECK_THAT(refusal<ContextMismatch>([&] { static_cast<void>(pools.acquire(of_foreign)); }),
              ContainsSubstring("different drivers"));
   recording.calls();
 }
@@ -155,8 +155,8 @@ TEST_CASE_METHOD(PoolsFixture, "wait_stream records in the earlier stream's cont
 TEST_CASE_METHOD(PoolsFixture, "an empty EventPools refuses every call") {
   EventPools none, moved = std::move(none);
   CHECK(!none); // NOLINT(bugprone-use-after-move)
-  refusal<InvalidContext>([&] { none.acquire(stream); });
-  refusal<InvalidContext>([&] { none.acquire({context, stream}); });
+  refusal<InvalidContext>([&] { static_cast<void>(none.acquire(stream)); });
+  refusal<InvalidContext>([&] { static_cast<void>(none.acquire({context, stream})); });
   refusal<InvalidContext>([&] { none.wait_stream(stream_handle(2), stream); });
   refusal<InvalidContext>([&] { none.wait_stream(stream, stream); });
   refusal<InvalidContext>([&] { none.wait_stream({context, stream}, {context, stream}); });

@@ -24,7 +24,7 @@ TEST_CASE_METHOD(RecordingFixture, "the destructor of a pool destroys idle event
   CHECK(RecordingDriver::live_events() == events_before);
   worker.run([&] { // another pool at the same address, and a thread that knew the previous pool
     EventPool pool(context);
-    pool.acquire();
+    static_cast<void>(pool.acquire());
     CHECK(pool.counters().created == 1);
   });
 }
@@ -38,7 +38,7 @@ TEST_CASE_METHOD(RecordingFixture, "leases outlive the pool and are then retired
   PooledEvent theirs;
   worker.run([&] {
     theirs = pool->acquire();
-    pool->acquire();
+    static_cast<void>(pool->acquire());
   });
   pool.reset();
   CHECK(RecordingDriver::live_events() == events_before + 4);
@@ -87,8 +87,8 @@ TEST_CASE_METHOD(RecordingFixture,
   PooledEvent lease;
   {
     EventPool pool(Context::primary(0, driver));
-    worker.run([&] { pool.acquire(); });
-    pool.acquire();
+    worker.run([&] { static_cast<void>(pool.acquire()); });
+    static_cast<void>(pool.acquire());
   }
   CHECK(RecordingDriver::live_contexts() == contexts);
   {

@@ -76,8 +76,7 @@ TEST_CASE_METHOD(RecordingFixture, "an event can be detached from the pool for a
   {
     Graph graph(context);
     PooledEvent lease = pool.acquire();
-    graph.add_record(lease.event());
-    graph.retain(std::move(lease).detach());
+    graph.add_record(std::move(lease).detach());
     CHECK(pool.counters().idle == 0);
     CHECK(RecordingDriver::live_events() == events_before + 1);
   }

@@ -160,7 +160,7 @@ TEST_CASE("a report that was moved is empty") {
 
 TEST_CASE("names are written once, and a stream that gets a name is written again") {
   RankReport report({});
-  report.take();
+  static_cast<void>(report.take());
   StageReport stages = report_of({});
   report.add(stages);
   CHECK(report.take() == "{\"stage\":0,\"name\":\"compute\"}\n{\"stage\":1,\"name\":\"reduce\"}\n"
@@ -192,7 +192,7 @@ TEST_CASE("spans that do not nest keep their times, on a stream of their own") {
   const auto written = [](const std::vector<StageSpan>& spans) {
     RankReport report({});
     report.add(report_of({}));
-    report.take();
+    static_cast<void>(report.take());
     report.add(report_of(spans));
     std::string text = report.take();
     const std::string clock = "{\"device_clock\":1000,\"uncertainty\":7}\n";
@@ -231,7 +231,7 @@ TEST_CASE("spans that do not nest keep their times, on a stream of their own") {
 TEST_CASE("spans after a calibration keep their times, and a stream that gets a name names its second line") {
   RankReport report({});
   report.add(report_of({span(1, 0, 0, 0, 0, 10)}));
-  report.take();
+  static_cast<void>(report.take());
   StageReport later = report_of({span(2, 0, 0, 0, 12, 30)});
   later.clock.epoch -= 5ns;
   report.add(later);
@@ -259,7 +259,7 @@ TEST_CASE("a span without a valid time is counted as dropped") {
 
 TEST_CASE("a report that contradicts itself is refused, and nothing is written") {
   RankReport report({});
-  report.take();
+  static_cast<void>(report.take());
   const auto refused = [&](const std::function<void(StageReport&)>& change) {
     StageReport stages = report_of({span(1, 0, 0, 0, 0, 10)});
     change(stages);
@@ -281,7 +281,7 @@ TEST_CASE("a report that contradicts itself is refused, and nothing is written")
 
 TEST_CASE("clock samples that the command would refuse are refused") {
   RankReport report({});
-  report.take();
+  static_cast<void>(report.take());
   const auto at = [](long long here, long long reference, long long uncertainty) {
     return ClockSample{HostTime(std::chrono::nanoseconds(here)),
                        HostTime(std::chrono::nanoseconds(reference)), std::chrono::nanoseconds(uncertainty)};
@@ -291,7 +291,7 @@ TEST_CASE("clock samples that the command would refuse are refused") {
        {at(1000, 500, 10), at(999, 499, 10), at(-1, 500, 10), at(2000, -1, 10), at(2000, 1500, -1),
         at(2000, 1531, 10), at(2000, 1469, 10), at(std::numeric_limits<long long>::max(), 1500, 10)})
     CHECK_THROWS_AS(report.add(sample), InvalidValue);
-  report.take();
+  static_cast<void>(report.take());
   report.add(at(2000, 1530, 10));
   report.add(at(2005, 1530, 10)); // too close to say more
   report.add(at(2020, 1560, 10));
@@ -342,7 +342,7 @@ TEST_CASE("spans that were added before are refused") {
   RankReport report({});
   const StageReport stages = report_of({span(1, 0, 0, 0, 0, 10)});
   report.add(stages);
-  report.take();
+  static_cast<void>(report.take());
   CHECK_THROWS_AS(report.add(stages), InvalidValue);
   CHECK(report.take().empty());
 }

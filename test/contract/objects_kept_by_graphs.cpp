@@ -166,40 +166,16 @@ TEST_CASE_METHOD(StreamFixture, "a notice of somebody else's capture is true how
   CHECK(eventually([&] { return notice.ended(); }));
 }
 
-TEST_CASE_METHOD(StreamFixture, "a clone ends a notice after its original") {
-  Graph graph(context);
+TEST_CASE_METHOD(StreamFixture, "a graph that has a graph as its child ends the notice of the child") {
+  Graph graph(context), parent(context);
   const EndNotice notice = graph.end_notice();
-  CUgraph clone = nullptr;
-  REQUIRE(call<PFN_cuGraphClone_v10000>("cuGraphClone", 10000)(&clone, graph.native_handle()) ==
-          CUDA_SUCCESS);
+  CUgraphNode node = nullptr;
+  REQUIRE(call<PFN_cuGraphAddChildGraphNode_v10000>("cuGraphAddChildGraphNode", 10000)(
+              &node, parent.native_handle(), nullptr, 0, graph.native_handle()) == CUDA_SUCCESS);
   { const Graph gone = std::move(graph); }
   CHECK(still([&] { return !notice.ended(); }));
-  { const Graph gone = Graph::from_native_handle(context, clone); }
+  { const Graph gone = std::move(parent); }
   CHECK(eventually([&] { return notice.ended(); }));
-}
-
-TEST_CASE_METHOD(StreamFixture, "a notice is true while another thread is blocked on a full launch queue") {
-  const Stream other(context);
-  DriverEvent timed(context, EventFlags::timing);
-  std::optional<Graph> graph(std::in_place, context);
-  EndNotice notice = graph->end_notice();
-  graph->retain(DriverEvent(context)); // what is released with the graph cannot be destroyed now
-  Gate gate(other);
-  std::atomic<int> submitted = 0;
-  std::thread blocked([&] {
-    for (; submitted < 2000; ++submitted)
-      timed.record(other);
-  });
-  for (int before = -1; before != submitted; std::this_thread::sleep_for(50ms))
-    before = submitted;
-  CHECK(submitted < 2000);
-  CHECK(driver.table().cuGraphDestroy_v10000(graph->release()) == CUDA_SUCCESS); // ~Graph would wait
-  CHECK(eventually([&] { return notice.ended(); }));
-  CHECK(submitted < 2000);
-  gate.open();
-  blocked.join();
-  CHECK(timed.synchronize_for(1min));
-  CHECK(after_retired([&] { return retired_events() == 0; }));
 }
 
 TEST_CASE_METHOD(StreamFixture,

@@ -99,7 +99,8 @@ TEST_CASE_METHOD(RecordingFixture, "a descriptor that is asked for after the end
   CHECK(readable(notice.native_handle()));
 }
 
-TEST_CASE_METHOD(RecordingFixture, "threads that ask for the descriptor at the end of the graph share a readable one") {
+TEST_CASE_METHOD(RecordingFixture,
+                 "threads that ask for the descriptor at the end of the graph share a readable one") {
   for (int round = 0; round < 200; ++round) {
     Graph graph = Graph::borrow(context, graph_handle(1));
     const EndNotice notice = graph.end_notice();

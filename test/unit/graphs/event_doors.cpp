@@ -32,11 +32,9 @@ struct Doors {
   std::vector<Door> all() {
     CUstream const stream = stream_handle(1);
     return {
-        {"record",
-         [=](EventRef event) { event.record(stream, RecordFlags::external); },
+        {"record", [=](EventRef event) { event.record(stream, RecordFlags::external); },
          [=](EventRef event) { return event.try_record(stream, RecordFlags::external); }},
-        {"wait",
-         [=](EventRef event) { event.wait(stream, WaitFlags::external); },
+        {"wait", [=](EventRef event) { event.wait(stream, WaitFlags::external); },
          [=](EventRef event) { return event.try_wait(stream, WaitFlags::external); }},
         {"FlightRecorder::record",
          [=, this](EventRef event) { recorder.record(event, stream, RecordFlags::external); },
@@ -44,29 +42,22 @@ struct Doors {
         {"FlightRecorder::wait",
          [=, this](EventRef event) { recorder.wait(event, stream, WaitFlags::external); },
          [=, this](EventRef event) { return recorder.try_wait(event, stream, WaitFlags::external); }},
-        {"add_record",
-         [this](EventRef event) { graph.add_record(event); },
+        {"add_record", [this](EventRef event) { graph.add_record(event); },
          [this](EventRef event) { return graph.try_add_record(out_record, event); }},
         {"add_record after nodes",
          [this](EventRef event) { graph.add_record(event, {record.native_handle()}); },
          [this](EventRef event) { return graph.try_add_record(out_record, event); }},
-        {"add_wait",
-         [this](EventRef event) { graph.add_wait(event); },
+        {"add_wait", [this](EventRef event) { graph.add_wait(event); },
          [this](EventRef event) { return graph.try_add_wait(out_wait, event); }},
-        {"add_wait after nodes",
-         [this](EventRef event) { graph.add_wait(event, {record.native_handle()}); },
+        {"add_wait after nodes", [this](EventRef event) { graph.add_wait(event, {record.native_handle()}); },
          [this](EventRef event) { return graph.try_add_wait(out_wait, event); }},
-        {"Graph::set_event, record",
-         [this](EventRef event) { graph.set_event(record, event); },
+        {"Graph::set_event, record", [this](EventRef event) { graph.set_event(record, event); },
          [this](EventRef event) { return graph.try_set_event(record, event); }},
-        {"Graph::set_event, wait",
-         [this](EventRef event) { graph.set_event(wait, event); },
+        {"Graph::set_event, wait", [this](EventRef event) { graph.set_event(wait, event); },
          [this](EventRef event) { return graph.try_set_event(wait, event); }},
-        {"GraphExec::set_event, record",
-         [this](EventRef event) { exec.set_event(record, event); },
+        {"GraphExec::set_event, record", [this](EventRef event) { exec.set_event(record, event); },
          [this](EventRef event) { return exec.try_set_event(record, event); }},
-        {"GraphExec::set_event, wait",
-         [this](EventRef event) { exec.set_event(wait, event); },
+        {"GraphExec::set_event, wait", [this](EventRef event) { exec.set_event(wait, event); },
          [this](EventRef event) { return exec.try_set_event(wait, event); }},
         {"programmatic_event", [](EventRef event) { static_cast<void>(programmatic_event(event)); }, {}},
         {"launch_completion_event",
@@ -180,7 +171,8 @@ TEST_CASE_METHOD(RecordingFixture, "a node that is refused gives back the event 
   CUevent const handle = event.native_handle();
   EventRecordNode record;
   EventWaitNode wait;
-  for (const char* const call : {"cuUserObjectCreate", "cuGraphRetainUserObject", "cuGraphAddEventRecordNode"}) {
+  for (const char* const call :
+       {"cuUserObjectCreate", "cuGraphRetainUserObject", "cuGraphAddEventRecordNode"}) {
     CAPTURE(call);
     recording.fail_next(call, CUDA_ERROR_OUT_OF_MEMORY);
     refusal<OutOfMemory>([&] { graph.add_record(std::move(event)); });

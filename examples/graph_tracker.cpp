@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A watchdog polls events of graphs that others captured, and forgets a graph once it has ended. It never waits
-// in the driver, even while another thread is blocked on a full launch queue. Runs without a GPU.
+// A watchdog polls events of graphs that others captured, and forgets a graph once it has ended. It never
+// waits in the driver, even while another thread is blocked on a full launch queue. Runs without a GPU.
 #include <cuevent/capture.hpp>
 #include <cuevent/capture_info.hpp>
 #include <cuevent/end_notice.hpp>

@@ -46,10 +46,10 @@ public:
   }
 
   /// A file descriptor for epoll, poll, libuv or Asio, which is readable once the graph has ended. The first
-  /// call makes it, and later calls of all copies return the same one. It belongs to the copies and the graph,
-  /// and is closed with the last of them: wait for it, but neither read nor close it. exec() closes it. A
-  /// forked child shares it. Throws OperatingSystem if the process has too many descriptors, InvalidHandle for
-  /// the notice of no graph.
+  /// call makes it, and later calls of all copies return the same one. It belongs to the copies and the
+  /// graph, and is closed with the last of them: wait for it, but neither read nor close it. exec() closes
+  /// it. A forked child shares it. Throws OperatingSystem if the process has too many descriptors, and
+  /// InvalidHandle for the notice of no graph.
   [[nodiscard]] int native_handle();
   [[nodiscard]] CUresult try_native_handle(int& out) noexcept;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Mistakes that do not compile, each next to its right form. check-misuse compiles this file twice: as it is,
-// which must give no message, and with MISTAKES, in which each line with a comment `// TEXT` must be an error,
-// and the compiler's message must have the text.
+// Mistakes that do not compile, each next to its right form. check-misuse compiles this file twice: as it
+// is, which must give no message, and with MISTAKES, in which each line with a comment `// TEXT` must be an
+// error, and the compiler's message must have the text.
 #include <cuevent/capture.hpp>
 #include <cuevent/completion_queue.hpp>
 #include <cuevent/event_pools.hpp>

@@ -72,15 +72,16 @@ Examples:
 
   CLI::App* const check_command =
       add("check",
-          "Ask the driver some 7,000 questions and print every answer that differs from the recording", R"(
+          "Ask the driver thousands of questions and print every answer that differs from the recording", R"(
 The answers were recorded on an NVIDIA H200 with a driver for CUDA 13.0. A difference is not necessarily an
 error. It shows where code written for one driver may fail with the other. If there is a difference, the exit
 code is 1. The scenarios run in other processes, some of which crash on purpose. A scenario that answers
-differently runs once more, in a process of its own. Progress goes to standard error.
+differently runs once more, in a process of its own, and what that process said is printed. A terminal shows
+the progress.
 
 For the simulated driver, the command sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL to what the
-scenarios need, unless you have set them. Known differences of the simulated driver are counted, but do not
-change the exit code.
+scenarios need, unless you have set them. Known differences of the simulated driver, and answers that depend
+on the size of the device, are counted, but do not change the exit code.
 
 With --random, the command runs random programs of 60 driver calls, one for each seed, and compares their
 answers with the recording. Each difference is printed with its program. With --reference, it compares two
@@ -97,7 +98,7 @@ Examples:
       ->add_option("--only", check_options.only, "Run only the scenarios whose names start with PREFIX")
       ->type_name("PREFIX");
   check_command->add_flag("--explained", check_options.explained,
-                          "List the known differences of the simulated driver, with their reasons");
+                          "List the known differences too, with their reasons");
 
   RandomOptions random_options;
   CLI::Option* const random = check_command->add_option("--random", random_options.seeds,

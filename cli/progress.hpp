@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Shows the progress of a command on standard error.
+// Shows the progress of a command on standard error, if that is a terminal.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -14,14 +13,8 @@ namespace cli {
 
 class Progress {
 public:
-  enum class Where {
-    terminal, // only on a terminal
-    anywhere, // also in a file or pipe, there as a line every ten seconds
-  };
-
   /// `what` is the unit: "answers" gives "1234 answers".
-  explicit Progress(std::string what, Where where = Where::terminal)
-      : what_(std::move(what)), where_(where) {}
+  explicit Progress(std::string what) : what_(std::move(what)) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress() { erase(); }
@@ -34,21 +27,18 @@ public:
 
   /// Only reads the clock most of the time. Writes at most ten times a second.
   void show(std::size_t count) {
-    if (!terminal_ && where_ == Where::terminal) return;
+    if (!terminal_) return;
     const Clock::time_point now = Clock::now();
-    if (now - (terminal_ ? shown_ : std::max(shown_, begin_)) < pause_) return;
+    if (now - shown_ < std::chrono::milliseconds(100)) return;
     shown_ = now;
-    std::fprintf(stderr, terminal_ ? "\r%zu %s" : "%zu %s\n", count, what_.c_str());
+    std::fprintf(stderr, "\r%zu %s", count, what_.c_str());
     std::fflush(stderr);
   }
 
 private:
   using Clock = std::chrono::steady_clock;
   const std::string what_;
-  const Where where_;
   const bool terminal_ = isatty(STDERR_FILENO) == 1;
-  const std::chrono::milliseconds pause_{terminal_ ? 100 : 10'000};
-  const Clock::time_point begin_ = Clock::now();
   Clock::time_point shown_{};
 };
 

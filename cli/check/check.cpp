@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,11 +36,25 @@ constexpr const char* recorded_lines[] = {
 constexpr std::string_view known_difference_lines[] = {
 #include "known_differences.inc"
 };
+constexpr std::string_view device_difference_lines[] = {
+#include "device_differences.inc"
+};
 
 struct Difference {
   std::string name, recorded, here;
   std::string_view reason{}; // empty: unknown
 };
+
+/// What the processes of scenarios printed to standard error, by scenario. Some crash on purpose.
+using Said = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+/// Reads a line of `transcript::said`.
+void hear(std::string_view line, Said& said) {
+  line.remove_prefix(transcript::said.size());
+  const auto colon = line.find(": ");
+  if (colon != std::string_view::npos)
+    said[std::string(line.substr(0, colon))].emplace_back(line.substr(colon + 2));
+}
 
 bool is_of(std::string_view name, const std::string& scenario) {
   return name.starts_with(scenario) && name.substr(scenario.size()).starts_with(".");
@@ -69,20 +85,23 @@ std::vector<std::string> left_out(const std::vector<std::string>& scenarios, con
   return names;
 }
 
-/// The known differences of this driver. Only the simulated driver has any.
+/// The known differences of the simulated driver, or of devices.
 std::vector<KnownDifference> known_differences(const Transcript& here) {
   std::vector<KnownDifference> known;
-  if (!here.is_of_simulator()) return known;
-  for (const std::string_view line : known_difference_lines)
-    if (const auto difference = known_difference_in(line)) known.push_back(*difference);
+  const auto read = [&](const auto& lines) {
+    for (const std::string_view line : lines)
+      if (const auto difference = known_difference_in(line)) known.push_back(*difference);
+  };
+  here.is_of_simulator() ? read(known_difference_lines) : read(device_difference_lines);
   return known;
 }
 
 class Comparison {
 public:
-  Comparison(const Transcript& here, const CheckOptions& options, const std::vector<std::string>& scenarios)
-      : recorded_(recorded()), here_(here), left_out_(cli::left_out(scenarios, here.answers)),
-        known_(known_differences(here)) {
+  Comparison(const Transcript& here, const CheckOptions& options, const std::vector<std::string>& scenarios,
+             const Said& said)
+      : recorded_(recorded()), here_(here), scenarios_(scenarios), said_(said),
+        left_out_(cli::left_out(scenarios, here.answers)), known_(known_differences(here)) {
     for (const auto& [name, answer] : recorded_.answers) {
       if (!name.starts_with(options.only) || is_left_out(name)) continue;
       ++compared_;
@@ -97,16 +116,17 @@ public:
       if (!recorded_.answers.contains(name) && !(name.ends_with(".process") && answer == "exited 0"))
         add({name, "nothing", answer});
     }
-    if (!options.only.empty() || !left_out_.empty()) return; // not every reason had a chance to apply
+    // Not every reason had a chance to apply, or the device may be of the recorded kind.
+    if (!options.only.empty() || !left_out_.empty() || !here_.is_of_simulator()) return;
     for (const KnownDifference& known : known_)
       if (!known.seen) outdated_.push_back(std::string(known.prefix));
   }
 
   /// The scenarios with a difference that has no known reason.
-  std::vector<std::string> different_scenarios(const std::vector<std::string>& scenarios) const {
+  std::vector<std::string> different_scenarios() const {
     std::vector<std::string> different;
     for (const Difference& difference : differences_) {
-      const std::string scenario(scenario_of(difference.name, scenarios));
+      const std::string scenario(scenario_of(difference.name, scenarios_));
       if (std::find(different.begin(), different.end(), scenario) == different.end())
         different.push_back(scenario);
     }
@@ -116,19 +136,16 @@ public:
   bool same() const { return compared_ != 0 && differences_.empty() && outdated_.empty(); }
 
   void print(bool with_explained) const {
-    for (const std::string& line : recorded_.about)
-      std::printf("recorded  %s\n", printable(line).c_str());
-    for (const std::string& line : here_.about)
-      std::printf("here      %s\n", printable(line).c_str());
-    std::puts("");
     if (with_explained) print(explained_);
-    print(differences_);
-    for (const std::string& prefix : outdated_)
-      std::printf("%s\n  listed as a known difference, but the answers are the same\n", prefix.c_str());
+    if (!same()) print_differences();
     std::printf("%zu answers compared, %zu differ\n", compared_, differences_.size());
     if (!explained_.empty())
-      std::printf("%zu more differ for known reasons, because this is the simulated driver%s\n",
-                  explained_.size(), with_explained ? "" : ": --explained lists them");
+      std::printf("%zu more differ for known reasons, because this is %s%s\n", explained_.size(),
+                  here_.is_of_simulator() ? "the simulated driver" : "another device",
+                  with_explained ? "" : ": --explained lists them");
+    if (!left_out_.empty())
+      std::printf("%zu of %zu scenarios did not run, because they need a second device\n", left_out_.size(),
+                  scenarios_.size());
   }
 
   void print_json() const {
@@ -143,6 +160,23 @@ public:
   }
 
 private:
+  void print_differences() const {
+    for (const std::string& line : recorded_.about)
+      std::printf("recorded  %s\n", printable(line).c_str());
+    for (const std::string& line : here_.about)
+      std::printf("here      %s\n", printable(line).c_str());
+    std::puts("");
+    print(differences_);
+    for (const std::string& scenario : different_scenarios())
+      if (const auto words = said_.find(scenario); words != said_.end()) {
+        std::printf("the process of %s said\n", scenario.c_str());
+        for (const std::string& line : words->second)
+          std::printf("  %s\n", printable(line).c_str());
+      }
+    for (const std::string& prefix : outdated_)
+      std::printf("%s\n  listed as a known difference, but the answers are the same\n", prefix.c_str());
+  }
+
   void add(Difference difference) {
     for (KnownDifference& known : known_) {
       if (!difference.name.starts_with(known.prefix)) continue;
@@ -182,6 +216,8 @@ private:
 
   const Transcript recorded_;
   const Transcript& here_;
+  const std::vector<std::string>& scenarios_;
+  const Said& said_;
   const std::vector<std::string> left_out_;
   std::vector<KnownDifference> known_;
   std::vector<Difference> differences_, explained_;
@@ -217,9 +253,11 @@ ExitCode check(const CheckOptions& check_options) {
   }
 
   Transcript here;
-  Progress progress("of " + std::to_string(scenarios.size()) + " scenarios", Progress::Where::anywhere);
+  Said said;
+  Progress progress("of " + std::to_string(scenarios.size()) + " scenarios");
   std::size_t ended = 0;
   const auto listen = [&](std::string_view line) {
+    if (line.starts_with(transcript::said)) return hear(line, said);
     here.add(line);
     if (line.find(".process = ") != std::string_view::npos) ++ended;
     progress.show(ended);
@@ -227,20 +265,22 @@ ExitCode check(const CheckOptions& check_options) {
   progress.show(0); // the first context can take seconds
   transcript::run_transcript(options, listen);
   // The scenarios before one can have left something behind that changes an answer.
-  options.alone = Comparison(here, check_options, scenarios).different_scenarios(scenarios);
+  options.alone = Comparison(here, check_options, scenarios, said).different_scenarios();
   if (!options.alone.empty()) {
     const auto runs_again = [&](const auto& answer) {
       const auto scenario = scenario_of(answer.first, scenarios);
       return std::find(options.alone.begin(), options.alone.end(), scenario) != options.alone.end();
     };
     std::erase_if(here.answers, runs_again);
+    for (const std::string& scenario : options.alone)
+      said.erase(scenario);
     ended -= options.alone.size();
     transcript::run_transcript(options, [&](std::string_view line) {
-      if (!line.starts_with("#")) listen(line); // who answers is known
+      if (!line.starts_with("#") || line.starts_with(transcript::said)) listen(line); // who answers is known
     });
   }
   progress.erase();
-  const Comparison comparison(here, check_options, scenarios);
+  const Comparison comparison(here, check_options, scenarios, said);
   check_options.json ? comparison.print_json() : comparison.print(check_options.explained);
   return comparison.same() ? success : failure;
 }

@@ -189,9 +189,9 @@ std::vector<Scenario> attach_scenarios() {
           {"attach.popped", popped, Place::child},
           {"attach.pushed_twice", pushed_twice, Place::child},
           {"attach.elsewhere", elsewhere, Place::child},
-          {"attach.primary", primary, Place::child},
+          {"attach.primary", primary, Place::alone},
           {"attach.with_work", with_work, Place::child},
-          {"attach.wrong", wrong, Place::child}};
+          {"attach.wrong", wrong, Place::alone}};
 }
 
 } // namespace transcript

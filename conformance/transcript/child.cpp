@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "child.hpp"
 
-#include "start_again.hpp"
-
 #include <cerrno>
 #include <csignal>
 #include <iostream>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace transcript {
 
-Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments) {
+Child::Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments,
+             Errors errors) {
   std::vector<std::string> words = {"--transcript-child", lab.library, scenario,
                                     std::to_string(lab.watchdog_s * 3 / 4)};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  const Started started = start_again(words);
+  const Started started = start_again(words, errors);
   pid_ = started.process;
   from_ = started.from;
   to_ = started.to;
@@ -43,10 +43,13 @@ std::optional<std::string> Child::read_line() {
   }
 }
 
-void Child::say(const std::string& line) {
+bool Child::tell(const std::string& line) {
   const std::string text = line + "\n";
-  if (write(to_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    throw SetUpFailure("write to child");
+  return send(to_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+}
+
+void Child::say(const std::string& line) {
+  if (!tell(line)) throw SetUpFailure("write to child");
 }
 
 std::string Child::finish() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lab.hpp"
+#include "start_again.hpp"
 
 #include <sys/types.h>
 
@@ -12,13 +13,15 @@ namespace transcript {
 
 class Child {
 public:
-  Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments = {});
+  Child(const Lab& lab, const std::string& scenario, const std::vector<std::string>& arguments = {},
+        Errors errors = Errors::to_ours);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   std::optional<std::string> read_line(); // from its standard output; empty at the end
-  void say(const std::string& line);      // to its standard input
+  bool tell(const std::string& line);     // to its standard input; false if it has ended
+  void say(const std::string& line);      // the same, but throws SetUpFailure
   std::string finish();                   // waits until it ends: "exited 0", "killed by signal 11"
 
 private:

@@ -679,8 +679,9 @@ void queries(Lab& lab) {
 
 std::vector<Scenario> copying_scenarios() {
   return {
-    {"copying.behind_gate", behind_gate, Place::child}, {"copying.staging", staging, Place::child},
-        {"copying.fills_behind_gate", fills_behind_gate, Place::child},
+    {"copying.behind_gate", behind_gate, Place::child, 1, 28},
+        {"copying.staging", staging, Place::child, 1, 6},
+        {"copying.fills_behind_gate", fills_behind_gate, Place::child, 1, 7},
         {"copying.next_to_capture", next_to_capture, Place::child},
         {"copying.next_to_per_thread_capture", next_to_per_thread_capture, Place::child},
 #if CUDA_VERSION >= 12050
@@ -689,14 +690,14 @@ std::vector<Scenario> copying_scenarios() {
         {"copying.wrong_arguments", wrong_arguments, Place::child}, {"copying.attach", attach},
         {"copying.attach_without_flags", attach_without_flags, Place::probe},
         {"copying.more_attach", more_attach, Place::child},
-        {"copying.preferred_places", preferred_places, Place::child},
-        {"copying.other_contexts", other_contexts, Place::child},
+        {"copying.preferred_places", preferred_places, Place::child, 1, 4},
+        {"copying.other_contexts", other_contexts, Place::child, 1, 4},
         {"copying.named_contexts", named_contexts, Place::child},
 #if CUDA_VERSION >= 12050
-        {"copying.green_contexts", green_contexts, Place::child},
+        {"copying.green_contexts", green_contexts, Place::child, 1, 5},
         {"copying.green_memory", green_memory, Place::probe},
 #endif
-        {"copying.queries", queries, Place::child},
+        {"copying.queries", queries, Place::child, 1, 3},
   };
 }
 

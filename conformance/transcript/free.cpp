@@ -643,14 +643,14 @@ void add_used(std::vector<Scenario>& all, std::index_sequence<Index...>) {
 } // namespace
 
 std::vector<Scenario> free_scenarios() {
-  std::vector<Scenario> all = {{"free.same_context", same_context, Place::child},
-                               {"free.blocking_stream", blocking_stream, Place::child},
-                               {"free.other_context", other_context, Place::child},
+  std::vector<Scenario> all = {{"free.same_context", same_context, Place::alone, 1, 12},
+                               {"free.blocking_stream", blocking_stream, Place::alone, 1, 11},
+                               {"free.other_context", other_context, Place::alone},
                                {"free.other_device", other_device, Place::child, 2},
                                {"free.context_with_work", context_with_work, Place::child},
-                               {"free.primary_with_work.reset", primary_with_work<true>, Place::child},
-                               {"free.primary_with_work.release", primary_with_work<false>, Place::child},
-                               {"free.pageable", pageable, Place::child},
+                               {"free.primary_with_work.reset", primary_with_work<true>, Place::alone},
+                               {"free.primary_with_work.release", primary_with_work<false>, Place::alone},
+                               {"free.pageable", pageable, Place::child, 1, 17},
                                {"free.reuse", reuse_in_pool, Place::probe},
                                {"free.reuse_of_mem_alloc", reuse_of_mem_alloc, Place::probe},
                                {"free.parameters", parameters, Place::probe},

@@ -21,6 +21,7 @@ class Lab;
 enum class Place {
   here,   // in the process of the transcript, with a context of device 0 current
   child,  // in a process of its own, with a context of device 0 current
+  alone,  // like child, and shares its process with no other scenario, which would change an answer
   last,   // like child, and nothing comes after it in its process, which it spoils
   bare,   // in a process of its own, before cuInit
   helper, // the other process of a scenario that needs two; never run by itself
@@ -32,6 +33,7 @@ struct Scenario {
   void (*run)(Lab&);
   Place place = Place::here;
   int devices = 1;
+  int seconds = 0; // that it waits on a device, if that is long: long scenarios start first
 };
 
 // One function per subject, each in a file of its own.

@@ -297,14 +297,14 @@ void fork_and_wait(Lab& lab) {
 std::vector<Scenario> lifetime_scenarios() {
   return {{"lifetime.destroyed_context", destroyed_context, Place::last},
           {"lifetime.destroyed_with_work", destroyed_with_work, Place::last},
-          {"lifetime.primary_reset", primary_reset, Place::last},
+          {"lifetime.primary_reset", primary_reset, Place::alone},
           {"lifetime.exit", process_exit, Place::last},
           {"lifetime.fork", fork_with_event, Place::last},
           {"lifetime.fork_anew", fork_and_begin_anew, Place::last},
           {"lifetime.fork_and_wait", fork_and_wait, Place::last},
           {"lifetime.destroyed_context_export", destroyed_context_export, Place::probe},
           {"lifetime.destroyed_context_push", destroyed_context_push, Place::probe},
-          {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::child},
+          {"lifetime.destroyed_context_streams", destroyed_context_streams, Place::alone},
           {"lifetime.event_of_reset_primary", event_of_reset_primary, Place::probe},
           {"lifetime.exec_of_reset_primary", exec_of_reset_primary, Place::probe},
           {"lifetime.primary_released", primary_released, Place::child}};

@@ -255,7 +255,7 @@ std::vector<Scenario> old_launch_scenarios() {
                                {"old_launch.pieces", pieces, Place::child},
                                {"old_launch.null_parameter", null_parameter, Place::child},
                                {"old_launch.superfluous", superfluous, Place::child},
-                               {"old_launch.in_captures", in_captures, Place::child},
+                               {"old_launch.in_captures", in_captures, Place::alone},
                                {"old_launch.other_context", other_context, Place::child}};
   add_null_functions(all, std::make_index_sequence<std::size(calls)>());
   add_launches(all, std::make_index_sequence<std::size(launched_sizes)>());

@@ -101,7 +101,7 @@ void after_fault(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> profiler_scenarios() {
-  return {{"profiler.start_and_stop", start_and_stop, Place::child},
+  return {{"profiler.start_and_stop", start_and_stop, Place::alone},
           {"profiler.initialize", initialize, Place::child},
           {"profiler.initialize_with_nulls", initialize_with_nulls, Place::child},
           {"profiler.after_fault", after_fault, Place::last}};

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <spawn.h>
 #include <stdexcept>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,10 +21,11 @@ std::vector<std::string> this_program() {
   return words;
 }
 
-Started start_again(const std::vector<std::string>& arguments) {
+Started start_again(const std::vector<std::string>& arguments, Errors errors) {
   int to[2];
   int from[2];
-  if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) != 0 || pipe2(from, O_CLOEXEC) != 0)
+    throw std::runtime_error("no socket or pipe could be made");
 
   std::vector<std::string> words = this_program();
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -38,6 +40,7 @@ Started start_again(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
+  if (errors == Errors::to_its_output) posix_spawn_file_actions_adddup2(&actions, from[1], STDERR_FILENO);
   const int failed = posix_spawnp(&started.process, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(to[0]);

@@ -14,11 +14,14 @@ std::vector<std::string> this_program();
 struct Started {
   pid_t process;
   int from; ///< its standard output
-  int to;   ///< its standard input
+  int to;   ///< its standard input: a socket, so that a write to a dead process need not raise a signal
 };
 
+/// Where its standard error goes.
+enum class Errors { to_ours, to_its_output };
+
 /// Throws std::runtime_error.
-Started start_again(const std::vector<std::string>& arguments);
+Started start_again(const std::vector<std::string>& arguments, Errors errors = Errors::to_ours);
 
 int wait_for(pid_t process); ///< until it ends; its wait status
 

@@ -422,9 +422,9 @@ std::vector<Scenario> stream_scenarios() {
           {"stream.per_thread_functions", per_thread_functions},
           {"stream.destroy_default", destroy_default, Place::child},
           {"stream.full_queue", full_queue, Place::child},
-          {"stream.beside_full_queue", beside_full_queue, Place::child},
-          {"stream.ends_beside_full_queue", ends_beside_full_queue, Place::child},
-          {"stream.queue_by_kind", queue_by_kind, Place::child},
+          {"stream.beside_full_queue", beside_full_queue, Place::child, 1, 9},
+          {"stream.ends_beside_full_queue", ends_beside_full_queue, Place::child, 1, 9},
+          {"stream.queue_by_kind", queue_by_kind, Place::child, 1, 10},
           {"stream.full_of_records", full_of_records, Place::child}};
 }
 

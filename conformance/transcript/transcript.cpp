@@ -13,6 +13,7 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <unistd.h>
 #include <utility>
 
@@ -63,9 +64,6 @@ std::vector<Scenario> all_scenarios() {
   }
   return all;
 }
-
-// A driver creates contexts one after another, so more processes would mostly wait for it.
-constexpr std::size_t processes_at_once = 3;
 
 bool selected(const Scenario& scenario, const Options& options) {
   if (!options.alone.empty())
@@ -120,51 +118,121 @@ bool play_in_child(Lab& lab, const Scenario& scenario, const Sink& sink) {
   return end == "exited 0";
 }
 
-// One process plays many scenarios. Its scenario is `many`, its arguments are their names, and it prints
-// `played` and a name after each.
+// A driver creates contexts one after another, and the time of a context grows with its hardware queues. On
+// an H200 it takes 280 ms to create and destroy one with 8 queues, the default, and 86 ms with one. Streams
+// that share a queue wait for each other's gates, but 2 queues give the recorded answers of all scenarios
+// with one device. Scenarios with two devices were not asked with fewer than 8.
+constexpr const char* usual_queues = "8";
+constexpr const char* few_queues = "2";
+// Most of the time they wait.
+constexpr int processes_with_few_queues = 6;
+
+void set_queues(const char* count) { setenv("CUDA_DEVICE_MAX_CONNECTIONS", count, 1); }
+
+// One process plays many scenarios. Its scenario is `many`, and its argument is the number of queues. It
+// reads the name of the next scenario, and prints `played` and the name after it.
 constexpr const char* many = "*";
 constexpr std::string_view played = "# played ";
 
 [[noreturn]] void play_many(Lab& lab) {
-  const std::vector<std::string> names = std::exchange(lab.arguments, {});
-  for (const Scenario& scenario : all_scenarios()) {
-    if (std::find(names.begin(), names.end(), scenario.name) == names.end()) continue;
+  const std::vector<Scenario> all = all_scenarios();
+  for (std::string name = heard(); !name.empty(); name = heard()) {
+    const auto scenario =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+    if (scenario == all.end()) _exit(2);
     alarm(lab.watchdog_s);
-    const bool good = play(lab, scenario);
+    const bool good = play(lab, *scenario);
     // A fault, and a capture mode or a context that is left current, would change what comes next.
     const bool spoilt =
-        scenario.place == Place::last || !good || !lab.as_found() || lab.cu.CtxSynchronize() != CUDA_SUCCESS;
+        scenario->place == Place::last || !good || !lab.as_found() || lab.cu.CtxSynchronize() != CUDA_SUCCESS;
     if (spoilt) _exit(good ? 0 : 1);
-    std::printf("%.*s%s\n", static_cast<int>(played.size()), played.data(), scenario.name.c_str());
+    alarm(0); // while it waits for the next name
+    std::printf("%.*s%s\n", static_cast<int>(played.size()), played.data(), name.c_str());
     std::fflush(stdout);
   }
   _exit(0);
 }
 
-// Plays the scenarios in as few processes as possible, one after another. Returns how many went wrong.
-int play_apart(Lab& lab, std::vector<std::string> names, const Sink& sink) {
-  int failures = 0;
-  while (!names.empty()) {
-    Child child(lab, many, names);
-    std::vector<std::string> lines;
-    const auto ended = [&](const std::string& how) {
-      for (const std::string& line : lines)
-        sink(line);
-      lines.clear();
-      sink(names.front() + ".process = " + how);
-      names.erase(names.begin());
-    };
-    while (const auto line = child.read_line()) {
-      if (line->starts_with(played))
-        ended("exited 0");
-      else
-        lines.push_back(*line);
+// Scenarios that several threads take, the longest first.
+class Waiting {
+public:
+  void add(const Scenario& scenario) { scenarios_.push_back(scenario); }
+
+  void sort() {
+    std::stable_sort(scenarios_.begin(), scenarios_.end(),
+                     [](const Scenario& one, const Scenario& other) { return one.seconds > other.seconds; });
+  }
+
+  std::optional<Scenario> take() {
+    const std::lock_guard lock(mutex_);
+    if (next_ == scenarios_.size()) return std::nullopt;
+    return scenarios_[next_++];
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<Scenario> scenarios_;
+  std::size_t next_ = 0;
+};
+
+// Passes on what one scenario has printed. A crash may be an answer, so what its process said about it is a
+// comment. Other processes wait until all of it is passed on.
+class Answering {
+public:
+  explicit Answering(const Sink& sink) : sink_(sink) {}
+
+  void end(const Scenario& scenario, std::vector<std::string>& lines, const std::string& how) {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& line : lines) {
+      const bool is_answer = line.starts_with(scenario.name + ".") && line.find(" = ") != std::string::npos;
+      sink_(is_answer ? line : std::string(said) + scenario.name + ": " + line);
     }
-    const std::string end = child.finish();
-    if (names.empty()) break;
-    ended(end); // the scenario that ended the process
+    lines.clear();
+    sink_(scenario.name + ".process = " + how);
+  }
+
+private:
+  std::mutex mutex_;
+  const Sink& sink_;
+};
+
+std::string play_alone(const Lab& lab, const Scenario& scenario, std::vector<std::string>& lines) {
+  Child child(lab, scenario.name, {}, Errors::to_its_output);
+  while (auto line = child.read_line())
+    lines.push_back(std::move(*line));
+  return child.finish();
+}
+
+// Returns how the process has ended, or nothing if it can play another one.
+std::optional<std::string> play_in(Child& child, const Scenario& scenario, std::vector<std::string>& lines) {
+  child.tell(scenario.name); // if it has ended, there is nothing to read
+  while (auto line = child.read_line()) {
+    if (line->starts_with(played)) return std::nullopt;
+    lines.push_back(std::move(*line));
+  }
+  return child.finish();
+}
+
+// Plays scenarios in as few processes as possible, one after another. Returns how many went wrong.
+int play_apart(const Lab& lab, const char* queues, Waiting& waiting, Answering& answering) {
+  int failures = 0;
+  std::optional<Child> shared;
+  while (const auto scenario = waiting.take()) {
+    std::vector<std::string> lines;
+    std::string end = "exited 0";
+    if (scenario->place == Place::alone || scenario->place == Place::bare) {
+      end = play_alone(lab, *scenario, lines);
+    } else {
+      if (!shared) shared.emplace(lab, many, std::vector<std::string>{queues}, Errors::to_its_output);
+      if (const auto ended = play_in(*shared, *scenario, lines)) {
+        end = *ended;
+        shared.reset();
+      }
+    }
+    answering.end(*scenario, lines, end);
     failures += end != "exited 0";
   }
+  if (shared) shared->finish();
   return failures;
 }
 
@@ -181,9 +249,7 @@ void say_which_driver(const Lab& lab, const Sink& sink) {
 } // namespace
 
 int run_transcript(const Options& options, const Sink& sink) {
-  // Streams that share a hardware queue would wait for each other's gates. 8 queues are the default. With 32,
-  // a context of an H200 takes 0.5 to 0.9 s instead of 0.1 s, and the scenarios create hundreds.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+  set_queues(usual_queues);
   // A kernel that is loaded at its first launch may wait for every stream, including the held ones.
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   start_watchdog(options.watchdog_s);
@@ -198,20 +264,20 @@ int run_transcript(const Options& options, const Sink& sink) {
 
   int failures = 0;
   std::vector<std::string> left_out;
-  std::vector<std::vector<std::string>> apart(processes_at_once);
-  std::size_t next = 0;
-  for (const Scenario& scenario : all_scenarios()) {
+  Waiting with_few_queues, with_usual_queues;
+  for (Scenario& scenario : all_scenarios()) {
     if (!selected(scenario, options)) continue;
     if (scenario.devices > lab.device_count) {
       left_out.push_back(scenario.name);
       continue;
     }
-    alarm(options.watchdog_s);
-    if (options.apart && options.alone.empty() && scenario.place != Place::bare) {
-      apart[next++ % apart.size()].push_back(scenario.name);
+    if (options.apart) {
+      if (!options.alone.empty()) scenario.place = Place::alone;
+      (scenario.devices == 1 ? with_few_queues : with_usual_queues).add(scenario);
       continue;
     }
-    const bool here = scenario.place == Place::here && options.alone.empty();
+    alarm(options.watchdog_s);
+    const bool here = scenario.place == Place::here;
     const bool good = here ? play(lab, scenario) : play_in_child(lab, scenario, sink);
     const bool restored = lab.as_found();
     if (!restored) lab.shows("left_the_driver_as_found", false);
@@ -219,14 +285,17 @@ int run_transcript(const Options& options, const Sink& sink) {
     lab.restore();
   }
   alarm(0); // each of the other processes has its own
-  std::mutex one_at_a_time;
-  const Sink locked = [&](std::string_view line) {
-    const std::lock_guard lock(one_at_a_time);
-    sink(line);
-  };
+  with_few_queues.sort();
+  with_usual_queues.sort();
+  Answering answering(sink);
   std::vector<std::future<int>> running;
-  for (const std::vector<std::string>& names : apart)
-    running.push_back(std::async(std::launch::async, play_apart, std::ref(lab), names, locked));
+  const auto start = [&](const char* queues, Waiting& waiting) {
+    running.push_back(std::async(std::launch::async, play_apart, std::cref(lab), queues, std::ref(waiting),
+                                 std::ref(answering)));
+  };
+  for (int i = 0; options.apart && i < processes_with_few_queues; ++i)
+    start(few_queues, with_few_queues);
+  if (options.apart) start(usual_queues, with_usual_queues);
   for (std::future<int>& one : running)
     failures += one.get();
   if (!left_out.empty()) {
@@ -250,6 +319,7 @@ void child_main(int argc, char** argv) {
   if (argc < 5 || std::strcmp(argv[1], "--transcript-child") != 0) return;
   const auto watchdog_s = static_cast<unsigned>(std::atoi(argv[4]));
   start_watchdog(watchdog_s);
+  if (std::strcmp(argv[3], many) == 0 && argc > 5) set_queues(argv[5]);
   const Api api = Api::load(argv[2]);
   Lab lab(api, argv[2], [](std::string_view line) {
     remember(line);

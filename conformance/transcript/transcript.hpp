@@ -16,15 +16,20 @@ namespace transcript {
 
 using Sink = std::function<void(std::string_view line)>;
 
+// Begins a line that is no answer: the name of a scenario, a colon, and what its process said.
+inline constexpr std::string_view said = "# said by ";
+
 struct Options {
   std::string driver = "libcuda.so.1";
   std::string only; // run only the scenarios whose name starts with this
   // Run the scenarios that may crash or differ between runs, instead of the recorded ones.
   bool probes = false;
   // Run no scenario here, but in other processes, several at a time. Each plays scenarios until one crashes
-  // or spoils it, because most of the time of a process goes into its contexts. The lines come in any order.
+  // or spoils it, because most of the time of a process goes into its contexts. Scenarios come in any order,
+  // and what their processes print to standard error comes as lines that begin with `said`.
   bool apart = false;
-  // Run only these, each in a process of its own: what another scenario left behind cannot change an answer.
+  // With `apart`, run only these, each in a process of its own: what another scenario left behind cannot
+  // change an answer.
   std::vector<std::string> alone{};
   // The limit of one scenario. After it the process ends and prints the last answer.
   unsigned watchdog_s = 120;

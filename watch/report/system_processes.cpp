@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <utility>
 
@@ -22,7 +23,15 @@ using namespace std::chrono_literals;
 constexpr auto shortest_pause = 5ms, longest_pause = 5'000ms;
 constexpr auto longest_pause_of_others = 250ms; // for processes without the auditor
 constexpr auto pause_of_looks = 5ms;
-constexpr int share = 25; // looking takes at most one part in 25 of the time
+constexpr int share = 25; // looking takes at most one part in 25 of a processor
+
+/// The time that this thread has spent on a processor. On a busy machine, much more time goes by while it
+/// waits for one, and a pause in proportion to that would let processes pass unseen.
+std::chrono::nanoseconds time_of_this_thread() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 std::string file_of(pid_t process, const char* name) {
   return "/proc/" + std::to_string(process) + '/' + name;
@@ -120,7 +129,7 @@ std::optional<SystemState> state_of(pid_t process) {
   std::string skipped;
   for (int field = 5; field < 22; ++field)
     words >> skipped;
-  words >> state.begun;
+  words >> state.begun >> state.size;
   return state;
 }
 
@@ -137,21 +146,25 @@ void UnwatchedProcesses::inspect(pid_t process, const SystemState& state,
   const auto [known, is_new] = seen_.try_emplace(process);
   Seen& seen = known->second;
   if (is_new || seen.begun != state.begun)
-    seen = {state.begun, now, 0ms, {}, own_number_of(process), name_space_of(process)};
-  if (state.state == 'Z' || now < seen.next || is_watched(process)) return;
+    seen = {state.begun, now, 0ms, 0, {}, own_number_of(process), name_space_of(process)};
+  // Whoever loads the driver, or executes another program, gets another size.
+  const bool has_changed = !seen.has_auditor && state.size != seen.size && seen.pause > shortest_pause;
+  if (state.state == 'Z' || (now < seen.next && !has_changed) || is_watched(process)) return;
+  seen.size = state.size;
   const bool is_copy = is_watched(state.parent) && link_of(process, "exe") == link_of(state.parent, "exe");
   // Asked again, because a process can change its user or root folder after it has loaded the driver.
   const Mapped mapped = mapped_in(process);
   if (std::string reason = reason_for(process, mapped, is_copy); !reason.empty())
     seen.reason = std::move(reason);
+  seen.has_auditor = mapped.auditor;
   seen.pause = std::clamp<Clock::duration>(2 * seen.pause, shortest_pause,
                                            mapped.auditor ? longest_pause : longest_pause_of_others);
   seen.next = now + seen.pause;
 }
 
 void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
-  const auto begin = Clock::now();
-  if (root_ == 0 || begin < next_look_) return;
+  if (root_ == 0 || Clock::now() < next_look_) return;
+  const auto begin = time_of_this_thread();
   for (const pid_t process : all_processes())
     if (const auto state = state_of(process); state) {
       const auto known = seen_.find(process);
@@ -159,8 +172,8 @@ void UnwatchedProcesses::look(const std::function<bool(pid_t)>& is_watched) {
           (known != seen_.end() && known->second.begun == state->begun)) // its parent may have ended
         inspect(process, *state, is_watched);
     }
-  const auto end = Clock::now();
-  next_look_ = end + std::max<Clock::duration>(pause_of_looks, share * (end - begin));
+  const auto used = time_of_this_thread() - begin;
+  next_look_ = Clock::now() + std::max<Clock::duration>(pause_of_looks, share * used);
 }
 
 pid_t UnwatchedProcesses::seen_as(unsigned number, std::uint64_t name_space) const {

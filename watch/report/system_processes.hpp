@@ -18,6 +18,7 @@ struct SystemState {
   char state = '?'; // Z: it has ended
   pid_t parent = 0;
   std::uint64_t begun = 0; // tells it from a later process with this number
+  std::uint64_t size = 0;  // of its address space
 };
 
 /// Nothing if there is no such process.
@@ -60,9 +61,11 @@ private:
     std::uint64_t begun = 0;
     Clock::time_point next{}; // is not inspected before
     Clock::duration pause{};
+    std::uint64_t size = 0;       // of its address space when it was inspected
     std::string reason;           // empty: it has not loaded the driver
     std::string number;           // in its own namespace for process numbers
     std::uint64_t name_space = 0; // its inode
+    bool has_auditor = false;
   };
 
   void inspect(pid_t process, const SystemState& state, const std::function<bool(pid_t)>& is_watched);

@@ -316,7 +316,7 @@ int main(int argc, char** argv) {
     const CUevent event = driver.event();
     std::thread([&] { driver.query(event); }).join();
     driver.destroy(event);
-    usleep(argc > 3 ? 300'000 : 0); // so that the command sees this process
+    if (argc > 3) usleep(static_cast<unsigned>(std::atoi(argv[3])) * 1000); // so that the command sees it
     std::puts("the output of the program");
     std::fputs("its errors\n", stderr);
     return 42;

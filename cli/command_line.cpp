@@ -80,8 +80,8 @@ differently runs once more, in a process of its own, and what that process said 
 the progress.
 
 For the simulated driver, the command sets CUEVENT_SIM_DEVICES and CUEVENT_SIM_FAULTY_KERNEL to what the
-scenarios need, unless you have set them. Known differences of the simulated driver, and answers that depend
-on the size of the device, are counted, but do not change the exit code.
+scenarios need, unless you have set them. Known differences, of the simulated driver and of devices, are
+counted, but do not change the exit code.
 
 With --random, the command runs random programs of 60 driver calls, one for each seed, and compares their
 answers with the recording. Each difference is printed with its program. With --reference, it compares two

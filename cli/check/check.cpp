@@ -140,8 +140,8 @@ public:
     if (!same()) print_differences();
     std::printf("%zu answers compared, %zu differ\n", compared_, differences_.size());
     if (!explained_.empty())
-      std::printf("%zu more differ for known reasons, because this is %s%s\n", explained_.size(),
-                  here_.is_of_simulator() ? "the simulated driver" : "another device",
+      std::printf("%zu more differ for known reasons%s%s\n", explained_.size(),
+                  here_.is_of_simulator() ? ", because this is the simulated driver" : "",
                   with_explained ? "" : ": --explained lists them");
     if (!left_out_.empty())
       std::printf("%zu of %zu scenarios did not run, because they need a second device\n", left_out_.size(),

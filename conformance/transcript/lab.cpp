@@ -25,7 +25,11 @@ void Lab::initialize() {
   words_ = static_cast<unsigned*>(memory);
 }
 
-void Lab::restore() { cu.CtxSetCurrent(home); }
+void Lab::restore() {
+  for (CUcontext popped = nullptr; cu.CtxPopCurrent(&popped) == CUDA_SUCCESS && popped != nullptr;) {
+  }
+  cu.CtxPushCurrent(home);
+}
 
 bool Lab::as_found() const {
   CUcontext current = nullptr;

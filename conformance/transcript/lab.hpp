@@ -95,7 +95,7 @@ public:
   std::vector<std::string> arguments; // of a helper process
 
   void initialize();     // cuInit, a context, the memory for the gates
-  void restore();        // between scenarios: makes the home context current again, whatever failed
+  void restore();        // between scenarios: leaves the home context alone on the stack, whatever failed
   bool as_found() const; // compares the context stack and the thread's capture mode
 
   // Each prints one line.

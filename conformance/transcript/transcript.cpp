@@ -147,6 +147,7 @@ constexpr std::string_view played = "# played ";
         scenario->place == Place::last || !good || !lab.as_found() || lab.cu.CtxSynchronize() != CUDA_SUCCESS;
     if (spoilt) _exit(good ? 0 : 1);
     alarm(0); // while it waits for the next name
+    lab.restore();
     std::printf("%.*s%s\n", static_cast<int>(played.size()), played.data(), name.c_str());
     std::fflush(stdout);
   }

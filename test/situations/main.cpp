@@ -3,6 +3,7 @@
 // one (--driver real, the default):
 //   situations --driver sim --jobs 2 --page docs/situations.md   all cells; the page must be up to date
 //   situations --driver sim --only "TimelineFence/fork"          the cells whose CLASS/SITUATION contains it
+//   situations --part 2/3                                        the second third of the processes
 //   situations --print-page                                      the page
 //   situations --cells SITUATION CLASS...                        some cells, in this process
 // Without a real driver, prints what is missing and exits with 77, which means skipped.
@@ -102,10 +103,26 @@ struct Job {
   bool red() const { return ended.how != "exited with 0" || !ended.output.empty(); }
 };
 
+/// "2/3": the second of three parts of the processes.
+struct Part {
+  std::size_t number = 1, count = 1;
+};
+
+Part part_of(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  Part part{std::strtoul(text.c_str(), nullptr, 10),
+            slash == std::string::npos ? 0 : std::strtoul(text.c_str() + slash + 1, nullptr, 10)};
+  if (part.number >= 1 && part.number <= part.count) return part;
+  std::fprintf(stderr, "%s is no part: write 2/3 for the second of three\n", text.c_str());
+  std::exit(2);
+}
+
 /// Runs the cells whose CLASS/SITUATION contains `only`. Returns whether all are green.
-bool run_matrix(const std::string& program, const std::string& only, unsigned at_a_time, int devices) {
+bool run_matrix(const std::string& program, const std::string& only, Part part, unsigned at_a_time,
+                int devices) {
   std::vector<Job> jobs;
-  int cells = 0, untested = 0;
+  std::size_t cells = 0;
+  int untested = 0;
   for (const Situation& column : all_situations()) {
     std::vector<std::string> rows;
     for (const Class& row : all_classes()) {
@@ -115,7 +132,6 @@ bool run_matrix(const std::string& program, const std::string& only, unsigned at
       else
         rows.emplace_back(row.name);
     }
-    cells += static_cast<int>(rows.size());
     const std::vector<std::string> begin{program, "--cells", column.name};
     if (column.alone == Alone::no && !rows.empty()) {
       jobs.push_back({begin, column.alone, column.setting});
@@ -127,6 +143,13 @@ bool run_matrix(const std::string& program, const std::string& only, unsigned at
       }
     }
   }
+
+  std::vector<Job> chosen;
+  for (std::size_t k = part.number - 1; k < jobs.size(); k += part.count)
+    chosen.push_back(std::move(jobs[k]));
+  jobs = std::move(chosen);
+  for (const Job& job : jobs)
+    cells += job.words.size() - 3; // after the program, the option and the situation
 
   std::atomic<std::size_t> next{0}; // the situations are in order: faults of the device come last
   std::vector<std::thread> threads;
@@ -148,7 +171,7 @@ bool run_matrix(const std::string& program, const std::string& only, unsigned at
     std::printf("%s/%s: %s\n%s", job.words[3].c_str(), job.words[2].c_str(), job.ended.how.c_str(),
                 job.ended.output.c_str());
   }
-  std::printf("%d cells in %zu processes, %d not tested: %s\n", cells, jobs.size(), untested,
+  std::printf("%zu cells in %zu processes, %d not tested: %s\n", cells, jobs.size(), untested,
               green ? "all as documented" : "some not as documented");
   return green;
 }
@@ -188,12 +211,15 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   std::string driver = "real", only, page_file;
   unsigned jobs = 1;
+  Part part;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto value = [&] { return ++i < words.size() ? words[i] : std::string(); };
     if (words[i] == "--driver") {
       driver = value();
     } else if (words[i] == "--only") {
       only = value();
+    } else if (words[i] == "--part") {
+      part = part_of(value());
     } else if (words[i] == "--page") {
       page_file = value();
     } else if (words[i] == "--jobs") {
@@ -217,6 +243,6 @@ int main(int argc, char** argv) {
     std::fputs(asked.output.c_str(), stderr);
     return asked.how == "exited with 77" ? 77 : 1;
   }
-  const bool green = run_matrix(program, only, jobs, std::atoi(asked.output.c_str()));
+  const bool green = run_matrix(program, only, part, jobs, std::atoi(asked.output.c_str()));
   return green && (page_file.empty() || is_up_to_date(program, page_file)) ? 0 : 1;
 }

@@ -144,12 +144,16 @@ public:
   [[nodiscard]] CUresult try_end(Graph& out) noexcept;
 
 private:
-  CUresult end(CUgraph& graph) noexcept;
-  void begin(const Context& context, CUstream stream, CaptureMode mode);
-  void begin(const Context& context, CUstream stream, Graph& graph, ArrayView<CUgraphNode> after,
-             CaptureMode mode);
+  friend struct Explanation;
 
+  CUresult end(CUgraph& graph) noexcept;
   void begun(const Context& context, CUstream stream, Graph* into) noexcept;
+
+  // Called only after a failure, to find out why the call was refused.
+  [[noreturn, gnu::cold]] void fail_begin(CUresult result, const Context& context) const;
+  [[noreturn, gnu::cold]] void fail_begin(CUresult result, const Context& context, const Graph& graph) const;
+  [[noreturn, gnu::cold]] void fail_record(CUresult result, EventRef event, CUstream stream) const;
+  [[noreturn, gnu::cold]] void fail_end(CUresult result) const;
 
   Context context_;
   CUstream stream_ = nullptr;

@@ -69,6 +69,7 @@ private:
   friend class CompletionQueue;
   friend class CompletionQueueState;
   friend struct CallbackNode;
+  friend struct Explanation;
 
   /// Runs a stored callback and destroys it. Calls moved(by) once the storage is free, and then
   /// the callback.
@@ -118,6 +119,7 @@ private:
   }
   CUresult submit(const Source& source, CompletionToken* token, const char*& call) const noexcept;
   [[noreturn, gnu::cold]] void fail(CUresult result, const char* call) const;
+  [[noreturn, gnu::cold]] void fail_when_complete(CUresult result) const;
 
   CompletionQueueState* state_ = nullptr;
   CUstream stream_ = nullptr;

@@ -23,7 +23,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #pragma GCC visibility push(default)
@@ -117,10 +116,6 @@ public:
     if (const CUresult result = check(stream); result != CUDA_SUCCESS) return result;
     return on(stream).try_when_complete(static_cast<Callback&&>(callback), token);
   }
-
-  /// Why try_when_complete() or try_lane() failed: the text that the exception would have had. Call it right
-  /// after the failure, with the same stream. Driver function: cuStreamGetCtx.
-  std::string explain(CUresult result, StreamRef stream) const;
 
   /// Registers `stream`, so that later submissions take two driver calls instead of four. Driver
   /// functions: cuStreamIsCapturing, cuCtxGetId, cuStreamGetId; for a stream that is given with its context
@@ -229,6 +224,10 @@ private:
   }
   CUresult check(const Context& context) const noexcept;
   CUresult make_lane(Lane& lane, bool named, const char*& call) noexcept;
+  friend struct Explanation;
+  [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context);
+  [[noreturn, gnu::cold]] void fail_reserve(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_when_complete(CUresult result, StreamRef stream) const;
   [[noreturn, gnu::cold]] void fail_context(CUresult result) const;
   [[noreturn, gnu::cold]] void fail_timer(CUresult result) const;
   void end() noexcept;

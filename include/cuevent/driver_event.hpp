@@ -312,6 +312,7 @@ private:
 
   // Called only after a failure, to find out why the driver refused.
   [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
+  [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Driver& driver, EventFlags flags);
   [[noreturn, gnu::cold]] void fail_record(CUresult result, StreamRef stream, RecordFlags flags) const;
   [[noreturn, gnu::cold]] void fail_wait(CUresult result, StreamRef stream, WaitFlags flags) const;
   [[noreturn, gnu::cold]] void fail_context(CUresult result, const char* call, const Context* context) const;

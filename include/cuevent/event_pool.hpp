@@ -72,7 +72,8 @@ public:
   [[nodiscard]] CUresult try_ipc_handle(IpcHandle& out) noexcept;
 
   /// Takes the event out of the pool for good. The caller owns it, and the lease is empty
-  /// afterwards. To give it to a graph: graph.add_record(std::move(lease).detach()). No driver call.
+  /// afterwards. Before the first record(), the event marks what its last user recorded. To give it to a
+  /// graph: graph.add_record(std::move(lease).detach()). No driver call.
   [[nodiscard]] DriverEvent detach() && noexcept;
 
   void swap(PooledEvent& other) noexcept { Lease::swap(other); }
@@ -82,6 +83,15 @@ private:
   friend class EventPool;
   friend class EventPools;
   explicit PooledEvent(LeasedEvent& event) noexcept : Lease(event) {}
+};
+
+/// What query, wait and synchronize do for a lease that has not recorded its event.
+enum class FreshLease : unsigned char {
+  /// They throw NeverRecorded. This finds code that asks for work before it has recorded that work.
+  refuses,
+  /// They act as for a new DriverEvent: a query returns true, and a wait has no effect. Use it for code
+  /// that was written for events of its own. Each pool then makes one more event, which is never recorded.
+  reads_new,
 };
 
 /// Keeps the events of one context and kind for reuse. Use it for events that live briefly:
@@ -106,13 +116,16 @@ public:
   /// A pool of events of `context`, which are made with `flags`. The pool shares the context and
   /// starts with no events. It keeps at most `max_idle` idle events, and retires further events that are
   /// returned. The cache of a thread occupies up to 64 of the `max_idle` places, even while the
-  /// cache is empty. No driver call. Throws InvalidContext for an empty Context.
+  /// cache is empty. `fresh` says what a lease does before its first record(). No driver call, unless
+  /// `fresh` is reads_new: cuEventCreate. Throws InvalidContext for an empty Context, and with reads_new as
+  /// the constructor of DriverEvent.
   explicit EventPool(const Context& context, EventFlags flags = EventFlags::none,
-                     std::size_t max_idle = default_max_idle);
+                     std::size_t max_idle = default_max_idle, FreshLease fresh = FreshLease::refuses);
   /// The non-throwing overload. `out` is assigned on success only.
   [[nodiscard]] static CUresult try_create(EventPool& out, const Context& context,
                                            EventFlags flags = EventFlags::none,
-                                           std::size_t max_idle = default_max_idle) noexcept;
+                                           std::size_t max_idle = default_max_idle,
+                                           FreshLease fresh = FreshLease::refuses) noexcept;
 
   EventPool(EventPool&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPool& operator=(EventPool&& other) noexcept {
@@ -179,6 +192,7 @@ public:
   Context context() const noexcept;
   EventFlags flags() const noexcept;
   std::size_t max_idle() const noexcept;
+  FreshLease fresh() const noexcept;
 
   void swap(EventPool& other) noexcept {
     EventPoolState* const state = state_;
@@ -190,8 +204,14 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
+  friend struct Explanation;
   PooledEvent acquire_slow();
   void close() noexcept;
+  // Called only after a failure, to find out why the call was refused.
+  [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context, EventFlags flags);
+  [[noreturn, gnu::cold]] void fail_acquire(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_reserve(CUresult result, std::size_t count) const;
+  [[noreturn, gnu::cold]] void fail_wait_stream(CUresult result, StreamRef later, StreamRef earlier) const;
 
   EventPoolState* state_ = nullptr; // outlives the pool while a lease or a thread's cache needs it
 };

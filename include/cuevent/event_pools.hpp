@@ -12,7 +12,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Pools of events for a program with several contexts or devices. The stream selects the pool, so an event
 /// always belongs to the context of its stream. A pool is made when a context is first used, and ends with
-/// the context. All pools have the same flags and the same `max_idle`.
+/// the context. All pools have the same flags, the same `max_idle` and the same FreshLease.
 ///
 ///     EventPools pools(driver);
 ///     PooledEvent done = pools.acquire(stream);
@@ -39,13 +39,16 @@ public:
   EventPools() noexcept = default;
 
   /// For contexts of `driver`. Each pool makes its events with `flags` and keeps at most `max_idle`
-  /// idle events: see EventPool. No driver call.
+  /// idle events, and `fresh` says what a lease does before its first record(): see EventPool. No driver
+  /// call.
   explicit EventPools(const Driver& driver, EventFlags flags = EventFlags::none,
-                      std::size_t max_idle = EventPool::default_max_idle);
+                      std::size_t max_idle = EventPool::default_max_idle,
+                      FreshLease fresh = FreshLease::refuses);
   /// The non-throwing overload. `out` is assigned on success only.
   [[nodiscard]] static CUresult try_create(EventPools& out, const Driver& driver,
                                            EventFlags flags = EventFlags::none,
-                                           std::size_t max_idle = EventPool::default_max_idle) noexcept;
+                                           std::size_t max_idle = EventPool::default_max_idle,
+                                           FreshLease fresh = FreshLease::refuses) noexcept;
 
   EventPools(EventPools&& other) noexcept : state_(other.state_) { other.state_ = nullptr; }
   EventPools& operator=(EventPools&& other) noexcept {
@@ -111,12 +114,17 @@ public:
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
 private:
+  friend struct Explanation;
   class [[gnu::visibility("hidden")]] State;
 
   PooledEvent acquire_of(CUstream stream);
   PooledEvent acquire_slow(StreamRef stream);
-  [[gnu::visibility("hidden")]] EventPoolState& pool_for(const Context& context, const char* call);
+  [[gnu::visibility("hidden")]] CUresult lease_slow(PooledEvent& out, StreamRef stream) noexcept;
   void close() noexcept;
+  // Called only after a failure, to find out why the call was refused.
+  [[noreturn, gnu::cold]] void fail_acquire(CUresult result, StreamRef stream) const;
+  [[noreturn, gnu::cold]] void fail_reserve(CUresult result, const Context& context, std::size_t count) const;
+  [[noreturn, gnu::cold]] void fail_wait_stream(CUresult result, StreamRef later, StreamRef earlier) const;
 
   State* state_ = nullptr;
 };

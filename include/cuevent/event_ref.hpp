@@ -10,6 +10,14 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 class EventRef;
 
+/// What an event of a pool has in addition. For the library only.
+struct PoolEvent : DriverEvent {
+  PoolEvent(DriverEvent&& event, const DriverEvent* its_fresh) noexcept
+      : DriverEvent(static_cast<DriverEvent&&>(event)), fresh(its_fresh) {}
+
+  const DriverEvent* fresh; // what a lease reads until it has recorded; null if it refuses
+};
+
 /// What can be done with an event through an EventRef or a lease.
 ///
 /// Thread-safety: as EventRef. Context: as EventRef. During capture: as EventRef.
@@ -53,7 +61,7 @@ public:
   }
   [[nodiscard]] CUresult try_query() const noexcept {
     const DriverTable& driver = table(); // read once, which the check would prevent
-    return unrecorded() ? CUDA_ERROR_INVALID_HANDLE : driver.cuEventQuery_v2000(event_);
+    return unrecorded() ? query_fresh() : driver.cuEventQuery_v2000(event_);
   }
 
   /// As DriverEvent::query_relaxed(). Driver functions: cuThreadExchangeStreamCaptureMode twice,
@@ -68,7 +76,7 @@ public:
   }
   [[nodiscard]] CUresult try_synchronize() const noexcept {
     const DriverTable& driver = table();
-    return unrecorded() ? CUDA_ERROR_INVALID_HANDLE : driver.cuEventSynchronize_v2000(event_);
+    return unrecorded() ? synchronize_fresh() : driver.cuEventSynchronize_v2000(event_);
   }
 
   /// As DriverEvent::synchronize_for() and synchronize_until(): takes any duration, or a
@@ -145,6 +153,15 @@ protected:
 
   template <class Call>
   [[gnu::visibility("hidden")]] CUresult on_plain(StreamRef stream, const Call& call) const noexcept;
+  /// For a lease that has not recorded its event: what the lease reads instead, or null.
+  [[gnu::visibility("hidden")]] const DriverEvent* fresh() const noexcept;
+  /// Whether the lease refuses to be read, because it has not recorded its event.
+  [[gnu::visibility("hidden")]] bool refuses() const noexcept;
+  /// The event that this call reads, borrowed. Empty if the lease refuses.
+  [[gnu::visibility("hidden")]] DriverEvent readable() const noexcept;
+  [[gnu::cold]] CUresult query_fresh() const noexcept;
+  [[gnu::cold]] CUresult synchronize_fresh() const noexcept;
+
   CUresult record_otherwise(StreamRef stream, RecordFlags flags) const noexcept;
   CUresult wait_otherwise(StreamRef stream, WaitFlags flags) const noexcept;
 
@@ -173,7 +190,8 @@ protected:
 /// words; copy it freely. The owner must outlive the calls. The members act as in DriverEvent, with these
 /// differences:
 /// - For a lease that has not recorded its event, query, wait, synchronize and elapsed_time throw
-///   NeverRecorded, and their non-throwing overloads return CUDA_ERROR_INVALID_HANDLE.
+///   NeverRecorded, and their non-throwing overloads return CUDA_ERROR_INVALID_HANDLE. With
+///   FreshLease::reads_new only elapsed_time does.
 /// - For a lease, an external record or wait throws NotSupported, because the graph would outlive the lease.
 ///   So does every other call that gives the event to a graph or to a launch attribute. In a stream that is
 ///   not being captured, external_in_capture means none.

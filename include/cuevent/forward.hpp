@@ -28,7 +28,9 @@ class EndNotice;
 class EventAccess;
 class EventPool;
 class EventPools;
+class EventRecordNode;
 class EventRef;
+class EventWaitNode;
 class FlightRecorder;
 class Graph;
 class GraphExec;
@@ -47,6 +49,9 @@ struct FlightReport;
 struct IpcHandle;
 struct PollLimit;
 struct StageReport;
+struct TimelinePoint;
+template <class T>
+class ArrayView;
 
 enum class CaptureMode;
 enum class CaptureStatus;
@@ -54,6 +59,7 @@ enum class ErrorKind;
 enum class EventFlags : unsigned;
 enum class EventTrigger;
 enum class FlightGraph : std::uint64_t;
+enum class FreshLease : unsigned char;
 enum class GraphMarks;
 enum class RecordFlags : unsigned;
 enum class StageId : std::uint32_t;

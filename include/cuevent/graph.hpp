@@ -253,6 +253,8 @@ public:
   void swap(Graph& other) noexcept;
 
 private:
+  friend struct Explanation;
+
   /// An object or a callback that the graph keeps. Empty until hold().
   template <class Value>
   struct Kept : RetiredObject {
@@ -296,6 +298,14 @@ private:
   }
   [[gnu::visibility("hidden")]] Graph(const Context& context, CUgraph graph, Ownership ownership) noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
+
+  // Called only after a failure, to find out why the call was refused.
+  [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, const char* advice = nullptr) const;
+  [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, EventRef event) const;
+  [[noreturn, gnu::cold]] void fail_retain(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_retain(CUresult result, EventRef event) const;
+  [[noreturn, gnu::cold]] void fail_find(CUresult result, const char* call, EventRef event) const;
+  [[noreturn, gnu::cold]] void fail_instantiate(CUresult result) const;
 
   Context context_;
   CUgraph graph_ = nullptr;

@@ -89,7 +89,13 @@ private:
   [[gnu::visibility("hidden")]] void destroy() noexcept;
   const DriverTable& table() const noexcept { return context_.driver().table(); }
   template <class Node>
-  [[gnu::visibility("hidden")]] DriverEvent keep(Node node, DriverEvent&& event);
+  [[gnu::visibility("hidden")]] CUresult keep(DriverEvent& before, Node node, DriverEvent&& event) noexcept;
+
+  friend struct Explanation;
+  // Called only after a failure, to find out why the call was refused.
+  [[noreturn, gnu::cold]] void fail_launch(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_set_event(CUresult result, EventRecordNode node, EventRef event) const;
+  [[noreturn, gnu::cold]] void fail_set_event(CUresult result, EventWaitNode node, EventRef event) const;
 
   Context context_;
   CUgraphExec exec_ = nullptr;

@@ -6,7 +6,10 @@
 /// How a lease differs from a DriverEvent:
 /// - It starts as never recorded, regardless of the event's last user. Until its first record(),
 ///   query, wait, synchronize and elapsed_time throw NeverRecorded. Their non-throwing overloads
-///   return CUDA_ERROR_INVALID_HANDLE.
+///   return CUDA_ERROR_INVALID_HANDLE. With FreshLease::reads_new (event_pool.hpp) they do what a new
+///   DriverEvent does.
+/// - It cannot see records that are made by other means, such as the driver's own cuEventRecord. Tell it with
+///   mark_recorded().
 /// - It refuses external records and waits, and everything else that would outlive the lease, with
 ///   NotSupported: docs/pools.md. Use PooledEvent::detach() for an event that must outlive the lease.
 /// - When its context is lost, its members throw ContextLost, but its destructor is silent.
@@ -20,9 +23,9 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 class [[gnu::visibility("hidden")]] EventPoolState;
 
 /// An event of a pool, and what its lease knows about it. For the library only.
-struct alignas(64) LeasedEvent : DriverEvent { // a cache line, because threads lease neighbouring events
-  LeasedEvent(DriverEvent&& event, EventPoolState& its_pool) noexcept
-      : DriverEvent(static_cast<DriverEvent&&>(event)), pool(&its_pool) {}
+struct alignas(64) LeasedEvent : PoolEvent { // a cache line, because threads lease neighbouring events
+  LeasedEvent(DriverEvent&& event, const DriverEvent* its_fresh, EventPoolState& its_pool) noexcept
+      : PoolEvent(static_cast<DriverEvent&&>(event), its_fresh), pool(&its_pool) {}
 
   EventPoolState* pool; // kept alive by the event
   unsigned holders = 0; // the number of SharedEvents
@@ -38,7 +41,10 @@ struct alignas(64) LeasedEvent : DriverEvent { // a cache line, because threads 
 class Lease : public EventAccess {
 public:
   /// Tells the lease that its event was recorded by other means, for example by a library that got
-  /// native_handle(). Applies to all holders. No driver call.
+  /// native_handle(). Call it after that record: from then on, the members act on the event as it is, and
+  /// without a record they would show the work of its last user. A lease that should read as complete before
+  /// its first record does not need this call, but FreshLease::reads_new. Applies to all holders. No driver
+  /// call.
   void mark_recorded() const noexcept { note_record(); }
 
   /// Whether this lease has recorded the event. No driver call.
@@ -46,7 +52,7 @@ public:
 
   /// The event itself, to read its handle or context. Returns an empty event for an empty lease.
   /// Before the first record() the event still marks the work of its last user: it may be pending,
-  /// and a query may throw. No driver call.
+  /// and a query may throw, also with FreshLease::reads_new. No driver call.
   const DriverEvent& event() const noexcept { return *owner_; }
 
 protected:

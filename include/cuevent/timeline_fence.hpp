@@ -129,8 +129,11 @@ private:
   CUresult submit_wait(CUstream stream, std::uint64_t ticket) const noexcept;
   CUresult find_id(unsigned long long& id) const noexcept;
   CUresult find_own(CUstream stream, bool& own) const noexcept;
+  friend struct Explanation;
+  [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context);
   [[noreturn, gnu::cold]] void fail_signal(CUresult result) const;
   [[noreturn, gnu::cold]] void fail_wait(CUresult result, std::uint64_t ticket) const;
+  [[noreturn, gnu::cold]] void fail_wait_for(CUresult result) const;
 
   static constexpr std::uint64_t nothing_ = 0; // the counter of an empty fence
 

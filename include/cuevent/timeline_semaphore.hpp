@@ -255,9 +255,16 @@ private:
   CUresult outcome(std::uint64_t value) const noexcept;
   template <class Check>
   static CUresult wait_for_points(ArrayView<TimelinePoint> points, TimeLimit timeout, Check check) noexcept;
-  [[noreturn, gnu::cold]] static void fail_points(ArrayView<TimelinePoint> points, CUresult result,
+  [[noreturn, gnu::cold]] static void fail_points(CUresult result, ArrayView<TimelinePoint> points,
                                                   const char* call);
+  friend struct Explanation;
   [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, const char* advice = nullptr) const;
+  [[noreturn, gnu::cold]] static void fail_create(CUresult result, const Context& context);
+  [[noreturn, gnu::cold]] static void fail_import(CUresult result, const Context& context);
+  [[noreturn, gnu::cold]] void fail_close(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_wait_for(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_export(CUresult result) const;
+  [[noreturn, gnu::cold]] void fail_abandon_on_death(CUresult result) const;
   [[noreturn, gnu::cold]] void fail_signal(CUresult result, std::uint64_t value) const;
   [[noreturn, gnu::cold]] void fail_wait(CUresult result, std::uint64_t value) const;
 

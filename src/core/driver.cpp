@@ -298,26 +298,34 @@ CUresult Driver::try_load(Driver& out, GetProcAddress get_proc_address) noexcept
   return try_make(out, get_proc_address);
 }
 
-void* Driver::find_entry_point(const char* name, int version) const {
+CUresult Driver::look_up(void*& out, const char* name, int version) const noexcept {
   void* address = nullptr;
   CUdriverProcAddressQueryResult status{};
+  if (version > table_->version) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUresult result =
+      table_->get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
+  if (result != CUDA_SUCCESS) return result;
+  if (address == nullptr) return CUDA_ERROR_NOT_FOUND;
+  out = address;
+  return result;
+}
+
+void* Driver::find_entry_point(const char* name, int version) const {
+  void* address = nullptr;
+  const CUresult result = look_up(address, name, version);
+  if (result == CUDA_SUCCESS) return address;
   if (version > table_->version)
     fail(CUDA_ERROR_NOT_SUPPORTED, "cuGetProcAddress",
          (std::string(name) + " needs a driver for CUDA " + version_text(version) +
           ", and this driver supports CUDA " + version_text(table_->version) + ": update the NVIDIA driver")
              .c_str());
-  const CUresult result =
-      table_->get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
-  if (result == CUDA_SUCCESS && address != nullptr) return address;
+  CUdriverProcAddressQueryResult status{};
+  table_->get_proc_address(name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &status);
   const std::string advice = status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                                  ? std::string(name) + " did not exist in CUDA " + version_text(version) +
                                        ": request a version that has the signature"
                                  : "the driver has no function " + std::string(name) + ": check the name";
-  fail(result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND, "cuGetProcAddress", advice.c_str());
-}
-
-CUresult Driver::look_up(void*& out, const char* name, int version) const noexcept {
-  return thrown_by([&] { out = find_entry_point(name, version); });
+  fail(result, "cuGetProcAddress", advice.c_str());
 }
 
 std::string to_string(const Driver& driver) {

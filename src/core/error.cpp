@@ -188,7 +188,8 @@ std::error_condition make_error_condition(ErrorKind kind) noexcept {
 }
 
 DriverError::DriverError(CUresult result, const char* call, const char* advice)
-    : std::system_error(make_error_code(result)), call_(call), text_(describe(result, call, advice)) {}
+    : std::system_error(make_error_code(result)), call_(call != nullptr ? call : "an unknown call"),
+      text_(describe(result, call_, advice)) {}
 
 // The destructors are the key functions. Only this file contains the vtables and type information.
 DriverError::~DriverError() = default;

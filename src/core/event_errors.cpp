@@ -73,8 +73,12 @@ void require_same_driver(const Context& given, const Context& own, const char* c
 }
 
 void DriverEvent::fail_create(CUresult result, const Context& context, EventFlags flags) {
+  require_context(context, "cuEventCreate");
+  fail_create(result, context.driver(), flags);
+}
+
+void DriverEvent::fail_create(CUresult result, const Driver& driver, EventFlags flags) {
   const char* const call = "cuEventCreate";
-  require_context(context, call);
   const bool contradiction = has(flags, EventFlags::timing) && has(flags, EventFlags::interprocess);
   if (result == CUDA_ERROR_INVALID_VALUE)
     throw InvalidValue(call, with_reasons(result, call,
@@ -82,7 +86,7 @@ void DriverEvent::fail_create(CUresult result, const Context& context, EventFlag
                                                           "one of the two flags"
                                                         : "EventFlags has unknown bits: use the enumerators")
                                  .c_str());
-  context.driver().fail(result, call);
+  driver.fail(result, call);
 }
 
 void DriverEvent::fail_record(CUresult result, StreamRef stream, RecordFlags flags) const {

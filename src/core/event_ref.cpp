@@ -42,6 +42,22 @@ DriverEvent EventAccess::owner_of_plain_events(const DriverTable& table) noexcep
   return DriverEvent(Context(Driver(table), nullptr, 0), nullptr, EventFlags::none, Ownership::borrowed);
 }
 
+const DriverEvent* EventAccess::fresh() const noexcept {
+  return static_cast<const PoolEvent*>(owner_)->fresh; // only leases are ever unrecorded
+}
+
+bool EventAccess::refuses() const noexcept { return unrecorded() && fresh() == nullptr; }
+
+DriverEvent EventAccess::readable() const noexcept {
+  if (!unrecorded()) return borrowed();
+  const DriverEvent* const fresh = this->fresh();
+  if (fresh == nullptr) return {};
+  return DriverEvent(fresh->context_, fresh->event_, fresh->flags_, Ownership::borrowed);
+}
+
+CUresult EventAccess::query_fresh() const noexcept { return readable().try_query(); }
+CUresult EventAccess::synchronize_fresh() const noexcept { return readable().try_synchronize(); }
+
 DriverEvent EventAccess::borrowed() const noexcept {
   return DriverEvent(owner_->context_, event_, owner_->flags_, Ownership::borrowed);
 }
@@ -57,7 +73,8 @@ CUresult EventAccess::on_plain(StreamRef stream, const Call& call) const noexcep
 CUresult EventAccess::record_otherwise(StreamRef stream, RecordFlags flags) const noexcept {
   if (plain()) return on_plain(stream, [&] { return borrowed().call_record(stream.native_handle(), flags); });
   if (!leased()) return owner_->try_record(stream, flags);
-  CUresult result = check_lease_flags(owner_->context_, stream.native_handle(), flags);
+  CUresult result = flags == RecordFlags::none ? CUDA_SUCCESS : check_context(owner_->context_, stream);
+  if (result == CUDA_SUCCESS) result = check_lease_flags(owner_->context_, stream.native_handle(), flags);
   if (result == CUDA_SUCCESS) result = owner_->try_record(stream);
   if (result == CUDA_SUCCESS) note_record();
   return result;
@@ -65,11 +82,13 @@ CUresult EventAccess::record_otherwise(StreamRef stream, RecordFlags flags) cons
 
 CUresult EventAccess::wait_otherwise(StreamRef stream, WaitFlags flags) const noexcept {
   if (plain()) return on_plain(stream, [&] { return borrowed().call_wait(stream.native_handle(), flags); });
-  if (unrecorded()) return CUDA_ERROR_INVALID_HANDLE;
-  if (!leased()) return owner_->try_wait(stream, flags);
-  const CUresult result =
-      check_lease_flags(stream.context_or(owner_->context_), stream.native_handle(), flags);
-  return result == CUDA_SUCCESS ? owner_->try_wait(stream) : result;
+  const DriverEvent* const event = unrecorded() ? fresh() : owner_;
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!leased()) return event->try_wait(stream, flags);
+  const Context& context = stream.context_or(owner_->context_);
+  CUresult result = flags == WaitFlags::none ? CUDA_SUCCESS : check_driver(owner_->context_, context);
+  if (result == CUDA_SUCCESS) result = check_lease_flags(context, stream.native_handle(), flags);
+  return result == CUDA_SUCCESS ? event->try_wait(stream) : result;
 }
 
 bool EventAccess::query_relaxed() const {
@@ -78,10 +97,7 @@ bool EventAccess::query_relaxed() const {
   return result == CUDA_SUCCESS;
 }
 
-CUresult EventAccess::try_query_relaxed() const noexcept {
-  if (unrecorded()) return CUDA_ERROR_INVALID_HANDLE;
-  return borrowed().try_query_relaxed();
-}
+CUresult EventAccess::try_query_relaxed() const noexcept { return readable().try_query_relaxed(); }
 
 bool EventAccess::synchronize_for(TimeLimit timeout) const { return synchronize_until(Deadline(timeout)); }
 
@@ -96,8 +112,7 @@ CUresult EventAccess::try_synchronize_for(TimeLimit timeout) const noexcept {
 }
 
 CUresult EventAccess::try_synchronize_until(Deadline deadline) const noexcept {
-  if (unrecorded()) return CUDA_ERROR_INVALID_HANDLE;
-  return borrowed().try_synchronize_until(deadline);
+  return readable().try_synchronize_until(deadline);
 }
 
 void EventAccess::fail_record(CUresult result, StreamRef stream, RecordFlags flags) const {
@@ -108,13 +123,13 @@ void EventAccess::fail_record(CUresult result, StreamRef stream, RecordFlags fla
 
 void EventAccess::fail_wait(CUresult result, StreamRef stream, WaitFlags flags) const {
   const char* const call = "cuStreamWaitEvent";
-  if (unrecorded()) fail_unrecorded(call);
+  if (refuses()) fail_unrecorded(call);
   if (leased() && flags != WaitFlags::none && result == CUDA_ERROR_NOT_SUPPORTED) fail_lease(call);
   borrowed().fail_wait(result, stream, flags);
 }
 
 void EventAccess::fail_query(CUresult result, const char* call) const {
-  if (unrecorded()) fail_unrecorded(call);
+  if (refuses()) fail_unrecorded(call);
   borrowed().fail_query(result, call);
 }
 

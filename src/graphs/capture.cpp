@@ -3,9 +3,12 @@
 #include <cuevent/error_hook.hpp>
 
 #include "core/capture_state.hpp"
+#include "core/explanation.hpp"
 #include "core/on_stream.hpp"
+#include "core/refusal.hpp"
 #include "core/result_of.hpp"
 #include "core/this_thread.hpp"
+#include "graphs/require_graph.hpp"
 
 #include <utility>
 
@@ -25,30 +28,46 @@ CUstreamCaptureMode driver_mode(CaptureMode mode) noexcept {
   return CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
-[[noreturn]] void fail_begin(const Context& context, CUresult result, const char* call) {
-  const char* advice = nullptr;
+constexpr const char* begin_capture = "cuStreamBeginCapture";
+constexpr const char* begin_in_graph = "cuStreamBeginCaptureToGraph";
+constexpr const char* end_capture = "cuStreamEndCapture";
+constexpr const char* end_again = "StreamCapture::end";
+constexpr const char* record_event = "cuEventRecordWithFlags";
+constexpr const char* record_empty = "StreamCapture::record";
+
+[[noreturn]] void fail_active(const char* call) {
+  throw IllegalState(call,
+                     "this object has a capture that was not ended: end it first, or use another object");
+}
+
+const char* advice_to_begin(CUresult result) noexcept {
   if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-    advice = "the legacy stream cannot be captured: capture a stream made with CU_STREAM_NON_BLOCKING";
+    return "the legacy stream cannot be captured: capture a stream made with CU_STREAM_NON_BLOCKING";
   if (result == CUDA_ERROR_ILLEGAL_STATE)
-    advice = "the stream is being captured already, and that capture is still valid: end it first";
-  context.driver().fail(result, call, advice);
+    return "the stream is being captured already, and that capture is still valid: end it first";
+  return nullptr;
 }
 
 } // namespace
 
 CaptureStatus capture_status(const Context& context, CUstream stream) {
+  CaptureStatus status{};
+  const CUresult result = try_capture_status(status, context, stream);
+  if (result != CUDA_SUCCESS) context.driver().fail(result, "cuStreamIsCapturing");
+  return status;
+}
+
+CUresult try_capture_status(CaptureStatus& out, const Context& context, CUstream stream) noexcept {
   CaptureState capture{};
   const CUresult result = on_stream(context, stream, [&] {
     capture = capture_state(context.driver().table(), stream);
     return capture.result;
   });
-  if (result != CUDA_SUCCESS) context.driver().fail(result, "cuStreamIsCapturing");
-  if (!capture.capturing()) return CaptureStatus::none;
-  return capture.invalidated() ? CaptureStatus::invalidated : CaptureStatus::active;
-}
-
-CUresult try_capture_status(CaptureStatus& out, const Context& context, CUstream stream) noexcept {
-  return thrown_by([&] { out = capture_status(context, stream); });
+  if (result != CUDA_SUCCESS) return result;
+  out = capture.invalidated() ? CaptureStatus::invalidated
+        : capture.capturing() ? CaptureStatus::active
+                              : CaptureStatus::none;
+  return result;
 }
 
 CaptureModeGuard::CaptureModeGuard(const Driver& driver, CaptureMode mode)
@@ -71,47 +90,49 @@ CaptureModeGuard::~CaptureModeGuard() {
 }
 
 StreamCapture::StreamCapture(const Context& context, CUstream stream, CaptureMode mode) {
-  begin(context, stream, mode);
+  const CUresult result = try_begin(context, stream, mode);
+  if (result != CUDA_SUCCESS) fail_begin(result, context);
 }
 
 StreamCapture::StreamCapture(const Context& context, CUstream stream, Graph& graph,
                              ArrayView<CUgraphNode> after, CaptureMode mode) {
-  begin(context, stream, graph, after, mode);
+  const CUresult result = try_begin(context, stream, graph, after, mode);
+  if (result != CUDA_SUCCESS) fail_begin(result, context, graph);
 }
 
 CUresult StreamCapture::try_begin(const Context& context, CUstream stream, CaptureMode mode) noexcept {
   if (active_) return CUDA_ERROR_ILLEGAL_STATE;
-  return thrown_by([&] { begin(context, stream, mode); });
+  const CUresult result = on_stream(context, stream, [&] {
+    return context.driver().table().cuStreamBeginCapture_v10010(stream, driver_mode(mode));
+  });
+  if (result == CUDA_SUCCESS) begun(context, stream, nullptr);
+  return result;
 }
 
 CUresult StreamCapture::try_begin(const Context& context, CUstream stream, Graph& graph,
                                   ArrayView<CUgraphNode> after, CaptureMode mode) noexcept {
   if (active_) return CUDA_ERROR_ILLEGAL_STATE;
-  return thrown_by([&] { begin(context, stream, graph, after, mode); });
-}
-
-void StreamCapture::begin(const Context& context, CUstream stream, CaptureMode mode) {
-  const CUresult result = on_stream(context, stream, [&] {
-    return context.driver().table().cuStreamBeginCapture_v10010(stream, driver_mode(mode));
-  });
-  if (result != CUDA_SUCCESS) fail_begin(context, result, "cuStreamBeginCapture");
-  begun(context, stream, nullptr);
-}
-
-void StreamCapture::begin(const Context& context, CUstream stream, Graph& graph, ArrayView<CUgraphNode> after,
-                          CaptureMode mode) {
-  const char* const call = "cuStreamBeginCaptureToGraph";
-  if (!graph)
-    throw InvalidHandle(
-        call, "the graph is empty, because it was moved from or released: use the object that has it now");
-  if (graph.context().driver() != context.driver())
-    throw ContextMismatch(call, "the graph belongs to another driver: make it with the context's driver");
+  if (!graph || graph.context().driver() != context.driver()) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult result = on_stream(context, stream, [&] {
     return context.driver().table().cuStreamBeginCaptureToGraph_v12030(
         stream, graph.native_handle(), after.data(), nullptr, after.size(), driver_mode(mode));
   });
-  if (result != CUDA_SUCCESS) fail_begin(context, result, call);
-  begun(context, stream, &graph);
+  if (result == CUDA_SUCCESS) begun(context, stream, &graph);
+  return result;
+}
+
+void StreamCapture::fail_begin(CUresult result, const Context& context) const {
+  if (active_) fail_active(begin_capture);
+  context.driver().fail(result, begin_capture, advice_to_begin(result));
+}
+
+void StreamCapture::fail_begin(CUresult result, const Context& context, const Graph& graph) const {
+  if (active_) fail_active(begin_in_graph);
+  require_not_empty(graph, begin_in_graph);
+  if (graph.context().driver() != context.driver())
+    throw ContextMismatch(begin_in_graph,
+                          "the graph belongs to another driver: make it with the context's driver");
+  context.driver().fail(result, begin_in_graph, advice_to_begin(result));
 }
 
 void StreamCapture::begun(const Context& context, CUstream stream, Graph* into) noexcept {
@@ -139,42 +160,76 @@ StreamCapture::~StreamCapture() {
 }
 
 DriverEvent StreamCapture::record(DriverEvent&& event, CUstream stream) {
-  if (into_ != nullptr && event) {
-    DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
-    // The graph outlives this capture, however it ends, so it owns the event before it refers to it.
-    into_->retain(std::move(event));
-    borrowed.record(stream, RecordFlags::external);
-    return borrowed;
-  }
-  kept_.reserve(kept_.size() + 1); // nothing may throw after the event is recorded
-  event.record(stream, RecordFlags::external);
-  DriverEvent borrowed = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
-  kept_.push_back(std::move(event));
+  DriverEvent borrowed;
+  const CUresult result = try_record(borrowed, std::move(event), stream);
+  // NOLINTNEXTLINE(bugprone-use-after-move): whether it was moved says what was refused
+  if (result != CUDA_SUCCESS) fail_record(result, event, stream);
   return borrowed;
 }
 
-Graph StreamCapture::end() {
-  if (!active_) throw IllegalState("cuStreamEndCapture", "this capture has already ended: begin a new one");
-  CUgraph handle = nullptr;
-  const CUresult result = end(handle);
-  if (result != CUDA_SUCCESS) {
-    if (into_ != nullptr && !active_) static_cast<void>(into_->release()); // it may be gone
-    context_.driver().fail(result, "cuStreamEndCapture");
+CUresult StreamCapture::try_record(DriverEvent& borrowed, DriverEvent&& event, CUstream stream) noexcept {
+  if (!event) return noted(this, {CUDA_ERROR_INVALID_HANDLE, record_empty});
+  DriverEvent copy = DriverEvent::borrow(event.context(), event.native_handle(), event.flags());
+  CUresult result = CUDA_SUCCESS;
+  if (into_ != nullptr) {
+    // The graph outlives this capture, however it ends, so it owns the event before it refers to it.
+    result = into_->try_retain(std::move(event));
+    if (result != CUDA_SUCCESS) return result;
+    result = copy.try_record(stream, RecordFlags::external);
+  } else {
+    result = thrown_by([&] { kept_.reserve(kept_.size() + 1); }); // nothing may fail after the record
+    if (result == CUDA_SUCCESS) result = event.try_record(stream, RecordFlags::external);
+    if (result == CUDA_SUCCESS) kept_.push_back(std::move(event));
   }
-  if (into_ != nullptr) return Graph::borrow(context_, handle);
-  Graph graph = Graph::from_native_handle(context_, handle);
-  for (DriverEvent& event : kept_)
-    graph.retain(std::move(event));
-  kept_.clear();
+  if (result != CUDA_SUCCESS) return noted(this, {result, record_event});
+  borrowed = std::move(copy);
+  return result;
+}
+
+void StreamCapture::fail_record(CUresult result, EventRef event, CUstream stream) const {
+  if (event && into_ != nullptr) Explanation::fail_retain(*into_, result, event); // it was not moved
+  const char* const call = refused_call(this, result, record_empty);
+  if (event || call == record_empty)
+    Explanation::fail_record(event, result, StreamRef(stream), RecordFlags::external);
+  if (result == CUDA_ERROR_ILLEGAL_STATE)
+    throw ExternalOutsideCapture(call, "the stream is not being captured, and the graph owns the event now: "
+                                       "pass a stream of this capture, with another event");
+  context_.driver().fail(result, call);
+}
+
+Graph StreamCapture::end() {
+  Graph graph;
+  const CUresult result = try_end(graph);
+  if (result != CUDA_SUCCESS) fail_end(result);
   return graph;
 }
 
-CUresult StreamCapture::try_record(DriverEvent& borrowed, DriverEvent&& event, CUstream stream) noexcept {
-  return thrown_by([&] { borrowed = record(std::move(event), stream); });
+CUresult StreamCapture::try_end(Graph& out) noexcept {
+  if (!active_) return noted(this, {CUDA_ERROR_ILLEGAL_STATE, end_again});
+  CUgraph handle = nullptr;
+  CUresult result = end(handle);
+  if (result != CUDA_SUCCESS) {
+    if (into_ != nullptr && !active_) static_cast<void>(into_->release()); // it may be gone
+    return noted(this, {result, end_capture});
+  }
+  if (into_ != nullptr) {
+    out = Graph::borrow(context_, handle);
+    return result;
+  }
+  Graph graph = Graph::from_native_handle(context_, handle);
+  for (DriverEvent& event : kept_) {
+    result = graph.try_retain(std::move(event));
+    if (result != CUDA_SUCCESS) return noted(this, {result, refused_call(&graph, result, end_capture)});
+  }
+  kept_.clear();
+  out = std::move(graph);
+  return result;
 }
 
-CUresult StreamCapture::try_end(Graph& out) noexcept {
-  return thrown_by([&] { out = end(); });
+void StreamCapture::fail_end(CUresult result) const {
+  const char* const call = refused_call(this, result, end_capture);
+  if (call == end_again) throw IllegalState(call, "this capture has already ended: begin a new one");
+  context_.driver().fail(result, call);
 }
 
 CUresult StreamCapture::end(CUgraph& graph) noexcept {

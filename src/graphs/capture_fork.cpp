@@ -34,15 +34,7 @@ CUresult update_dependencies(const Context& context, CUstream stream, ArrayView<
 }
 
 void check_update(const Context& context, CUresult result) {
-  if (result == CUDA_SUCCESS) return;
-  const char* advice = nullptr;
-  if (result == CUDA_ERROR_ILLEGAL_STATE) advice = not_captured;
-  if (result == CUDA_ERROR_INVALID_VALUE)
-    advice =
-        "a node is null or belongs to another graph than the one that the stream is being captured into, "
-        "or there are edges but not one for each node: take both from capture_info(), or from calls that "
-        "added nodes to that graph";
-  context.driver().fail(result, update, advice);
+  if (result != CUDA_SUCCESS) fail_update(context, result);
 }
 
 CUgraphEdgeData edge_of(const CaptureReading& reading, std::size_t i) noexcept {
@@ -55,15 +47,25 @@ bool same(const CUgraphEdgeData& a, const CUgraphEdgeData& b) noexcept {
 
 } // namespace
 
+void fail_update(const Context& context, CUresult result) {
+  require_context(context, update);
+  const char* advice = nullptr;
+  if (result == CUDA_ERROR_ILLEGAL_STATE) advice = not_captured;
+  if (result == CUDA_ERROR_INVALID_VALUE)
+    advice =
+        "a node is null or belongs to another graph than the one that the stream is being captured into, "
+        "or there are edges but not one for each node: take both from capture_info(), or from calls that "
+        "added nodes to that graph";
+  context.driver().fail(result, update, advice);
+}
+
 void add_capture_dependencies(const Context& context, CUstream stream, ArrayView<CUgraphNode> nodes,
                               ArrayView<CUgraphEdgeData> edges) {
-  require_context(context, update);
   check_update(context, try_add_capture_dependencies(context, stream, nodes, edges));
 }
 
 void set_capture_dependencies(const Context& context, CUstream stream, ArrayView<CUgraphNode> nodes,
                               ArrayView<CUgraphEdgeData> edges) {
-  require_context(context, update);
   check_update(context, try_set_capture_dependencies(context, stream, nodes, edges));
 }
 

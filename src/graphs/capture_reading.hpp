@@ -46,4 +46,7 @@ inline CUresult read_capture(CaptureReading& out, const Context& context, CUstre
   return result;
 }
 
+/// For a refused cuStreamUpdateCaptureDependencies.
+[[noreturn]] void fail_update(const Context& context, CUresult result);
+
 }} // namespace cuevent::CUEVENT_ABI

@@ -4,6 +4,7 @@
 #include <cuevent/graph_exec.hpp>
 
 #include "core/on_stream.hpp"
+#include "core/refusal.hpp"
 #include "core/result_of.hpp"
 #include "core/retired_events.hpp"
 #include "graphs/require_graph.hpp"
@@ -14,6 +15,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
+constexpr const char* launch_graph = "cuGraphLaunch";
 constexpr const char* not_of_this_graph =
     "the node is not an event node of this graph, the graph that the exec was made from has ended, or the "
     "event belongs to a different context than the event it replaces: keep the Graph for as long as you set "
@@ -59,67 +61,93 @@ void GraphExec::destroy() noexcept {
 }
 
 void GraphExec::launch(CUstream stream) {
-  require_not_empty(*this, "cuGraphLaunch");
-  const Status status = on_stream(context_, stream, [&] {
-    return Status{table().cuGraphLaunch_v10000(exec_, stream), "cuGraphLaunch"};
-  });
-  require_success(context_, status.result, status.call);
-}
-
-void GraphExec::set_event(EventRecordNode node, EventRef event) {
-  const char* const call = "cuGraphExecEventRecordNodeSetEvent";
-  require_not_empty(*this, call);
-  require_lasting_event(context_, event, call);
-  require_success(
-      context_,
-      table().cuGraphExecEventRecordNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
-      call, not_of_this_graph);
-}
-
-void GraphExec::set_event(EventWaitNode node, EventRef event) {
-  const char* const call = "cuGraphExecEventWaitNodeSetEvent";
-  require_not_empty(*this, call);
-  require_lasting_event(context_, event, call);
-  require_success(
-      context_,
-      table().cuGraphExecEventWaitNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle()),
-      call, not_of_this_graph);
-}
-
-DriverEvent GraphExec::set_event(EventRecordNode node, DriverEvent&& event) {
-  return keep(node, std::move(event));
-}
-DriverEvent GraphExec::set_event(EventWaitNode node, DriverEvent&& event) {
-  return keep(node, std::move(event));
-}
-
-template <class Node>
-DriverEvent GraphExec::keep(Node node, DriverEvent&& event) {
-  for (Kept& kept : kept_)
-    if (kept.node == node.native_handle()) {
-      set_event(node, std::as_const(event));
-      return std::exchange(kept.event, std::move(event));
-    }
-  kept_.reserve(kept_.size() + 1); // nothing may throw after the node is set
-  set_event(node, std::as_const(event));
-  kept_.push_back({node.native_handle(), std::move(event)});
-  return {};
+  const CUresult result = try_launch(stream);
+  if (result != CUDA_SUCCESS) fail_launch(result);
 }
 
 CUresult GraphExec::try_launch(CUstream stream) noexcept {
-  return thrown_by([&] { launch(stream); });
+  if (const CUresult refused = check_not_empty(*this); refused != CUDA_SUCCESS) return refused;
+  return noted(this, on_stream(context_, stream, [&] {
+                 return Status{table().cuGraphLaunch_v10000(exec_, stream), launch_graph};
+               }));
 }
+
+void GraphExec::set_event(EventRecordNode node, EventRef event) {
+  const CUresult result = try_set_event(node, event);
+  if (result != CUDA_SUCCESS) fail_set_event(result, node, event);
+}
+
+void GraphExec::set_event(EventWaitNode node, EventRef event) {
+  const CUresult result = try_set_event(node, event);
+  if (result != CUDA_SUCCESS) fail_set_event(result, node, event);
+}
+
 CUresult GraphExec::try_set_event(EventRecordNode node, EventRef event) noexcept {
-  return thrown_by([&] { set_event(node, event); });
+  if (const CUresult refused = check_lasting_event(*this, event); refused != CUDA_SUCCESS) return refused;
+  return table().cuGraphExecEventRecordNodeSetEvent_v11010(exec_, node.native_handle(),
+                                                           event.native_handle());
 }
 CUresult GraphExec::try_set_event(EventWaitNode node, EventRef event) noexcept {
-  return thrown_by([&] { set_event(node, event); });
+  if (const CUresult refused = check_lasting_event(*this, event); refused != CUDA_SUCCESS) return refused;
+  return table().cuGraphExecEventWaitNodeSetEvent_v11010(exec_, node.native_handle(), event.native_handle());
 }
+
+DriverEvent GraphExec::set_event(EventRecordNode node, DriverEvent&& event) {
+  DriverEvent before;
+  const CUresult result = try_set_event(before, node, std::move(event));
+  // NOLINTNEXTLINE(bugprone-use-after-move): not moved then
+  if (result != CUDA_SUCCESS) fail_set_event(result, node, event);
+  return before;
+}
+DriverEvent GraphExec::set_event(EventWaitNode node, DriverEvent&& event) {
+  DriverEvent before;
+  const CUresult result = try_set_event(before, node, std::move(event));
+  // NOLINTNEXTLINE(bugprone-use-after-move): not moved then
+  if (result != CUDA_SUCCESS) fail_set_event(result, node, event);
+  return before;
+}
+
 CUresult GraphExec::try_set_event(DriverEvent& before, EventRecordNode node, DriverEvent&& event) noexcept {
-  return thrown_by([&] { before = keep(node, std::move(event)); });
+  return keep(before, node, std::move(event));
 }
 CUresult GraphExec::try_set_event(DriverEvent& before, EventWaitNode node, DriverEvent&& event) noexcept {
-  return thrown_by([&] { before = keep(node, std::move(event)); });
+  return keep(before, node, std::move(event));
+}
+
+template <class Node>
+CUresult GraphExec::keep(DriverEvent& before, Node node, DriverEvent&& event) noexcept {
+  for (Kept& kept : kept_)
+    if (kept.node == node.native_handle()) {
+      const CUresult result = try_set_event(node, std::as_const(event));
+      if (result == CUDA_SUCCESS) before = std::exchange(kept.event, std::move(event));
+      return result;
+    }
+  // Nothing may fail after the node is set.
+  CUresult result = thrown_by([&] { kept_.reserve(kept_.size() + 1); });
+  if (result == CUDA_SUCCESS) result = try_set_event(node, std::as_const(event));
+  if (result != CUDA_SUCCESS) return result;
+  kept_.push_back({node.native_handle(), std::move(event)});
+  before = DriverEvent();
+  return result;
+}
+
+void GraphExec::fail_launch(CUresult result) const {
+  require_not_empty(*this, launch_graph);
+  context_.driver().fail(result, refused_call(this, result, launch_graph));
+}
+
+void GraphExec::fail_set_event(CUresult result, EventRecordNode, EventRef event) const {
+  const char* const call = "cuGraphExecEventRecordNodeSetEvent";
+  require_not_empty(*this, call);
+  require_lasting_event(context_, event, call);
+  context_.driver().fail(result, call, not_of_this_graph);
+}
+
+void GraphExec::fail_set_event(CUresult result, EventWaitNode, EventRef event) const {
+  const char* const call = "cuGraphExecEventWaitNodeSetEvent";
+  require_not_empty(*this, call);
+  require_lasting_event(context_, event, call);
+  context_.driver().fail(result, call, not_of_this_graph);
 }
 
 CUgraphExec GraphExec::release() noexcept {

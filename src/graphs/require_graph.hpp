@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What Graph and GraphExec check before and after a driver call. Internal to the library.
+// What Graph and GraphExec check before a driver call. Internal to the library.
 #pragma once
 
 #include "core/event_errors.hpp"
@@ -9,9 +9,22 @@
 
 namespace cuevent { inline namespace CUEVENT_ABI {
 
-inline void require_success(const Context& context, CUresult result, const char* call,
-                            const char* advice = nullptr) {
-  if (result != CUDA_SUCCESS) context.driver().fail(result, call, advice);
+/// What require_not_empty() and require_event() find, without the exception.
+template <class Object>
+CUresult check_not_empty(const Object& object) noexcept {
+  return object ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+template <class Object>
+CUresult check_event(const Object& object, EventRef event) noexcept {
+  const Context& context = object.context();
+  const bool fits = object && event && (!context || event.driver() == context.driver());
+  return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+/// The same for require_lasting_event().
+template <class Object>
+CUresult check_lasting_event(const Object& object, EventRef event) noexcept {
+  const CUresult refused = check_event(object, event);
+  return refused == CUDA_SUCCESS && event.leased() ? CUDA_ERROR_NOT_SUPPORTED : refused;
 }
 
 inline void require_event(const Context& context, EventRef event, const char* call) {

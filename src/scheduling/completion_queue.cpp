@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/completion_queue.hpp>
 
+#include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "core/stream_context.hpp"
-#include "core/text_of.hpp"
 #include "scheduling/completion_queue_state.hpp"
 
 #include <new>
@@ -12,15 +12,18 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 CompletionQueue::CompletionQueue(const Context& context) {
   const CUresult result = try_create(*this, context);
-  if (result == CUDA_SUCCESS) return;
+  if (result != CUDA_SUCCESS) fail_create(result, context);
+}
+
+void CompletionQueue::fail_create(CUresult result, const Context& context) {
   const char* const call = "CompletionQueue::CompletionQueue";
   require_context(context, call);
   context.driver().fail(result, call);
 }
 
 CUresult CompletionQueue::try_create(CompletionQueue& out, const Context& context) noexcept {
-  if (!State::watches_forks()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!State::watches_forks()) return CUDA_ERROR_OUT_OF_MEMORY;
   auto* const state = new (std::nothrow) State(context);
   if (state == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   out = CompletionQueue(state);
@@ -31,10 +34,14 @@ void CompletionQueue::end() noexcept { state_->end(); }
 
 void CompletionQueue::reserve(std::size_t callbacks) {
   const CUresult result = try_reserve(callbacks);
+  if (result != CUDA_SUCCESS) fail_reserve(result);
+}
+
+void CompletionQueue::fail_reserve(CUresult result) const {
   if (state_ != nullptr && result == CUDA_ERROR_INVALID_VALUE)
     throw InvalidValue("CompletionQueue::reserve",
                        "a queue has room for at most 2^31 - 64 pending callbacks: reserve fewer");
-  if (result != CUDA_SUCCESS) on(nullptr).fail(result, "cuEventCreate");
+  on(nullptr).fail(result, "cuEventCreate");
 }
 
 CUresult CompletionQueue::try_reserve(std::size_t callbacks) noexcept {
@@ -50,7 +57,7 @@ CUresult CompletionLane::submit(const Source& source, CompletionToken* token,
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const Status status = state_->submit(*this, source, token);
   call = status.call;
-  return status.result;
+  return noted(state_, status);
 }
 
 CUresult CompletionQueue::make_lane(Lane& lane, bool named, const char*& call) noexcept {
@@ -59,7 +66,7 @@ CUresult CompletionQueue::make_lane(Lane& lane, bool named, const char*& call) n
   if (status && named) status = check_home(state_->context(), lane.stream_);
   call = status.call;
   if (lane.stream_ == CU_STREAM_PER_THREAD) lane.id_ = 0; // a different stream on each thread
-  return status.result;
+  return noted(state_, status);
 }
 
 CompletionQueue::Lane CompletionQueue::lane(StreamRef stream) {
@@ -127,12 +134,13 @@ void CompletionQueue::fail_context(CUresult result) const {
       call, "the stream belongs to a different context than the queue: make a queue for each context");
 }
 
-std::string CompletionQueue::explain(CUresult result, StreamRef stream) const {
-  const char* const call = "CompletionQueue::when_complete";
-  return text_of(result, call, [&] {
-    if (const CUresult refused = check(stream); refused != CUDA_SUCCESS) fail_context(refused);
-    on(stream).fail(result, call);
-  });
+void CompletionQueue::fail_when_complete(CUresult result, StreamRef stream) const {
+  if (const CUresult refused = check(stream); refused != CUDA_SUCCESS) fail_context(refused);
+  on(stream).fail_when_complete(result);
+}
+
+void CompletionLane::fail_when_complete(CUresult result) const {
+  fail(result, refused_call(state_, result, "CompletionQueue::when_complete"));
 }
 
 void CompletionQueue::fail_timer(CUresult result) const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/event_pool.hpp>
 
+#include "core/refusal.hpp"
 #include "core/require_context.hpp"
-#include "core/result_of.hpp"
 #include "scheduling/event_pool_state.hpp"
 
 #include <cuevent/ipc.hpp>
@@ -66,14 +66,24 @@ CUresult PooledEvent::try_ipc_handle(IpcHandle& out) noexcept {
   return result;
 }
 
-EventPool::EventPool(const Context& context, EventFlags flags, std::size_t max_idle) {
-  require_context(context, "EventPool");
-  state_ = new EventPoolState(context, flags, max_idle);
+EventPool::EventPool(const Context& context, EventFlags flags, std::size_t max_idle, FreshLease fresh) {
+  const CUresult result = try_create(*this, context, flags, max_idle, fresh);
+  if (result != CUDA_SUCCESS) fail_create(result, context, flags);
 }
 
-CUresult EventPool::try_create(EventPool& out, const Context& context, EventFlags flags,
-                               std::size_t max_idle) noexcept {
-  return thrown_by([&] { out = EventPool(context, flags, max_idle); });
+CUresult EventPool::try_create(EventPool& out, const Context& context, EventFlags flags, std::size_t max_idle,
+                               FreshLease fresh) noexcept {
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  EventPool pool;
+  const Status status = EventPoolState::make(pool.state_, context, flags, max_idle, fresh);
+  if (status) out = std::move(pool);
+  return noted(nullptr, status);
+}
+
+void EventPool::fail_create(CUresult result, const Context& context, EventFlags flags) {
+  const char* const call = "EventPool";
+  require_context(context, call);
+  fail_to_take(context.driver(), result, refused_call(nullptr, result, call), flags);
 }
 
 void EventPool::close() noexcept { state_->close(); }
@@ -86,21 +96,42 @@ PooledEvent EventPool::acquire() {
 }
 
 PooledEvent EventPool::acquire_slow() {
-  if (state_ == nullptr) fail_empty_pool("EventPool::acquire");
-  return PooledEvent(*state_->take_slow());
+  PooledEvent event;
+  const CUresult result = try_acquire(event);
+  if (result != CUDA_SUCCESS) fail_acquire(result);
+  return event;
 }
 
 CUresult EventPool::try_acquire(PooledEvent& out) noexcept {
-  return thrown_by([&] { out = acquire(); });
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  LeasedEvent* event = nullptr;
+  if (const Status status = state_->take_any(event); !status) [[unlikely]]
+    return noted(state_, status);
+  out = PooledEvent(*event);
+  return CUDA_SUCCESS;
+}
+
+void EventPool::fail_acquire(CUresult result) const {
+  const char* const call = "EventPool::acquire";
+  if (state_ == nullptr) fail_empty_pool(call);
+  fail_to_take(state_->context.driver(), result, refused_call(state_, result, "cuEventCreate"),
+               state_->flags);
 }
 
 void EventPool::reserve(std::size_t count) {
-  if (state_ == nullptr) fail_empty_pool("EventPool::reserve");
-  state_->reserve(count);
+  const CUresult result = try_reserve(count);
+  if (result != CUDA_SUCCESS) fail_reserve(result, count);
 }
 
 CUresult EventPool::try_reserve(std::size_t count) noexcept {
-  return thrown_by([&] { reserve(count); });
+  return state_ != nullptr ? noted(state_, state_->reserve(count)) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+void EventPool::fail_reserve(CUresult result, std::size_t count) const {
+  const char* const call = "EventPool::reserve";
+  if (state_ == nullptr) fail_empty_pool(call);
+  fail_to_reserve(state_->context.driver(), result, refused_call(state_, result, call), state_->flags, count,
+                  state_->max_idle);
 }
 
 void EventPool::trim() noexcept {
@@ -108,16 +139,8 @@ void EventPool::trim() noexcept {
 }
 
 void EventPool::wait_stream(StreamRef later, StreamRef earlier) {
-  const char* const call = "EventPool::wait_stream";
-  if (state_ == nullptr) fail_empty_pool(call);
-  const Context& own = state_->context;
-  if (const CUresult result = check_streams(own, later, earlier); result != CUDA_SUCCESS)
-    fail_context(result, call);
-  if (are_one(own, later, earlier)) return;
-  if (const CUresult lost = own.status(); lost != CUDA_SUCCESS) own.driver().fail(lost, "cuCtxGetId");
-  PooledEvent event = acquire();
-  event.record(earlier.native_handle());
-  event.wait(later);
+  const CUresult result = try_wait_stream(later, earlier);
+  if (result != CUDA_SUCCESS) fail_wait_stream(result, later, earlier);
 }
 
 CUresult EventPool::try_wait_stream(StreamRef later, StreamRef earlier) noexcept {
@@ -127,12 +150,23 @@ CUresult EventPool::try_wait_stream(StreamRef later, StreamRef earlier) noexcept
   if (result != CUDA_SUCCESS || are_one(own, later, earlier)) return result;
   // The streams may belong to a later context with the same handle. The pool's events are then gone.
   result = own.status();
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) return noted(state_, {result, "cuCtxGetId"});
   PooledEvent event;
   result = try_acquire(event);
-  if (result == CUDA_SUCCESS) result = event.try_record(earlier.native_handle());
-  if (result == CUDA_SUCCESS) result = event.try_wait(later);
-  return result;
+  if (result != CUDA_SUCCESS) return result;
+  result = event.try_record(earlier.native_handle());
+  if (result != CUDA_SUCCESS) return noted(state_, {result, "cuEventRecord"});
+  result = event.try_wait(later);
+  return noted(state_, {result, "cuStreamWaitEvent"});
+}
+
+void EventPool::fail_wait_stream(CUresult result, StreamRef later, StreamRef earlier) const {
+  const char* const call = "EventPool::wait_stream";
+  if (state_ == nullptr) fail_empty_pool(call);
+  const Context& own = state_->context;
+  if (const CUresult refused = check_streams(own, later, earlier); refused != CUDA_SUCCESS)
+    fail_context(refused, call);
+  fail_to_wait(*state_, result, refused_call(state_, result, call), later, earlier.native_handle());
 }
 
 EventPool::Counters EventPool::counters() const noexcept {
@@ -142,5 +176,8 @@ EventPool::Counters EventPool::counters() const noexcept {
 Context EventPool::context() const noexcept { return state_ != nullptr ? state_->context : Context(); }
 EventFlags EventPool::flags() const noexcept { return state_ != nullptr ? state_->flags : EventFlags::none; }
 std::size_t EventPool::max_idle() const noexcept { return state_ != nullptr ? state_->max_idle : 0; }
+FreshLease EventPool::fresh() const noexcept {
+  return state_ != nullptr ? state_->fresh() : FreshLease::refuses;
+}
 
 }} // namespace cuevent::CUEVENT_ABI

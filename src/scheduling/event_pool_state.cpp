@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "scheduling/event_pool_state.hpp"
 
-#include <cuevent/retired_events.hpp>
+#include "core/explanation.hpp"
+#include "core/refusal.hpp"
+#include "core/result_of.hpp"
 
 #include <linux/membarrier.h>
 #include <new>
@@ -14,6 +16,10 @@
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
+
+constexpr const char* create_event = "cuEventCreate";
+constexpr const char* reserve_events = "EventPool::reserve";
+constexpr std::size_t most_reserved = std::size_t{1} << 31; // documented in EventPool
 
 /// 1 if this process may call pass_barriers(), -1 if the system cannot do it, 0 if not known yet. Not
 /// a local static: a child of a fork would wait forever for the thread that was initialising it.
@@ -89,11 +95,7 @@ private:
 };
 
 const PoolCode Registry::code{
-    .take =
-        [](EventPoolState& state) {
-          LeasedEvent* const event = state.take();
-          return event != nullptr ? event : state.take_slow();
-        },
+    .take = [](EventPoolState& state, LeasedEvent*& out) noexcept { return state.take_any(out); },
     .give_back = [](EventPoolState& state, LeasedEvent* event) noexcept { state.give_back(event); },
     .trim = [](EventPoolState& state) noexcept { state.trim(); },
     .remove = [](EventPoolState& state) noexcept { only->remove(state); },
@@ -141,8 +143,20 @@ void ThreadEventCaches::end() noexcept {
   size_ = 0;
 }
 
-EventPoolState::EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle)
-    : flags(event_flags), max_idle(most_idle), context(pool_context) {
+Status EventPoolState::make(EventPoolState*& out, const Context& context, EventFlags flags,
+                            std::size_t max_idle, FreshLease fresh) noexcept {
+  DriverEvent never_recorded;
+  if (fresh == FreshLease::reads_new)
+    if (const CUresult result = DriverEvent::try_create(never_recorded, context, flags);
+        result != CUDA_SUCCESS)
+      return {result, create_event};
+  return {thrown_by([&] { out = new EventPoolState(context, flags, max_idle, std::move(never_recorded)); }),
+          "EventPool"};
+}
+
+EventPoolState::EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle,
+                               DriverEvent&& never_recorded)
+    : flags(event_flags), max_idle(most_idle), context(pool_context), fresh_(std::move(never_recorded)) {
   Registry::instance().add(*this);
 }
 
@@ -196,8 +210,8 @@ void EventPoolState::gather() noexcept {
   }
 }
 
-LeasedEvent* EventPoolState::take_slow() {
-  if (!made_here(*this)) return code->take(*this);
+Status EventPoolState::take_slow(LeasedEvent*& out) noexcept {
+  if (!made_here(*this)) return code->take(*this, out);
   EventCache* cache = ThreadEventCaches::here.find(*this);
   if (cache == nullptr) cache = ThreadEventCaches::here.make(*this);
   {
@@ -207,7 +221,7 @@ LeasedEvent* EventPoolState::take_slow() {
       if (cached != 0 && on_lease(cached) < promised_) gather();
     }
     if (!reserve_.empty()) {
-      LeasedEvent* const event = reserve_.back();
+      out = reserve_.back();
       reserve_.pop_back();
       if (cache != nullptr) {
         // Promised events are distributed evenly. Otherwise threads would repeatedly take them
@@ -222,14 +236,14 @@ LeasedEvent* EventPoolState::take_slow() {
       }
       ++reused_;
       note_high_water();
-      return event;
+      return {};
     }
   }
-  LeasedEvent* const event = create();
+  if (const Status status = create(out); !status) return status;
   const std::lock_guard lock(mutex_);
   count_created();
   note_high_water();
-  return event;
+  return {};
 }
 
 void EventPoolState::give_back_slow(LeasedEvent* event) noexcept {
@@ -262,23 +276,29 @@ void EventPoolState::retire(LeasedEvent* event) noexcept {
   forget(event);
 }
 
-LeasedEvent* EventPoolState::create() {
-  {
+Status EventPoolState::create(LeasedEvent*& out) noexcept {
+  CUresult result = thrown_by([this] {
     const std::lock_guard lock(mutex_);
     const std::size_t events = events_.load(std::memory_order_relaxed) + creating_ + 1;
     if (events > reserve_.capacity()) reserve_.reserve(2 * events);
     ++creating_;
+  });
+  if (result != CUDA_SUCCESS) return {result, create_event};
+  DriverEvent event;
+  result = DriverEvent::try_create(event, context, flags);
+  LeasedEvent* leased = nullptr;
+  if (result == CUDA_SUCCESS) {
+    leased = new (std::nothrow) LeasedEvent(std::move(event), fresh_ ? &fresh_ : nullptr, *this);
+    if (leased == nullptr) result = CUDA_ERROR_OUT_OF_MEMORY;
   }
-  LeasedEvent* event = nullptr;
-  try {
-    event = new LeasedEvent(DriverEvent(context, flags), *this);
-  } catch (...) {
+  if (leased == nullptr) {
     const std::lock_guard lock(mutex_);
     --creating_;
-    throw;
+    return {result, create_event};
   }
   hold();
-  return event;
+  out = leased;
+  return {};
 }
 
 void EventPoolState::count_created() noexcept {
@@ -287,25 +307,55 @@ void EventPoolState::count_created() noexcept {
   events_.fetch_add(1, std::memory_order_relaxed); // forget() does not take the mutex
 }
 
-void EventPoolState::reserve(std::size_t count) {
-  if (count > max_idle)
-    throw InvalidValue("EventPool::reserve",
-                       "the count is larger than max_idle: make the pool with a larger max_idle");
-  if (count > std::size_t{1} << 31) // documented in EventPool
-    throw InvalidValue("EventPool::reserve",
-                       "the count is more than 2^31, and each is an event: reserve fewer");
+Status EventPoolState::reserve(std::size_t count) noexcept {
+  if (count > max_idle || count > most_reserved) return {CUDA_ERROR_INVALID_VALUE, reserve_events};
   while (true) {
     std::size_t missing = 0;
     {
       const std::lock_guard lock(mutex_);
       if (reserve_.size() < count) gather();
       promised_ = std::max(promised_, on_lease(in_caches()) + creating_ + count);
-      if (reserve_.size() >= count) return;
+      if (reserve_.size() >= count) return {};
       missing = count - reserve_.size();
     }
-    for (; missing > 0; --missing)
-      add_to_reserve(create());
+    for (; missing > 0; --missing) {
+      LeasedEvent* event = nullptr;
+      if (const Status status = create(event); !status) return status;
+      add_to_reserve(event);
+    }
   }
+}
+
+void fail_to_wait(EventPoolState& pool, CUresult result, const char* call, StreamRef later,
+                  StreamRef earlier) {
+  const bool record = is_call(call, "cuEventRecord");
+  LeasedEvent* event = nullptr; // not the one that was refused, but the cause is the same
+  if ((record || is_call(call, "cuStreamWaitEvent")) && pool.take_any(event)) {
+    const struct Return {
+      LeasedEvent* event;
+      ~Return() { event->pool->give_back(event); }
+    } give_back{event};
+    const DriverEvent& its_event = *event;
+    if (record) Explanation::fail_record(its_event, result, earlier, RecordFlags::none);
+    Explanation::fail_wait(its_event, result, later, WaitFlags::none);
+  }
+  fail_to_take(pool.context.driver(), result, call, pool.flags);
+}
+
+void fail_to_take(const Driver& driver, CUresult result, const char* call, EventFlags flags) {
+  if (is_call(call, create_event)) Explanation::fail_create<DriverEvent>(result, driver, flags);
+  driver.fail(result, call);
+}
+
+void fail_to_reserve(const Driver& driver, CUresult result, const char* call, EventFlags flags,
+                     std::size_t count, std::size_t max_idle) {
+  if (result == CUDA_ERROR_INVALID_VALUE && is_call(call, reserve_events)) {
+    if (count > max_idle)
+      throw InvalidValue(call, "the count is larger than max_idle: make the pool with a larger max_idle");
+    if (count > most_reserved)
+      throw InvalidValue(call, "the count is more than 2^31, and each is an event: reserve fewer");
+  }
+  fail_to_take(driver, result, call, flags);
 }
 
 void EventPoolState::add_to_reserve(LeasedEvent* event) noexcept {
@@ -359,6 +409,16 @@ void EventPoolState::destroy_reserve() noexcept {
   }
 }
 
+void EventPoolState::end_fresh() noexcept {
+  if (events_.load() != 0) { // a lease may still read it
+    fresh_is_left_.store(true);
+    if (events_.load() == 0) retire_fresh();
+    return;
+  }
+  if (context_lost()) fresh_.release(); // it is gone with its context: no error to report
+  fresh_ = DriverEvent();
+}
+
 void EventPoolState::close() noexcept {
   {
     const std::lock_guard lock(mutex_);
@@ -370,6 +430,7 @@ void EventPoolState::close() noexcept {
   }
   code->remove(*this);
   destroy_reserve();
+  if (fresh_) end_fresh();
   Context ended; // the last reference ends an owned context, without the mutex
   {
     const std::lock_guard lock(mutex_);

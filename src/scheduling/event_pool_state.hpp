@@ -4,14 +4,17 @@
 
 #include "core/cache_line.hpp"
 #include "core/fork_lock.hpp"
+#include "core/status.hpp"
 
 #include <cuevent/event_pool.hpp>
+#include <cuevent/retired_events.hpp>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -98,7 +101,7 @@ private:
 /// caches of its own, and the loader keeps one definition of each inline function: a pool meets the code of
 /// them all. These are pointers, because a call by name would be a call of the caller's copy.
 struct PoolCode {
-  LeasedEvent* (*take)(EventPoolState&);
+  Status (*take)(EventPoolState&, LeasedEvent*&) noexcept;
   void (*give_back)(EventPoolState&, LeasedEvent*) noexcept;
   void (*trim)(EventPoolState&) noexcept;
   void (*remove)(EventPoolState&) noexcept;
@@ -110,7 +113,9 @@ struct PoolCode {
 /// Each existing event is on lease, in a thread's cache, or in the reserve.
 class alignas(cache_line) EventPoolState {
 public:
-  EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle);
+  /// Driver function: cuEventCreate for leases that read as new events.
+  static Status make(EventPoolState*& out, const Context& context, EventFlags flags, std::size_t max_idle,
+                     FreshLease fresh) noexcept;
 
   // The Registry sets these. An id is never reused, and no pool of another copy of cuevent has it.
   const PoolCode* code = nullptr;
@@ -135,7 +140,11 @@ public:
   /// - an event from the reserve
   /// - an event from another thread's cache, if reserve() has promised the event
   /// - a new event
-  LeasedEvent* take_slow();
+  Status take_slow(LeasedEvent*& out) noexcept;
+  Status take_any(LeasedEvent*& out) noexcept {
+    out = take();
+    return out != nullptr ? Status() : take_slow(out);
+  }
   void give_back(LeasedEvent* event) noexcept {
     EventCache* const cache = ThreadEventCaches::here.find(*this);
     if (cache == nullptr || !cache->begin()) [[unlikely]]
@@ -150,13 +159,14 @@ public:
   /// The event no longer exists, or has another owner.
   void forget(LeasedEvent* event) noexcept {
     delete event;
-    events_.fetch_sub(1, std::memory_order_relaxed);
+    if (events_.fetch_sub(1) == 1) retire_fresh();
     drop();
   }
 
-  void reserve(std::size_t count);
+  Status reserve(std::size_t count) noexcept;
   void trim() noexcept;
   EventPool::Counters counters() noexcept;
+  FreshLease fresh() const noexcept { return fresh_ ? FreshLease::reads_new : FreshLease::refuses; }
 
   /// Ends the pool. The state may be gone after this call.
   void close() noexcept;
@@ -181,13 +191,17 @@ public:
   }
 
 private:
+  /// Throws std::bad_alloc.
+  EventPoolState(const Context& pool_context, EventFlags event_flags, std::size_t most_idle,
+                 DriverEvent&& never_recorded);
   ~EventPoolState() = default;
 
   void give_back_slow(LeasedEvent* event) noexcept;
   /// The caller must then call count_created().
-  LeasedEvent* create();
+  Status create(LeasedEvent*& out) noexcept;
   void add_to_reserve(LeasedEvent* event) noexcept;
   void destroy_reserve() noexcept;
+  void end_fresh() noexcept;
 
   // The caller must hold the mutex.
   void empty_into_reserve(EventCache& cache) noexcept;
@@ -215,6 +229,16 @@ private:
     rooms_ += by;
   }
 
+  /// After the last lease of a pool that has ended. Retires, because this thread may be one that must not
+  /// wait. The caches of other threads may keep the state for long.
+  void retire_fresh() noexcept {
+    if (fresh_is_left_.exchange(false)) cuevent::retire(std::move(fresh_));
+  }
+
+  // What a lease reads until its first record: an event that is never recorded. Empty if leases refuse.
+  DriverEvent fresh_;
+  std::atomic<bool> fresh_is_left_{false}; // to the leases, because the pool has ended
+
   // Threads whose caches suffice do not access these members.
   alignas(cache_line) ForkLock mutex_;
   std::vector<LeasedEvent*>
@@ -230,6 +254,14 @@ private:
   std::atomic<std::size_t> events_{0};     // existing events
   std::atomic<std::size_t> references_{1}; // held by the pool, each event and each cache
 };
+
+/// For a refused acquire() or reserve() of any pool, and for a wait_stream() whose event was refused.
+[[noreturn]] void fail_to_take(const Driver& driver, CUresult result, const char* call, EventFlags flags);
+[[noreturn]] void fail_to_reserve(const Driver& driver, CUresult result, const char* call, EventFlags flags,
+                                  std::size_t count, std::size_t max_idle);
+
+[[noreturn]] void fail_to_wait(EventPoolState& pool, CUresult result, const char* call, StreamRef later,
+                               StreamRef earlier);
 
 /// Held while an EventPools changes its list of pools.
 extern constinit ForkLock changing_pools;

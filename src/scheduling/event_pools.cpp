@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/event_pools.hpp>
 
+#include "core/refusal.hpp"
 #include "core/require_context.hpp"
-#include "core/result_of.hpp"
 #include "scheduling/event_pools_state.hpp"
 
 #include <memory>
@@ -42,31 +42,64 @@ void EventPools::State::end_pools_of_lost_contexts() noexcept {
   }
 }
 
-EventPools::State::Place& EventPools::State::free_place() {
+EventPools::State::Place* EventPools::State::free_place() noexcept {
   for (Place* place = first_.load(std::memory_order_relaxed); place != nullptr; place = place->next)
-    if (place->id.load(std::memory_order_relaxed) == 0) return *place;
-  auto* const place = new Place;
+    if (place->id.load(std::memory_order_relaxed) == 0) return place;
+  auto* const place = new (std::nothrow) Place;
+  if (place == nullptr) return nullptr;
   place->next = first_.load(std::memory_order_relaxed);
   first_.store(place, std::memory_order_release);
-  return *place;
+  return place;
 }
 
-EventPoolState& EventPools::State::pool_of(CUcontext context, unsigned long long id) {
-  if (EventPoolState* const pool = find(id)) return *pool;
+Status EventPools::State::pool_of(EventPoolState*& out, CUcontext context, unsigned long long id) noexcept {
+  out = find(id);
+  if (out != nullptr) return {};
   end_pools_of_lost_contexts();
-  // Borrowed, so that an owned context can end.
-  const Context borrowed = Context::borrow(context, driver_);
+  Context borrowed; // so that an owned context can end
+  const CUresult result = Context::try_borrow(borrowed, context, driver_);
+  if (result != CUDA_SUCCESS) return {result, "cuCtxGetId"};
+  // Made without the lock, because a driver call may not return.
+  EventPoolState* pool = nullptr;
+  if (const Status status = EventPoolState::make(pool, borrowed, flags_, max_idle_, fresh_); !status)
+    return status;
   struct Close {
     void operator()(EventPoolState* pool) const noexcept { pool->close(); }
   };
-  // Made without the lock, because a driver call may not return.
-  std::unique_ptr<EventPoolState, Close> made(new EventPoolState(borrowed, flags_, max_idle_));
+  std::unique_ptr<EventPoolState, Close> made(pool);
   const std::lock_guard lock(changing_pools);
-  if (EventPoolState* const pool = find(id)) return *pool; // made by another thread
-  Place& place = free_place();
-  place.pool.store(made.get(), std::memory_order_relaxed);
-  place.id.store(borrowed.id(), std::memory_order_release);
-  return *made.release();
+  out = find(id);
+  if (out != nullptr) return {}; // made by another thread
+  Place* const place = free_place();
+  if (place == nullptr) return {CUDA_ERROR_OUT_OF_MEMORY, "EventPools::acquire"};
+  out = made.release();
+  place->pool.store(out, std::memory_order_relaxed);
+  place->id.store(borrowed.id(), std::memory_order_release);
+  return {};
+}
+
+Status EventPools::State::lease(LeasedEvent*& out, const Found& found) noexcept {
+  EventPoolState* pool = nullptr;
+  const Status status = pool_of(pool, found.handle, found.id);
+  return status ? pool->take_any(out) : status;
+}
+
+Status EventPools::State::pool_for(EventPoolState*& out, const Context& context, const char* call) noexcept {
+  if (!context) return {CUDA_ERROR_INVALID_CONTEXT, call};
+  if (context.driver() != driver_) return {CUDA_ERROR_INVALID_HANDLE, call};
+  if (const CUresult lost = context.status(); lost != CUDA_SUCCESS) return {lost, "cuCtxGetId"};
+  return pool_of(out, context.native_handle(), context.id());
+}
+
+Status EventPools::State::pool_for(EventPoolState*& out, StreamRef stream, const char* call) noexcept {
+  const Context* const named = stream.context();
+  if (named != nullptr)
+    if (const Status status = pool_for(out, *named, call); !status) return status;
+  if (named != nullptr && is_default_stream(stream.native_handle())) return {};
+  Found found;
+  if (const Status status = find_context(stream.native_handle(), found); !status) return status;
+  if (named != nullptr) return found.id == named->id() ? Status() : Status(CUDA_ERROR_INVALID_HANDLE, call);
+  return pool_of(out, found.handle, found.id);
 }
 
 void EventPools::State::trim() noexcept {
@@ -97,20 +130,37 @@ std::size_t EventPools::State::size() const noexcept {
 
 namespace {
 
+constexpr const char* acquire_event = "EventPools::acquire";
+constexpr const char* reserve_events = "EventPools::reserve";
+constexpr const char* wait = "EventPools::wait_stream";
+
 [[noreturn]] void fail_empty_pools(const char* call) {
   throw InvalidContext(
       call,
       "the EventPools is empty, because it was default-constructed or moved from: make it with a Driver");
 }
 
+/// What is wrong with a context that the caller named, if anything.
+void require_driver_of(const Context& context, const Driver& driver, const char* call) {
+  require_context(context, call);
+  if (context.driver() != driver)
+    throw ContextMismatch(call,
+                          "the context and the pools belong to different drivers: make one EventPools for "
+                          "each driver");
+}
+
 } // namespace
 
-EventPools::EventPools(const Driver& driver, EventFlags flags, std::size_t max_idle)
-    : state_(new State(driver, flags, max_idle)) {}
+EventPools::EventPools(const Driver& driver, EventFlags flags, std::size_t max_idle, FreshLease fresh)
+    : state_(new State(driver, flags, max_idle, fresh)) {}
 
-CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags,
-                                std::size_t max_idle) noexcept {
-  return thrown_by([&] { out = EventPools(driver, flags, max_idle); });
+CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlags flags, std::size_t max_idle,
+                                FreshLease fresh) noexcept {
+  EventPools pools;
+  pools.state_ = new (std::nothrow) State(driver, flags, max_idle, fresh);
+  if (pools.state_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  out = std::move(pools);
+  return CUDA_SUCCESS;
 }
 
 void EventPools::close() noexcept { delete state_; }
@@ -118,72 +168,110 @@ void EventPools::close() noexcept { delete state_; }
 PooledEvent EventPools::acquire_of(CUstream stream) {
   if (state_ != nullptr) [[likely]] {
     State::Found found;
-    if (state_->find_context(stream, found)) [[likely]]
-      if (EventPoolState* const pool = state_->find(found.id)) [[likely]]
-        if (LeasedEvent* const event = pool->take()) [[likely]]
-          return PooledEvent(*event);
+    if (const Status status = state_->find_context(stream, found); !status) [[unlikely]]
+      fail_acquire(noted(state_, status), stream);
+    if (EventPoolState* const pool = state_->find(found.id)) [[likely]]
+      if (LeasedEvent* const event = pool->take()) [[likely]]
+        return PooledEvent(*event);
+    LeasedEvent* event = nullptr;
+    if (const Status status = state_->lease(event, found); !status) [[unlikely]]
+      fail_acquire(noted(state_, status), stream);
+    return PooledEvent(*event);
   }
-  return acquire_slow(stream);
+  fail_empty_pools(acquire_event);
 }
 
 PooledEvent EventPools::acquire_slow(StreamRef stream) {
-  const char* const call = "EventPools::acquire";
-  if (state_ == nullptr) fail_empty_pools(call);
-  if (stream.context() == nullptr) {
-    const State::Found found = state_->context_of(stream.native_handle());
-    return PooledEvent(*state_->pool_of(found.handle, found.id).take_slow());
-  }
-  EventPoolState& pool = pool_for(*stream.context(), call);
-  if (!is_default_stream(stream.native_handle()) &&
-      state_->context_of(stream.native_handle()).id != stream.context()->id())
-    throw ContextMismatch(
-        call, "the stream does not belong to the context: pass the context of the stream, or none");
-  LeasedEvent* const event = pool.take();
-  return PooledEvent(event != nullptr ? *event : *pool.take_slow());
+  PooledEvent event;
+  const CUresult result = lease_slow(event, stream);
+  if (result != CUDA_SUCCESS) fail_acquire(result, stream);
+  return event;
 }
 
 CUresult EventPools::try_acquire(PooledEvent& out, StreamRef stream) noexcept {
-  return thrown_by([&] { out = acquire(stream); });
+  return state_ != nullptr ? lease_slow(out, stream) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-EventPoolState& EventPools::pool_for(const Context& context, const char* call) {
-  if (state_ == nullptr) fail_empty_pools(call);
-  require_context(context, call);
-  if (context.driver() != state_->driver())
-    throw ContextMismatch(call,
-                          "the context and the pools belong to different drivers: make one EventPools for "
-                          "each driver");
-  if (const CUresult lost = context.status(); lost != CUDA_SUCCESS) context.driver().fail(lost, "cuCtxGetId");
-  return state_->pool_of(context.native_handle(), context.id());
+CUresult EventPools::lease_slow(PooledEvent& out, StreamRef stream) noexcept {
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  EventPoolState* pool = nullptr;
+  LeasedEvent* event = nullptr;
+  Status status = state_->pool_for(pool, stream, acquire_event);
+  if (status) status = pool->take_any(event);
+  if (!status) return noted(state_, status);
+  out = PooledEvent(*event);
+  return CUDA_SUCCESS;
+}
+
+void EventPools::fail_acquire(CUresult result, StreamRef stream) const {
+  if (state_ == nullptr) fail_empty_pools(acquire_event);
+  if (stream.context() != nullptr) require_driver_of(*stream.context(), state_->driver(), acquire_event);
+  const char* const call = refused_call(state_, result, acquire_event);
+  if (result == CUDA_ERROR_INVALID_HANDLE && stream.context() != nullptr && is_call(call, acquire_event))
+    throw ContextMismatch(
+        call, "the stream does not belong to the context: pass the context of the stream, or none");
+  fail_to_take(state_->driver(), result, call, state_->flags());
 }
 
 void EventPools::wait_stream(StreamRef later, StreamRef earlier) {
-  const char* const call = "EventPools::wait_stream";
-  if (state_ == nullptr) fail_empty_pools(call);
-  if (later.native_handle() == earlier.native_handle()) {
-    const Context *const first = later.context(), *const second = earlier.context();
-    if (first == second || (first != nullptr && second != nullptr && *first == *second)) return;
-  }
-  if (later.context() != nullptr) require_context(*later.context(), call);
-  const PooledEvent event = acquire(earlier);
-  event.record(earlier);
-  // Without a context, a default stream would be one of the event's context.
-  if (later.context() == nullptr && is_default_stream(later.native_handle()))
-    event.wait({Context::current(state_->driver()), later.native_handle()});
-  else
-    event.wait(later);
+  const CUresult result = try_wait_stream(later, earlier);
+  if (result != CUDA_SUCCESS) fail_wait_stream(result, later, earlier);
 }
 
 CUresult EventPools::try_wait_stream(StreamRef later, StreamRef earlier) noexcept {
-  return thrown_by([&] { wait_stream(later, earlier); });
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (later.native_handle() == earlier.native_handle()) {
+    const Context *const first = later.context(), *const second = earlier.context();
+    if (first == second || (first != nullptr && second != nullptr && *first == *second)) return CUDA_SUCCESS;
+  }
+  if (later.context() != nullptr && !*later.context())
+    return noted(state_, {CUDA_ERROR_INVALID_CONTEXT, wait});
+  PooledEvent event;
+  CUresult result = lease_slow(event, earlier);
+  if (result != CUDA_SUCCESS) return result;
+  result = event.try_record(earlier);
+  if (result != CUDA_SUCCESS) return noted(state_, {result, "cuEventRecord"});
+  Context current; // without a context, a default stream would be one of the event's context
+  if (later.context() == nullptr && is_default_stream(later.native_handle())) {
+    result = Context::try_current(current, state_->driver());
+    if (result != CUDA_SUCCESS) return noted(state_, {result, "cuCtxGetCurrent"});
+    later = {current, later.native_handle()};
+  }
+  return noted(state_, {event.try_wait(later), "cuStreamWaitEvent"});
+}
+
+void EventPools::fail_wait_stream(CUresult result, StreamRef later, StreamRef earlier) const {
+  if (state_ == nullptr) fail_empty_pools(wait);
+  const char* const call = refused_call(state_, result, wait);
+  if (later.context() != nullptr && is_call(call, wait)) require_context(*later.context(), call);
+  EventPoolState* pool = nullptr;
+  const bool of_event = is_call(call, "cuEventRecord") || is_call(call, "cuStreamWaitEvent");
+  if (!of_event || !state_->pool_for(pool, earlier, call)) fail_acquire(result, earlier);
+  Context current;
+  if (later.context() == nullptr && is_default_stream(later.native_handle()) &&
+      Context::try_current(current, state_->driver()) == CUDA_SUCCESS)
+    later = {current, later.native_handle()};
+  fail_to_wait(*pool, result, call, later, earlier);
 }
 
 void EventPools::reserve(const Context& context, std::size_t count) {
-  pool_for(context, "EventPools::reserve").reserve(count);
+  const CUresult result = try_reserve(context, count);
+  if (result != CUDA_SUCCESS) fail_reserve(result, context, count);
 }
 
 CUresult EventPools::try_reserve(const Context& context, std::size_t count) noexcept {
-  return thrown_by([&] { reserve(context, count); });
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  EventPoolState* pool = nullptr;
+  Status status = state_->pool_for(pool, context, reserve_events);
+  if (status) status = pool->reserve(count);
+  return noted(state_, status);
+}
+
+void EventPools::fail_reserve(CUresult result, const Context& context, std::size_t count) const {
+  if (state_ == nullptr) fail_empty_pools(reserve_events);
+  require_driver_of(context, state_->driver(), reserve_events);
+  fail_to_reserve(state_->driver(), result, refused_call(state_, result, reserve_events), state_->flags(),
+                  count, state_->max_idle());
 }
 
 void EventPools::trim() noexcept {

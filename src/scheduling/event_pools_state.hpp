@@ -16,13 +16,15 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 /// is 0, and is used again for another context. The driver never reuses an id.
 class EventPools::State {
 public:
-  State(const Driver& driver, EventFlags flags, std::size_t max_idle)
-      : driver_(driver), flags_(flags), max_idle_(max_idle) {}
+  State(const Driver& driver, EventFlags flags, std::size_t max_idle, FreshLease fresh)
+      : driver_(driver), flags_(flags), max_idle_(max_idle), fresh_(fresh) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
 
   const Driver& driver() const noexcept { return driver_; }
+  EventFlags flags() const noexcept { return flags_; }
+  std::size_t max_idle() const noexcept { return max_idle_; }
 
   /// The context of a stream. It has an id that a Context of the same context also has.
   struct Found {
@@ -40,13 +42,6 @@ public:
     return {driver_.table().cuCtxGetId_v12000(found.handle, &found.id), "cuCtxGetId"};
   }
 
-  /// As find_context(), but throws.
-  Found context_of(CUstream stream) const {
-    Found found;
-    if (const Status status = find_context(stream, found); !status) driver_.fail(status.result, status.call);
-    return found;
-  }
-
   /// Null if the context has no pool.
   EventPoolState* find(unsigned long long id) const noexcept {
     for (const Place* place = first_.load(std::memory_order_acquire); place != nullptr; place = place->next)
@@ -55,7 +50,13 @@ public:
     return nullptr;
   }
   /// Finds the pool of a context, or makes one.
-  EventPoolState& pool_of(CUcontext context, unsigned long long id);
+  Status pool_of(EventPoolState*& out, CUcontext context, unsigned long long id) noexcept;
+  /// An event of a context, which may need a pool first.
+  [[gnu::noinline]] Status lease(LeasedEvent*& out, const Found& found) noexcept;
+  /// The pool of a named context.
+  Status pool_for(EventPoolState*& out, const Context& context, const char* call) noexcept;
+  /// The pool for events of a stream.
+  Status pool_for(EventPoolState*& out, StreamRef stream, const char* call) noexcept;
 
   void trim() noexcept;
   EventPool::Counters counters() const noexcept;
@@ -76,13 +77,14 @@ private:
   /// Null if the place is free.
   static Pool pool_in(Place& place) noexcept;
   /// The caller must hold the lock.
-  Place& free_place();
+  Place* free_place() noexcept;
   void end_pools_of_lost_contexts() noexcept;
   static void end(Place& place, EventPoolState& pool) noexcept;
 
   const Driver driver_;
   const EventFlags flags_;
   const std::size_t max_idle_;
+  const FreshLease fresh_;
   std::atomic<Place*> first_{nullptr};
 };
 

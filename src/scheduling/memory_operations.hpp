@@ -4,12 +4,20 @@
 
 #include "core/capture_state.hpp"
 
+#include <cuevent/context.hpp>
+
 namespace cuevent { inline namespace CUEVENT_ABI {
 
 /// Memory operations in a capture would become nodes, and store the same value at each launch.
 inline CUresult refuse_capture(const DriverTable& table, CUstream stream) noexcept {
   const CaptureState capture = capture_state(table, stream);
   return capture.capturing() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : capture.result;
+}
+
+/// For a refused memory operation. The memory ends with the context, and the driver then blames the address.
+[[gnu::cold]] inline CUresult end_or(CUresult refused, const Context& context) noexcept {
+  const CUresult lost = context.status();
+  return lost != CUDA_SUCCESS ? lost : refused;
 }
 
 /// Whether the device of the current context has 64-bit memory operations.

@@ -27,7 +27,10 @@ CUstream one_name(CUstream stream) noexcept { return stream == nullptr ? CU_STRE
 
 TimelineFence::TimelineFence(const Context& context, CUstream stream) {
   const CUresult result = try_create(*this, context, stream);
-  if (result == CUDA_SUCCESS) return;
+  if (result != CUDA_SUCCESS) fail_create(result, context);
+}
+
+void TimelineFence::fail_create(CUresult result, const Context& context) {
   const char* const call = "cuMemHostAlloc";
   require_context(context, call);
   if (result == CUDA_ERROR_INVALID_HANDLE)
@@ -87,7 +90,7 @@ CUresult TimelineFence::submit_signal(std::uint64_t& ticket) noexcept {
     result = table().cuStreamWriteValue32_v11070(stream_, address, static_cast<cuuint32_t>(next), flags);
   else
     result = table().cuStreamWriteValue64_v11070(stream_, address, next, flags);
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) return end_or(result, context_);
   slot_->stream_id.store(id, std::memory_order_relaxed);
   slot_->signalled.store(next, std::memory_order_release);
   ticket = next;
@@ -139,8 +142,10 @@ CUresult TimelineFence::submit_wait(CUstream stream, std::uint64_t ticket) const
   const CUdeviceptr address = slot_->address();
   constexpr unsigned flags = CU_STREAM_WAIT_VALUE_GEQ; // cyclic, for both widths
   if (narrow_)
-    return table().cuStreamWaitValue32_v11070(stream, address, static_cast<cuuint32_t>(ticket), flags);
-  return table().cuStreamWaitValue64_v11070(stream, address, ticket, flags);
+    result = table().cuStreamWaitValue32_v11070(stream, address, static_cast<cuuint32_t>(ticket), flags);
+  else
+    result = table().cuStreamWaitValue64_v11070(stream, address, ticket, flags);
+  return result == CUDA_SUCCESS ? result : end_or(result, context_);
 }
 
 CUresult TimelineFence::find_own(CUstream stream, bool& own) const noexcept {
@@ -158,6 +163,10 @@ bool TimelineFence::wait_for(std::uint64_t ticket, TimeLimit timeout) const {
   const CUresult result = try_wait_for(ticket, timeout);
   if (result == CUDA_SUCCESS) return true;
   if (result == CUDA_ERROR_NOT_READY) return false;
+  fail_wait_for(result);
+}
+
+void TimelineFence::fail_wait_for(CUresult result) const {
   if (slot_ == nullptr) throw InvalidHandle("TimelineFence::wait_for", no_fence);
   context_.driver().fail(result, "cuStreamIsCapturing");
 }

@@ -2,6 +2,7 @@
 #include <cuevent/timeline_semaphore.hpp>
 
 #include "core/on_stream.hpp"
+#include "core/refusal.hpp"
 #include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "scheduling/memory_operations.hpp"
@@ -9,7 +10,6 @@
 #include "scheduling/semaphore_state.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
@@ -25,34 +25,43 @@ constexpr const char* cannot_share =
     "the device lacks 64-bit stream memory operations, or needs another address for the page: use a "
     "TimelineFence or a DriverEvent";
 
-[[noreturn, gnu::cold]] void fail_to_open(const Context& context, const PageResult& failed, bool imported) {
-  const char* call = imported ? "TimelineSemaphore::import" : "TimelineSemaphore";
+constexpr const char* create = "TimelineSemaphore";
+constexpr const char* import_handle = "TimelineSemaphore::import";
+constexpr const char* register_page = "cuMemHostRegister";
+
+/// Notes whether the page or the driver refused.
+CUresult noted(const PageResult& failed, const char* call) noexcept {
+  return noted(nullptr, Status{failed.result, failed.error != 0 ? call : register_page});
+}
+
+[[noreturn, gnu::cold]] void fail_to_open(const Context& context, CUresult result, const char* own) {
+  const char* const call = refused_call(nullptr, result, register_page);
   const char* advice = nullptr;
-  require_context(context, call);
-  if (failed.error == 0) {
-    call = "cuMemHostRegister";
-    if (failed.result == CUDA_ERROR_NOT_SUPPORTED) advice = cannot_share;
-    if (failed.result == CUDA_ERROR_OPERATING_SYSTEM)
+  require_context(context, own);
+  if (!is_call(call, own)) {
+    if (result == CUDA_ERROR_NOT_SUPPORTED) advice = cannot_share;
+    if (result == CUDA_ERROR_OPERATING_SYSTEM)
       advice =
           "the thread that guards shared semaphores cannot start: raise the limit of threads (ulimit -u)";
-  } else if (!imported) {
-    advice = failed.error == EINVAL ? too_high
-                                    : "the memfd of the semaphore could not be made: raise the limits of "
-                                      "descriptors and memory (ulimit -n)";
-  } else if (failed.error == EINVAL) {
+  } else if (is_call(own, create)) {
+    advice = result == CUDA_ERROR_INVALID_VALUE
+                 ? too_high
+                 : "the memfd of the semaphore could not be made: raise the limits of "
+                   "descriptors and memory (ulimit -n)";
+  } else if (result == CUDA_ERROR_INVALID_VALUE) { // as result_of_page() translates
     advice = "the descriptor is not one from export_handle(), or it cannot be written to: pass the "
              "descriptor as it was received";
-  } else if (failed.error == EPROTONOSUPPORT) {
+  } else if (result == CUDA_ERROR_NOT_SUPPORTED) {
     advice = "the semaphore was made by a version of cuevent with another layout of the page: use the same "
              "version of cuevent in both processes";
-  } else if (failed.error == EBUSY) {
+  } else if (result == CUDA_ERROR_INVALID_HANDLE) {
     advice =
         "the handle was imported before, or its lock is lost: call export_handle() once for each process";
   } else {
     advice = "the descriptor could not be opened again: /proc must be mounted, and the limit of descriptors "
              "not reached (ulimit -n)";
   }
-  context.driver().fail(failed.result, call, advice);
+  context.driver().fail(result, call, advice);
 }
 
 /// A stream for PendingSignals. The context names its legacy stream: asking the driver would harm a capture
@@ -71,10 +80,8 @@ TimelineSemaphore::TimelineSemaphore(const Context& context, SemaphoreState& sta
     : context_(context), word_(&state.page().word), state_(&state) {}
 
 TimelineSemaphore::TimelineSemaphore(const Context& context, std::uint64_t initial) {
-  SemaphoreState* state = nullptr;
-  const PageResult opened = make_semaphore(context, initial, state);
-  if (opened.result != CUDA_SUCCESS) fail_to_open(context, opened, false);
-  *this = TimelineSemaphore(context, *state);
+  const CUresult result = try_create(*this, context, initial);
+  if (result != CUDA_SUCCESS) fail_create(result, context);
 }
 
 CUresult TimelineSemaphore::try_create(TimelineSemaphore& out, const Context& context,
@@ -82,14 +89,14 @@ CUresult TimelineSemaphore::try_create(TimelineSemaphore& out, const Context& co
   SemaphoreState* state = nullptr;
   const PageResult opened = make_semaphore(context, initial, state);
   if (opened.result == CUDA_SUCCESS) out = TimelineSemaphore(context, *state);
-  return opened.result;
+  return noted(opened, create);
 }
 
 TimelineSemaphore TimelineSemaphore::import(const Context& context, int descriptor) {
-  SemaphoreState* state = nullptr;
-  const PageResult opened = import_semaphore(context, descriptor, state);
-  if (opened.result != CUDA_SUCCESS) fail_to_open(context, opened, true);
-  return TimelineSemaphore(context, *state);
+  TimelineSemaphore semaphore;
+  const CUresult result = try_import(semaphore, context, descriptor);
+  if (result != CUDA_SUCCESS) fail_import(result, context);
+  return semaphore;
 }
 
 CUresult TimelineSemaphore::try_import(TimelineSemaphore& out, const Context& context,
@@ -97,7 +104,14 @@ CUresult TimelineSemaphore::try_import(TimelineSemaphore& out, const Context& co
   SemaphoreState* state = nullptr;
   const PageResult opened = import_semaphore(context, descriptor, state);
   if (opened.result == CUDA_SUCCESS) out = TimelineSemaphore(context, *state);
-  return opened.result;
+  return noted(opened, import_handle);
+}
+
+void TimelineSemaphore::fail_create(CUresult result, const Context& context) {
+  fail_to_open(context, result, create);
+}
+void TimelineSemaphore::fail_import(CUresult result, const Context& context) {
+  fail_to_open(context, result, import_handle);
 }
 
 TimelineSemaphore::~TimelineSemaphore() {
@@ -112,8 +126,10 @@ void TimelineSemaphore::swap(TimelineSemaphore& other) noexcept {
 
 void TimelineSemaphore::close() {
   const CUresult result = try_close();
-  if (result != CUDA_SUCCESS) fail(result, "cuMemHostUnregister");
+  if (result != CUDA_SUCCESS) fail_close(result);
 }
+
+void TimelineSemaphore::fail_close(CUresult result) const { fail(result, "cuMemHostUnregister"); }
 
 CUresult TimelineSemaphore::try_close() noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -144,7 +160,7 @@ CUresult TimelineSemaphore::submit_signal(const Context& context, CUstream strea
   if (result != CUDA_SUCCESS) return result;
   cuevent_timeline_page& page = state_->page();
   const int entry = cuevent_timeline_announce(&page, value);
-  if (entry < 0) return result_of_page(-entry);
+  if (entry < 0) return end_or(result_of_page(-entry), context_); // signals of a lost context stay pending
   unsigned long long id = 0;
   result = id_of(context, stream, id);
   if (result == CUDA_SUCCESS)
@@ -159,7 +175,7 @@ CUresult TimelineSemaphore::submit_signal(const Context& context, CUstream strea
   if (result != CUDA_SUCCESS) {
     state_->pending.remove(value);
     cuevent_timeline_take_back(&page, entry, value);
-    return result;
+    return end_or(result, context_);
   }
   cuevent_timeline_raise(&page.submitted, value);
   cuevent_timeline_wake(&page); // for threads in wait_when_submitted()
@@ -173,7 +189,8 @@ void TimelineSemaphore::signal(std::uint64_t value) {
 
 CUresult TimelineSemaphore::try_signal(std::uint64_t value) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return result_of_page(-cuevent_timeline_signal(&state_->page(), value));
+  const int error = cuevent_timeline_signal(&state_->page(), value);
+  return error == 0 ? CUDA_SUCCESS : end_or(result_of_page(-error), context_);
 }
 
 void TimelineSemaphore::wait(StreamRef stream, std::uint64_t value, WaitOrder order) const {
@@ -195,9 +212,12 @@ CUresult TimelineSemaphore::submit_wait(CUstream stream, std::uint64_t value,
   if (state_->abandoned()) return CUDA_ERROR_ILLEGAL_STATE;
   if (value > max_value) return CUDA_ERROR_INVALID_VALUE;
   if (reached(value)) return CUDA_SUCCESS;
-  if (order == WaitOrder::after_signal && submitted() < value) return CUDA_ERROR_INVALID_VALUE;
+  if (order == WaitOrder::after_signal && submitted() < value)
+    return end_or(CUDA_ERROR_INVALID_VALUE, context_);
   const auto address = reinterpret_cast<std::uintptr_t>(word_);
-  return table().cuStreamWaitValue64_v11070(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
+  const CUresult result =
+      table().cuStreamWaitValue64_v11070(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
+  return result == CUDA_SUCCESS ? result : end_or(result, context_);
 }
 
 std::uint64_t TimelineSemaphore::submitted() const noexcept {
@@ -210,7 +230,11 @@ std::uint64_t TimelineSemaphore::submitted() const noexcept {
 int TimelineSemaphore::export_handle() {
   int descriptor = -1;
   const CUresult result = try_export_handle(descriptor);
-  if (result == CUDA_SUCCESS) return descriptor;
+  if (result != CUDA_SUCCESS) fail_export(result);
+  return descriptor;
+}
+
+void TimelineSemaphore::fail_export(CUresult result) const {
   fail(result, "TimelineSemaphore::export_handle",
        "no handle could be made: at most 63 processes can join a semaphore, /proc must be mounted, and the "
        "limit of "
@@ -240,7 +264,11 @@ void TimelineSemaphore::abandon() noexcept {
 
 void TimelineSemaphore::abandon_on_death() {
   const CUresult result = try_abandon_on_death();
-  if (result != CUDA_SUCCESS) fail(result, "TimelineSemaphore::abandon_on_death");
+  if (result != CUDA_SUCCESS) fail_abandon_on_death(result);
+}
+
+void TimelineSemaphore::fail_abandon_on_death(CUresult result) const {
+  fail(result, "TimelineSemaphore::abandon_on_death");
 }
 
 CUresult TimelineSemaphore::try_abandon_on_death() noexcept {

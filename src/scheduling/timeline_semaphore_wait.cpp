@@ -51,8 +51,10 @@ bool TimelineSemaphore::wait_for(std::uint64_t value, TimeLimit timeout) const {
   const CUresult result = try_wait_for(value, timeout);
   if (result == CUDA_SUCCESS) return true;
   if (result == CUDA_ERROR_NOT_READY) return false;
-  fail(result, "TimelineSemaphore::wait_for");
+  fail_wait_for(result);
 }
+
+void TimelineSemaphore::fail_wait_for(CUresult result) const { fail(result, "TimelineSemaphore::wait_for"); }
 
 CUresult TimelineSemaphore::try_wait_for(std::uint64_t value, TimeLimit timeout) const noexcept {
   const auto check = [&] { return outcome(value); };
@@ -102,7 +104,7 @@ bool TimelineSemaphore::wait_all(ArrayView<TimelinePoint> points, TimeLimit time
   const CUresult result = try_wait_all(points, timeout);
   if (result == CUDA_SUCCESS) return true;
   if (result == CUDA_ERROR_NOT_READY) return false;
-  fail_points(points, result, "TimelineSemaphore::wait_all");
+  fail_points(result, points, "TimelineSemaphore::wait_all");
 }
 
 CUresult TimelineSemaphore::try_wait_all(ArrayView<TimelinePoint> points, TimeLimit timeout) noexcept {
@@ -121,7 +123,7 @@ std::size_t TimelineSemaphore::wait_any(ArrayView<TimelinePoint> points, TimeLim
   std::size_t index = none;
   const CUresult result = try_wait_any(index, points, timeout);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return index;
-  fail_points(points, result, "TimelineSemaphore::wait_any");
+  fail_points(result, points, "TimelineSemaphore::wait_any");
 }
 
 CUresult TimelineSemaphore::try_wait_any(std::size_t& index, ArrayView<TimelinePoint> points,
@@ -142,7 +144,7 @@ CUresult TimelineSemaphore::try_wait_any(std::size_t& index, ArrayView<TimelineP
   });
 }
 
-void TimelineSemaphore::fail_points(ArrayView<TimelinePoint> points, CUresult result, const char* call) {
+void TimelineSemaphore::fail_points(CUresult result, ArrayView<TimelinePoint> points, const char* call) {
   if (points.size() == 0) throw InvalidValue(call, "there are no points to wait for: pass at least one");
   for (const TimelinePoint& point : points) // the semaphore that refuses, or the first
     if (point.semaphore->outcome(point.value) == result) point.semaphore->fail(result, call);

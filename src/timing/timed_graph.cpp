@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "timing/stage_timer_state.hpp"
 
@@ -9,6 +10,13 @@
 #include <utility>
 
 namespace cuevent { inline namespace CUEVENT_ABI {
+
+namespace {
+
+constexpr const char* launch_graph = "cuGraphLaunch";
+constexpr const char* set_event = "cuGraphExecEventRecordNodeSetEvent";
+
+} // namespace
 
 struct TimedGraph::State {
   /// What a launch takes from the ring of a stream.
@@ -25,13 +33,14 @@ struct TimedGraph::State {
   GraphExec exec;
   bool events_are_own = true; // the nodes record the events of the captures, which nobody reads
 
-  bool make_room();
+  Status make_room();
   Taken& of(std::uint32_t stream) noexcept {
     return *std::find_if(taken.begin(), taken.end(),
                          [&](const Taken& each) { return each.stream == stream; });
   }
-  void launch_timed(CUstream stream, long long now);
-  void launch_untimed(CUstream stream);
+  Status launch(CUstream stream);
+  Status launch_timed(CUstream stream, long long now);
+  Status launch_untimed(CUstream stream);
 };
 
 TimedGraph::TimedGraph(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -74,28 +83,37 @@ TimedGraph StageTimer::instantiate(Graph&& graph) {
 }
 
 CUresult StageTimer::try_instantiate(TimedGraph& out, Graph&& graph) noexcept {
+  if (state_ == nullptr || !graph) return CUDA_ERROR_INVALID_HANDLE;
   return thrown_by([&] { out = instantiate(std::move(graph)); });
 }
 
-bool TimedGraph::State::make_room() {
-  for (const Taken& each : taken) {
-    const Status status = rings->make_room(each.stream, each.events, 0);
-    if (status.result == CUDA_ERROR_NOT_READY) return false;
-    if (!status) fail(rings->context(), status);
-  }
-  return true;
+Status TimedGraph::State::make_room() {
+  for (const Taken& each : taken)
+    if (const Status status = rings->make_room(each.stream, each.events, 0); !status) return status;
+  return {};
 }
 
-void TimedGraph::State::launch_timed(CUstream stream, long long now) {
+Status TimedGraph::State::launch(CUstream stream) {
+  const long long now = rings->clock().host_now();
+  if (const Status status = rings->clock().check_context(); !status) return status; // the exec ends with it
+  if (const Status status = rings->poll_if_due(now); !status) return status;
+  const Status room = make_room();
+  if (room) return launch_timed(stream, now);
+  return room.result == CUDA_ERROR_NOT_READY ? launch_untimed(stream) : room;
+}
+
+Status TimedGraph::State::launch_timed(CUstream stream, long long now) {
   events_are_own = false;
   for (Taken& each : taken)
     each.next = (*rings)[each.stream].ring.next();
   for (CapturedStages& captured : captures)
     for (CapturedStages::Node& each : captured.nodes) {
       each.position = of(each.stream).next++;
-      exec.set_event(each.node, std::as_const((*rings)[each.stream].ring.at(each.position).event));
+      const EventRef event = (*rings)[each.stream].ring.at(each.position).event;
+      if (const CUresult result = exec.try_set_event(each.node, event); result != CUDA_SUCCESS)
+        return {result, set_event};
     }
-  exec.launch(stream);
+  if (const CUresult result = exec.try_launch(stream); result != CUDA_SUCCESS) return {result, launch_graph};
   const std::uint32_t here = rings->find(stream);
   LaunchPart part{.launch = rings->next_launch()};
   for (const CapturedStages& captured : captures) {
@@ -111,20 +129,21 @@ void TimedGraph::State::launch_timed(CUstream stream, long long now) {
     }
     ++part.capture;
   }
+  return {};
 }
 
-void TimedGraph::State::launch_untimed(CUstream stream) {
-  const auto for_each_node = [&](const auto& act) {
+Status TimedGraph::State::launch_untimed(CUstream stream) {
+  if (!events_are_own)
     for (const CapturedStages& captured : captures)
       for (const CapturedStages::Node& each : captured.nodes)
-        act(each);
-  };
-  if (!events_are_own) for_each_node([&](const auto& each) { exec.set_event(each.node, each.event); });
+        if (const CUresult result = exec.try_set_event(each.node, each.event); result != CUDA_SUCCESS)
+          return {result, set_event};
   events_are_own = true;
-  exec.launch(stream);
-  for_each_node([&](const auto& each) {
-    if (each.change.opens) rings->log().drop(*each.change.opens);
-  });
+  if (const CUresult result = exec.try_launch(stream); result != CUDA_SUCCESS) return {result, launch_graph};
+  for (const CapturedStages& captured : captures)
+    for (const CapturedStages::Node& each : captured.nodes)
+      if (each.change.opens) rings->log().drop(*each.change.opens);
+  return {};
 }
 
 TimedGraph::State& TimedGraph::state(const char* call) const {
@@ -138,18 +157,14 @@ void TimedGraph::launch(StreamRef given) {
   const char* const call = "TimedGraph::launch";
   State& timed = state(call);
   CUstream const stream = own_stream(timed.rings->context(), given, call);
-  const long long now = timed.rings->clock().host_now();
-  Status status = timed.rings->clock().check_context(); // the exec would end with it
-  if (status) status = timed.rings->poll_if_due(now);
-  if (!status) fail(timed.rings->context(), status);
-  if (timed.make_room())
-    timed.launch_timed(stream, now);
-  else
-    timed.launch_untimed(stream);
+  if (const Status status = timed.launch(stream); !status) fail(timed.rings->context(), status);
 }
 
 CUresult TimedGraph::try_launch(StreamRef stream) noexcept {
-  return thrown_by([&] { launch(stream); });
+  if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult refused = check_context(state_->rings->context(), stream);
+  if (refused != CUDA_SUCCESS) return refused;
+  return result_of([&] { return state_->launch(stream.native_handle()).result; });
 }
 
 const Graph& TimedGraph::graph() const { return state("TimedGraph::graph").graph; }

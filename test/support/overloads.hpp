@@ -59,6 +59,57 @@ CUresult check_overloads(RecordingDriver& recording, const Throwing& throwing,
   return result;
 }
 
+/// The text of the exception that `call` throws, empty if it throws none.
+template <class Call>
+std::string text_thrown_by(const Call& call) {
+  try {
+    static_cast<void>(call());
+  } catch (const cuevent::DriverError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// Compares the text of each exception with the explanation of the same refused call: without a failure, and
+/// with each driver call of `trying` failing in turn. Returns the number of refusals.
+template <class Throwing, class Trying, class Explaining>
+int check_explained(RecordingDriver& recording, const Throwing& throwing, const Trying& trying,
+                    const Explaining& explaining) {
+  const HookedErrors hooked; // for destructors whose calls fail
+  static_cast<void>(trying());
+  recording.calls();
+  static_cast<void>(trying());
+  const Names calls = recording.calls();
+  const std::vector<CUcontext> stack = recording.context_stack();
+  const CUstreamCaptureMode mode = recording.capture_mode();
+  int refusals = 0;
+  const auto with_failure = [&](std::size_t k, CUresult failure, const auto& call) {
+    if (k != 0) recording.fail_call(int(k), failure);
+    const auto got = call();
+    recording.fail_nothing();
+    recording.context_stack() = stack; // the failing call did not restore it
+    recording.capture_mode() = mode;
+    return got;
+  };
+  for (std::size_t k = 0; k <= calls.size(); ++k)
+    for (const CUresult failure :
+         {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_FOUND,
+          CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+          CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_CONTEXT_IS_DESTROYED}) {
+      CAPTURE(k, failure);
+      std::string explained;
+      const CUresult result = with_failure(k, failure, trying);
+      if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+        explained = explaining(result);
+        ++refusals;
+      }
+      CHECK(with_failure(k, failure, [&] { return text_thrown_by(throwing); }) == explained);
+      if (k == 0) break; // nothing fails
+    }
+  recording.calls();
+  return refusals;
+}
+
 /// check_overloads() of a member and its overload `try_name`, in a test with a RecordingFixture.
 #define BOTH(object, name, ...)                                                                              \
   check_overloads(                                                                                           \

@@ -158,7 +158,7 @@ struct Lines {
 ProcessLock changing;
 // Guarded by the lock
 DriverLog chosen = DriverLog::on;
-KeptTable* newest = nullptr;
+KeptTable* newest_kept = nullptr;
 
 void register_in(KeptTable& table) noexcept {
   CUlogsCallbackHandle handle = nullptr;
@@ -174,14 +174,14 @@ void unregister_in(KeptTable& table) noexcept {
 void start_log(KeptTable& table) noexcept {
   const auto lock = changing.hold();
   if (!lock) return;
-  table.older_with_log = std::exchange(newest, &table);
+  table.older_with_log = std::exchange(newest_kept, &table);
   if (chosen == DriverLog::on) register_in(table);
 }
 
 void stop_log(KeptTable& table) noexcept {
   const auto lock = changing.hold();
   if (!lock) return;
-  for (KeptTable** each = &newest; *each != nullptr; each = &(*each)->older_with_log) {
+  for (KeptTable** each = &newest_kept; *each != nullptr; each = &(*each)->older_with_log) {
     if (*each != &table) continue;
     *each = table.older_with_log;
     break;
@@ -192,7 +192,7 @@ void stop_log(KeptTable& table) noexcept {
 DriverLog set_driver_log(DriverLog wanted) noexcept {
   const auto lock = changing.hold();
   if (!lock) return chosen;
-  for (KeptTable* table = newest; table != nullptr; table = table->older_with_log)
+  for (KeptTable* table = newest_kept; table != nullptr; table = table->older_with_log)
     wanted == DriverLog::on ? register_in(*table) : unregister_in(*table);
   return std::exchange(chosen, wanted);
 }

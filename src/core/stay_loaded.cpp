@@ -10,7 +10,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 namespace {
 
 constinit std::atomic<bool> this_copy{false};
-constinit std::atomic<const void*> newest{nullptr}; // the last other code
+constinit std::atomic<const void*> newest_code{nullptr}; // the last other code
 
 bool forbid_unloading(const void* code) noexcept {
   Dl_info found{};
@@ -26,9 +26,9 @@ bool forbid_unloading(const void* code) noexcept {
 } // namespace
 
 bool stay_loaded(const void* code) noexcept {
-  if (newest.load(std::memory_order_relaxed) == code) return true;
+  if (newest_code.load(std::memory_order_relaxed) == code) return true;
   if (!forbid_unloading(code)) return false;
-  newest.store(code, std::memory_order_relaxed);
+  newest_code.store(code, std::memory_order_relaxed);
   return true;
 }
 

@@ -26,7 +26,7 @@ constexpr const char* create_object = "cuUserObjectCreate";
 constexpr const char* find_record = "Graph::record_node";
 constexpr const char* find_wait = "Graph::wait_node";
 constexpr const char* instantiate_graph = "cuGraphInstantiateWithFlags";
-constexpr const char* push_context = "cuCtxPushCurrent";
+constexpr const char* push_current = "cuCtxPushCurrent";
 constexpr const char* retain_object = "cuGraphRetainUserObject";
 
 /// Throws std::bad_alloc.
@@ -441,7 +441,7 @@ CUresult Graph::try_instantiate(GraphExec& out) const noexcept {
   CUresult result = check_not_empty(*this);
   if (result != CUDA_SUCCESS) return result;
   const ContextGuard guard(context_, result);
-  if (result != CUDA_SUCCESS) return noted(this, {result, push_context});
+  if (result != CUDA_SUCCESS) return noted(this, {result, push_current});
   CUgraphExec exec = nullptr;
   result = table().cuGraphInstantiateWithFlags_v11040(&exec, graph_, 0);
   if (result != CUDA_SUCCESS) return noted(this, {result, instantiate_graph});
@@ -489,7 +489,7 @@ void Graph::fail_find(CUresult result, const char* call, EventRef event) const {
 void Graph::fail_instantiate(CUresult result) const {
   require_not_empty(*this, instantiate_graph);
   const char* const call = refused_call(this, result, instantiate_graph);
-  if (call == push_context) require_context(context_, call);
+  if (call == push_current) require_context(context_, call);
   const char* advice = nullptr;
   if (result == CUDA_ERROR_INVALID_VALUE && call == instantiate_graph)
     // the driver says it here, not where the node was added

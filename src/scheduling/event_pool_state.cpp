@@ -415,7 +415,7 @@ void EventPoolState::end_fresh() noexcept {
     if (events_.load() == 0) retire_fresh();
     return;
   }
-  if (context_lost()) fresh_.release(); // it is gone with its context: no error to report
+  if (context_lost()) static_cast<void>(fresh_.release()); // it is gone with its context: no error to report
   fresh_ = DriverEvent();
 }
 

@@ -131,7 +131,7 @@ std::size_t EventPools::State::size() const noexcept {
 namespace {
 
 constexpr const char* acquire_event = "EventPools::acquire";
-constexpr const char* reserve_events = "EventPools::reserve";
+constexpr const char* reserve_in_pools = "EventPools::reserve";
 constexpr const char* wait = "EventPools::wait_stream";
 
 [[noreturn]] void fail_empty_pools(const char* call) {
@@ -262,15 +262,15 @@ void EventPools::reserve(const Context& context, std::size_t count) {
 CUresult EventPools::try_reserve(const Context& context, std::size_t count) noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   EventPoolState* pool = nullptr;
-  Status status = state_->pool_for(pool, context, reserve_events);
+  Status status = state_->pool_for(pool, context, reserve_in_pools);
   if (status) status = pool->reserve(count);
   return noted(state_, status);
 }
 
 void EventPools::fail_reserve(CUresult result, const Context& context, std::size_t count) const {
-  if (state_ == nullptr) fail_empty_pools(reserve_events);
-  require_driver_of(context, state_->driver(), reserve_events);
-  fail_to_reserve(state_->driver(), result, refused_call(state_, result, reserve_events), state_->flags(),
+  if (state_ == nullptr) fail_empty_pools(reserve_in_pools);
+  require_driver_of(context, state_->driver(), reserve_in_pools);
+  fail_to_reserve(state_->driver(), result, refused_call(state_, result, reserve_in_pools), state_->flags(),
                   count, state_->max_idle());
 }
 

@@ -27,15 +27,15 @@ constexpr const char* cannot_share =
 
 constexpr const char* create = "TimelineSemaphore";
 constexpr const char* import_handle = "TimelineSemaphore::import";
-constexpr const char* register_page = "cuMemHostRegister";
+constexpr const char* register_memory = "cuMemHostRegister";
 
 /// Notes whether the page or the driver refused.
 CUresult noted(const PageResult& failed, const char* call) noexcept {
-  return noted(nullptr, Status{failed.result, failed.error != 0 ? call : register_page});
+  return noted(nullptr, Status{failed.result, failed.error != 0 ? call : register_memory});
 }
 
 [[noreturn, gnu::cold]] void fail_to_open(const Context& context, CUresult result, const char* own) {
-  const char* const call = refused_call(nullptr, result, register_page);
+  const char* const call = refused_call(nullptr, result, register_memory);
   const char* advice = nullptr;
   require_context(context, own);
   if (!is_call(call, own)) {

@@ -13,7 +13,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
-constexpr const char* launch_graph = "cuGraphLaunch";
+constexpr const char* launch_exec = "cuGraphLaunch";
 constexpr const char* set_event = "cuGraphExecEventRecordNodeSetEvent";
 
 } // namespace
@@ -113,7 +113,7 @@ Status TimedGraph::State::launch_timed(CUstream stream, long long now) {
       if (const CUresult result = exec.try_set_event(each.node, event); result != CUDA_SUCCESS)
         return {result, set_event};
     }
-  if (const CUresult result = exec.try_launch(stream); result != CUDA_SUCCESS) return {result, launch_graph};
+  if (const CUresult result = exec.try_launch(stream); result != CUDA_SUCCESS) return {result, launch_exec};
   const std::uint32_t here = rings->find(stream);
   LaunchPart part{.launch = rings->next_launch()};
   for (const CapturedStages& captured : captures) {
@@ -139,7 +139,7 @@ Status TimedGraph::State::launch_untimed(CUstream stream) {
         if (const CUresult result = exec.try_set_event(each.node, each.event); result != CUDA_SUCCESS)
           return {result, set_event};
   events_are_own = true;
-  if (const CUresult result = exec.try_launch(stream); result != CUDA_SUCCESS) return {result, launch_graph};
+  if (const CUresult result = exec.try_launch(stream); result != CUDA_SUCCESS) return {result, launch_exec};
   for (const CapturedStages& captured : captures)
     for (const CapturedStages::Node& each : captured.nodes)
       if (each.change.opens) rings->log().drop(*each.change.opens);

@@ -6,6 +6,7 @@
 #include "watch/jitter_runs.hpp"
 #include "watch/order_proof.hpp"
 #include "watch/program.hpp"
+#include "watch/signals.hpp"
 
 #include <algorithm>
 #include <map>
@@ -180,6 +181,9 @@ private:
 
 } // namespace
 
-int check_with_jitter(const WatchOptions& options) { return Search(options).run(); }
+int check_with_jitter(const WatchOptions& options) {
+  handle_signals(Interrupt::command, Reports::none);
+  return Search(options).run();
+}
 
 } // namespace cli

@@ -4,6 +4,7 @@
 #include "exit_code.hpp"
 #include "report/folder.hpp"
 #include "report/printable.hpp"
+#include "watch/signals.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -33,24 +35,31 @@ pid_t start(const std::vector<std::string>& words, const std::string& input, con
   for (const std::string& word : words)
     arguments.push_back(const_cast<char*>(word.c_str())); // execv does not change them
   arguments.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (child > 0) return child;
-  if (!input.empty()) dup2(open(input.c_str(), O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), STDOUT_FILENO);
-  if (!with_errors) dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
-  execv(words.front().c_str(), arguments.data());
-  _exit(not_started);
+  const pid_t command = getpid();
+  return start_process([&] {
+    prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0); // if this command is killed
+    if (getppid() != command) _exit(not_started);
+    if (!input.empty()) dup2(open(input.c_str(), O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), STDOUT_FILENO);
+    if (!with_errors) dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+    execv(words.front().c_str(), arguments.data());
+    _exit(not_started);
+  });
 }
 
-/// The exit code. A program that does not end in time is asked to end.
+/// The exit code. A program that does not end in time is ended, and so is one that runs when this command
+/// is to end.
 int wait_for(pid_t child, std::chrono::steady_clock::duration limit) {
   using namespace std::chrono_literals;
   const auto begin = std::chrono::steady_clock::now();
   int status = 0;
-  for (int asked = 0; waitpid(child, &status, WNOHANG) == 0; std::this_thread::sleep_for(1ms))
-    if (std::chrono::steady_clock::now() - begin > limit + asked * 5s)
-      kill(child, asked++ == 0 ? SIGTERM : SIGKILL); // the command passes the first one on
+  for (; waitpid(child, &status, WNOHANG) == 0; std::this_thread::sleep_for(1ms)) {
+    if (Requested::end == 0 && std::chrono::steady_clock::now() - begin <= limit) continue;
+    end_process(child);
+    if (Requested::end != 0) throw Stopped{Requested::end};
+    return 128 + SIGKILL;
+  }
+  if (Requested::end != 0) throw Stopped{Requested::end};
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

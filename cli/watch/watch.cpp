@@ -14,6 +14,7 @@
 #include "watch/program.hpp"
 #include "watch/report_folder.hpp"
 #include "watch/shared_folder.hpp"
+#include "watch/signals.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -37,10 +38,6 @@
 namespace cli {
 
 namespace {
-
-volatile std::sig_atomic_t stop_signal = 0;
-volatile std::sig_atomic_t interrupted = 0; // by a signal that may end the program
-volatile std::sig_atomic_t report_wanted = 0;
 
 /// The calls of all processes, and what is wrong with them.
 class Watch {
@@ -305,77 +302,30 @@ void fill_closed_descriptors() {
   if (file > STDERR_FILENO) close(file);
 }
 
-/// What the parent of this command has set, and what the program is to inherit.
-struct InheritedSignals {
-  struct sigaction child {
-  }, pipe{}, file_size{};
-};
-
-/// The program's exit code is wanted even if the parent ignores the ends of its children, and the reader of
-/// the findings may end before the program.
-InheritedSignals take_signals() {
-  InheritedSignals inherited;
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &action, &inherited.child);
-  action.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &action, &inherited.pipe);
-  sigaction(SIGXFSZ, &action, &inherited.file_size);
-  return inherited;
-}
-
 pid_t start(const WatchOptions& options, const WatchableProgram& program, const std::string& auditors,
-            const std::string& folder, const InheritedSignals& signals) {
+            const std::string& folder) {
   std::vector<char*> arguments;
   for (const std::string& argument : options.program)
     arguments.push_back(const_cast<char*>(argument.c_str())); // execv does not change them
   arguments.push_back(nullptr);
   const std::string tunables = tunables_for(static_storage_of(program));
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
-  if (child > 0) return child;
-  sigaction(SIGCHLD, &signals.child, nullptr);
-  sigaction(SIGPIPE, &signals.pipe, nullptr);
-  sigaction(SIGXFSZ, &signals.file_size, nullptr);
-  setenv("LD_AUDIT", auditors.c_str(), 1);
-  setenv("CUEVENT_WATCH", folder.c_str(), 1);
-  setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
-  setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
-  if (!options.jitter.empty()) setenv(watch::jitter_variable, options.jitter.c_str(), 1);
-  if (!options.reports.empty())
-    setenv(reports_variable, std::filesystem::absolute(options.reports).c_str(), 1);
-  if (const unsigned features = features_for(options); features != 0)
-    setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);
-  else
-    unsetenv("CUEVENT_WATCH_FEATURES"); // of another `cuevent watch`
-  execv(program.path.c_str(), arguments.data());
-  const int error = errno;
-  watch::print_text("cuevent: " + program.path + ": " + std::strerror(error) + '\n');
-  _exit(error == ENOENT ? not_found : not_started);
-}
-
-/// What is ignored, as with nohup, stays ignored, for the program too.
-void handle_signal(int number, const struct sigaction& action) {
-  struct sigaction old {};
-  if (sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
-}
-
-/// Ctrl-C reaches the program too, which decides. Other requests to end are passed on.
-void handle_signals(bool ends_us, bool reports) {
-  struct sigaction action {};
-  if (reports) {
-    action.sa_handler = [](int) { report_wanted = 1; };
-    handle_signal(SIGUSR1, action);
-  }
-  action.sa_handler = [](int number) {
-    interrupted = 1;
-    stop_signal = number;
-  };
-  for (const int number : {SIGTERM, SIGHUP})
-    handle_signal(number, action);
-  if (!ends_us) action.sa_handler = [](int) { interrupted = 1; };
-  for (const int number : {SIGINT, SIGQUIT})
-    handle_signal(number, action);
+  return start_process([&] {
+    setenv("LD_AUDIT", auditors.c_str(), 1);
+    setenv("CUEVENT_WATCH", folder.c_str(), 1);
+    setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
+    setenv("CUEVENT_WATCH_STACKS", options.stacks.c_str(), 1);
+    if (!options.jitter.empty()) setenv(watch::jitter_variable, options.jitter.c_str(), 1);
+    if (!options.reports.empty())
+      setenv(reports_variable, std::filesystem::absolute(options.reports).c_str(), 1);
+    if (const unsigned features = features_for(options); features != 0)
+      setenv("CUEVENT_WATCH_FEATURES", std::to_string(features).c_str(), 1);
+    else
+      unsetenv("CUEVENT_WATCH_FEATURES"); // of another `cuevent watch`
+    execv(program.path.c_str(), arguments.data());
+    const int error = errno;
+    watch::print_text("cuevent: " + program.path + ": " + std::strerror(error) + '\n');
+    _exit(error == ENOENT ? not_found : not_started);
+  });
 }
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
@@ -385,8 +335,8 @@ int read_until_end(Watch& watched, pid_t child, std::chrono::nanoseconds hang) {
   using namespace std::chrono_literals;
   constexpr auto look_interval = 50ms;
   const auto report_interrupted = [&] {
-    if (interrupted == 0) return;
-    interrupted = 0;
+    if (Requested::interrupted == 0) return;
+    Requested::interrupted = 0;
     if (hang > 0s) watched.report(1s, false);
   };
   constexpr int last_turns = 8; // processes that the program leaves behind may write without an end
@@ -395,18 +345,18 @@ int read_until_end(Watch& watched, pid_t child, std::chrono::nanoseconds hang) {
   for (;;) {
     const bool found = watched.read();
     watched.find_unwatched();
-    if (report_wanted != 0) {
-      report_wanted = 0;
+    if (Requested::report != 0) {
+      Requested::report = 0;
       watched.report(0s, true);
     }
     report_interrupted();
-    if (stop_signal != 0) {
+    if (Requested::end != 0) {
       if (child == 0) {
         watched.end_processes();
         return 0;
       }
-      kill(child, stop_signal);
-      stop_signal = 0;
+      kill(child, Requested::end);
+      Requested::end = 0;
     }
     int status = 0;
     const pid_t ended = child == 0 ? 0 : waitpid(child, &status, WNOHANG);
@@ -490,8 +440,9 @@ int run_watched(const WatchOptions& options) {
   }
   std::optional<OutputFile> json_file;
   if (!options.json_file.empty()) json_file.emplace(options.json_file);
+  handle_signals(options.program.empty() ? Interrupt::command : Interrupt::program,
+                 options.hang > 0 ? Reports::on_signal : Reports::none);
   const SharedFolder folder(options.attach);
-  const InheritedSignals signals = take_signals();
   watch::CallText texts;
   watch::WatchReport report(suppressions, texts);
   HeldCalls held(options.jitter, texts);
@@ -503,7 +454,6 @@ int run_watched(const WatchOptions& options) {
   int code = 0;
   {
     Watch watched(options, folder, report, hangs, held);
-    handle_signals(options.program.empty(), options.hang > 0);
     pid_t child = 0;
     if (options.program.empty()) {
       const unsigned features = features_for(options);
@@ -513,7 +463,7 @@ int run_watched(const WatchOptions& options) {
           (features == 0 ? "" : " CUEVENT_WATCH_FEATURES=" + std::to_string(features)) +
           "\nCtrl-C ends the watch.\n");
     } else {
-      child = start(options, program, auditors, folder.path(), signals);
+      child = start(options, program, auditors, folder.path());
       watched.start(child);
     }
     code = read_until_end(watched, child, hang);
@@ -550,6 +500,8 @@ int run_watched(const WatchOptions& options) {
 int watch(const WatchOptions& options) {
   try {
     return run_watched(options);
+  } catch (const Stopped& stopped) {
+    return 128 + stopped.signal;
   } catch (const CannotStart& error) {
     watch::print_text(std::string("cuevent: ") + error.what() + '\n');
     return error.code();

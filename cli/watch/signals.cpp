@@ -28,7 +28,8 @@ constexpr int changed[] = {SIGCHLD, SIGPIPE, SIGXFSZ, SIGUSR1, SIGTERM, SIGHUP, 
 struct sigaction inherited[std::size(changed)]; // as this command was started with
 
 void handle(int number, void (*handler)(int)) {
-  struct sigaction action {}, old{};
+  struct sigaction action {
+  }, old{};
   action.sa_handler = handler;
   if (sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
 }

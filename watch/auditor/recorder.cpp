@@ -85,7 +85,9 @@ std::size_t size_wanted() { return region_size(records_wanted()); }
 bool leaves_a_share(int file) {
   struct statfs status {};
   if (syscall(SYS_fstatfs, file, &status) != 0 || status.f_type != TMPFS_MAGIC) return true;
-  const auto bytes = [&](auto blocks) { return static_cast<std::uint64_t>(blocks) * status.f_bsize; };
+  const auto bytes = [&](auto blocks) {
+    return static_cast<std::uint64_t>(blocks) * static_cast<std::uint64_t>(status.f_bsize);
+  };
   const std::uint64_t quarter = bytes(status.f_blocks) / 4;
   const std::uint64_t needed = size_wanted() - (grows_to - grows_from);
   return bytes(status.f_bavail) >= needed + (quarter < largest_share ? quarter : largest_share);

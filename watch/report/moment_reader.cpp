@@ -66,7 +66,7 @@ watch::Moment ProcessState::moment() const {
     state.reached = stream.reached.load();
     state.recorded = stream.recorded.load();
     state.exact = stream.looked.load() == look;
-    const auto result = static_cast<CUresult>(stream.result.load());
+    const auto result = static_cast<CUresult>(watch::result_of(stream.result.load()));
     if (used == 1 && cuevent::kind_of(result) == cuevent::ErrorKind::device_fault) moment.fault = result;
   }
   for (const ThreadSlot& slot : region_.threads)

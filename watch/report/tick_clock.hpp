@@ -4,6 +4,7 @@
 
 #include "protocol/ticks.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -16,7 +17,8 @@ inline std::chrono::nanoseconds time_now() { return std::chrono::steady_clock::n
 class TickClock {
 public:
   TickClock(std::uint64_t first_tick, std::int64_t first_time)
-      : first_tick_(first_tick), first_time_(first_time) {
+      : first_tick_(first_tick), first_time_(std::clamp<std::int64_t>(
+                                     first_time, 0, time_now().count())) { // a process may show any time
     update();
     last_ = (watch::ticks() - first_tick_) >> watch::coarse_shift;
   }
@@ -29,7 +31,9 @@ public:
   }
 
   std::chrono::nanoseconds duration(std::uint64_t ticks) const {
-    return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(ticks) * rate_));
+    constexpr double longest = 1e18; // ns, of which a process may show more
+    return std::chrono::nanoseconds(
+        static_cast<std::int64_t>(std::clamp(static_cast<double>(ticks) * rate_, 0.0, longest)));
   }
 
   std::chrono::nanoseconds time_of(std::uint64_t tick) const {

@@ -93,6 +93,11 @@ std::uint64_t type_of_node(const Call& call) {
 
 } // namespace
 
+std::uint32_t result_of(std::uint32_t number) {
+  constexpr std::uint32_t numbers = 1024; // those that a CUresult can have
+  return number < numbers ? number : CUDA_ERROR_UNKNOWN;
+}
+
 Call decoded(const CallData& data) {
   Call call;
   call.entry = data.entry;
@@ -100,7 +105,7 @@ Call decoded(const CallData& data) {
   if (data.entry >= entry_count || entry_data[data.entry].suffix == nullptr)
     call.marks &= static_cast<std::uint8_t>(~per_thread);
   call.thread = data.thread;
-  call.result = data.result;
+  call.result = result_of(data.result);
   call.stack = data.stack;
   call.context = data.context;
   const std::size_t count = std::min<std::size_t>(data.count, std::size(data.words));
@@ -111,7 +116,9 @@ Call decoded(const CallData& data) {
   if (verb == Verb::context_create && count > 0) call.device = data.words[count - 1];
   const bool waits_for_context = verb == Verb::context_synchronize || verb == Verb::copy;
   if (waits_for_context && call.named_context == 0) call.named_context = call.context;
-  if (count < std::size(words) && words[count] == &Call::node_type) call.node_type = type_of_node(call);
+  const bool is_of_a_function = data.entry < entry_count; // and not one of the numbers above
+  if (is_of_a_function && count < std::size(words) && words[count] == &Call::node_type)
+    call.node_type = type_of_node(call);
   if (can_block(verb)) call.ticks = data.words[3];
   return call;
 }

@@ -75,6 +75,9 @@ struct Call {
   }
 };
 
+/// The result with this number. A process may show any number.
+std::uint32_t result_of(std::uint32_t number);
+
 /// Without numbers that lead astray: another process may have written anything.
 Call decoded(const CallData& data);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a watched process shows of itself, from any bytes: they say which words of its region have which values.
+// What a watched process shows of itself, from any bytes: the words of its region, and their values.
 #include "require.hpp"
 
 #include "report/moment_reader.hpp"
@@ -55,7 +55,8 @@ struct Memory {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static Memory memory;
   // Zeros again, without touching what is zero.
-  require(fallocate(memory.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size_of_region) == 0, "zeros");
+  require(fallocate(memory.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size_of_region) == 0,
+          "zeros");
   auto& region = *reinterpret_cast<watch::Region*>(memory.bytes);
   region.version = watch::protocol_version;
   region.record_mask = record_count - 1;
@@ -64,7 +65,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (; size >= 8; data += 8, size -= 8) {
     std::uint32_t value = 0;
     std::memcpy(&value, data + 4, sizeof value);
-    const std::size_t begin = parts[data[0] % std::size(parts)] + std::size_t{data[1] + 256U * (data[2] % 16U)} * 4;
+    const std::size_t word = data[1] + 256U * (data[2] % 16U);
+    const std::size_t begin = parts[data[0] % std::size(parts)] + word * 4;
     for (std::size_t at = begin; at < begin + (data[3] % 8U + 1) * 4 && at + 4 <= size_of_region; at += 4)
       std::memcpy(memory.bytes + at, &value, sizeof value);
   }
@@ -85,7 +87,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     };
     file.read(see);
     file.read(see, true);
-    require(seen <= 2 * (record_count + watch::launch_ring_limit * watch::launch_limit), "each call is seen at most twice");
+    require(seen <= 2 * (record_count + watch::launch_ring_limit * watch::launch_limit),
+            "each call is seen at most twice");
     for (const watch::Call& call : file.unfinished())
       world.see(call);
     world.end(true);

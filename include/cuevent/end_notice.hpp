@@ -14,10 +14,10 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 /// destroy_retired() stands between the end and the notice. Made by Graph::end_notice(). To run code at the
 /// end instead, use Graph::when_destroyed().
 ///
-///     std::optional<Graph> graph(context);
-///     const EndNotice end = graph->end_notice();
-///     graph.reset();
-///     while (!end.ended()) std::this_thread::yield(); // the driver needs a moment
+///     std::optional<Graph> tracked(context);
+///     const EndNotice notice = tracked->end_notice();
+///     tracked.reset();
+///     while (!notice.ended()) std::this_thread::yield(); // the driver needs a moment
 ///
 /// A notice can outlive the graph, its context and the driver, and the graph can outlive its notices. A
 /// forked child sees what was true at the fork.

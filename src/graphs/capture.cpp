@@ -6,6 +6,7 @@
 #include "core/explanation.hpp"
 #include "core/on_stream.hpp"
 #include "core/refusal.hpp"
+#include "core/require_context.hpp"
 #include "core/result_of.hpp"
 #include "core/this_thread.hpp"
 #include "graphs/require_graph.hpp"
@@ -46,6 +47,15 @@ const char* advice_to_begin(CUresult result) noexcept {
   if (result == CUDA_ERROR_ILLEGAL_STATE)
     return "the stream is being captured already, and that capture is still valid: end it first";
   return nullptr;
+}
+
+/// `refused` is the call that failed. Returns if it is the one that begins the capture.
+void fail_home(CUresult result, const Context& context, const char* refused) {
+  const char* const get_context = "cuStreamGetCtx";
+  if (result == CUDA_ERROR_INVALID_HANDLE && is_call(refused, get_context))
+    throw ContextMismatch(refused,
+                          "the stream does not belong to the context: pass the context of the stream");
+  if (is_call(refused, get_context) || is_call(refused, "cuCtxGetId")) context.driver().fail(result, refused);
 }
 
 } // namespace
@@ -102,27 +112,30 @@ StreamCapture::StreamCapture(const Context& context, CUstream stream, Graph& gra
 
 CUresult StreamCapture::try_begin(const Context& context, CUstream stream, CaptureMode mode) noexcept {
   if (active_) return CUDA_ERROR_ILLEGAL_STATE;
+  if (const Status home = check_home(context, stream); !home) return noted(this, home);
   const CUresult result = on_stream(context, stream, [&] {
     return context.driver().table().cuStreamBeginCapture_v10010(stream, driver_mode(mode));
   });
   if (result == CUDA_SUCCESS) begun(context, stream, nullptr);
-  return result;
+  return noted(this, {result, begin_capture});
 }
 
 CUresult StreamCapture::try_begin(const Context& context, CUstream stream, Graph& graph,
                                   ArrayView<CUgraphNode> after, CaptureMode mode) noexcept {
   if (active_) return CUDA_ERROR_ILLEGAL_STATE;
   if (!graph || graph.context().driver() != context.driver()) return CUDA_ERROR_INVALID_HANDLE;
+  if (const Status home = check_home(context, stream); !home) return noted(this, home);
   const CUresult result = on_stream(context, stream, [&] {
     return context.driver().table().cuStreamBeginCaptureToGraph_v12030(
         stream, graph.native_handle(), after.data(), nullptr, after.size(), driver_mode(mode));
   });
   if (result == CUDA_SUCCESS) begun(context, stream, &graph);
-  return result;
+  return noted(this, {result, begin_in_graph});
 }
 
 void StreamCapture::fail_begin(CUresult result, const Context& context) const {
   if (active_) fail_active(begin_capture);
+  fail_home(result, context, refused_call(this, result, begin_capture));
   context.driver().fail(result, begin_capture, advice_to_begin(result));
 }
 
@@ -132,6 +145,7 @@ void StreamCapture::fail_begin(CUresult result, const Context& context, const Gr
   if (graph.context().driver() != context.driver())
     throw ContextMismatch(begin_in_graph,
                           "the graph belongs to another driver: make it with the context's driver");
+  fail_home(result, context, refused_call(this, result, begin_in_graph));
   context.driver().fail(result, begin_in_graph, advice_to_begin(result));
 }
 

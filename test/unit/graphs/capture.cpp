@@ -77,7 +77,9 @@ TEST_CASE_METHOD(RecordingFixture, "a capture begins, ends and returns a graph")
     CHECK(graph.context() == context);
     CHECK_THAT(refusal<IllegalState>([&] { capture.end(); }), ContainsSubstring("already ended"));
   }
-  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuStreamBeginCapture", nullptr},
+  CHECK(recording.calls_with_contexts() == std::vector<Call>{{"cuCtxGetId", nullptr},
+                                                             {"cuStreamGetCtx", nullptr},
+                                                             {"cuStreamBeginCapture", nullptr},
                                                              {"cuStreamEndCapture", nullptr},
                                                              {"cuGraphDestroy", nullptr}});
 }
@@ -96,12 +98,14 @@ TEST_CASE_METHOD(RecordingFixture, "a capture of a default stream uses the strea
 TEST_CASE_METHOD(RecordingFixture, "an abandoned capture is ended and its graph destroyed silently") {
   HookedErrors hooked;
   { StreamCapture capture(context, stream); }
-  CHECK(recording.calls() == Names{"cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphDestroy"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuStreamGetCtx", "cuStreamBeginCapture",
+                                   "cuStreamEndCapture", "cuGraphDestroy"});
   for (const CUresult result : {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_UNJOINED}) {
     recording.end_capture_result(result);
     { StreamCapture capture(context, stream); }
     // There is no graph to destroy.
-    CHECK(recording.calls() == Names{"cuStreamBeginCapture", "cuStreamEndCapture"});
+    CHECK(recording.calls() ==
+          Names{"cuCtxGetId", "cuStreamGetCtx", "cuStreamBeginCapture", "cuStreamEndCapture"});
     CHECK(hooked.take() == CUDA_SUCCESS);
   }
 }
@@ -145,7 +149,7 @@ TEST_CASE_METHOD(RecordingFixture, "a capture that cannot begin says why and end
   recording.fail_next("cuStreamBeginCapture", CUDA_ERROR_ILLEGAL_STATE);
   CHECK_THAT(refusal<IllegalState>([&] { StreamCapture capture(context, stream); }),
              ContainsSubstring("being captured already"));
-  CHECK(recording.calls() == Names{"cuStreamBeginCapture"});
+  CHECK(recording.calls() == Names{"cuCtxGetId", "cuStreamGetCtx", "cuStreamBeginCapture"});
 }
 
 TEST_CASE_METHOD(RecordingFixture,
@@ -181,7 +185,8 @@ TEST_CASE_METHOD(RecordingFixture, "a capture into a given graph returns that gr
     const Graph same = capture.end();
     CHECK(same.native_handle() == handle);
   }
-  CHECK(recording.calls() == Names{"cuStreamBeginCaptureToGraph", "cuStreamEndCapture"});
+  CHECK(recording.calls() ==
+        Names{"cuCtxGetId", "cuStreamGetCtx", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture"});
   CHECK(graph.native_handle() == handle);
   { StreamCapture abandoned(context, CU_STREAM_PER_THREAD, graph, {}, CaptureMode::relaxed); }
   int seen = 0;

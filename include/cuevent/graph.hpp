@@ -300,7 +300,7 @@ private:
   const DriverTable& table() const noexcept { return context_.driver().table(); }
 
   // Called only after a failure, to find out why the call was refused.
-  [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, const char* advice = nullptr) const;
+  [[noreturn, gnu::cold]] void fail(CUresult result, const char* call) const;
   [[noreturn, gnu::cold]] void fail(CUresult result, const char* call, EventRef event) const;
   [[noreturn, gnu::cold]] void fail_retain(CUresult result) const;
   [[noreturn, gnu::cold]] void fail_retain(CUresult result, EventRef event) const;

@@ -112,30 +112,30 @@ StreamCapture::StreamCapture(const Context& context, CUstream stream, Graph& gra
 
 CUresult StreamCapture::try_begin(const Context& context, CUstream stream, CaptureMode mode) noexcept {
   if (active_) return CUDA_ERROR_ILLEGAL_STATE;
-  if (const Status home = check_home(context, stream); !home) return noted(this, home);
+  if (const Status home = check_home(context, stream); !home) return noted(nullptr, home);
   const CUresult result = on_stream(context, stream, [&] {
     return context.driver().table().cuStreamBeginCapture_v10010(stream, driver_mode(mode));
   });
   if (result == CUDA_SUCCESS) begun(context, stream, nullptr);
-  return noted(this, {result, begin_capture});
+  return noted(nullptr, {result, begin_capture});
 }
 
 CUresult StreamCapture::try_begin(const Context& context, CUstream stream, Graph& graph,
                                   ArrayView<CUgraphNode> after, CaptureMode mode) noexcept {
   if (active_) return CUDA_ERROR_ILLEGAL_STATE;
   if (!graph || graph.context().driver() != context.driver()) return CUDA_ERROR_INVALID_HANDLE;
-  if (const Status home = check_home(context, stream); !home) return noted(this, home);
+  if (const Status home = check_home(context, stream); !home) return noted(nullptr, home);
   const CUresult result = on_stream(context, stream, [&] {
     return context.driver().table().cuStreamBeginCaptureToGraph_v12030(
         stream, graph.native_handle(), after.data(), nullptr, after.size(), driver_mode(mode));
   });
   if (result == CUDA_SUCCESS) begun(context, stream, &graph);
-  return noted(this, {result, begin_in_graph});
+  return noted(nullptr, {result, begin_in_graph});
 }
 
 void StreamCapture::fail_begin(CUresult result, const Context& context) const {
   if (active_) fail_active(begin_capture);
-  fail_home(result, context, refused_call(this, result, begin_capture));
+  fail_home(result, context, refused_call(nullptr, result, begin_capture));
   context.driver().fail(result, begin_capture, advice_to_begin(result));
 }
 
@@ -145,7 +145,7 @@ void StreamCapture::fail_begin(CUresult result, const Context& context, const Gr
   if (graph.context().driver() != context.driver())
     throw ContextMismatch(begin_in_graph,
                           "the graph belongs to another driver: make it with the context's driver");
-  fail_home(result, context, refused_call(this, result, begin_in_graph));
+  fail_home(result, context, refused_call(nullptr, result, begin_in_graph));
   context.driver().fail(result, begin_in_graph, advice_to_begin(result));
 }
 

@@ -58,7 +58,8 @@ std::string explain_set_event(CUresult result, const GraphExec& exec, EventWaitN
 }
 
 std::string explain_event_nodes(CUresult result, const Graph& graph) {
-  const char* const call = refused_call(&graph, result, "cuGraphGetNodes");
+  const char* const get_nodes = "cuGraphGetNodes";
+  const char* const call = graph ? refused_call(&graph, result, get_nodes) : get_nodes;
   return text_of(result, call, [&] { Explanation::fail(graph, result, call); });
 }
 

@@ -25,13 +25,13 @@ constexpr const char* set_wait_node = "cuGraphEventWaitNodeSetEvent";
 constexpr const char* create_object = "cuUserObjectCreate";
 constexpr const char* find_record = "Graph::record_node";
 constexpr const char* find_wait = "Graph::wait_node";
+constexpr const char* get_nodes = "cuGraphGetNodes";
 constexpr const char* instantiate_graph = "cuGraphInstantiateWithFlags";
 constexpr const char* push_current = "cuCtxPushCurrent";
 constexpr const char* retain_object = "cuGraphRetainUserObject";
 
 /// Throws std::bad_alloc.
 Status find_event_nodes(Graph::EventNodes& out, const DriverTable& table, CUgraph graph) {
-  const char* const get_nodes = "cuGraphGetNodes";
   std::size_t count = 0;
   CUresult result = table.cuGraphGetNodes_v10000(graph, nullptr, &count);
   if (result != CUDA_SUCCESS) return {result, get_nodes};
@@ -123,10 +123,8 @@ Status give_to_graph(HandedOver& out, const DriverTable& table, CUgraph graph, D
 
 /// The graph owns `event` before a node refers to it. If `refer` fails, the caller owns it again.
 template <class Refer>
-CUresult give_and_refer(const Graph& graph, DriverEvent& event, const char* call,
-                        const Refer& refer) noexcept {
-  if (const CUresult refused = check_lasting_event(graph, event); refused != CUDA_SUCCESS)
-    return noted(&graph, {refused, call});
+CUresult give_and_refer(const Graph& graph, DriverEvent& event, const Refer& refer) noexcept {
+  if (const CUresult refused = check_lasting_event(graph, event); refused != CUDA_SUCCESS) return refused;
   const DriverTable& table = graph.context().driver().table();
   HandedOver handed{};
   const Status status = give_to_graph(handed, table, graph.native_handle(), event);
@@ -207,19 +205,17 @@ EventRecordNode Graph::add_record(DriverEvent&& event, std::initializer_list<CUg
 }
 
 CUresult Graph::try_add_record(EventRecordNode& out, EventRef event, ArrayView<CUgraphNode> after) noexcept {
-  CUresult result = check_lasting_event(*this, event);
+  if (const CUresult refused = check_lasting_event(*this, event); refused != CUDA_SUCCESS) return refused;
   CUgraphNode node = nullptr;
-  if (result == CUDA_SUCCESS)
-    result = table().cuGraphAddEventRecordNode_v11010(&node, graph_, after.data(), after.size(),
-                                                      event.native_handle());
+  const CUresult result = table().cuGraphAddEventRecordNode_v11010(&node, graph_, after.data(), after.size(),
+                                                                   event.native_handle());
   if (result == CUDA_SUCCESS) out = EventRecordNode(node);
   return noted(this, {result, add_record_node});
 }
 
 CUresult Graph::try_add_record(EventRecordNode& out, DriverEvent&& event,
                                ArrayView<CUgraphNode> after) noexcept {
-  return give_and_refer(*this, event, add_record_node,
-                        [&](EventRef given) { return try_add_record(out, given, after); });
+  return give_and_refer(*this, event, [&](EventRef given) { return try_add_record(out, given, after); });
 }
 
 EventWaitNode Graph::add_wait(EventRef event, ArrayView<CUgraphNode> after) {
@@ -246,31 +242,29 @@ EventWaitNode Graph::add_wait(DriverEvent&& event, std::initializer_list<CUgraph
 }
 
 CUresult Graph::try_add_wait(EventWaitNode& out, EventRef event, ArrayView<CUgraphNode> after) noexcept {
-  CUresult result = check_lasting_event(*this, event);
+  if (const CUresult refused = check_lasting_event(*this, event); refused != CUDA_SUCCESS) return refused;
   CUgraphNode node = nullptr;
-  if (result == CUDA_SUCCESS)
-    result = table().cuGraphAddEventWaitNode_v11010(&node, graph_, after.data(), after.size(),
-                                                    event.native_handle());
+  const CUresult result = table().cuGraphAddEventWaitNode_v11010(&node, graph_, after.data(), after.size(),
+                                                                 event.native_handle());
   if (result == CUDA_SUCCESS) out = EventWaitNode(node);
   return noted(this, {result, add_wait_node});
 }
 
 CUresult Graph::try_add_wait(EventWaitNode& out, DriverEvent&& event, ArrayView<CUgraphNode> after) noexcept {
-  return give_and_refer(*this, event, add_wait_node,
-                        [&](EventRef given) { return try_add_wait(out, given, after); });
+  return give_and_refer(*this, event, [&](EventRef given) { return try_add_wait(out, given, after); });
 }
 
 CUevent Graph::event(EventRecordNode node) const {
   CUevent event = nullptr;
   const CUresult result = try_event(event, node);
-  if (result != CUDA_SUCCESS) fail(result, get_call(node), not_such_a_node);
+  if (result != CUDA_SUCCESS) fail(result, get_call(node));
   return event;
 }
 
 CUevent Graph::event(EventWaitNode node) const {
   CUevent event = nullptr;
   const CUresult result = try_event(event, node);
-  if (result != CUDA_SUCCESS) fail(result, get_call(node), not_such_a_node);
+  if (result != CUDA_SUCCESS) fail(result, get_call(node));
   return event;
 }
 
@@ -295,15 +289,14 @@ void Graph::set_event(EventRecordNode node, DriverEvent&& event) {
 }
 
 CUresult Graph::try_set_event(EventRecordNode node, EventRef event) noexcept {
-  CUresult result = check_lasting_event(*this, event);
-  if (result == CUDA_SUCCESS)
-    result = table().cuGraphEventRecordNodeSetEvent_v11010(node.native_handle(), event.native_handle());
-  return noted(this, {result, set_record_node});
+  if (const CUresult refused = check_lasting_event(*this, event); refused != CUDA_SUCCESS) return refused;
+  return noted(this,
+               {table().cuGraphEventRecordNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
+                set_record_node});
 }
 
 CUresult Graph::try_set_event(EventRecordNode node, DriverEvent&& event) noexcept {
-  return give_and_refer(*this, event, set_record_node,
-                        [&](EventRef given) { return try_set_event(node, given); });
+  return give_and_refer(*this, event, [&](EventRef given) { return try_set_event(node, given); });
 }
 
 void Graph::set_event(EventWaitNode node, EventRef event) {
@@ -318,21 +311,21 @@ void Graph::set_event(EventWaitNode node, DriverEvent&& event) {
 }
 
 CUresult Graph::try_set_event(EventWaitNode node, EventRef event) noexcept {
-  CUresult result = check_lasting_event(*this, event);
-  if (result == CUDA_SUCCESS)
-    result = table().cuGraphEventWaitNodeSetEvent_v11010(node.native_handle(), event.native_handle());
-  return noted(this, {result, set_wait_node});
+  if (const CUresult refused = check_lasting_event(*this, event); refused != CUDA_SUCCESS) return refused;
+  return noted(this,
+               {table().cuGraphEventWaitNodeSetEvent_v11010(node.native_handle(), event.native_handle()),
+                set_wait_node});
 }
 
 CUresult Graph::try_set_event(EventWaitNode node, DriverEvent&& event) noexcept {
-  return give_and_refer(*this, event, set_wait_node,
-                        [&](EventRef given) { return try_set_event(node, given); });
+  return give_and_refer(*this, event, [&](EventRef given) { return try_set_event(node, given); });
 }
 
 Graph::EventNodes Graph::event_nodes() const {
   EventNodes nodes;
   const CUresult result = try_event_nodes(nodes);
-  if (result != CUDA_SUCCESS) fail(result, refused_call(this, result, "cuGraphGetNodes"));
+  require_not_empty(*this, get_nodes); // before a refusal is looked up that may be older
+  if (result != CUDA_SUCCESS) fail(result, refused_call(this, result, get_nodes));
   return nodes;
 }
 
@@ -449,17 +442,18 @@ CUresult Graph::try_instantiate(GraphExec& out) const noexcept {
   return result;
 }
 
-void Graph::fail(CUresult result, const char* call, const char* advice) const {
+void Graph::fail(CUresult result, const char* call) const {
   require_not_empty(*this, call);
-  context_.driver().fail(result, call, advice);
+  const bool has_node = is_call(call, get_call(EventRecordNode())) ||
+                        is_call(call, get_call(EventWaitNode())) || is_call(call, set_record_node) ||
+                        is_call(call, set_wait_node);
+  context_.driver().fail(result, call, has_node ? not_such_a_node : nullptr);
 }
 
 void Graph::fail(CUresult result, const char* call, EventRef event) const {
   require_not_empty(*this, call);
   require_lasting_event(context_, event, call);
-  const char* const refused = refused_call(this, result, call);
-  const bool sets = is_call(refused, set_record_node) || is_call(refused, set_wait_node);
-  context_.driver().fail(result, refused, sets ? not_such_a_node : nullptr);
+  fail(result, refused_call(this, result, call));
 }
 
 void Graph::fail_retain(CUresult result) const {

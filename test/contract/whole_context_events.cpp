@@ -164,6 +164,11 @@ public:
 
   operator CUgreenCtx() const noexcept { return context_; }
   CUstream stream() const noexcept { return stream_; }
+  Context context() const {
+    CUcontext its = nullptr;
+    REQUIRE(call<PFN_cuCtxFromGreenCtx_v12040>("cuCtxFromGreenCtx", 12040)(&its, context_) == CUDA_SUCCESS);
+    return Context::borrow(its, test::driver());
+  }
 
 private:
   CUgreenCtx context_ = nullptr;
@@ -212,7 +217,7 @@ TEST_CASE_METHOD(Fixture, "record_context and wait_context invalidate a capture 
   test::need(first_version);
   const GreenContext green;
   DriverEvent event(context);
-  StreamCapture capture(context, green.stream(), CaptureMode::relaxed);
+  StreamCapture capture(green.context(), green.stream(), CaptureMode::relaxed);
   SECTION("record") { CHECK_THROWS_AS(event.record_context(green), StreamCaptureUnsupported); }
   SECTION("wait") { CHECK_THROWS_AS(event.wait_context(green), StreamCaptureUnsupported); }
   CHECK(capture_status(context, green.stream()) == CaptureStatus::invalidated);

@@ -76,10 +76,11 @@ private:
 /// During capture: begins one. A second capture of the stream is refused; the first one goes on.
 class StreamCapture {
 public:
-  /// Begins the capture. CU_STREAM_PER_THREAD means that stream of `context`. Driver functions: cuCtxGetId and
-  /// cuStreamGetCtx, unless it is a default stream; cuStreamBeginCapture, which waits while another thread is
-  /// blocked on a full launch queue of the context. Throws StreamCaptureUnsupported for the legacy stream,
-  /// IllegalState if the stream is already being captured, ContextMismatch if it does not belong to `context`.
+  /// Begins the capture. CU_STREAM_PER_THREAD means that stream of `context`. Driver functions: cuCtxGetId
+  /// and cuStreamGetCtx, unless it is a default stream; cuStreamBeginCapture, which waits while another
+  /// thread is blocked on a full launch queue of the context. Throws StreamCaptureUnsupported for the legacy
+  /// stream, IllegalState if the stream is already being captured, ContextMismatch if the stream does not
+  /// belong to `context`.
   [[nodiscard]] explicit StreamCapture(const Context& context, CUstream stream,
                                        CaptureMode mode = CaptureMode::per_thread);
 

@@ -95,7 +95,7 @@ std::uint64_t type_of_node(const Call& call) {
 
 std::uint32_t result_of(std::uint32_t number) {
   constexpr std::uint32_t numbers = 1024; // those that a CUresult can have
-  return number < numbers ? number : CUDA_ERROR_UNKNOWN;
+  return number < numbers ? number : static_cast<std::uint32_t>(CUDA_ERROR_UNKNOWN);
 }
 
 Call decoded(const CallData& data) {

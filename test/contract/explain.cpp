@@ -124,7 +124,7 @@ TEST_CASE_METHOD(StreamFixture, "refused pools, queues, fences and semaphores ar
           pool.wait_stream(stream, {second, there});
         }));
   CHECK(explain_acquire(pools.try_acquire(lease, {second, stream}), pools, {second, stream}) == thrown([&] {
-          pools.acquire({second, stream});
+          static_cast<void>(pools.acquire({second, stream}));
         }));
   CHECK(explain_when_complete(queue.try_when_complete(there, ignore), queue, there) ==
         thrown([&] { queue.when_complete(there, ignore); }));

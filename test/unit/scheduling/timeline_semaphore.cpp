@@ -217,7 +217,7 @@ TEST_CASE_METHOD(RecordingFixture, "what another process stores into the page bo
     static_cast<void>(semaphore.try_wait_for(300, 0s));
     static_cast<void>(cuevent_timeline_wait(page, 300, 0));
     static_cast<void>(cuevent_timeline_participant_died(&timeline));
-    semaphore.status();
+    static_cast<void>(semaphore.status());
     semaphore.submitted();
   }
   semaphore.abandon();

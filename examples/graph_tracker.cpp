@@ -60,12 +60,12 @@ int main() {
 
   std::thread watchdog([&] {
     while (!tracked.empty()) {
-      for (auto graph = tracked.begin(); graph != tracked.end();)
-        if (graph->end.ended()) {
-          graph = tracked.erase(graph);
+      for (auto each = tracked.begin(); each != tracked.end();)
+        if (each->end.ended()) {
+          each = tracked.erase(each);
         } else {
-          static_cast<void>(graph->begun.query_relaxed());
-          ++graph;
+          static_cast<void>(each->begun.query_relaxed());
+          ++each;
         }
       std::this_thread::sleep_for(1ms);
     }

@@ -62,7 +62,7 @@ struct OfContext {
               Context made;
               return Context::try_primary(made, 0, driver);
             },
-            [&driver] { Context::primary(0, driver); })
+            [&driver] { static_cast<void>(Context::primary(0, driver)); })
             .not_called(In::empty, "it is static")
             .not_called(In::lost, "it makes another context")
             .not_called(In::faulted, fault_not_noticed),
@@ -72,7 +72,7 @@ struct OfContext {
               Context made;
               return Context::try_borrow(made, w.context.native_handle(), w.context.driver());
             },
-            [this] { Context::borrow(w.context.native_handle(), w.context.driver()); })
+            [this] { static_cast<void>(Context::borrow(w.context.native_handle(), w.context.driver())); })
             .not_called(In::empty, "it is static")
             .not_called(In::lost, "the handle may name a later context")
             .but(In::faulted, CUDA_SUCCESS),
@@ -181,7 +181,7 @@ struct OfIpcHandle {
               DriverEvent made;
               return DriverEvent::try_from_ipc_handle(made, w.context, handle);
             },
-            [this] { DriverEvent::from_ipc_handle(w.context, handle); })
+            [this] { static_cast<void>(DriverEvent::from_ipc_handle(w.context, handle)); })
             .but(In::working, CUDA_ERROR_INVALID_CONTEXT) // in the process that exported it
             .not_called(In::captured, "the simulated drop-in opens no handle of its own process")
             .not_called(In::capturing, "the simulated drop-in opens no handle of its own process"),
@@ -191,7 +191,7 @@ struct OfIpcHandle {
               IpcHandle read;
               return IpcHandle::try_parse(read, handle.to_string());
             },
-            [this] { IpcHandle::parse(handle.to_string()); }),
+            [this] { static_cast<void>(IpcHandle::parse(handle.to_string())); }),
     };
   }
 };

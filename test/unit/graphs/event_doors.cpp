@@ -88,8 +88,9 @@ TEST_CASE_METHOD(RecordingFixture, "every door to a graph or a launch refuses an
                                                      {"EventRef of a lease", EventRef(pooled)},
                                                      {"Lease::event()", pooled.event()}};
   for (const Door& door : doors.all())
-    for (const auto& [holder, event] : leases) {
-      CAPTURE(door.name, holder);
+    for (const auto& lease : leases) {
+      const EventRef event = lease.second; // clang++ 14 captures no structured binding
+      CAPTURE(door.name, lease.first);
       recording.calls();
       CHECK_THAT(refusal<NotSupported>([&] { door.call(event); }),
                  ContainsSubstring("on lease") && ContainsSubstring("PooledEvent::detach()"));

@@ -13,7 +13,7 @@ namespace cuevent { inline namespace CUEVENT_ABI {
 
 namespace {
 
-constexpr const char* call = "EndNotice::native_handle";
+constexpr const char* get_descriptor = "EndNotice::native_handle";
 
 void make_readable(int descriptor) noexcept {
   const std::uint64_t one = 1;
@@ -40,7 +40,7 @@ void EndNotice::drop(State* state) noexcept {
   delete state;
 }
 
-/// The destructor of the user object. A thread of the driver calls this function, which must not call the
+/// The destructor of the user object. A thread of the driver calls this function, which must not get_descriptor the
 /// driver. It keeps errno, in case that is a thread of the program.
 void EndNotice::end(void* ended) noexcept {
   auto* const state = static_cast<State*>(ended);
@@ -75,9 +75,9 @@ int EndNotice::native_handle() {
   int descriptor = -1;
   const CUresult result = try_native_handle(descriptor);
   if (result == CUDA_ERROR_INVALID_HANDLE)
-    throw InvalidHandle(call, "the notice belongs to no graph: make one with Graph::end_notice()");
+    throw InvalidHandle(get_descriptor, "the notice belongs to no graph: make one with Graph::end_notice()");
   if (result != CUDA_SUCCESS)
-    throw OperatingSystem(call, "the kernel makes no eventfd: raise the limit of open files, or ask ended()");
+    throw OperatingSystem(get_descriptor, "the kernel makes no eventfd: raise the limit of open files, or ask ended()");
   return descriptor;
 }
 

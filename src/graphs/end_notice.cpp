@@ -40,7 +40,7 @@ void EndNotice::drop(State* state) noexcept {
   delete state;
 }
 
-/// The destructor of the user object. A thread of the driver calls this function, which must not get_descriptor the
+/// The destructor of the user object. A thread of the driver calls this function, which must not call the
 /// driver. It keeps errno, in case that is a thread of the program.
 void EndNotice::end(void* ended) noexcept {
   auto* const state = static_cast<State*>(ended);
@@ -77,7 +77,8 @@ int EndNotice::native_handle() {
   if (result == CUDA_ERROR_INVALID_HANDLE)
     throw InvalidHandle(get_descriptor, "the notice belongs to no graph: make one with Graph::end_notice()");
   if (result != CUDA_SUCCESS)
-    throw OperatingSystem(get_descriptor, "the kernel makes no eventfd: raise the limit of open files, or ask ended()");
+    throw OperatingSystem(get_descriptor,
+                          "the kernel makes no eventfd: raise the limit of open files, or ask ended()");
   return descriptor;
 }
 

@@ -132,7 +132,7 @@ namespace {
 
 constexpr const char* acquire_event = "EventPools::acquire";
 constexpr const char* reserve_in_pools = "EventPools::reserve";
-constexpr const char* wait = "EventPools::wait_stream";
+constexpr const char* wait_in_pools = "EventPools::wait_stream";
 
 [[noreturn]] void fail_empty_pools(const char* call) {
   throw InvalidContext(
@@ -225,7 +225,7 @@ CUresult EventPools::try_wait_stream(StreamRef later, StreamRef earlier) noexcep
     if (first == second || (first != nullptr && second != nullptr && *first == *second)) return CUDA_SUCCESS;
   }
   if (later.context() != nullptr && !*later.context())
-    return noted(state_, {CUDA_ERROR_INVALID_CONTEXT, wait});
+    return noted(state_, {CUDA_ERROR_INVALID_CONTEXT, wait_in_pools});
   PooledEvent event;
   CUresult result = lease_slow(event, earlier);
   if (result != CUDA_SUCCESS) return result;
@@ -241,9 +241,9 @@ CUresult EventPools::try_wait_stream(StreamRef later, StreamRef earlier) noexcep
 }
 
 void EventPools::fail_wait_stream(CUresult result, StreamRef later, StreamRef earlier) const {
-  if (state_ == nullptr) fail_empty_pools(wait);
-  const char* const call = refused_call(state_, result, wait);
-  if (later.context() != nullptr && is_call(call, wait)) require_context(*later.context(), call);
+  if (state_ == nullptr) fail_empty_pools(wait_in_pools);
+  const char* const call = refused_call(state_, result, wait_in_pools);
+  if (later.context() != nullptr && is_call(call, wait_in_pools)) require_context(*later.context(), call);
   EventPoolState* pool = nullptr;
   const bool of_event = is_call(call, "cuEventRecord") || is_call(call, "cuStreamWaitEvent");
   if (!of_event || !state_->pool_for(pool, earlier, call)) fail_acquire(result, earlier);

@@ -14,9 +14,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
+#include <iterator>
 #include <link.h>
 #include <memory>
 #include <mutex>
@@ -166,19 +169,41 @@ private:
   std::ptrdiff_t working_ = 0;
 };
 
+struct TableRow {
+  const char* name;
+  int since;
+  bool optional;
+};
+
+/// In the order of the functions in a DriverTable. A loop over them takes much less code than a call for each.
+constexpr TableRow table_rows[] = {
+#define CUEVENT_REQUIRED(name, since) {#name, since, false},
+#define CUEVENT_OPTIONAL(name, since) {#name, since, true},
+#include <cuevent/driver_symbols.inc>
+};
+static_assert(offsetof(DriverTable, cuInit_v2000) + sizeof(void*) * std::size(table_rows) ==
+              sizeof(DriverTable));
+
 const DriverTable* make_table(GetProcAddress get_proc_address) {
   auto table = std::make_unique<KeptTable>();
   table->version = version_of(get_proc_address);
   table->get_proc_address = get_proc_address;
-#define CUEVENT_REQUIRED(name, since)                                                                        \
-  table->name##_v##since = resolve<PFN_##name##_v##since>(get_proc_address, #name, since);                   \
-  if (table->name##_v##since == nullptr)                                                                     \
-    throw DriverUnavailable(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, "cuGetProcAddress",                   \
-                            "the driver has no " #name                                                       \
-                            ", so it is broken or not a CUDA driver: reinstall the NVIDIA driver");
+  std::size_t place = offsetof(DriverTable, cuInit_v2000);
+  for (const TableRow& row : table_rows) {
+    void* function = nullptr;
+    if (!row.optional || table->version >= row.since)
+      function = resolve<void*>(get_proc_address, row.name, row.since);
+    if (function == nullptr && !row.optional)
+      throw DriverUnavailable(CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, "cuGetProcAddress",
+                              ("the driver has no " + std::string(row.name) +
+                               ", so it is broken or not a CUDA driver: reinstall the NVIDIA driver")
+                                  .c_str());
+    std::memcpy(reinterpret_cast<char*>(static_cast<DriverTable*>(table.get())) + place, &function,
+                sizeof function);
+    place += sizeof function;
+  }
+#define CUEVENT_REQUIRED(name, since)
 #define CUEVENT_OPTIONAL(name, since)                                                                        \
-  if (table->version >= since)                                                                               \
-    table->name##_v##since = resolve<PFN_##name##_v##since>(get_proc_address, #name, since);                 \
   if (table->name##_v##since == nullptr) table->name##_v##since = missing<PFN_##name##_v##since>;
 #include <cuevent/driver_symbols.inc>
   if (table->cuEventElapsedTime_v12080 == missing<PFN_cuEventElapsedTime_v12080>)
@@ -335,15 +360,18 @@ std::string to_string(const Driver& driver) {
 void Driver::fail(CUresult result, const char* call, const char* advice) const {
   if (!*this) throw_error(result, call, "the Driver is empty: take one from Driver::instance()");
   if (result == CUDA_ERROR_NOT_INITIALIZED) throw NotInitialized(call, forked);
+  int needed = 0; // the version that has the function, if this driver lacks it
 #define CUEVENT_REQUIRED(name, since)
 #define CUEVENT_OPTIONAL(name, since)                                                                        \
-  if (result == CUDA_ERROR_NOT_SUPPORTED && table_->name##_v##since == missing<PFN_##name##_v##since> &&     \
+  if (needed == 0 && table_->name##_v##since == missing<PFN_##name##_v##since> &&                            \
       std::string_view(call) == #name)                                                                       \
-    throw NotSupported(call, (#name " needs a driver for CUDA " + version_text(since) +                      \
-                              ", and this driver supports CUDA " + version_text(table_->version) +           \
-                              ": update the NVIDIA driver")                                                  \
-                                 .c_str());
+    needed = since;
 #include <cuevent/driver_symbols.inc>
+  if (result == CUDA_ERROR_NOT_SUPPORTED && needed != 0)
+    throw NotSupported(call, (std::string(call) + " needs a driver for CUDA " + version_text(needed) +
+                              ", and this driver supports CUDA " + version_text(table_->version) +
+                              ": update the NVIDIA driver")
+                                 .c_str());
   throw_error(result, call, with_reasons(result, call, advice).c_str());
 }
 

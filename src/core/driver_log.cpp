@@ -8,6 +8,7 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -68,8 +69,10 @@ private:
 };
 
 // Not thread-local, because the first use of a thread-local buffer can allocate, which ends a process that
-// has no memory. Room for 64 threads that were refused a call and have not asked about it.
-constinit Slot slots[64];
+// has no memory. Room for 64 threads that were refused a call and have not asked about it. Made with the first
+// callback, and never freed.
+constexpr unsigned slot_count = 64;
+constinit std::atomic<Slot*> slots{nullptr};
 constinit std::atomic<unsigned> next_slot{0};
 
 struct Mine {
@@ -81,7 +84,7 @@ constinit thread_local Mine mine [[gnu::tls_model("initial-exec")]] = {0, 0};
 /// The thread's slot, held. Null if it has none.
 Slot* hold_mine() noexcept {
   if (mine.slot == 0) return nullptr;
-  Slot& slot = slots[mine.slot - 1];
+  Slot& slot = slots.load(std::memory_order_acquire)[mine.slot - 1];
   if (!slot.try_hold()) return nullptr;
   if (slot.owner == &mine) return &slot;
   slot.let_go(); // another thread has taken it
@@ -91,8 +94,8 @@ Slot* hold_mine() noexcept {
 /// The oldest slot, held, for this thread. Null if others hold the oldest ones.
 Slot* hold_oldest() noexcept {
   for (int tries = 0; tries < 4; ++tries) {
-    const unsigned number = next_slot.fetch_add(1, std::memory_order_relaxed) % std::size(slots);
-    Slot& slot = slots[number];
+    const unsigned number = next_slot.fetch_add(1, std::memory_order_relaxed) % slot_count;
+    Slot& slot = slots.load(std::memory_order_acquire)[number];
     if (!slot.try_hold()) continue;
     slot.clear();
     slot.owner = &mine;
@@ -161,6 +164,9 @@ DriverLog chosen = DriverLog::on;
 KeptTable* newest_kept = nullptr;
 
 void register_in(KeptTable& table) noexcept {
+  if (slots.load(std::memory_order_relaxed) == nullptr)
+    slots.store(new (std::nothrow) Slot[slot_count], std::memory_order_release);
+  if (slots.load(std::memory_order_relaxed) == nullptr) return; // the texts have no reasons then
   CUlogsCallbackHandle handle = nullptr;
   if (table.log == nullptr && table.cuLogsRegisterCallback_v12090(take_line, &table, &handle) == CUDA_SUCCESS)
     table.log = handle;

@@ -33,7 +33,7 @@ struct alignas(cache_line) FenceSlot {
   const std::uint64_t* wide() const noexcept { return static_cast<const std::uint64_t*>(counter); }
   CUdeviceptr address() const noexcept { return reinterpret_cast<std::uintptr_t>(counter); }
   /// The newest reached ticket.
-  std::uint64_t completed() const noexcept;
+  [[gnu::visibility("hidden")]] std::uint64_t completed() const noexcept;
 };
 
 /// Takes a free slot of `context`. Allocates a new page if necessary. The caller gives the slot

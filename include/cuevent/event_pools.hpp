@@ -123,6 +123,8 @@ private:
   void close() noexcept;
   // Called only after a failure, to find out why the call was refused.
   [[noreturn, gnu::cold]] void fail_acquire(CUresult result, StreamRef stream) const;
+  [[noreturn, gnu::cold, gnu::noinline, gnu::visibility("hidden")]] void
+  fail_acquire(CUresult result, const char* call, CUstream stream) const;
   [[noreturn, gnu::cold]] void fail_reserve(CUresult result, const Context& context, std::size_t count) const;
   [[noreturn, gnu::cold]] void fail_wait_stream(CUresult result, StreamRef later, StreamRef earlier) const;
 

@@ -55,9 +55,9 @@ CUresult CompletionQueue::check(const Context& context) const noexcept {
 CUresult CompletionLane::submit(const Source& source, CompletionToken* token,
                                 const char*& call) const noexcept {
   if (state_ == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const Status status = state_->submit(*this, source, token);
+  const Status status = state_->submit(*this, source, token); // notes its refusals
   call = status.call;
-  return noted(state_, status);
+  return status.result;
 }
 
 CUresult CompletionQueue::make_lane(Lane& lane, bool named, const char*& call) noexcept {

@@ -3,6 +3,7 @@
 
 #include "core/capture_state.hpp"
 #include "core/on_stream.hpp"
+#include "core/refusal.hpp"
 
 #include <cuevent/driver_event.hpp>
 
@@ -59,27 +60,37 @@ Status CompletionQueueState::query_id(CUstream stream, unsigned long long& id) c
   return {context_.driver().table().cuStreamGetId_v12000(stream, &id), "cuStreamGetId"};
 }
 
+/// Notes the refusal here, because a look at the result of each submission would cost every one of them.
+Status CompletionQueueState::refused(const Status& status) const noexcept {
+  static_cast<void>(noted(this, status));
+  return status;
+}
+
 Status CompletionQueueState::submit(const CompletionLane& lane, const CompletionLane::Source& source,
                                     CompletionToken* token) noexcept {
-  if (ended()) return {CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"};
-  return on_stream(context_, lane.stream_, [&] { return submit_in_context(lane, source, token); });
+  if (ended()) return refused({CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"});
+  if (!is_default_stream(lane.stream_)) [[likely]]
+    return submit_in_context(lane, source, token);
+  return refused(on_stream(context_, lane.stream_, [&] { return submit_in_context(lane, source, token); }));
 }
 
 Status CompletionQueueState::submit_in_context(const CompletionLane& lane,
                                                const CompletionLane::Source& source,
                                                CompletionToken* token) noexcept {
-  if (const Status status = check_capture(lane.stream_); !status) return status;
+  if (const Status status = check_capture(lane.stream_); !status) [[unlikely]]
+    return refused(status);
   unsigned long long id = lane.id_; // at poll time, the handle may belong to a later stream
   if (id == 0)
-    if (const Status status = query_id(lane.stream_, id); !status) return status;
+    if (const Status status = query_id(lane.stream_, id); !status) return refused(status);
 
   CallbackNode* node = nodes_.take(id);
   if (node == nullptr) [[unlikely]]
-    if (const CUresult result = make_node(node); result != CUDA_SUCCESS) return {result, "cuEventCreate"};
+    if (const CUresult result = make_node(node); result != CUDA_SUCCESS)
+      return refused({result, "cuEventCreate"});
   const CUresult result = context_.driver().table().cuEventRecord_v2000(node->event, lane.stream_);
   if (result != CUDA_SUCCESS) [[unlikely]] {
     nodes_.give_back(*node);
-    return {result, "cuEventRecord"};
+    return refused({result, "cuEventRecord"});
   }
   node->stream = id;
   node->run = source.run;

@@ -81,6 +81,7 @@ private:
   Status check_capture(CUstream stream) const noexcept;
   Status query_id(CUstream stream, unsigned long long& id) const noexcept;
   CUresult make_node(CallbackNode*& out) noexcept;
+  [[gnu::cold, gnu::noinline]] Status refused(const Status& status) const noexcept;
   Status submit_in_context(const CompletionLane& lane, const CompletionLane::Source& source,
                            CompletionToken* token) noexcept;
   void push(CallbackNode& node) noexcept;

@@ -78,7 +78,7 @@ Status EventPools::State::pool_of(EventPoolState*& out, CUcontext context, unsig
   return {};
 }
 
-Status EventPools::State::lease(LeasedEvent*& out, const Found& found) noexcept {
+Status EventPools::State::lease(LeasedEvent*& out, Found found) noexcept {
   EventPoolState* pool = nullptr;
   const Status status = pool_of(pool, found.handle, found.id);
   return status ? pool->take_any(out) : status;
@@ -166,16 +166,16 @@ CUresult EventPools::try_create(EventPools& out, const Driver& driver, EventFlag
 void EventPools::close() noexcept { delete state_; }
 
 PooledEvent EventPools::acquire_of(CUstream stream) {
-  if (state_ != nullptr) [[likely]] {
+  if (State* const state = state_; state != nullptr) [[likely]] {
     State::Found found;
-    if (const Status status = state_->find_context(stream, found); !status) [[unlikely]]
-      fail_acquire(noted(state_, status), stream);
-    if (EventPoolState* const pool = state_->find(found.id)) [[likely]]
+    if (const Status status = state->find_context(stream, found); !status) [[unlikely]]
+      fail_acquire(status.result, status.call, stream);
+    if (EventPoolState* const pool = state->find(found.id)) [[likely]]
       if (LeasedEvent* const event = pool->take()) [[likely]]
         return PooledEvent(*event);
     LeasedEvent* event = nullptr;
-    if (const Status status = state_->lease(event, found); !status) [[unlikely]]
-      fail_acquire(noted(state_, status), stream);
+    if (const Status status = state->lease(event, found); !status) [[unlikely]]
+      fail_acquire(status.result, status.call, stream);
     return PooledEvent(*event);
   }
   fail_empty_pools(acquire_event);
@@ -201,6 +201,10 @@ CUresult EventPools::lease_slow(PooledEvent& out, StreamRef stream) noexcept {
   if (!status) return noted(state_, status);
   out = PooledEvent(*event);
   return CUDA_SUCCESS;
+}
+
+void EventPools::fail_acquire(CUresult result, const char* call, CUstream stream) const {
+  fail_acquire(noted(state_, {result, call}), stream);
 }
 
 void EventPools::fail_acquire(CUresult result, StreamRef stream) const {

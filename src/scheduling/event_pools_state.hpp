@@ -52,7 +52,7 @@ public:
   /// Finds the pool of a context, or makes one.
   Status pool_of(EventPoolState*& out, CUcontext context, unsigned long long id) noexcept;
   /// An event of a context, which may need a pool first.
-  [[gnu::noinline]] Status lease(LeasedEvent*& out, const Found& found) noexcept;
+  [[gnu::noinline]] Status lease(LeasedEvent*& out, Found found) noexcept;
   /// The pool of a named context.
   Status pool_for(EventPoolState*& out, const Context& context, const char* call) noexcept;
   /// The pool for events of a stream.

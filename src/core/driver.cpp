@@ -175,7 +175,7 @@ struct TableRow {
   bool optional;
 };
 
-/// In the order of the functions in a DriverTable. A loop over them takes much less code than a call for each.
+/// In the order of the functions in a DriverTable. A loop takes much less code than a call for each of them.
 constexpr TableRow table_rows[] = {
 #define CUEVENT_REQUIRED(name, since) {#name, since, false},
 #define CUEVENT_OPTIONAL(name, since) {#name, since, true},

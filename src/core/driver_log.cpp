@@ -69,9 +69,8 @@ private:
 };
 
 // Not thread-local, because the first use of a thread-local buffer can allocate, which ends a process that
-// has no memory. Room for 64 threads that were refused a call and have not asked about it. Made
-// with the first
-// callback, and never freed.
+// has no memory. Room for 64 threads that were refused a call and have not asked about it. Made with the
+// first callback, and never freed.
 constexpr unsigned slot_count = 64;
 constinit std::atomic<Slot*> slots{nullptr};
 constinit std::atomic<unsigned> next_slot{0};

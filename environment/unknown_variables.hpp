@@ -16,7 +16,7 @@ struct Variable {
   Product product;
   const char* name;
 };
-constexpr Variable known_variables[] = {
+inline constexpr Variable known_variables[] = {
 #define VARIABLE(product, name) {Product::product, #name},
 #include "variables.inc"
 };
@@ -34,7 +34,7 @@ inline bool judges(Product product, const char* name) {
   return begins_with(name, "CUEVENT_");
 }
 
-constexpr std::size_t longest = 64; // of a name that is compared or shown
+inline constexpr std::size_t longest = 64; // of a name that is compared or shown
 
 /// The number of characters to insert, remove or change.
 inline unsigned distance(const char* a, std::size_t a_size, const char* b) {

@@ -150,6 +150,7 @@ Status EventPoolState::make(EventPoolState*& out, const Context& context, EventF
     if (const CUresult result = DriverEvent::try_create(never_recorded, context, flags);
         result != CUDA_SUCCESS)
       return {result, create_event};
+  // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): thrown_by() catches what it throws
   return {thrown_by([&] { out = new EventPoolState(context, flags, max_idle, std::move(never_recorded)); }),
           "EventPool"};
 }

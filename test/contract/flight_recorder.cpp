@@ -92,12 +92,15 @@ namespace {
 const FlightRecorder* dumped = nullptr;
 int nowhere = -1;
 std::atomic<int> dumps{0};
+timer_t interrupter{};
+constexpr itimerspec soon{{0, 0}, {0, 100'000}};
 void dump_in_handler(int) {
   dumped->dump(nowhere);
   ++dumps;
+  timer_settime(interrupter, 0, &soon, nullptr); // only now, or a slow dump leaves no time for anything else
 }
 
-/// Sends SIGUSR1 to the thread that makes it, every 0.1 ms.
+/// Sends SIGUSR1 to the thread that makes it, 0.1 ms after the previous handler has ended.
 class Interruptions {
 public:
   Interruptions() : before_(std::signal(SIGUSR1, dump_in_handler)) {
@@ -105,20 +108,18 @@ public:
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = SIGUSR1;
     event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
-    REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0);
-    constexpr itimerspec often{{0, 100'000}, {0, 100'000}};
-    timer_settime(timer_, 0, &often, nullptr);
+    REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &interrupter) == 0);
+    timer_settime(interrupter, 0, &soon, nullptr);
   }
   Interruptions(const Interruptions&) = delete;
   Interruptions& operator=(const Interruptions&) = delete;
   ~Interruptions() {
-    timer_delete(timer_);
+    timer_delete(interrupter);
     std::signal(SIGUSR1, before_);
   }
 
 private:
   void (*before_)(int);
-  timer_t timer_{};
 };
 
 } // namespace

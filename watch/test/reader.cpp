@@ -7,6 +7,8 @@
 #include "written_calls.hpp"
 
 #include <csignal>
+#include <cstddef>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
@@ -182,7 +184,8 @@ TEST_CASE("for a process of another user, root reads only files of root that all
 TEST_CASE("a file of calls that others could make shorter is not read twice") {
   const auto path = std::filesystem::temp_directory_path() / ("unsealed-" + std::to_string(getpid()));
   std::string text(watch::region_size(1), '\0');
-  reinterpret_cast<watch::Region*>(text.data())->version = watch::protocol_version;
+  const std::uint32_t version = watch::protocol_version; // the text is not aligned as a Region
+  std::memcpy(text.data() + offsetof(watch::Region, version), &version, sizeof version);
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   close(file);

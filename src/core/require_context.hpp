@@ -29,6 +29,10 @@ inline CUresult check_context(const Context& own, StreamRef stream) noexcept {
   return stream.context() != nullptr ? check_context(own, *stream.context()) : CUDA_SUCCESS;
 }
 
+/// What to do if check_home() finds another context.
+inline constexpr const char* name_its_context =
+    "the stream does not belong to the context: pass the context of the stream";
+
 /// For calls that keep a stream together with the context that the caller has named: checks that the stream
 /// belongs to the context. A default stream does, because the context says which one is meant. The context
 /// may have ended, and the stream with it, so the context is asked first. Driver functions: cuCtxGetId,

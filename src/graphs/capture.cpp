@@ -53,8 +53,7 @@ const char* advice_to_begin(CUresult result) noexcept {
 void fail_home(CUresult result, const Context& context, const char* refused) {
   const char* const get_context = "cuStreamGetCtx";
   if (result == CUDA_ERROR_INVALID_HANDLE && is_call(refused, get_context))
-    throw ContextMismatch(refused,
-                          "the stream does not belong to the context: pass the context of the stream");
+    throw ContextMismatch(refused, name_its_context);
   if (is_call(refused, get_context) || is_call(refused, "cuCtxGetId")) context.driver().fail(result, refused);
 }
 

@@ -71,7 +71,9 @@ Status CompletionQueueState::submit(const CompletionLane& lane, const Completion
   if (ended()) return refused({CUDA_ERROR_ILLEGAL_STATE, "CompletionQueue::when_complete"});
   if (!is_default_stream(lane.stream_)) [[likely]]
     return submit_in_context(lane, source, token);
-  return refused(on_stream(context_, lane.stream_, [&] { return submit_in_context(lane, source, token); }));
+  const Status status =
+      on_stream(context_, lane.stream_, [&] { return submit_in_context(lane, source, token); });
+  return status ? status : refused(status);
 }
 
 Status CompletionQueueState::submit_in_context(const CompletionLane& lane,

@@ -33,9 +33,7 @@ TimelineFence::TimelineFence(const Context& context, CUstream stream) {
 void TimelineFence::fail_create(CUresult result, const Context& context) {
   const char* const call = "cuMemHostAlloc";
   require_context(context, call);
-  if (result == CUDA_ERROR_INVALID_HANDLE)
-    throw ContextMismatch("cuStreamGetCtx",
-                          "the stream does not belong to the context: pass the context of the stream");
+  if (result == CUDA_ERROR_INVALID_HANDLE) throw ContextMismatch("cuStreamGetCtx", name_its_context);
   context.driver().fail(result, call);
 }
 

@@ -5,6 +5,7 @@
 #include <cuevent/explain.hpp>
 
 #include "stream.hpp"
+#include "thrown.hpp"
 
 #include <string>
 #include <thread>
@@ -20,16 +21,6 @@ struct LogFixture : StreamFixture {
   }
   DriverEvent event{context};
 };
-
-template <class Work>
-std::string thrown(const Work& work) {
-  try {
-    work();
-  } catch (const DriverError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 } // namespace
 

@@ -9,26 +9,12 @@
 #include <cuevent/timeline_semaphore.hpp>
 
 #include "stream.hpp"
+#include "thrown.hpp"
 
 #include <string>
 
 using namespace cuevent;
 using namespace test;
-
-namespace {
-
-/// The text of the exception that `work` throws.
-template <class Work>
-std::string thrown(const Work& work) {
-  try {
-    work();
-  } catch (const DriverError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-} // namespace
 
 TEST_CASE_METHOD(StreamFixture, "a refused record or wait is explained as its exception explains it") {
   DriverEvent event(context), empty;

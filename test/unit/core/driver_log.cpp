@@ -6,6 +6,7 @@
 #include "allocations.hpp"
 #include "on_threads.hpp"
 #include "recording_fixture.hpp"
+#include "thrown.hpp"
 
 #include <atomic>
 #include <initializer_list>
@@ -35,16 +36,6 @@ struct LogFixture : RecordingFixture {
   /// The next refused call replaces the lines.
   static void forget() { RecordingDriver::log("Returning 999 (CUDA_ERROR_UNKNOWN) from cuTest"); }
 };
-
-template <class Work>
-std::string thrown(const Work& work) {
-  try {
-    work();
-  } catch (const DriverError& error) {
-    return error.what();
-  }
-  return "nothing";
-}
 
 } // namespace
 

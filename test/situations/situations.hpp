@@ -228,7 +228,7 @@ struct Situation {
   /// Why the class cannot be in this situation; null if it can.
   const char* (*impossible)(const Class&) = [](const Class&) -> const char* { return nullptr; };
   int devices = 1; ///< that the situation needs
-  /// More of the environment: a setting of the simulated driver, or null.
+  /// More of the environment: a setting of a driver, or null.
   const char* setting = nullptr;
 };
 

@@ -1,95 +1,59 @@
 // SPDX-License-Identifier: MIT
-#include "programs.hpp"
-
-#include <thread>
+// A mistake for each rule about captures. What is corrected comes as close to it as it may.
+#include "driver_calls.hpp"
 
 namespace {
 
-/// Begins a capture on the first stream, and lets the second one join it and work.
-CUevent fork(Gpu& gpu) {
+MISTAKE("capture-invalidated", capture_invalidated, "another thread polls an event in a global capture") {
   const CUevent event = gpu.event();
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  record(event, gpu.b);
+  begin(gpu.a);
   gpu.work(gpu.a);
-  expect(cuEventRecord(event, gpu.a));
-  expect(cuStreamWaitEvent(gpu.b, event, 0));
-  gpu.work(gpu.b);
-  return event;
-}
-
-/// Another thread polls an event while a global capture is active.
-void poll_beside_capture(Gpu& gpu, bool relaxed) {
-  const CUevent event = gpu.event();
-  expect(cuEventRecord(event, gpu.b));
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  gpu.work(gpu.a);
-  std::thread([&] {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (relaxed) expect(cuThreadExchangeStreamCaptureMode(&mode));
-    const CUresult result = cuEventQuery(event);
-    if (relaxed) expect(cuThreadExchangeStreamCaptureMode(&mode));
+  on_another_thread([&] {
+    CUstreamCaptureMode mode = relaxed;
+    if (corrected) expect(cuThreadExchangeStreamCaptureMode(&mode));
+    const CUresult result = cuEventQuery(event); //!
+    if (corrected) expect(cuThreadExchangeStreamCaptureMode(&mode));
     expect(result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result,
-           relaxed ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  }).join();
-  CUgraph graph = nullptr;
-  expect(cuStreamEndCapture(gpu.a, &graph), relaxed ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+           corrected ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  });
+  expect(try_end(gpu.a), corrected ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-/// Uses the legacy stream while a stream with these flags is capturing.
-void legacy_during_capture(Gpu& gpu, unsigned flags) {
-  const bool blocking = flags == CU_STREAM_DEFAULT;
-  const CUstream stream = gpu.stream(flags);
+MISTAKE("capture-unjoined", capture_unjoined, "the second stream has joined the capture, and is not joined") {
   const CUevent event = gpu.event();
-  expect(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  begin(gpu.a);
+  gpu.work(gpu.a);
+  order(gpu.a, event, gpu.b);
+  gpu.work(gpu.b);
+  if (corrected) order(gpu.b, event, gpu.a);
+  expect(try_end(gpu.a), corrected ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED); //!
+}
+
+MISTAKE("capture-never-ended", capture_never_ended, "nothing ends the capture") {
+  begin(gpu.a, relaxed); //!
+  if (corrected)
+    expect(cuStreamDestroy(gpu.a)); // the capture ends with its stream
+  else
+    gpu.work(gpu.a);
+}
+
+MISTAKE("legacy-during-capture", legacy_during_capture, "a blocking stream is capturing") {
+  const CUstream stream = gpu.stream(corrected ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+  const CUevent event = gpu.event();
+  begin(stream, relaxed);
   gpu.work(stream);
-  expect(cuEventRecord(event, CU_STREAM_LEGACY),
-         blocking ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS);
-  CUgraph graph = nullptr;
-  expect(cuStreamEndCapture(stream, &graph), blocking ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
+  const CUresult result = cuEventRecord(event, CU_STREAM_LEGACY); //!
+  expect(result, corrected ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  expect(try_end(stream), corrected ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+MISTAKE("external-outside-capture", external_outside_capture, "an external record outside of a capture") {
+  const CUevent event = gpu.event();
+  if (corrected) begin(gpu.a);
+  const CUresult result = cuEventRecordWithFlags(event, gpu.a, CU_EVENT_RECORD_EXTERNAL); //!
+  expect(result, corrected ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE);
+  if (corrected) end(gpu.a);
 }
 
 } // namespace
-
-const std::vector<Programs>& capture_programs() {
-  static const std::vector<Programs> programs = {
-      {"capture-invalidated", [](Gpu& gpu) { poll_beside_capture(gpu, false); },
-       [](Gpu& gpu) { poll_beside_capture(gpu, true); }},
-      {"capture-unjoined",
-       [](Gpu& gpu) {
-         fork(gpu);
-         CUgraph graph = nullptr;
-         expect(cuStreamEndCapture(gpu.a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-       },
-       [](Gpu& gpu) {
-         const CUevent event = fork(gpu);
-         expect(cuEventRecord(event, gpu.b));
-         expect(cuStreamWaitEvent(gpu.a, event, 0));
-         CUgraph graph = nullptr;
-         expect(cuStreamEndCapture(gpu.a, &graph));
-       }},
-      {"capture-never-ended",
-       [](Gpu& gpu) {
-         expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
-         gpu.work(gpu.a);
-       },
-       [](Gpu&) { // the stream ends with its capture
-         const CUstream stream = Gpu().stream();
-         expect(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-         expect(cuStreamDestroy(stream));
-       }},
-      {"legacy-during-capture", [](Gpu& gpu) { legacy_during_capture(gpu, CU_STREAM_DEFAULT); },
-       [](Gpu& gpu) { legacy_during_capture(gpu, CU_STREAM_NON_BLOCKING); }},
-      {"external-outside-capture",
-       [](Gpu& gpu) {
-         expect(cuEventRecordWithFlags(gpu.event(), gpu.a, CU_EVENT_RECORD_EXTERNAL),
-                CUDA_ERROR_ILLEGAL_STATE);
-       },
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_GLOBAL));
-         expect(cuEventRecordWithFlags(event, gpu.a, CU_EVENT_RECORD_EXTERNAL));
-         CUgraph graph = nullptr;
-         expect(cuStreamEndCapture(gpu.a, &graph));
-       }},
-  };
-  return programs;
-}

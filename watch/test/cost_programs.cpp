@@ -1,143 +1,90 @@
 // SPDX-License-Identifier: MIT
-// Programs that waste, and programs that leak.
-#include "programs.hpp"
-
-#include <chrono>
-#include <thread>
+// Programs that waste, and programs that leak. What is corrected comes as close to it as it may.
+#include "driver_calls.hpp"
 
 namespace {
 
 constexpr int many = 200;
 
-void record_and_query(Gpu& gpu, CUevent event, int queries) {
-  expect(cuEventRecord(event, gpu.a));
-  expect(cuEventSynchronize(event));
-  for (int i = 0; i < queries; ++i)
-    expect(cuEventQuery(event));
-}
-
-/// The events of a step, and their destruction.
-void use_briefly(Gpu& gpu, int events) {
-  std::vector<CUevent> made;
-  for (int i = 0; i < events; ++i) {
-    made.push_back(gpu.event());
-    expect(cuEventRecord(made.back(), gpu.a));
-    expect(cuStreamWaitEvent(gpu.b, made.back(), 0));
-  }
-  for (const CUevent event : made)
-    expect(cuEventDestroy(event));
-}
-
-void take_a_while(void*) { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
-
-void alternate(Gpu& gpu, CUstream other) {
+MISTAKE("timed-never-read", timed_never_read, "the time is never read", "--cost") {
+  const CUevent timed = gpu.event(CU_EVENT_DEFAULT); //!
+  const CUevent end = corrected ? gpu.event(CU_EVENT_DEFAULT) : nullptr;
+  const CUevent untimed = gpu.event();
   for (int i = 0; i < many; ++i) {
-    gpu.work(other);
-    gpu.work(CU_STREAM_LEGACY);
+    record(timed, gpu.a);
+    if (corrected) record(end, gpu.a);
+    record(untimed, gpu.a);
+  }
+  finish(gpu.a);
+  if (corrected) expect(time_between(timed, end)); // though late
+}
+
+MISTAKE("created-in-a-loop", created_in_a_loop, "each step has its own events", "--cost") {
+  for (int step = 0; step < (corrected ? 1 : many); ++step) {
+    std::vector<CUevent> made;
+    for (int i = 0; i < (corrected ? many : 2); ++i) { // all at once: no event could serve twice
+      made.push_back(gpu.event());                     //!
+      order(gpu.a, made.back(), gpu.b);
+    }
+    for (const CUevent event : made)
+      destroy(event);
   }
 }
 
-void wait_for_itself(Gpu& gpu, int times) {
+MISTAKE("blocking-in-a-loop", blocking_in_a_loop, "the host waits in each step", "--cost") {
+  for (int i = 0; i < many; ++i) {
+    expect(cuLaunchHostFunc(
+        gpu.a, [](void*) { usleep(100); }, nullptr));
+    if (!corrected) finish(gpu.a); //!
+  }
+  finish(gpu.a); // for all steps
+}
+
+MISTAKE("query-of-completed", query_of_completed, "what is known is asked again and again", "--cost") {
   const CUevent event = gpu.event();
-  for (int i = 0; i < times; ++i) {
+  for (int step = 0; step < (corrected ? many : 1); ++step) {
+    record(event, gpu.a);
+    expect(cuEventSynchronize(event));
+    for (int i = 0; i < (corrected ? 2 : many); ++i)
+      expect(cuEventQuery(event)); //!
+  }
+}
+
+MISTAKE("legacy-between-streams", legacy_between_streams, "a blocking stream waits for the default stream",
+        "--cost --stacks all") {
+  const CUstream blocking = gpu.stream(CU_STREAM_DEFAULT);
+  gpu.work(blocking); // only once, in what is corrected
+  for (int i = 0; i < many; ++i) {
+    gpu.work(corrected ? gpu.a : blocking);
+    gpu.work(CU_STREAM_LEGACY); //!
+  }
+}
+
+MISTAKE("wait-for-own-stream", wait_for_own_stream, "a stream waits for its own work", "--cost") {
+  const CUevent event = gpu.event();
+  for (int i = 0; i < (corrected ? 20 : many); ++i) {
     gpu.work(gpu.a);
-    expect(cuEventRecord(event, gpu.a));
-    expect(cuStreamWaitEvent(gpu.a, event, 0));
+    record(event, gpu.a);
+    wait(gpu.a, event); //!
   }
 }
 
-CUgraph captured(Gpu& gpu) {
-  CUgraph graph = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
-  gpu.work(gpu.a);
-  expect(cuStreamEndCapture(gpu.a, &graph));
-  return graph;
+MISTAKE("leaked", leaked, "an object of each kind is left", "--leaks") {
+  const CUgraph captured = graph_of_work(gpu, gpu.a);
+  const CUevent event = gpu.event(); //!
+  CUgraph empty = nullptr, clone = nullptr;
+  expect(cuGraphCreate(&empty, 0));
+  expect(cuGraphClone(&clone, captured));
+  const CUgraphExec exec = instantiate(clone);
+  if (!corrected) return;
+  expect(cuGraphExecDestroy(exec));
+  for (const CUgraph graph : {captured, empty, clone})
+    expect(cuGraphDestroy(graph));
+  destroy(event);
+  const CUcontext other = gpu.other_context();
+  gpu.stream(), gpu.event();
+  expect(cuCtxDestroy(other)); // both contexts end with all that belongs to them
+  expect(cuDevicePrimaryCtxRelease(0));
 }
-
-/// One object of each kind, in addition to the streams of the Gpu.
-struct Objects {
-  explicit Objects(Gpu& gpu) : made_by_capture(captured(gpu)), event(gpu.event()) {
-    expect(cuGraphCreate(&empty, 0));
-    expect(cuGraphClone(&clone, made_by_capture));
-    expect(cuGraphInstantiateWithFlags(&exec, clone, 0));
-  }
-  void destroy() const {
-    expect(cuGraphExecDestroy(exec));
-    for (const CUgraph graph : {made_by_capture, empty, clone})
-      expect(cuGraphDestroy(graph));
-    expect(cuEventDestroy(event));
-  }
-
-  CUgraph made_by_capture = nullptr, empty = nullptr, clone = nullptr;
-  CUgraphExec exec = nullptr;
-  CUevent event = nullptr;
-};
 
 } // namespace
-
-const std::vector<Programs>& cost_programs() {
-  static const std::vector<Programs> programs = {
-      {"timed-never-read",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event(CU_EVENT_DEFAULT);
-         for (int i = 0; i < many; ++i)
-           expect(cuEventRecord(event, gpu.a));
-       },
-       [](Gpu& gpu) { // the time is read, though late; the other event measures none
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         const CUevent untimed = gpu.event();
-         for (int i = 0; i < many; ++i)
-           for (const CUevent event : {start, end, untimed})
-             expect(cuEventRecord(event, gpu.a));
-         float milliseconds = 0;
-         expect(cuStreamSynchronize(gpu.a));
-         expect(cuEventElapsedTime(&milliseconds, start, end));
-       },
-       "--cost"},
-      {"created-in-a-loop",
-       [](Gpu& gpu) {
-         for (int i = 0; i < many; ++i)
-           use_briefly(gpu, 2);
-       },
-       [](Gpu& gpu) { use_briefly(gpu, many); }, // all at once: no event could serve twice
-       "--cost"},
-      {"blocking-in-a-loop",
-       [](Gpu& gpu) {
-         for (int i = 0; i < many; ++i) {
-           expect(cuLaunchHostFunc(gpu.a, take_a_while, nullptr));
-           expect(cuStreamSynchronize(gpu.a));
-         }
-       },
-       [](Gpu& gpu) { // a wait for all steps
-         for (int i = 0; i < many; ++i)
-           expect(cuLaunchHostFunc(gpu.a, take_a_while, nullptr));
-         expect(cuStreamSynchronize(gpu.a));
-       },
-       "--cost"},
-      {"query-of-completed", [](Gpu& gpu) { record_and_query(gpu, gpu.event(), many); },
-       [](Gpu& gpu) { // each record is queried twice
-         const CUevent event = gpu.event();
-         for (int i = 0; i < many; ++i)
-           record_and_query(gpu, event, 2);
-       },
-       "--cost"},
-      {"legacy-between-streams", [](Gpu& gpu) { alternate(gpu, gpu.stream(CU_STREAM_DEFAULT)); },
-       [](Gpu& gpu) { // one stream does not block, and the blocking one has work only once
-         gpu.work(gpu.stream(CU_STREAM_DEFAULT));
-         alternate(gpu, gpu.a);
-       },
-       "--cost"},
-      {"wait-for-own-stream", [](Gpu& gpu) { wait_for_itself(gpu, many); },
-       [](Gpu& gpu) { wait_for_itself(gpu, 20); }, "--cost"},
-      {"leaked", [](Gpu& gpu) { Objects{gpu}; },
-       [](Gpu& gpu) { // both contexts end with all that belongs to them
-         Objects(gpu).destroy();
-         const CUcontext other = gpu.other_context();
-         gpu.stream(), gpu.event();
-         expect(cuCtxDestroy(other));
-         expect(cuDevicePrimaryCtxRelease(0));
-       },
-       "--leaks"},
-  };
-  return programs;
-}

@@ -1,55 +1,41 @@
 // SPDX-License-Identifier: MIT
-#include "programs.hpp"
-#include <kernels.hpp>
+// A mistake for each rule about events and times. What is corrected comes as close to it as it may.
+#include "driver_calls.hpp"
 
-#include <chrono>
 #include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
 
 namespace {
 
-/// Graphs with one node that records the event.
-CUgraphExec graph_that_records(CUevent event) {
-  CUgraph graph = nullptr;
-  CUgraphNode node = nullptr;
-  CUgraphExec exec = nullptr;
-  expect(cuGraphCreate(&graph, 0));
-  expect(cuGraphAddEventRecordNode(&node, graph, nullptr, 0, event));
-  expect(cuGraphInstantiateWithFlags(&exec, graph, 0));
-  expect(cuGraphDestroy(graph));
-  return exec;
-}
+/// An executable graph with one node that records the event.
+CUgraphExec graph_that_records(CUevent event) { return exec_of(graph_of_record(event)); }
 
 /// An event whose only record is part of a finished capture.
 CUevent captured_event(Gpu& gpu) {
   const CUevent event = gpu.event();
-  CUgraph graph = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  begin(gpu.a, relaxed);
   gpu.work(gpu.a);
-  expect(cuEventRecord(event, gpu.a));
-  expect(cuStreamEndCapture(gpu.a, &graph));
+  record(event, gpu.a);
+  end(gpu.a);
   return event;
 }
 
 /// The executable graph of a captured graph's clone records another event than the graph.
 void replace_captured_event(Gpu& gpu) {
   const CUevent first = gpu.event(), second = gpu.event();
-  CUgraph graph = nullptr, clone = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  begin(gpu.a, relaxed);
   expect(cuEventRecordWithFlags(first, gpu.a, CU_EVENT_RECORD_EXTERNAL));
-  expect(cuStreamEndCapture(gpu.a, &graph));
+  const CUgraph graph = end(gpu.a);
+  CUgraph clone = nullptr;
   expect(cuGraphClone(&clone, graph));
   CUgraphNode node = nullptr;
   std::size_t count = 1;
   expect(cuGraphGetNodes(clone, &node, &count));
-  CUgraphExec exec = nullptr;
-  expect(cuGraphInstantiateWithFlags(&exec, clone, 0));
+  const CUgraphExec exec = instantiate(clone);
   expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
   expect(cuGraphDestroy(graph));
   expect(cuGraphDestroy(clone));
-  expect(cuEventDestroy(first));
-  expect(cuGraphLaunch(exec, gpu.a));
+  destroy(first);
+  launch(exec, gpu.a);
 }
 
 #if CUDA_VERSION >= 12040
@@ -76,15 +62,15 @@ void wait_for_record_of_green_context([[maybe_unused]] Gpu& gpu) {
 #if CUDA_VERSION >= 12040
   const CUevent event = gpu.event();
   expect(cuGreenCtxRecordEvent(green_context(), event));
-  expect(cuStreamWaitEvent(gpu.a, event, 0));
+  wait(gpu.a, event);
 #endif
 }
 
 void time_slow_work(Gpu& gpu, CUevent start, CUevent end) {
-  expect(cuEventRecord(start, gpu.a));
-  const auto sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
-  expect(cuLaunchHostFunc(gpu.a, sleep, nullptr));
-  expect(cuEventRecord(end, gpu.a));
+  record(start, gpu.a);
+  expect(cuLaunchHostFunc(
+      gpu.a, [](void*) { sleep_ms(20); }, nullptr));
+  record(end, gpu.a);
 }
 
 template <class Work>
@@ -97,312 +83,221 @@ void in_child(Work work) {
   waitpid(child, nullptr, 0);
 }
 
-void launch(CUstream stream, const char* kernel) {
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  expect(cuModuleLoadData(&module, kernels));
-  expect(cuModuleGetFunction(&function, module, kernel));
-  CUdeviceptr told = 0;
-  unsigned long long bound = 0;
-  void* arguments[] = {&told, &bound};
-  expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+MISTAKE("wait-never-recorded", wait_never_recorded, "nothing records the event") {
+  const CUevent event = gpu.event();
+  if (corrected) { // it was recorded, though by a graph; and a query says "complete", which is no wait
+    launch(graph_that_records(event), gpu.b);
+    expect(cuEventQuery(gpu.event()));
+    wait_for_record_of_green_context(gpu);
+  }
+  wait(gpu.a, event); //!
+}
+
+MISTAKE("wait-before-record", wait_before_record, "each wait is for the work of the step before") {
+  const CUevent event = gpu.event();
+  record(event, gpu.a);
+  for (int i = 0; i < 3; ++i) {
+    gpu.work(gpu.a);
+    wait(gpu.b, event); //!
+    if (corrected) gpu.work(gpu.b);
+    record(event, gpu.a);
+  }
+}
+
+HARMLESS(wait_for_the_step_before, "the waits of a pipeline are for the work of the step before", "") {
+  const CUevent lagging = gpu.event();
+  for (int i = 0; i < 5; ++i) {
+    gpu.work(gpu.a);
+    if (i > 0) wait(gpu.b, lagging);
+    record(lagging, gpu.a);
+    gpu.work(gpu.b);
+  }
+}
+
+MISTAKE("recorded-in-capture-only", recorded_in_capture_only, "the only record was captured") {
+  const CUevent event = captured_event(gpu);
+  if (corrected) {
+    record(event, gpu.a);
+    expect(cuEventSynchronize(event));
+  } else {
+    expect(cuEventQuery(event), CUDA_ERROR_INVALID_VALUE); //!
+  }
+}
+
+MISTAKE("record-in-other-context", record_in_other_context, "the stream belongs to another context") {
+  const CUevent event = gpu.event();
+  gpu.other_context();
+  if (corrected) { // a wait may cross contexts, and the current context does not matter
+    order(gpu.a, event, gpu.stream());
+  } else {
+    expect(cuEventRecord(event, gpu.stream()), CUDA_ERROR_INVALID_HANDLE); //!
+  }
+}
+
+MISTAKE("use-after-destroy", use_after_destroy, "a destroyed event is queried") {
+  for (int i = 0; i < 100; ++i) { // a new event may get the address of the old one
+    const CUevent event = gpu.event();
+    if (corrected) record(event, gpu.a);
+    expect(cuEventDestroy(event));       //!
+    if (!corrected) cuEventQuery(event); //!
+  }
+}
+
+MISTAKE("use-after-context", use_after_context, "the context of the event was destroyed") {
+  const CUevent living = gpu.event();
+  const CUcontext other = gpu.other_context();
+  const CUevent event = gpu.event();
+  if (corrected) record(event, gpu.stream());
+  expect(cuCtxDestroy(other)); //!
+  expect(cuCtxSetCurrent(gpu.context));
+  if (corrected) { // the event of another context lives, and one is destroyed at the exit of the process
+    record(living, gpu.a);
+    expect(cuEventSynchronize(living));
+    static CUevent destroyed_late = nullptr;
+    destroyed_late = event;
+    std::atexit([] { cuEventDestroy(destroyed_late); });
+  } else {
+    expect(cuEventQuery(event), CUDA_ERROR_CONTEXT_IS_DESTROYED); //!
+  }
+}
+
+MISTAKE("interprocess-wait", interprocess_wait, "an interprocess event is waited for in another context") {
+  const CUevent event = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+  if (corrected) wait(gpu.a, event);
+  gpu.other_context();
+  if (corrected) {
+    wait(gpu.a, event); // the context of the stream counts, not the current one
+    wait_in_green_context(event);
+  } else {
+    expect(cuStreamWaitEvent(gpu.stream(), event, 0), CUDA_ERROR_INVALID_HANDLE); //!
+  }
+}
+
+MISTAKE("destroyed-in-graph", destroyed_in_graph, "an executable graph still records the event") {
+  const CUevent event = gpu.event();
+  const CUgraphExec exec = graph_that_records(event);
+  if (corrected) expect(cuGraphExecDestroy(exec));
+  expect(cuEventDestroy(event)); //!
+  if (corrected) replace_captured_event(gpu);
+}
+
+MISTAKE("elapsed-without-timing", elapsed_without_timing, "one of the events measures no time") {
+  const CUevent start = gpu.event(corrected ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+  const CUevent end = gpu.event(CU_EVENT_DEFAULT);
+  record(start, gpu.a);
+  record(end, gpu.a);
+  if (corrected) { // too early is no mistake
+    while (time_between(start, end) == CUDA_ERROR_NOT_READY) {
+    }
+  } else {
+    expect(cuEventSynchronize(end));
+    expect(time_between(start, end), CUDA_ERROR_INVALID_HANDLE); //!
+  }
+}
+
+MISTAKE("elapsed-never-recorded", elapsed_never_recorded, "the start was never recorded") {
+  const CUevent end = gpu.event(CU_EVENT_DEFAULT), start = corrected ? end : gpu.event(CU_EVENT_DEFAULT);
+  record(end, gpu.a);
+  if (corrected) expect(cuEventSynchronize(end));
+  expect(time_between(start, end), corrected ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE); //!
+}
+
+MISTAKE("elapsed-two-contexts", elapsed_two_contexts, "the events belong to two contexts") {
+  const CUevent start = gpu.event(CU_EVENT_DEFAULT), near = gpu.event(CU_EVENT_DEFAULT);
+  if (!corrected) record(start, gpu.a);
+  gpu.other_context();
+  if (corrected) record(start, gpu.a); // two streams of one context, while another is current
+  const CUevent end = corrected ? near : gpu.event(CU_EVENT_DEFAULT);
+  record(end, corrected ? gpu.b : gpu.stream());
+  if (corrected) expect(cuEventSynchronize(start)), expect(cuEventSynchronize(end));
+  expect(time_between(start, end), corrected ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE); //!
+}
+
+MISTAKE("elapsed-too-early", elapsed_too_early, "the time is not there yet, and nothing asks again") {
+  const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+  time_slow_work(gpu, start, end);
+  expect(time_between(start, end), CUDA_ERROR_NOT_READY); //!
+  if (!corrected) return;
+  expect(cuEventSynchronize(end));
+  expect(time_between(start, end));
+}
+
+MISTAKE("elapsed-reversed", elapsed_reversed, "the end is given as the start") {
+  const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
+  time_slow_work(gpu, start, end);
+  // The next step records the start again, before the time of the last step is read.
+  if (corrected) time_slow_work(gpu, start, end);
+  expect(cuEventSynchronize(end));
+  expect(corrected ? time_between(start, end) : time_between(end, start)); //!
+  if (corrected) expect(time_between(start, start));
+}
+
+MISTAKE("elapsed-without-work", elapsed_without_work, "the work between the records is another stream's") {
+  const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT), done = gpu.event();
+  for (const CUstream stream : {gpu.b, CUstream(nullptr)}) {
+    record(start, stream);
+    gpu.work(gpu.a);
+    if (corrected) { // the stream waits for the work of the other one, or a copy is measured
+      unsigned char byte = 0;
+      record(done, gpu.a);
+      if (stream != nullptr) wait(stream, done);
+      if (stream == nullptr) expect(cuMemcpyDtoH(&byte, gpu.memory, 1));
+    }
+    record(end, stream);
+    expect(cuEventSynchronize(end));
+    expect(time_between(start, end)); //!
+  }
+}
+
+MISTAKE("record-replaced", record_replaced, "each record replaces that of another stream") {
+  const CUevent event = gpu.event();
+  gpu.work(gpu.a);
+  record(event, gpu.a);
+  for (const CUstream stream : {gpu.b, gpu.stream(), gpu.a}) {
+    if (corrected) wait(stream, event); // the event is handed on, and the last stream has all work before it
+    gpu.work(stream);
+    record(event, stream); //!
+  }
+  expect(cuEventSynchronize(event));
+}
+
+MISTAKE("use-after-error", use_after_error, "the record has failed") {
+  const CUevent event = gpu.event();
+  expect(cuEventRecordWithFlags(event, gpu.a, 64), CUDA_ERROR_INVALID_VALUE);
+  if (corrected) record(event, gpu.a);
+  wait(gpu.b, event); //!
+}
+
+MISTAKE("refused-call", refused_call, "the event was not created for other processes") {
+  CUipcEventHandle handle;
+  if (corrected) { // and nobody makes a mistake who destroys nothing
+    expect(cuIpcGetEventHandle(&handle, gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)));
+    expect(cuEventDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
+  } else {
+    expect(cuIpcGetEventHandle(&handle, gpu.event()), CUDA_ERROR_INVALID_HANDLE); //!
+  }
+}
+
+MISTAKE("used-after-fork", used_after_fork, "a child uses an event of its parent") {
+  const CUevent event = gpu.event();
+  if (!corrected) record(event, gpu.a);
+  in_child([&] {
+    if (!corrected) cuEventQuery(event); //!
+  });
+  if (corrected) record(event, gpu.a);
+}
+
+MISTAKE("device-fault", device_fault, "a kernel writes to an illegal address", "--stacks all") {
+  const CUfunction function = kernel(corrected ? "step" : "write_illegal_address");
+  expect(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, gpu.a, nullptr, nullptr)); //!
+  if (corrected) return finish(gpu.a);
+  const CUevent event = gpu.event();
+  cuEventRecord(event, gpu.a);
+  expect(cuStreamSynchronize(gpu.a), CUDA_ERROR_ILLEGAL_ADDRESS);
+  for (int i = 0; i < 20; ++i) { // each of the events tells of the one fault
+    expect(cuEventRecord(event, gpu.b), CUDA_ERROR_ILLEGAL_ADDRESS);
+    expect(cuStreamWaitEvent(gpu.a, event, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
 }
 
 } // namespace
-
-const std::vector<Programs>& event_programs() {
-  static const std::vector<Programs> programs = {
-      {"wait-never-recorded", [](Gpu& gpu) { expect(cuStreamWaitEvent(gpu.a, gpu.event(), 0)); },
-       [](Gpu& gpu) { // it was recorded, though by a graph
-         const CUevent event = gpu.event();
-         expect(cuGraphLaunch(graph_that_records(event), gpu.b));
-         expect(cuStreamWaitEvent(gpu.a, event, 0));
-         expect(cuEventQuery(gpu.event())); // a query says "complete", which is no wait
-         wait_for_record_of_green_context(gpu);
-       }},
-      {"wait-before-record",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         expect(cuEventRecord(event, gpu.a));
-         for (int i = 0; i < 3; ++i) {
-           gpu.work(gpu.a);
-           expect(cuStreamWaitEvent(gpu.b, event, 0));
-           expect(cuEventRecord(event, gpu.a));
-         }
-       },
-       [](Gpu& gpu) { // the wait is for the work of the step before
-         const CUevent lagging = gpu.event();
-         for (int i = 0; i < 5; ++i) {
-           gpu.work(gpu.a);
-           if (i > 0) expect(cuStreamWaitEvent(gpu.b, lagging, 0));
-           expect(cuEventRecord(lagging, gpu.a));
-           gpu.work(gpu.b);
-         }
-         const CUevent event = gpu.event();
-         expect(cuEventRecord(event, gpu.a));
-         for (int i = 0; i < 3; ++i) {
-           gpu.work(gpu.a);
-           expect(cuStreamWaitEvent(gpu.b, event, 0));
-           gpu.work(gpu.b);
-           expect(cuEventRecord(event, gpu.a));
-         }
-       }},
-      {"recorded-in-capture-only",
-       [](Gpu& gpu) { expect(cuEventQuery(captured_event(gpu)), CUDA_ERROR_INVALID_VALUE); },
-       [](Gpu& gpu) {
-         const CUevent event = captured_event(gpu);
-         expect(cuEventRecord(event, gpu.a));
-         expect(cuEventSynchronize(event));
-       }},
-      {"record-in-other-context",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         gpu.other_context();
-         expect(cuEventRecord(event, gpu.stream()), CUDA_ERROR_INVALID_HANDLE);
-       },
-       [](Gpu& gpu) { // a wait may cross contexts, and the current context does not matter
-         const CUevent event = gpu.event();
-         gpu.other_context();
-         expect(cuEventRecord(event, gpu.a));
-         expect(cuStreamWaitEvent(gpu.stream(), event, 0));
-       }},
-      {"use-after-destroy",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         expect(cuEventDestroy(event));
-         cuEventQuery(event);
-       },
-       [](Gpu& gpu) { // a new event may get the address of the old one
-         for (int i = 0; i < 100; ++i) {
-           const CUevent event = gpu.event();
-           expect(cuEventRecord(event, gpu.a));
-           expect(cuEventDestroy(event));
-         }
-       }},
-      {"use-after-context",
-       [](Gpu& gpu) {
-         const CUcontext other = gpu.other_context();
-         const CUevent event = gpu.event();
-         expect(cuCtxDestroy(other));
-         expect(cuCtxSetCurrent(gpu.context));
-         expect(cuEventQuery(event), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-       },
-       [](Gpu& gpu) { // the event of another context lives, and one is destroyed at the exit of the process
-         const CUevent event = gpu.event();
-         const CUcontext other = gpu.other_context();
-         const CUevent old = gpu.event();
-         expect(cuEventRecord(old, gpu.stream()));
-         expect(cuCtxDestroy(other));
-         expect(cuCtxSetCurrent(gpu.context));
-         expect(cuEventRecord(event, gpu.a));
-         expect(cuEventSynchronize(event));
-         static CUevent destroyed_late = nullptr;
-         destroyed_late = old;
-         std::atexit([] { cuEventDestroy(destroyed_late); });
-       }},
-      {"interprocess-wait",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
-         gpu.other_context();
-         expect(cuStreamWaitEvent(gpu.stream(), event, 0), CUDA_ERROR_INVALID_HANDLE);
-       },
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
-         expect(cuStreamWaitEvent(gpu.a, event, 0));
-         gpu.other_context();
-         expect(cuStreamWaitEvent(gpu.a, event, 0)); // the context of the stream counts, not the current one
-         wait_in_green_context(event);
-       }},
-      {"destroyed-in-graph",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         graph_that_records(event);
-         expect(cuEventDestroy(event));
-       },
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         expect(cuGraphExecDestroy(graph_that_records(event)));
-         expect(cuEventDestroy(event));
-         replace_captured_event(gpu);
-       }},
-      {"elapsed-without-timing",
-       [](Gpu& gpu) {
-         const CUevent start = gpu.event(), end = gpu.event(CU_EVENT_DEFAULT);
-         expect(cuEventRecord(start, gpu.a));
-         expect(cuEventRecord(end, gpu.a));
-         float milliseconds = 0;
-         expect(cuEventSynchronize(end));
-         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
-       },
-       [](Gpu& gpu) { // too early is no mistake
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         expect(cuEventRecord(start, gpu.a));
-         expect(cuEventRecord(end, gpu.a));
-         float milliseconds = 0;
-         while (cuEventElapsedTime(&milliseconds, start, end) == CUDA_ERROR_NOT_READY) {
-         }
-       }},
-      {"elapsed-never-recorded",
-       [](Gpu& gpu) {
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         expect(cuEventRecord(end, gpu.a));
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
-       },
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event(CU_EVENT_DEFAULT);
-         expect(cuEventRecord(event, gpu.a));
-         expect(cuEventSynchronize(event));
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, event, event));
-       }},
-      {"elapsed-two-contexts",
-       [](Gpu& gpu) {
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT);
-         expect(cuEventRecord(start, gpu.a));
-         gpu.other_context();
-         const CUevent end = gpu.event(CU_EVENT_DEFAULT);
-         expect(cuEventRecord(end, gpu.stream()));
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
-       },
-       [](Gpu& gpu) { // two streams of one context, while another is current
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         gpu.other_context();
-         expect(cuEventRecord(start, gpu.a));
-         expect(cuEventRecord(end, gpu.b));
-         expect(cuEventSynchronize(start));
-         expect(cuEventSynchronize(end));
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, start, end));
-       }},
-      {"elapsed-too-early",
-       [](Gpu& gpu) {
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         time_slow_work(gpu, start, end);
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
-       },
-       [](Gpu& gpu) { // it is asked again
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         time_slow_work(gpu, start, end);
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
-         expect(cuEventSynchronize(end));
-         expect(cuEventElapsedTime(&milliseconds, start, end));
-       }},
-      {"elapsed-reversed",
-       [](Gpu& gpu) {
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         time_slow_work(gpu, start, end);
-         expect(cuEventSynchronize(end));
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, end, start));
-       },
-       [](Gpu& gpu) { // the next step records the start again, before the time of the last step is read
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         for (int i = 0; i < 2; ++i)
-           time_slow_work(gpu, start, end);
-         expect(cuEventSynchronize(end));
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, start, end));
-         expect(cuEventElapsedTime(&milliseconds, start, start));
-       }},
-      {"elapsed-without-work",
-       [](Gpu& gpu) {
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         expect(cuEventRecord(start, gpu.b));
-         gpu.work(gpu.a);
-         expect(cuEventRecord(end, gpu.b));
-         expect(cuEventSynchronize(end));
-         float milliseconds = 0;
-         expect(cuEventElapsedTime(&milliseconds, start, end));
-       },
-       [](Gpu& gpu) { // the stream waits for the work of the other one, or a copy is measured
-         const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
-         const CUevent done = gpu.event();
-         float milliseconds = 0;
-         for (const CUstream stream : {gpu.b, CUstream(nullptr)}) {
-           expect(cuEventRecord(start, stream));
-           gpu.work(gpu.a);
-           expect(cuEventRecord(done, gpu.a));
-           if (stream != nullptr) expect(cuStreamWaitEvent(stream, done, 0));
-           unsigned char byte = 0;
-           if (stream == nullptr) expect(cuMemcpyDtoH(&byte, gpu.memory, 1));
-           expect(cuEventRecord(end, stream));
-           expect(cuEventSynchronize(end));
-           expect(cuEventElapsedTime(&milliseconds, start, end));
-         }
-       }},
-      {"record-replaced",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         const CUstream third = gpu.stream();
-         for (const CUstream stream : {gpu.a, gpu.b, third}) {
-           gpu.work(stream);
-           expect(cuEventRecord(event, stream));
-         }
-         expect(cuEventSynchronize(event));
-       },
-       [](Gpu& gpu) { // the event is handed on, and the last stream has all work before it
-         const CUevent event = gpu.event();
-         const CUstream third = gpu.stream();
-         gpu.work(gpu.a);
-         expect(cuEventRecord(event, gpu.a));
-         for (const CUstream stream : {gpu.b, third, gpu.a}) {
-           expect(cuStreamWaitEvent(stream, event, 0));
-           gpu.work(stream);
-           expect(cuEventRecord(event, stream));
-         }
-         expect(cuEventSynchronize(event));
-       }},
-      {"use-after-error",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         expect(cuEventRecordWithFlags(event, gpu.a, 64), CUDA_ERROR_INVALID_VALUE);
-         expect(cuStreamWaitEvent(gpu.b, event, 0));
-       },
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         expect(cuEventRecordWithFlags(event, gpu.a, 64), CUDA_ERROR_INVALID_VALUE);
-         expect(cuEventRecord(event, gpu.a));
-         expect(cuStreamWaitEvent(gpu.b, event, 0));
-       }},
-      {"refused-call",
-       [](Gpu& gpu) {
-         CUipcEventHandle handle;
-         expect(cuIpcGetEventHandle(&handle, gpu.event()), CUDA_ERROR_INVALID_HANDLE);
-       },
-       [](Gpu& gpu) { // nobody makes a mistake who asks too early, or destroys nothing
-         CUipcEventHandle handle;
-         expect(cuIpcGetEventHandle(&handle, gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)));
-         expect(cuEventDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
-       }},
-      {"used-after-fork",
-       [](Gpu& gpu) {
-         const CUevent event = gpu.event();
-         expect(cuEventRecord(event, gpu.a));
-         in_child([&] { cuEventQuery(event); });
-       },
-       [](Gpu& gpu) {
-         in_child([] {});
-         expect(cuEventRecord(gpu.event(), gpu.a));
-       }},
-      {"device-fault",
-       [](Gpu& gpu) { // each of the events tells of the one fault
-         launch(gpu.a, "write_illegal_address");
-         const CUevent event = gpu.event();
-         cuEventRecord(event, gpu.a);
-         expect(cuStreamSynchronize(gpu.a), CUDA_ERROR_ILLEGAL_ADDRESS);
-         for (int i = 0; i < 20; ++i) {
-           expect(cuEventRecord(event, gpu.b), CUDA_ERROR_ILLEGAL_ADDRESS);
-           expect(cuStreamWaitEvent(gpu.a, event, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
-         }
-       },
-       [](Gpu& gpu) {
-         launch(gpu.a, "step");
-         expect(cuStreamSynchronize(gpu.a));
-       }},
-  };
-  return programs;
-}

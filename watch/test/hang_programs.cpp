@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Programs that hang, for `cuevent watch --hang`: `watch_hangs NAME` hangs for up to 10 s, and `watch_hangs
-// near NAME` does the same work without the mistake, and then nothing for 2.5 s. They are linked with libcuda
-// and know nothing of cuevent. On the simulated driver, _Z4spinPjy has to be endless, and
-// write_illegal_address has to fail.
+// Programs that hang for up to 10 s, for `cuevent watch --hang`, each with the kind of its cause. What is
+// corrected does the same work, and then nothing for 2.5 s. On the simulated driver, _Z4spinPjy has to be
+// endless, and write_illegal_address has to fail.
 
 #include "programs.hpp"
 #include <kernels.hpp>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <thread>
 #include <unistd.h>
 
@@ -22,17 +19,17 @@ using namespace std::chrono_literals;
 /// A device, kernels, and words of host memory that streams and kernels wait for.
 class Hang : public Gpu {
 public:
-  explicit Hang(bool is_hang) : hangs(is_hang) {
+  Hang(const Gpu& gpu, bool corrected) : Gpu(gpu), hangs(!corrected) {
     expect(cuMemHostAlloc(reinterpret_cast<void**>(&words), 4 * sizeof *words, CU_MEMHOSTALLOC_PORTABLE));
     for (int i = 0; i < 4; ++i)
       words[i] = 0;
     expect(cuModuleLoadData(&module_, kernels));
     launch("step", a); // loads the kernel
     expect(cuStreamSynchronize(a));
-    std::thread([this] {
+    std::thread([all = words] {
       std::this_thread::sleep_for(8s);
       for (int i = 0; i < 4; ++i)
-        words[i] = 1; // everything that waits goes on
+        all[i] = 1; // everything that waits goes on
       std::this_thread::sleep_for(2s);
       _exit(0);
     }).detach();
@@ -71,79 +68,80 @@ private:
   CUmodule module_ = nullptr;
 };
 
-/// A kernel does not end, and two streams wait for it.
-void endless_kernel(Hang& gpu) {
-  const CUstream far_behind = gpu.stream();
-  gpu.spin(gpu.a);
-  gpu.order(gpu.a, gpu.b);
-  gpu.launch("step", gpu.b);
-  gpu.order(gpu.b, far_behind);
-  gpu.launch("step", far_behind);
-  gpu.finish(far_behind);
+MISTAKE("unfinished", endless_kernel, "a kernel does not end, and two streams wait for it") {
+  Hang hang(gpu, corrected);
+  const CUstream far_behind = hang.stream();
+  hang.spin(hang.a);
+  hang.order(hang.a, hang.b);
+  hang.launch("step", hang.b);
+  hang.order(hang.b, far_behind);
+  hang.launch("step", far_behind);
+  hang.finish(far_behind);
 }
 
-/// The kernel of a collective waits for its peer, on the second device if there is one, which launches
-/// nothing.
-void missing_peer(Hang& gpu) {
+MISTAKE("unfinished", missing_peer,
+        "a collective waits for its peer on another device, which launches nothing") {
+  Hang hang(gpu, corrected);
   int devices = 0;
   expect(cuDeviceGetCount(&devices));
   CUcontext peer = nullptr;
   expect(cuDevicePrimaryCtxRetain(&peer, devices > 1 ? 1 : 0));
   expect(cuCtxSetCurrent(peer));
-  const CUstream rank_1 = gpu.stream();
+  const CUstream rank_1 = hang.stream();
   CUdeviceptr memory = 0;
   expect(cuMemAlloc(&memory, 64));
   expect(cuMemsetD8Async(memory, 0, 64, rank_1));
-  expect(cuCtxSetCurrent(gpu.context));
-  gpu.launch("step", gpu.a);
-  gpu.spin(gpu.a);
-  gpu.order(gpu.a, gpu.b);
-  gpu.launch("step", gpu.b);
-  gpu.finish(gpu.b);
+  expect(cuCtxSetCurrent(hang.context));
+  hang.launch("step", hang.a);
+  hang.spin(hang.a);
+  hang.order(hang.a, hang.b);
+  hang.launch("step", hang.b);
+  hang.finish(hang.b);
 }
 
-/// Each stream waits for what the other one does behind its own wait.
-void deadlock(Hang& gpu) {
-  if (!gpu.hangs) gpu.write(gpu.b, 0);
-  gpu.wait(gpu.a, 0);
-  gpu.wait(gpu.b, 1);
-  gpu.write(gpu.a, 1);
-  if (gpu.hangs) gpu.write(gpu.b, 0);
-  const CUstream behind = gpu.stream();
-  gpu.order(gpu.b, behind);
-  gpu.launch("step", behind);
-  gpu.finish(behind);
+MISTAKE("deadlock", deadlock, "each stream waits for what the other one does behind its own wait") {
+  Hang hang(gpu, corrected);
+  if (!hang.hangs) hang.write(hang.b, 0);
+  hang.wait(hang.a, 0);
+  hang.wait(hang.b, 1);
+  hang.write(hang.a, 1);
+  if (hang.hangs) hang.write(hang.b, 0);
+  const CUstream behind = hang.stream();
+  hang.order(hang.b, behind);
+  hang.launch("step", behind);
+  hang.finish(behind);
 }
 
-/// Nobody writes the value that a stream waits for.
-void closed_gate(Hang& gpu) {
-  gpu.words[0] = gpu.hangs ? 0 : 1;
-  gpu.wait(gpu.a, 0);
-  gpu.launch("step", gpu.a);
-  const CUevent done = gpu.event();
-  expect(cuEventRecord(done, gpu.a));
+MISTAKE("no_signal", closed_gate, "nobody writes the value that a stream waits for") {
+  Hang hang(gpu, corrected);
+  hang.words[0] = hang.hangs ? 0 : 1;
+  hang.wait(hang.a, 0);
+  hang.launch("step", hang.a);
+  const CUevent done = hang.event();
+  expect(cuEventRecord(done, hang.a));
   expect(cuEventSynchronize(done));
-  gpu.finish(gpu.a);
+  hang.finish(hang.a);
 }
 
-/// The program asks again and again, and never waits.
-void polling(Hang& gpu) {
-  gpu.words[0] = gpu.hangs ? 0 : 1;
-  gpu.wait(gpu.a, 0);
-  gpu.launch("step", gpu.a);
-  const CUevent done = gpu.event();
-  expect(cuEventRecord(done, gpu.a));
+MISTAKE("no_signal", polling, "the program asks again and again, and never waits") {
+  Hang hang(gpu, corrected);
+  hang.words[0] = hang.hangs ? 0 : 1;
+  hang.wait(hang.a, 0);
+  hang.launch("step", hang.a);
+  const CUevent done = hang.event();
+  expect(cuEventRecord(done, hang.a));
   while (cuEventQuery(done) == CUDA_ERROR_NOT_READY) {
   }
-  gpu.finish(gpu.a);
+  hang.finish(hang.a);
 }
 
-void full_queue(Hang& gpu) {
-  gpu.words[0] = gpu.hangs ? 0 : 1;
-  gpu.wait(gpu.a, 0);
+MISTAKE("no_signal", full_queue, "the launch queue of a stream that waits is full") {
+  Hang hang(gpu, corrected);
+  hang.words[0] = hang.hangs ? 0 : 1;
+  hang.wait(hang.a, 0);
   for (int i = 0; i < 1'500; ++i)
-    gpu.launch("step", gpu.a);
-  gpu.finish(gpu.a);
+    hang.launch("step", hang.a);
+  hang.finish(hang.a);
 }
 
 /// Replays a graph that `capture` fills. The last replay finds its word closed.
@@ -166,51 +164,25 @@ void replay(Hang& gpu, int count, const Capture& capture) {
   gpu.finish(gpu.b);
 }
 
-void stuck_replay(Hang& gpu) {
-  replay(gpu, 5'000, [&] { gpu.wait(gpu.a, 0); });
+MISTAKE("unfinished", stuck_replay, "the last replay of a graph waits for a value that nobody writes") {
+  Hang hang(gpu, corrected);
+  replay(hang, 5'000, [&] { hang.wait(hang.a, 0); });
 }
 
-void stuck_kernel_in_replay(Hang& gpu) {
+MISTAKE("unfinished", stuck_kernel_in_replay, "a kernel of a graph does not end") {
+  Hang hang(gpu, corrected);
   // A simulated kernel reads no memory, so it is endless in the first replay.
   const bool simulated = std::getenv("CUEVENT_SIM_ENDLESS_KERNEL") != nullptr;
-  replay(gpu, simulated ? 1 : 5'000, [&] { gpu.spin(gpu.a); });
+  replay(hang, simulated ? 1 : 5'000, [&] { hang.spin(hang.a); });
 }
 
-void illegal_address(Hang& gpu) {
-  gpu.launch("step", gpu.a);
-  expect(cuStreamSynchronize(gpu.a));
-  gpu.launch(gpu.hangs ? "write_illegal_address" : "step", gpu.b);
-  if (!gpu.hangs) return gpu.finish(gpu.b);
+MISTAKE("fault", illegal_address, "a kernel writes to an illegal address") {
+  Hang hang(gpu, corrected);
+  hang.launch("step", hang.a);
+  expect(cuStreamSynchronize(hang.a));
+  hang.launch(hang.hangs ? "write_illegal_address" : "step", hang.b);
+  if (!hang.hangs) return hang.finish(hang.b);
   std::this_thread::sleep_for(9s);
 }
 
-struct Program {
-  const char* name;
-  void (*run)(Hang&);
-};
-constexpr std::array programs = {
-    Program{"endless-kernel", endless_kernel},
-    Program{"missing-peer", missing_peer},
-    Program{"deadlock", deadlock},
-    Program{"closed-gate", closed_gate},
-    Program{"polling", polling},
-    Program{"full-queue", full_queue},
-    Program{"stuck-replay", stuck_replay},
-    Program{"stuck-kernel-in-replay", stuck_kernel_in_replay},
-    Program{"illegal-address", illegal_address},
-};
-
 } // namespace
-
-int main(int argc, char** argv) {
-  const bool near = argc == 3 && std::strcmp(argv[1], "near") == 0;
-  if (argc != 2 && !near) return 2;
-  for (const Program& program : programs) {
-    if (std::strcmp(argv[1], "--list") == 0) std::puts(program.name);
-    if (std::strcmp(argv[argc - 1], program.name) != 0) continue;
-    static Hang gpu(!near);
-    program.run(gpu);
-    return 0;
-  }
-  return std::strcmp(argv[1], "--list") == 0 ? 0 : 2;
-}

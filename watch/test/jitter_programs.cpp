@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Programs with a missing wait that hardly ever shows, and the same programs with the wait. They print what
-// the device has computed: watch_jitter NAME..., watch_jitter right NAME..., or --list.
+// Programs with a missing wait that hardly ever shows. They print what the device has computed.
 
 #include "programs.hpp"
 
@@ -10,7 +9,6 @@
 #include <kernels.hpp>
 
 #include <cstring>
-#include <string>
 #include <thread>
 #include <unistd.h>
 
@@ -42,7 +40,7 @@ void other_work() { usleep(150); }
 struct Parts : Gpu {
   unsigned *source = pinned(7), *result = pinned(0);
 
-  Parts() { // whatever is found there is known
+  explicit Parts(const Gpu& gpu) : Gpu(gpu) { // whatever is found there is known
     expect(cuMemsetD32(memory, 1, words));
     expect(cuCtxSynchronize()); // a fill without a stream does not wait on a device
   }
@@ -69,167 +67,182 @@ struct Parts : Gpu {
   }
 };
 
-void copies(Parts& gpu, bool right) {
-  gpu.upload(gpu.a);
-  if (right) gpu.order(gpu.a, gpu.b);
+MISTAKE("another-result", copies, "the download does not wait for the upload") {
+  Parts parts(gpu);
+  parts.upload(parts.a);
+  if (corrected) parts.order(parts.a, parts.b);
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void fill(Parts& gpu, bool right) {
-  expect(cuMemsetD32Async(gpu.memory, 9, words, gpu.a));
-  if (right) gpu.order(gpu.a, gpu.b);
+MISTAKE("another-result", fill, "the download does not wait for the memset") {
+  Parts parts(gpu);
+  expect(cuMemsetD32Async(parts.memory, 9, words, parts.a));
+  if (corrected) parts.order(parts.a, parts.b);
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void early_record(Parts& gpu, bool right) {
-  const CUevent done = gpu.event();
-  if (!right) expect(cuEventRecord(done, gpu.a));
-  gpu.upload(gpu.a);
-  if (right) expect(cuEventRecord(done, gpu.a));
-  expect(cuStreamWaitEvent(gpu.b, done, 0));
+MISTAKE("another-result", early_record, "the event is recorded before the upload") {
+  Parts parts(gpu);
+  const CUevent done = parts.event();
+  if (!corrected) expect(cuEventRecord(done, parts.a));
+  parts.upload(parts.a);
+  if (corrected) expect(cuEventRecord(done, parts.a));
+  expect(cuStreamWaitEvent(parts.b, done, 0));
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void wrong_stream(Parts& gpu, bool right) {
-  gpu.upload(gpu.a);
-  gpu.order(right ? gpu.a : gpu.b, gpu.b);
+MISTAKE("another-result", wrong_stream, "the stream waits for itself") {
+  Parts parts(gpu);
+  parts.upload(parts.a);
+  parts.order(corrected ? parts.a : parts.b, parts.b);
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void host_reads_early(Parts& gpu, bool right) {
-  gpu.upload(gpu.a);
-  gpu.download(gpu.a);
+MISTAKE("another-result", host_reads_early, "the host reads the result before it is there") {
+  Parts parts(gpu);
+  parts.upload(parts.a);
+  parts.download(parts.a);
   other_work();
-  if (right) expect(cuStreamSynchronize(gpu.a));
-  gpu.tell();
+  if (corrected) expect(cuStreamSynchronize(parts.a));
+  parts.tell();
 }
 
-void source_is_reused(Parts& gpu, bool right) {
-  gpu.upload(gpu.a);
+MISTAKE("another-result", source_is_reused, "the host changes the source of a copy") {
+  Parts parts(gpu);
+  parts.upload(parts.a);
   other_work();
-  if (right) expect(cuStreamSynchronize(gpu.a));
-  std::memset(gpu.source, 0, words * sizeof(unsigned));
-  gpu.download(gpu.a);
-  gpu.print();
+  if (corrected) expect(cuStreamSynchronize(parts.a));
+  std::memset(parts.source, 0, words * sizeof(unsigned));
+  parts.download(parts.a);
+  parts.print();
 }
 
-void graph(Parts& gpu, bool right) {
+MISTAKE("another-result", graph, "the download does not wait for the launch of a graph") {
+  Parts parts(gpu);
   CUgraph made = nullptr;
   CUgraphExec exec = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-  gpu.upload(gpu.a);
-  expect(cuStreamEndCapture(gpu.a, &made));
+  expect(cuStreamBeginCapture(parts.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  parts.upload(parts.a);
+  expect(cuStreamEndCapture(parts.a, &made));
   expect(cuGraphInstantiateWithFlags(&exec, made, 0));
-  expect(cuGraphLaunch(exec, gpu.a));
-  if (right) gpu.order(gpu.a, gpu.b);
+  expect(cuGraphLaunch(exec, parts.a));
+  if (corrected) parts.order(parts.a, parts.b);
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void loop(Parts& gpu, bool right) {
+MISTAKE("another-result", loop, "a wait is missing in every fifth round") {
+  Parts parts(gpu);
   for (unsigned round = 1; round <= 20; ++round) {
-    expect(cuMemsetD32Async(gpu.memory, round, words, gpu.a));
-    if (right || round % 5 != 0) gpu.order(gpu.a, gpu.b);
+    expect(cuMemsetD32Async(parts.memory, round, words, parts.a));
+    if (corrected || round % 5 != 0) parts.order(parts.a, parts.b);
     other_work();
-    gpu.download(gpu.b);
-    gpu.print();
-    gpu.order(gpu.b, gpu.a);
+    parts.download(parts.b);
+    parts.print();
+    parts.order(parts.b, parts.a);
   }
 }
 
-void overwritten(Parts& gpu, bool right) {
-  gpu.upload(gpu.a);
-  gpu.order(gpu.a, gpu.b);
-  gpu.download(gpu.b);
+MISTAKE("another-result", overwritten, "the next memset does not wait for the download") {
+  Parts parts(gpu);
+  parts.upload(parts.a);
+  parts.order(parts.a, parts.b);
+  parts.download(parts.b);
   other_work();
-  if (right) gpu.order(gpu.b, gpu.a);
-  expect(cuMemsetD32Async(gpu.memory, 3, words, gpu.a)); // before it is read
-  gpu.print();
+  if (corrected) parts.order(parts.b, parts.a);
+  expect(cuMemsetD32Async(parts.memory, 3, words, parts.a)); // before it is read
+  parts.print();
 }
 
-void threads(Parts& gpu, bool right) {
+MISTAKE("another-result", threads, "the upload of another thread is not waited for") {
+  Parts parts(gpu);
   std::thread([&] {
-    expect(cuCtxSetCurrent(gpu.context));
-    gpu.upload(gpu.a);
-    if (right) gpu.order(gpu.a, gpu.b);
+    expect(cuCtxSetCurrent(parts.context));
+    parts.upload(parts.a);
+    if (corrected) parts.order(parts.a, parts.b);
   }).join();
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void default_stream(Parts& gpu, bool right) {
-  gpu.upload(nullptr);
+MISTAKE("another-result", default_stream, "a non-blocking stream does not wait for the default stream") {
+  Parts parts(gpu);
+  parts.upload(nullptr);
   other_work();
-  if (right) expect(cuCtxSynchronize());
-  gpu.download(gpu.b); // which does not wait for the default stream
-  gpu.print();
+  if (corrected) expect(cuCtxSynchronize());
+  parts.download(parts.b); // which does not wait for the default stream
+  parts.print();
 }
 
-void fence(Parts& gpu, bool right) {
-  cuevent::TimelineFence done(cuevent::Context::primary(0), gpu.a);
+MISTAKE("another-result", fence, "the stream waits for the point before the upload") {
+  Parts parts(gpu);
+  cuevent::TimelineFence done(cuevent::Context::primary(0), parts.a);
   const std::uint64_t early = done.signal();
-  gpu.upload(gpu.a);
+  parts.upload(parts.a);
   const std::uint64_t uploaded = done.signal();
-  done.wait(gpu.b, right ? uploaded : early);
+  done.wait(parts.b, corrected ? uploaded : early);
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void semaphore(Parts& gpu, bool right) {
+MISTAKE("another-result", semaphore, "the stream waits for the value before the upload") {
+  Parts parts(gpu);
   cuevent::TimelineSemaphore done(cuevent::Context::primary(0));
-  done.signal(gpu.a, 1);
-  gpu.upload(gpu.a);
-  done.signal(gpu.a, 2);
-  done.wait(gpu.b, right ? 2 : 1);
+  done.signal(parts.a, 1);
+  parts.upload(parts.a);
+  done.signal(parts.a, 2);
+  done.wait(parts.b, corrected ? 2 : 1);
   other_work();
-  gpu.download(gpu.b);
-  gpu.print();
+  parts.download(parts.b);
+  parts.print();
 }
 
-void queue(Parts& gpu, bool right) {
+MISTAKE("another-result", queue, "the callback is set before the upload") {
+  Parts parts(gpu);
   cuevent::CompletionQueue done(cuevent::Context::primary(0));
-  if (right) gpu.upload(gpu.a);
-  done.when_complete(gpu.a, [&](CUresult) { gpu.download(gpu.b); });
-  if (!right) gpu.upload(gpu.a);
+  if (corrected) parts.upload(parts.a);
+  done.when_complete(parts.a, [&](CUresult) { parts.download(parts.b); });
+  if (!corrected) parts.upload(parts.a);
   other_work();
   while (done.pending() != 0)
     done.poll();
-  gpu.print();
+  parts.print();
 }
 
-/// Whatever a new context gets must not invalidate the capture.
-void context_in_a_capture(Parts& gpu, bool) {
+HARMLESS(context_in_a_capture, "whatever a new context gets must not invalidate the capture") {
+  Parts parts(gpu);
   CUgraph made = nullptr;
-  expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  gpu.upload(gpu.a);
-  gpu.other_context();
-  expect(cuStreamEndCapture(gpu.a, &made));
-  const CUstream there = gpu.stream();
+  expect(cuStreamBeginCapture(parts.a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  parts.upload(parts.a);
+  parts.other_context();
+  expect(cuStreamEndCapture(parts.a, &made));
+  const CUstream there = parts.stream();
   CUdeviceptr memory = 0;
   expect(cuMemAlloc(&memory, words * sizeof(unsigned)));
   expect(cuMemsetD32Async(memory, 5, words, there));
-  expect(cuMemcpyDtoHAsync(gpu.result, memory, words * sizeof(unsigned), there));
+  expect(cuMemcpyDtoHAsync(parts.result, memory, words * sizeof(unsigned), there));
   expect(cuStreamSynchronize(there));
-  gpu.tell();
+  parts.tell();
 }
 
-/// What is submitted after a fault is refused.
-void fault(Parts& gpu, bool) {
-  expect(cuLaunchKernel(kernel_named("write_illegal_address"), 1, 1, 1, 1, 1, 1, 0, gpu.a, nullptr, nullptr));
+HARMLESS(fault, "what is submitted after a fault is refused") {
+  Parts parts(gpu);
+  expect(
+      cuLaunchKernel(kernel_named("write_illegal_address"), 1, 1, 1, 1, 1, 1, 0, parts.a, nullptr, nullptr));
   CUresult result = CUDA_SUCCESS;
   for (unsigned i = 0; i < 10'000 && result == CUDA_SUCCESS; ++i) {
-    result = cuMemsetD32Async(gpu.memory, i, words, i % 2 == 0 ? gpu.a : gpu.b);
+    result = cuMemsetD32Async(parts.memory, i, words, i % 2 == 0 ? parts.a : parts.b);
     usleep(200);
   }
   std::printf("%d\n", static_cast<int>(result));
@@ -251,88 +264,52 @@ struct SetAndLaunch {
   }
 };
 
-/// A host function stands for what the kernel reads: a kernel of the simulated driver computes nothing.
-void kernel(Parts& gpu, bool right) {
+// A host function stands for what the kernel reads: a kernel of the simulated driver computes nothing.
+MISTAKE("another-result", kernel, "a kernel does not wait for the memset of what it reads") {
+  Parts parts(gpu);
   SetAndLaunch memory;
   for (unsigned round = 1; round <= reported_after; ++round) {
-    memory.fill(gpu.a, round);
-    if (right) gpu.order(gpu.a, gpu.b);
-    memory.launch(gpu.b);
+    memory.fill(parts.a, round);
+    if (corrected) parts.order(parts.a, parts.b);
+    memory.launch(parts.b);
     struct Read {
       const unsigned* from;
       unsigned* to;
-    } read{memory.set + words / 2, gpu.result + round};
+    } read{memory.set + words / 2, parts.result + round};
     expect(cuLaunchHostFunc(
-        gpu.b, [](void* data) { *static_cast<Read*>(data)->to = *static_cast<Read*>(data)->from; }, &read));
-    expect(cuStreamSynchronize(gpu.b));
-    expect(cuStreamSynchronize(gpu.a));
+        parts.b, [](void* data) { *static_cast<Read*>(data)->to = *static_cast<Read*>(data)->from; }, &read));
+    expect(cuStreamSynchronize(parts.b));
+    expect(cuStreamSynchronize(parts.a));
   }
-  gpu.tell();
+  parts.tell();
 }
 
-/// The kernel does not use the memory.
-void unused(Parts& gpu, bool) {
+HARMLESS(unused, "the kernel does not use the memory") {
+  Parts parts(gpu);
   SetAndLaunch memory;
   for (unsigned round = 1; round <= reported_after; ++round) {
-    memory.fill(gpu.a, round);
-    memory.launch(gpu.b);
-    gpu.print();
+    memory.fill(parts.a, round);
+    memory.launch(parts.b);
+    parts.print();
   }
 }
 
-/// Nor here: the host waits for another stream, and not for the copy behind the fill.
-void unused_and_read_early(Parts& gpu, bool) {
+HARMLESS(unused_and_read_early, "nor here, though the host does not wait for a copy") {
+  Parts parts(gpu);
   SetAndLaunch memory;
-  const CUstream other = gpu.stream();
+  const CUstream other = parts.stream();
   for (unsigned round = 1; round <= reported_after; ++round) {
-    memory.fill(gpu.a, round);
-    memory.launch(gpu.b);
-    gpu.download(gpu.a);
+    memory.fill(parts.a, round);
+    memory.launch(parts.b);
+    parts.download(parts.a);
     memory.launch(other);
     while (cuStreamQuery(other) != CUDA_SUCCESS)
       usleep(10);
-    gpu.tell();
-    expect(cuStreamSynchronize(gpu.a));
-    expect(cuStreamSynchronize(gpu.b));
-    std::memset(gpu.result, 0, words * sizeof(unsigned));
+    parts.tell();
+    expect(cuStreamSynchronize(parts.a));
+    expect(cuStreamSynchronize(parts.b));
+    std::memset(parts.result, 0, words * sizeof(unsigned));
   }
 }
 
-constexpr struct {
-  const char* name;
-  void (*run)(Parts&, bool right);
-  bool is_listed = true; // it is a pair: with the wait, it is right
-} programs[] = {
-    {"copies", copies},
-    {"fill", fill},
-    {"early-record", early_record},
-    {"wrong-stream", wrong_stream},
-    {"host-reads-early", host_reads_early},
-    {"source-is-reused", source_is_reused},
-    {"graph", graph},
-    {"loop", loop},
-    {"overwritten", overwritten},
-    {"threads", threads},
-    {"default-stream", default_stream},
-    {"fence", fence},
-    {"semaphore", semaphore},
-    {"queue", queue},
-    {"kernel", kernel},
-    {"context-in-a-capture", context_in_a_capture, false},
-    {"fault", fault, false},
-    {"unused", unused, false},
-    {"unused-and-read-early", unused_and_read_early, false},
-};
-
 } // namespace
-
-int main(int argc, char** argv) {
-  const bool right = argc > 2 && std::string(argv[1]) == "right";
-  for (int i = right ? 2 : 1; i < argc; ++i)
-    for (const auto& [name, run, is_listed] : programs) {
-      if (is_listed && argv[i] == std::string("--list")) std::puts(name);
-      if (argv[i] != std::string(name)) continue;
-      Parts gpu;
-      run(gpu, right);
-    }
-}

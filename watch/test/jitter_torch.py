@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""PyTorch and CuPy programs with a missing wait, and the same with the wait: jitter_torch.py [right] [TIMES]
-NAME. Prints what the device has computed, each time."""
+"""PyTorch and CuPy programs with a missing wait, and the same with the wait: jitter_torch.py [corrected]
+[TIMES] NAME. Prints what the device has computed, each time."""
 import hashlib
 import os
 import sys
 import time
 
-RIGHT = "right" in sys.argv
+RIGHT = "corrected" in sys.argv
 TIMES = int(sys.argv[-2]) if sys.argv[-2].isdigit() else 1
 
 

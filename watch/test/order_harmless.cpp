@@ -2,10 +2,13 @@
 // What looks like memory without an order, and is right.
 #include "order_programs.hpp"
 
+#include <cstdint>
+#include <sched.h>
+
 namespace {
 
-HARMLESS_POOL(two_streams_reuse_one_pool,
-              "1,000 times; the driver orders a free and the next use of the address") {
+HARMLESS(two_streams_reuse_one_pool, "1,000 times; the driver orders a free and the next use of the address",
+         with_order) {
   for (int i = 0; i < 1000; ++i) {
     const CUstream stream = i % 2 == 0 ? gpu.a : gpu.b;
     const CUdeviceptr memory = from_pool(stream);
@@ -14,7 +17,8 @@ HARMLESS_POOL(two_streams_reuse_one_pool,
   }
 }
 
-HARMLESS_POOL(end_pointer, "a kernel gets the end of its memory, which is the start of the next allocation") {
+HARMLESS(end_pointer, "a kernel gets the end of its memory, which is the start of the next allocation",
+         with_order) {
   const CUfunction spin = kernel("_Z4spinPjy");
   const CUdeviceptr first = from_pool(gpu.a, 512), second = from_pool(gpu.a, 512);
   finish(gpu.a);
@@ -25,7 +29,7 @@ HARMLESS_POOL(end_pointer, "a kernel gets the end of its memory, which is the st
   expect(cuMemFreeAsync(second, gpu.a));
 }
 
-HARMLESS_POOL(freed_after_the_host_waited, "the host has waited for the side stream") {
+HARMLESS(freed_after_the_host_waited, "the host has waited for the side stream", with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
   order(gpu, gpu.a, gpu.b);
   zero(memory, gpu.b);
@@ -33,18 +37,18 @@ HARMLESS_POOL(freed_after_the_host_waited, "the host has waited for the side str
   expect(cuMemFreeAsync(memory, gpu.a));
 }
 
-HARMLESS_POOL(freed_after_a_query, "a query has found that the side stream is done") {
+HARMLESS(freed_after_a_query, "a query has found that the side stream is done", with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
   const CUevent done = gpu.event();
   order(gpu, gpu.a, gpu.b);
   zero(memory, gpu.b);
   expect(cuEventRecord(done, gpu.b));
   while (cuEventQuery(done) != CUDA_SUCCESS)
-    std::this_thread::yield();
+    sched_yield();
   expect(cuMemFreeAsync(memory, gpu.a));
 }
 
-HARMLESS_ORDER(unused_workspace, "kernels of two streams get one workspace, and do not use it") {
+HARMLESS(unused_workspace, "kernels of two streams get one workspace, and do not use it", with_order) {
   const CUfunction spin = kernel("_Z4spinPjy");
   CUdeviceptr workspace = on_device();
   unsigned long long bound = 0;
@@ -54,7 +58,7 @@ HARMLESS_ORDER(unused_workspace, "kernels of two streams get one workspace, and 
       expect(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
 }
 
-HARMLESS_ORDER(free_that_waits, "cuMemFree and cuMemFreeHost wait for the device") {
+HARMLESS(free_that_waits, "cuMemFree and cuMemFreeHost wait for the device", with_order) {
   for (int i = 0; i < 10; ++i) {
     const CUdeviceptr memory = on_device();
     char* const host = pinned();
@@ -64,7 +68,7 @@ HARMLESS_ORDER(free_that_waits, "cuMemFree and cuMemFreeHost wait for the device
   }
 }
 
-HARMLESS_ORDER(neighbours, "two streams write to parts of one allocation that touch each other") {
+HARMLESS(neighbours, "two streams write to parts of one allocation that touch each other", with_order) {
   const CUdeviceptr memory = on_device();
   for (int i = 0; i < 10; ++i) {
     expect(cuMemsetD8Async(memory, 1, block / 2, gpu.a));
@@ -72,7 +76,7 @@ HARMLESS_ORDER(neighbours, "two streams write to parts of one allocation that to
   }
 }
 
-HARMLESS_ORDER(both_read, "two streams read the same memory") {
+HARMLESS(both_read, "two streams read the same memory", with_order) {
   const CUdeviceptr memory = on_device(), to[] = {on_device(), on_device()};
   for (int i = 0; i < 10; ++i) {
     expect(cuMemcpyDtoDAsync(to[0], memory, block, gpu.a));
@@ -80,7 +84,7 @@ HARMLESS_ORDER(both_read, "two streams read the same memory") {
   }
 }
 
-HARMLESS_ORDER(blocking_streams, "the legacy stream orders blocking streams") {
+HARMLESS(blocking_streams, "the legacy stream orders blocking streams", with_order) {
   const CUstream one = gpu.stream(CU_STREAM_DEFAULT), other = gpu.stream(CU_STREAM_DEFAULT);
   const CUdeviceptr memory = on_device();
   for (int i = 0; i < 10; ++i) {
@@ -91,7 +95,7 @@ HARMLESS_ORDER(blocking_streams, "the legacy stream orders blocking streams") {
   }
 }
 
-HARMLESS_ORDER(through_a_third_stream, "the order goes through a stream without work") {
+HARMLESS(through_a_third_stream, "the order goes through a stream without work", with_order) {
   const CUdeviceptr memory = on_device();
   const CUstream middle = gpu.stream();
   for (int i = 0; i < 10; ++i) {
@@ -103,7 +107,7 @@ HARMLESS_ORDER(through_a_third_stream, "the order goes through a stream without 
   }
 }
 
-HARMLESS_ORDER(semaphore, "streams signal and wait with values in memory, the wait first") {
+HARMLESS(semaphore, "streams signal and wait with values in memory, the wait first", with_order) {
   const CUdeviceptr memory = on_device();
   char* const words = pinned();
   const CUdeviceptr word = reinterpret_cast<std::uintptr_t>(words);
@@ -118,7 +122,7 @@ HARMLESS_ORDER(semaphore, "streams signal and wait with values in memory, the wa
   }
 }
 
-HARMLESS_ORDER(fence, "the host polls a word that the stream writes after its work") {
+HARMLESS(fence, "the host polls a word that the stream writes after its work", with_order) {
   const CUdeviceptr memory = on_device();
   char* const words = pinned();
   const CUdeviceptr word = reinterpret_cast<std::uintptr_t>(words);
@@ -128,11 +132,11 @@ HARMLESS_ORDER(fence, "the host polls a word that the stream writes after its wo
     zero(memory, stream);
     expect(cuStreamWriteValue32(stream, word, i, 0));
     while (__atomic_load_n(reinterpret_cast<unsigned*>(words), __ATOMIC_ACQUIRE) < i)
-      std::this_thread::yield();
+      sched_yield();
   }
 }
 
-HARMLESS_ORDER(queue, "a host function tells the host that the work is done") {
+HARMLESS(queue, "a host function tells the host that the work is done", with_order) {
   const CUdeviceptr memory = on_device();
   static unsigned done = 0;
   for (unsigned i = 1; i <= 10; ++i) {
@@ -141,11 +145,12 @@ HARMLESS_ORDER(queue, "a host function tells the host that the work is done") {
     expect(cuLaunchHostFunc(
         stream, [](void*) { __atomic_add_fetch(&done, 1, __ATOMIC_RELEASE); }, nullptr));
     while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) < i)
-      std::this_thread::yield();
+      sched_yield();
   }
 }
 
-HARMLESS_ORDER(host_opens_a_gate, "a stream waits for the host, which has waited for the other stream") {
+HARMLESS(host_opens_a_gate, "a stream waits for the host, which has waited for the other stream",
+         with_order) {
   const CUdeviceptr memory = on_device();
   char* const words = pinned();
   const CUdeviceptr word = reinterpret_cast<std::uintptr_t>(words);
@@ -159,7 +164,7 @@ HARMLESS_ORDER(host_opens_a_gate, "a stream waits for the host, which has waited
   finish(gpu.b);
 }
 
-HARMLESS_ORDER(time_was_read, "a time between two events is known only when both are done") {
+HARMLESS(time_was_read, "a time between two events is known only when both are done", with_order) {
   const CUdeviceptr memory = on_device();
   const CUevent start = gpu.event(CU_EVENT_DEFAULT), end = gpu.event(CU_EVENT_DEFAULT);
   for (int i = 0; i < 10; ++i) {
@@ -169,11 +174,11 @@ HARMLESS_ORDER(time_was_read, "a time between two events is known only when both
     expect(cuEventRecord(end, stream));
     float time = 0;
     while (cuEventElapsedTime(&time, start, end) != CUDA_SUCCESS)
-      std::this_thread::yield();
+      sched_yield();
   }
 }
 
-HARMLESS_ORDER(copy_without_a_stream, "a copy to the host waits for the legacy stream") {
+HARMLESS(copy_without_a_stream, "a copy to the host waits for the legacy stream", with_order) {
   const CUdeviceptr memory = on_device();
   char here[block];
   for (int i = 0; i < 10; ++i) {
@@ -184,14 +189,14 @@ HARMLESS_ORDER(copy_without_a_stream, "a copy to the host waits for the legacy s
   }
 }
 
-HARMLESS_ORDER(one_graph_on_two_streams, "launches of one executable graph wait for each other") {
+HARMLESS(one_graph_on_two_streams, "launches of one executable graph wait for each other", with_order) {
   const CUdeviceptr memory = on_device();
   const CUgraphExec exec = captured(gpu.a, [&] { zero(memory, gpu.a); });
   for (int i = 0; i < 10; ++i)
     expect(cuGraphLaunch(exec, i % 2 == 0 ? gpu.a : gpu.b));
 }
 
-HARMLESS_ORDER(address_of_an_ended_allocation, "an address is used again for other memory") {
+HARMLESS(address_of_an_ended_allocation, "an address is used again for other memory", with_order) {
   for (int i = 0; i < 10; ++i) {
     const CUdeviceptr memory = on_device();
     zero(memory, i % 2 == 0 ? gpu.a : gpu.b);
@@ -199,7 +204,7 @@ HARMLESS_ORDER(address_of_an_ended_allocation, "an address is used again for oth
   }
 }
 
-HARMLESS_ORDER(loader, "pinned buffers of a loader are filled again once their copy is done") {
+HARMLESS(loader, "pinned buffers of a loader are filled again once their copy is done", with_order) {
   char* const buffers[] = {pinned(), pinned()};
   const CUdeviceptr batches[] = {on_device(), on_device()}, result = on_device();
   const CUevent copied[] = {gpu.event(), gpu.event()};
@@ -215,7 +220,7 @@ HARMLESS_ORDER(loader, "pinned buffers of a loader are filled again once their c
   }
 }
 
-HARMLESS_ORDER(event_recorded_by_a_graph, "a stream waits for an event that a graph records") {
+HARMLESS(event_recorded_by_a_graph, "a stream waits for an event that a graph records", with_order) {
   const CUdeviceptr memory = on_device();
   const CUevent recorded = gpu.event();
   const CUgraphExec exec = captured(gpu.a, [&] {
@@ -230,7 +235,7 @@ HARMLESS_ORDER(event_recorded_by_a_graph, "a stream waits for an event that a gr
   }
 }
 
-HARMLESS_ORDER(diamond, "a graph that calls build has two branches, and joins them") {
+HARMLESS(diamond, "a graph that calls build has two branches, and joins them", with_order) {
   const CUdeviceptr memory = on_device(), halves[] = {on_device(), on_device()};
   const BuiltGraph built;
   const CUgraphNode fork = built.memset(gpu, memory);
@@ -240,18 +245,19 @@ HARMLESS_ORDER(diamond, "a graph that calls build has two branches, and joins th
   built.copy(gpu, memory, halves[0], {join});
   CUgraph clone = nullptr;
   expect(cuGraphClone(&clone, built.get()));
-  const CUgraphExec execs[] = {executable(built.get()), executable(clone)};
+  const CUgraphExec execs[] = {instantiate(built.get()), instantiate(clone)};
   for (int i = 0; i < 10; ++i)
     expect(cuGraphLaunch(execs[i % 2], gpu.a));
 }
 
-HARMLESS_ORDER(node_with_other_arguments, "a node of a graph gets another buffer, so the first one is free") {
+HARMLESS(node_with_other_arguments, "a node of a graph gets another buffer, so the first one is free",
+         with_order) {
   const CUfunction touch = kernel("touch");
   CUdeviceptr buffers[] = {on_device(), on_device()};
   const CUdeviceptr to = on_device();
   const BuiltGraph built;
   const CUgraphNode copied = built.copy(gpu, to, buffers[0]), launched = built.launch(touch, buffers[0]);
-  const CUgraphExec exec = executable(built.get());
+  const CUgraphExec exec = instantiate(built.get());
   for (int i = 0; i < 10; ++i) {
     void* arguments[] = {&buffers[i % 2]};
     const CUDA_MEMCPY3D copy = BuiltGraph::copy_of(to, buffers[i % 2]);
@@ -268,18 +274,18 @@ HARMLESS_ORDER(node_with_other_arguments, "a node of a graph gets another buffer
   }
 }
 
-HARMLESS_ORDER(nodes_set_before_the_graph_is_made,
-               "the arguments of a node change before it is instantiated") {
+HARMLESS(nodes_set_before_the_graph_is_made, "the arguments of a node change before it is instantiated",
+         with_order) {
   const CUdeviceptr memory = on_device(), to[] = {on_device(), on_device()};
   const BuiltGraph built;
   built.memset(gpu, memory);
   const CUgraphNode copied = built.copy(gpu, to[0], memory);
   const CUDA_MEMCPY3D other = BuiltGraph::copy_of(to[0], to[1]);
   expect(cuGraphMemcpyNodeSetParams(copied, &other));
-  expect(cuGraphLaunch(executable(built.get()), gpu.a));
+  expect(cuGraphLaunch(instantiate(built.get()), gpu.a));
 }
 
-HARMLESS_ORDER(host_node, "a node of a graph tells the host that its work is done") {
+HARMLESS(host_node, "a node of a graph tells the host that its work is done", with_order) {
   static unsigned done = 0;
   const CUdeviceptr memory = on_device();
   const BuiltGraph built;
@@ -288,11 +294,11 @@ HARMLESS_ORDER(host_node, "a node of a graph tells the host that its work is don
   parameters.fn = [](void*) { __atomic_add_fetch(&done, 1, __ATOMIC_RELEASE); };
   CUgraphNode told = nullptr;
   expect(cuGraphAddHostNode(&told, built.get(), &written, 1, &parameters));
-  const CUgraphExec exec = executable(built.get());
+  const CUgraphExec exec = instantiate(built.get());
   for (unsigned i = 1; i <= 10; ++i) {
     expect(cuGraphLaunch(exec, gpu.a));
     while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) < i)
-      std::this_thread::yield();
+      sched_yield();
     zero(memory, gpu.b);
     finish(gpu.b);
   }

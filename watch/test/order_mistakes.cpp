@@ -7,8 +7,8 @@ namespace {
 
 // Memory that is freed while another stream uses it.
 
-POOL_PAIR("freed-while-used", record_stream_forgotten,
-          "a side stream reads a tensor that its own stream frees") {
+MISTAKE("freed-while-used", record_stream_forgotten, "a side stream reads a tensor that its own stream frees",
+        with_order) {
   const CUdeviceptr tensor = from_pool(gpu.a), to = on_device();
   zero(tensor, gpu.a);
   order(gpu, gpu.a, gpu.b);
@@ -17,8 +17,8 @@ POOL_PAIR("freed-while-used", record_stream_forgotten,
   expect(cuMemFreeAsync(tensor, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", offloaded_block_freed,
-          "a block is freed while the copy of it to the host runs") {
+MISTAKE("freed-while-used", offloaded_block_freed, "a block is freed while the copy of it to the host runs",
+        with_order) {
   char* const host = pinned();
   for (int step = 0; step < 3; ++step) {
     const CUdeviceptr activation = from_pool(gpu.a);
@@ -31,15 +31,16 @@ POOL_PAIR("freed-while-used", offloaded_block_freed,
   }
 }
 
-POOL_PAIR("freed-while-used", freed_on_another_stream,
-          "the stream that frees does not wait for the last use") {
+MISTAKE("freed-while-used", freed_on_another_stream, "the stream that frees does not wait for the last use",
+        with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
   zero(memory, gpu.a); //!
   if (corrected) order(gpu, gpu.a, gpu.b);
   expect(cuMemFreeAsync(memory, gpu.b)); //!
 }
 
-POOL_PAIR("freed-while-used", event_before_the_last_use, "the event is recorded before the last copy") {
+MISTAKE("freed-while-used", event_before_the_last_use, "the event is recorded before the last copy",
+        with_order) {
   const CUdeviceptr memory = from_pool(gpu.a), to = on_device();
   order(gpu, gpu.a, gpu.b);
   zero(memory, gpu.b);
@@ -51,8 +52,8 @@ POOL_PAIR("freed-while-used", event_before_the_last_use, "the event is recorded 
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", kernel_on_a_side_stream,
-          "a kernel of a side stream uses memory that is freed") {
+MISTAKE("freed-while-used", kernel_on_a_side_stream, "a kernel of a side stream uses memory that is freed",
+        with_order) {
   const CUfunction touch = kernel("touch");
   CUdeviceptr memory = from_pool(gpu.a);
   order(gpu, gpu.a, gpu.b);
@@ -62,7 +63,7 @@ POOL_PAIR("freed-while-used", kernel_on_a_side_stream,
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", extra_arguments, "the same, with the arguments in one buffer") {
+MISTAKE("freed-while-used", extra_arguments, "the same, with the arguments in one buffer", with_order) {
   const CUfunction touch = kernel("touch");
   CUdeviceptr memory = from_pool(gpu.a);
   std::size_t size = sizeof memory;
@@ -74,20 +75,20 @@ POOL_PAIR("freed-while-used", extra_arguments, "the same, with the arguments in 
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", freed_by_another_thread,
-          "a thread that owns the buffer frees it on its own stream") {
+MISTAKE("freed-while-used", freed_by_another_thread,
+        "a thread that owns the buffer frees it on its own stream", with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
   finish(gpu.a);
   zero(memory, gpu.a); //!
   if (corrected) finish(gpu.a);
-  std::thread([&] {
+  on_another_thread([&] {
     expect(cuCtxSetCurrent(gpu.context));
     expect(cuMemFreeAsync(memory, gpu.b)); //!
-  }).join();
+  });
 }
 
-POOL_PAIR("freed-while-used", freed_on_the_default_stream,
-          "work of a non-blocking stream is not waited for") {
+MISTAKE("freed-while-used", freed_on_the_default_stream, "work of a non-blocking stream is not waited for",
+        with_order) {
   const CUdeviceptr memory = from_pool(nullptr);
   order(gpu, nullptr, gpu.a);
   zero(memory, gpu.a); //!
@@ -95,8 +96,8 @@ POOL_PAIR("freed-while-used", freed_on_the_default_stream,
   expect(cuMemFreeAsync(memory, nullptr)); //!
 }
 
-POOL_PAIR("freed-while-used", replay_after_the_free,
-          "a graph that uses the memory is replayed on another stream") {
+MISTAKE("freed-while-used", replay_after_the_free,
+        "a graph that uses the memory is replayed on another stream", with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
   finish(gpu.a);
   const CUgraphExec exec = captured(gpu.b, [&] { zero(memory, gpu.b); });
@@ -105,19 +106,20 @@ POOL_PAIR("freed-while-used", replay_after_the_free,
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", kernel_of_a_built_graph,
-          "memory is freed that a kernel of a graph uses on another stream") {
+MISTAKE("freed-while-used", kernel_of_a_built_graph,
+        "memory is freed that a kernel of a graph uses on another stream", with_order) {
   const CUfunction touch = kernel("touch");
   const CUdeviceptr memory = from_pool(gpu.a);
   finish(gpu.a);
   const BuiltGraph built;
   built.launch(touch, memory);
-  expect(cuGraphLaunch(executable(built.get()), gpu.b)); //!
+  expect(cuGraphLaunch(instantiate(built.get()), gpu.b)); //!
   if (corrected) order(gpu, gpu.b, gpu.a);
   expect(cuMemFreeAsync(memory, gpu.a)); //!
 }
 
-POOL_PAIR("freed-while-used", free_without_a_stream, "cuMemFree does not wait if the memory is of a pool") {
+MISTAKE("freed-while-used", free_without_a_stream, "cuMemFree does not wait if the memory is of a pool",
+        with_order) {
   const CUdeviceptr memory = from_pool(gpu.a);
   zero(memory, gpu.a); //!
   if (corrected) finish(gpu.a);
@@ -126,7 +128,8 @@ POOL_PAIR("freed-while-used", free_without_a_stream, "cuMemFree does not wait if
 
 // Copies and memsets that overlap.
 
-PAIR("unordered-copies", staging_buffer_reused, "the buffer is filled again while it is still being read") {
+MISTAKE("unordered-copies", staging_buffer_reused, "the buffer is filled again while it is still being read",
+        with_order) {
   const CUdeviceptr staging = on_device(), to = on_device();
   char* const host = pinned();
   for (int step = 0; step < 3; ++step) {
@@ -137,8 +140,8 @@ PAIR("unordered-copies", staging_buffer_reused, "the buffer is filled again whil
   }
 }
 
-PAIR("unordered-copies", block_copied_out_before_written,
-     "a block of a cache is copied out before it is written") {
+MISTAKE("unordered-copies", block_copied_out_before_written,
+        "a block of a cache is copied out before it is written", with_order) {
   const CUdeviceptr cache = on_device();
   char* const host = pinned();
   zero(cache, gpu.a); //!
@@ -146,8 +149,8 @@ PAIR("unordered-copies", block_copied_out_before_written,
   expect(cuMemcpyDtoHAsync(host, cache, block, gpu.b)); //!
 }
 
-PAIR("unordered-copies", double_buffer_off_by_one,
-     "two buffers, and the wait is for the use three steps ago") {
+MISTAKE("unordered-copies", double_buffer_off_by_one,
+        "two buffers, and the wait is for the use three steps ago", with_order) {
   const CUdeviceptr buffers[] = {on_device(), on_device()}, to = on_device();
   const CUevent done[] = {gpu.event(), gpu.event(), gpu.event()};
   char* const host = pinned();
@@ -161,7 +164,8 @@ PAIR("unordered-copies", double_buffer_off_by_one,
   }
 }
 
-PAIR("unordered-copies", event_too_early, "the event is recorded before the second half is written") {
+MISTAKE("unordered-copies", event_too_early, "the event is recorded before the second half is written",
+        with_order) {
   const CUdeviceptr memory = on_device(), to = on_device();
   const CUevent written = gpu.event();
   expect(cuMemsetD8Async(memory, 1, block / 2, gpu.a));
@@ -172,7 +176,7 @@ PAIR("unordered-copies", event_too_early, "the event is recorded before the seco
   expect(cuMemcpyDtoDAsync(to, memory, block, gpu.b)); //!
 }
 
-PAIR("unordered-copies", wrong_event, "the consumer waits for the event of another producer") {
+MISTAKE("unordered-copies", wrong_event, "the consumer waits for the event of another producer", with_order) {
   const CUdeviceptr memory = on_device();
   char* const host = pinned();
   const CUstream other = gpu.stream();
@@ -184,8 +188,8 @@ PAIR("unordered-copies", wrong_event, "the consumer waits for the event of anoth
   expect(cuMemcpyDtoHAsync(host, memory, block, gpu.b)); //!
 }
 
-PAIR("unordered-copies", default_stream_and_non_blocking,
-     "the default stream does not wait for such a stream") {
+MISTAKE("unordered-copies", default_stream_and_non_blocking,
+        "the default stream does not wait for such a stream", with_order) {
   const CUdeviceptr memory = on_device();
   char* const host = pinned();
   const CUstream mine = gpu.stream(corrected ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
@@ -193,7 +197,7 @@ PAIR("unordered-copies", default_stream_and_non_blocking,
   expect(cuMemcpyDtoHAsync(host, memory, block, mine)); //!
 }
 
-PAIR("unordered-copies", memset_returns_early, "cuMemsetD8 does not wait for the device") {
+MISTAKE("unordered-copies", memset_returns_early, "cuMemsetD8 does not wait for the device", with_order) {
   const CUdeviceptr memory = on_device();
   char* const host = pinned();
   expect(cuMemsetD8(memory, 0, block)); //!
@@ -201,14 +205,15 @@ PAIR("unordered-copies", memset_returns_early, "cuMemsetD8 does not wait for the
   expect(cuMemcpyHtoDAsync(memory, host, block, gpu.a)); //!
 }
 
-PAIR("unordered-copies", halo_off_by_one, "two halves overlap in their last row") {
+MISTAKE("unordered-copies", halo_off_by_one, "two halves overlap in their last row", with_order) {
   const CUdeviceptr field = on_device(), left = on_device(), right = on_device();
   const std::size_t row = 64, half = block / 2;
   expect(cuMemcpyDtoDAsync(field, left, half + (corrected ? 0 : row), gpu.a)); //!
   expect(cuMemcpyDtoDAsync(field + half, right, half, gpu.b));                 //!
 }
 
-PAIR("unordered-copies", swapped_in_while_swapped_out, "a block is loaded again before it has been saved") {
+MISTAKE("unordered-copies", swapped_in_while_swapped_out, "a block is loaded again before it has been saved",
+        with_order) {
   const CUdeviceptr cache = on_device();
   char* const out = pinned();
   char* const in = pinned();
@@ -217,21 +222,22 @@ PAIR("unordered-copies", swapped_in_while_swapped_out, "a block is loaded again 
   expect(cuMemcpyHtoDAsync(cache, in, block, gpu.b)); //!
 }
 
-PAIR("unordered-copies", two_threads_share_a_buffer,
-     "each thread has its stream, and both clear one buffer") {
+MISTAKE("unordered-copies", two_threads_share_a_buffer,
+        "each thread has its stream, and both clear one buffer", with_order) {
   const CUdeviceptr counters = on_device();
-  std::thread([&] {
+  on_another_thread([&] {
     expect(cuCtxSetCurrent(gpu.context));
     zero(counters, gpu.a); //!
     if (corrected) finish(gpu.a);
-  }).join();
-  std::thread([&] {
+  });
+  on_another_thread([&] {
     expect(cuCtxSetCurrent(gpu.context));
     zero(counters, gpu.b); //!
-  }).join();
+  });
 }
 
-PAIR("unordered-copies", graph_branch_not_joined, "two branches of a graph touch the same memory") {
+MISTAKE("unordered-copies", graph_branch_not_joined, "two branches of a graph touch the same memory",
+        with_order) {
   const CUdeviceptr memory = on_device(), to = on_device();
   const CUevent fork = gpu.event(), done = gpu.event(), join = gpu.event();
   const CUgraphExec exec = captured(gpu.a, [&] {
@@ -247,7 +253,8 @@ PAIR("unordered-copies", graph_branch_not_joined, "two branches of a graph touch
   expect(cuGraphLaunch(exec, gpu.a));
 }
 
-PAIR("unordered-copies", input_of_a_replay_overwritten, "the next input is copied while the graph runs") {
+MISTAKE("unordered-copies", input_of_a_replay_overwritten, "the next input is copied while the graph runs",
+        with_order) {
   const CUdeviceptr input = on_device(), output = on_device();
   char* const host = pinned();
   const CUgraphExec exec = captured(gpu.a, [&] { expect(cuMemcpyDtoDAsync(output, input, block, gpu.a)); });
@@ -259,7 +266,8 @@ PAIR("unordered-copies", input_of_a_replay_overwritten, "the next input is copie
   }
 }
 
-PAIR("unordered-copies", built_branch_without_a_dependency, "a node of a graph lacks its dependency") {
+MISTAKE("unordered-copies", built_branch_without_a_dependency, "a node of a graph lacks its dependency",
+        with_order) {
   const CUdeviceptr memory = on_device(), to = on_device(), other = on_device();
   const BuiltGraph built;
   const CUgraphNode written = built.memset(gpu, memory); //!
@@ -267,10 +275,11 @@ PAIR("unordered-copies", built_branch_without_a_dependency, "a node of a graph l
   std::vector<CUgraphNode> after{first};
   if (corrected) after.push_back(written);
   built.copy(gpu, to, memory, after); //!
-  expect(cuGraphLaunch(executable(built.get()), gpu.a));
+  expect(cuGraphLaunch(instantiate(built.get()), gpu.a));
 }
 
-PAIR("unordered-copies", dependency_of_another_node, "a dependency is added, and leads to the wrong node") {
+MISTAKE("unordered-copies", dependency_of_another_node, "a dependency is added, and leads to the wrong node",
+        with_order) {
   const CUdeviceptr memory = on_device(), to = on_device();
   const BuiltGraph built;
   const CUgraphNode copied = built.copy(gpu, to, memory); //!
@@ -278,15 +287,15 @@ PAIR("unordered-copies", dependency_of_another_node, "a dependency is added, and
   CUgraphNode between = nullptr;
   expect(cuGraphAddEmptyNode(&between, built.get(), &written, 1));
   built.add_dependency(corrected ? between : copied, corrected ? copied : between);
-  expect(cuGraphLaunch(executable(built.get()), gpu.a));
+  expect(cuGraphLaunch(instantiate(built.get()), gpu.a));
 }
 
-PAIR("unordered-copies", arguments_set_before_the_replay,
-     "a node gets the buffer that another stream is filling") {
+MISTAKE("unordered-copies", arguments_set_before_the_replay,
+        "a node gets the buffer that another stream is filling", with_order) {
   const CUdeviceptr buffers[] = {on_device(), on_device()}, to = on_device();
   const BuiltGraph built;
   const CUgraphNode node = built.copy(gpu, to, buffers[0]);
-  const CUgraphExec exec = executable(built.get());
+  const CUgraphExec exec = instantiate(built.get());
   expect(cuGraphLaunch(exec, gpu.a));
   zero(buffers[1], gpu.b); //!
   const CUDA_MEMCPY3D changed = BuiltGraph::copy_of(to, buffers[1]);
@@ -295,8 +304,8 @@ PAIR("unordered-copies", arguments_set_before_the_replay,
   expect(cuGraphLaunch(exec, gpu.a)); //!
 }
 
-PAIR("unordered-copies", host_waits_for_one_of_two,
-     "the host waits for one stream, and reuses what both use") {
+MISTAKE("unordered-copies", host_waits_for_one_of_two,
+        "the host waits for one stream, and reuses what both use", with_order) {
   const CUdeviceptr memory = on_device();
   char* const host = pinned();
   zero(memory, gpu.a);
@@ -306,7 +315,8 @@ PAIR("unordered-copies", host_waits_for_one_of_two,
   zero(memory, gpu.a); //!
 }
 
-PAIR("unordered-copies", gather_before_the_last_part, "the event of the last part is waited for too late") {
+MISTAKE("unordered-copies", gather_before_the_last_part, "the event of the last part is waited for too late",
+        with_order) {
   const CUdeviceptr parts = on_device();
   char* const host = pinned();
   const CUstream streams[] = {gpu.a, gpu.b, gpu.stream()};
@@ -327,7 +337,8 @@ PAIR("unordered-copies", gather_before_the_last_part, "the event of the last par
 
 // A kernel, whose arguments only say what it may use.
 
-PAIR("unordered-kernel", kernel_reads_while_copied, "the input of a kernel is overwritten by the next copy") {
+MISTAKE("unordered-kernel", kernel_reads_while_copied,
+        "the input of a kernel is overwritten by the next copy", with_order) {
   const CUfunction touch = kernel("touch");
   CUdeviceptr input = on_device();
   char* const host = pinned();

@@ -1,42 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the programs of `cuevent watch --order` share. PAIR defines a mistake, and its twin in which it is
-// corrected; HARMLESS_ORDER defines a program that is right.
+// What the programs of `cuevent watch --order` share: memory, and graphs that calls build.
 #pragma once
 
-#include "programs.hpp"
+#include "driver_calls.hpp"
 
-#include <kernels.hpp>
+#include <cstddef>
 
-#include <cstdint>
-#include <thread>
-
-struct OrderProgram {
-  const char* rule; // that finds the mistake, or "" for a program that is right
-  const char* name;
-  const char* what; // what is wrong
-  bool needs_pools; // what the simulator may not model
-  void (*run)(Gpu&, bool corrected);
-};
-
-inline std::vector<OrderProgram>& order_programs() {
-  static std::vector<OrderProgram> all;
-  return all;
-}
-
-struct ListedOrder {
-  explicit ListedOrder(const OrderProgram& program) { order_programs().push_back(program); }
-};
-
-#define CUEVENT_ORDER_PROGRAM(rule, name, what, pools)                                                       \
-  static void name(Gpu&, bool);                                                                              \
-  static const ListedOrder listed_##name({rule, #name, what, pools, name});                                  \
-  static void name([[maybe_unused]] Gpu& gpu, [[maybe_unused]] bool corrected)
-/// The finding has to name the two lines that end with `//!`. `corrected` is true in the twin.
-#define PAIR(rule, name, what) CUEVENT_ORDER_PROGRAM(rule, name, what, false)
-#define POOL_PAIR(rule, name, what) CUEVENT_ORDER_PROGRAM(rule, name, what, true)
-#define HARMLESS_ORDER(name, what) CUEVENT_ORDER_PROGRAM("", name, what, false)
-#define HARMLESS_POOL(name, what) CUEVENT_ORDER_PROGRAM("", name, what, true)
-
+constexpr const char* with_order = "--order=all";
 constexpr std::size_t block = 4096;
 
 inline CUdeviceptr on_device(std::size_t bytes = block) {
@@ -55,14 +25,12 @@ inline CUdeviceptr from_pool(CUstream on, std::size_t bytes = block) {
   return memory;
 }
 inline void zero(CUdeviceptr memory, CUstream on) { expect(cuMemsetD8Async(memory, 0, block, on)); }
-inline void finish(CUstream on) { expect(cuStreamSynchronize(on)); }
 
 /// `later` waits for what `earlier` has got so far.
 inline void order(const Gpu& gpu, CUstream earlier, CUstream later) {
-  CUevent event = gpu.event();
-  expect(cuEventRecord(event, earlier));
-  expect(cuStreamWaitEvent(later, event, 0));
-  expect(cuEventDestroy(event));
+  const CUevent event = gpu.event();
+  order(earlier, event, later);
+  destroy(event);
 }
 
 /// A graph that calls build.
@@ -125,26 +93,10 @@ private:
   CUgraph graph_ = nullptr;
 };
 
-inline CUgraphExec executable(CUgraph graph) {
-  CUgraphExec exec = nullptr;
-  expect(cuGraphInstantiate(&exec, graph, 0));
-  return exec;
-}
-
 /// What the calls of `body` submit to the stream.
 template <class Body>
 CUgraphExec captured(CUstream on, Body body) {
-  CUgraph graph = nullptr;
-  expect(cuStreamBeginCapture(on, CU_STREAM_CAPTURE_MODE_RELAXED));
+  begin(on, relaxed);
   body();
-  expect(cuStreamEndCapture(on, &graph));
-  return executable(graph);
-}
-
-inline CUfunction kernel(const char* name) {
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  expect(cuModuleLoadData(&module, kernels));
-  expect(cuModuleGetFunction(&function, module, name));
-  return function;
+  return instantiate(end(on));
 }

@@ -81,12 +81,3 @@ public:
 private:
   volatile std::uint32_t* value_;
 };
-
-/// One of the programs.
-struct Way {
-  const char* name;
-  void (*run)(Gpu&);
-};
-
-const std::vector<Way>& stream_ways();
-const std::vector<Way>& process_ways();

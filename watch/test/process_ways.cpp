@@ -24,8 +24,7 @@ int auditor_threads() {
   return count;
 }
 
-/// A forked child has streams and a looker of its own.
-void forked(Gpu& gpu) {
+HARMLESS(forked_child, "a forked child has streams and a looker of its own") {
   gpu.work(gpu.a);
   require(look(region()), "a look"); // the thread has its name then
   require(auditor_threads() == 1, "the parent has one thread for looks");
@@ -44,8 +43,7 @@ void forked(Gpu& gpu) {
   }
 }
 
-/// The process ends although the looker never does anything.
-void without_main_thread(Gpu& gpu) {
+HARMLESS(main_ends, "the process ends although the looker never does anything") {
   gpu.work(gpu.a);
   require(look(region()), "a look");
   require(auditor_threads() == 1, "there is a thread for looks");
@@ -53,8 +51,7 @@ void without_main_thread(Gpu& gpu) {
   pthread_exit(nullptr);
 }
 
-/// The process ends while looks are made all the time.
-void exit_in_look(Gpu& gpu) {
+HARMLESS(exit_in_look, "the process ends while looks are made all the time") {
   const Gate gate;
   gate.close(gpu.a);
   gpu.work(gpu.a);
@@ -66,7 +63,7 @@ void exit_in_look(Gpu& gpu) {
   gate.open();
 }
 
-void names(Gpu& gpu) {
+HARMLESS(names, "kernels have names, of which some fit") {
   watch::Region& shared = region();
   const std::string long_name(600, 'x');
   std::string code = ".version 7.0\n.target sm_75\n.address_size 64\n";
@@ -90,10 +87,9 @@ void names(Gpu& gpu) {
   for (std::uint32_t i = 0; i < 2 * watch::name_room / watch::longest_name; ++i)
     expect(cuModuleGetFunction(&with_long_name, module, long_name.c_str()));
   require(name_of(first) == "first", "names stay when there is no more room");
-  static_cast<void>(gpu);
 }
 
-void launch_numbers(Gpu& gpu) {
+HARMLESS(launch_numbers, "the launches of each executable graph are numbered") {
   watch::Region& shared = region();
   CUgraph graph = nullptr;
   expect(cuStreamBeginCapture(gpu.a, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -116,8 +112,7 @@ void launch_numbers(Gpu& gpu) {
   require(wanted == 6, "each launch is recorded");
 }
 
-/// Records say when a call returned, and calls that can block say how long they took.
-void times(Gpu& gpu) {
+HARMLESS(times, "records say when a call returned, and calls that can block say how long they took") {
   watch::Region& shared = region();
   const Gate gate;
   gate.close(gpu.a);
@@ -157,8 +152,7 @@ void times(Gpu& gpu) {
   require(found, "the call is recorded");
 }
 
-/// Without the feature, nothing is different.
-void without_feature(Gpu& gpu) {
+HARMLESS(without_feature, "without the feature, nothing is different") {
   watch::Region& shared = region();
   for (int i = 0; i < 100; ++i)
     gpu.work(gpu.a);
@@ -186,8 +180,7 @@ bool wait_for_report() {
   return false;
 }
 
-/// Without a reader, records are overwritten, and a signal brings a report that the program does not notice.
-void quiet(Gpu& gpu) {
+HARMLESS(quiet, "records are overwritten, and the program does not notice the report that a signal brings") {
   std::signal(SIGCHLD, [](int) { signals_seen = 1; });
   setenv("ADDED", "later", 1);
   for (std::uint32_t i = 0; i < watch::record_limit + 1000; ++i)
@@ -214,8 +207,7 @@ void quiet(Gpu& gpu) {
   require(waitpid(-1, nullptr, __WALL) == -1 && errno == ECHILD, "the program has no child");
 }
 
-/// A forked child reports on its own calls.
-void quiet_fork(Gpu& gpu) {
+HARMLESS(quiet_fork, "a forked child reports on its own calls") {
   gpu.work(gpu.a);
   const pid_t child = fork();
   if (child == 0) {
@@ -232,7 +224,7 @@ void quiet_fork(Gpu& gpu) {
   require(wait_for_report(), "a report");
 }
 
-void own_handler(Gpu& gpu) {
+HARMLESS(own_handler, "the program's own handler of the signal stays") {
   std::signal(SIGUSR1, [](int) { signals_seen = signals_seen + 1; });
   gpu.work(gpu.a);
   kill(getpid(), SIGUSR1);
@@ -241,7 +233,7 @@ void own_handler(Gpu& gpu) {
   require(region().look_done.load() == 0, "there is no report");
 }
 
-void closed_file(Gpu& gpu) {
+HARMLESS(closed_file, "the program closes the file with its calls") {
   gpu.work(gpu.a);
   for (int descriptor = 3; descriptor < 1024; ++descriptor)
     close(descriptor);
@@ -254,20 +246,3 @@ void closed_file(Gpu& gpu) {
 }
 
 } // namespace
-
-const std::vector<Way>& process_ways() {
-  static const std::vector<Way> ways = {
-      {"fork", &forked},
-      {"main-ends", &without_main_thread},
-      {"exit-in-look", &exit_in_look},
-      {"names", &names},
-      {"launch-numbers", &launch_numbers},
-      {"times", &times},
-      {"without-feature", &without_feature},
-      {"quiet", &quiet},
-      {"quiet-fork", &quiet_fork},
-      {"own-handler", &own_handler},
-      {"closed-file", &closed_file},
-  };
-  return ways;
-}

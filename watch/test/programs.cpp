@@ -1,24 +1,59 @@
 // SPDX-License-Identifier: MIT
-// The programs that test the rules of `cuevent watch`: `watch_programs RULE` makes the mistake, and
-// `watch_programs near RULE` comes close to it. `--list` prints the rules and their options. They are linked
-// with libcuda and know nothing of cuevent.
+// `PROGRAMS [corrected] NAME...` runs programs one after another: the mistake, or what is right in its place.
+// `forked` before a name lets two processes run it. `--list` prints all programs. They are linked with
+// libcuda, and know nothing of cuevent.
+#include "driver_calls.hpp"
 
-#include "programs.hpp"
-
-#include <cstdio>
+#include <algorithm>
 #include <cstring>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+std::vector<Program>& programs() {
+  static std::vector<Program> all;
+  return all;
+}
+
+void run_on_another_thread(void (*body)(void*), void* data) { std::thread(body, data).join(); }
+
+namespace {
+
+/// The name of the function, with hyphens.
+std::string name_of(const Program& program) {
+  std::string name = program.name;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// Both run what follows, the child first, and neither has called the driver before.
+void fork_now() {
+  int status = 0;
+  if (const pid_t child = fork(); child != 0) waitpid(child, &status, 0);
+  if (status != 0) std::exit(3);
+}
+
+} // namespace
 
 int main(int argc, char** argv) {
-  const bool near = argc == 3 && std::strcmp(argv[1], "near") == 0;
-  if (argc == 2 || near)
-    for (const Programs& programs : all_programs())
-      if (std::strcmp(programs.rule, argv[argc - 1]) == 0) {
+  alarm(60); // a device may hang in some of the mistakes
+  bool corrected = false, found = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "corrected") corrected = true;
+    if (word == "forked") fork_now();
+    for (const Program& each : programs()) {
+      const std::string name = name_of(each);
+      if (word == "--list")
+        std::printf("%s\t%s\t%s\t%s\t%s\n", name.c_str(), each.rules, each.options,
+                    std::strrchr(each.source, '/') + 1, each.what);
+      if (word == name) {
         Gpu gpu;
-        (near ? programs.near : programs.mistake)(gpu);
-        return 0;
+        each.run(gpu, corrected);
       }
-  if (argc == 2 && std::strcmp(argv[1], "--list") == 0)
-    for (const Programs& programs : all_programs())
-      std::printf("%s %s\n", programs.rule, programs.option);
-  return argc == 2 ? 0 : 2;
+      found = found || word == name || word == "--list";
+    }
+  }
+  return found ? 0 : 2;
 }

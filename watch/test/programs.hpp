@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the programs of the rules share: a context of each device, and streams.
+// A test program of `cuevent watch` is a function. MISTAKE or HARMLESS registers it by its name, with what
+// has to be found. programs.cpp has main(), and check-programs compares what is found.
 #pragma once
 
 #include <cuda.h>
@@ -55,21 +56,32 @@ public:
   CUdeviceptr memory = 0;
 };
 
-/// The two programs of a rule.
-struct Programs {
-  const char* rule;
-  void (*mistake)(Gpu&);
-  void (*near)(Gpu&);
-  const char* option = ""; // of `cuevent watch`, with which the rule is checked
+struct Program {
+  const char* rules; // which find the mistake, with spaces between them. "" for a program that is right
+  const char* name;
+  void (*run)(Gpu&, bool corrected);
+  const char* what;    // is wrong, or looks wrong and is not
+  const char* options; // of `cuevent watch`
+  const char* source;  // the file
 };
 
-const std::vector<Programs>& event_programs();
-const std::vector<Programs>& capture_programs();
-const std::vector<Programs>& cost_programs();
+std::vector<Program>& programs();
 
-inline std::vector<Programs> all_programs() {
-  std::vector<Programs> all = event_programs();
-  all.insert(all.end(), capture_programs().begin(), capture_programs().end());
-  all.insert(all.end(), cost_programs().begin(), cost_programs().end());
-  return all;
-}
+struct Listed {
+  /// Unless the program says otherwise, a mistake needs no option, and the others waste and leak nothing.
+  Listed(const char* rules, const char* name, void (*run)(Gpu&, bool), const char* what,
+         const char* options = nullptr, const char* source = __builtin_FILE()) {
+    const char* const usual = *rules != 0 ? "" : "--cost --leaks";
+    programs().push_back({rules, name, run, what, options != nullptr ? options : usual, source});
+  }
+};
+
+#define CUEVENT_PROGRAM(rules, name, ...)                                                                    \
+  static void name(Gpu&, bool);                                                                              \
+  static const Listed listed_##name(rules, #name, name, __VA_ARGS__);                                        \
+  static void name([[maybe_unused]] Gpu& gpu, [[maybe_unused]] bool corrected)
+/// MISTAKE(rules, name, what[, options]). One finding has to name every line that ends with `//!`. If
+/// `corrected` is true, the program has the smallest change that makes it right, and nothing may be found.
+#define MISTAKE(rules, name, ...) CUEVENT_PROGRAM(rules, name, __VA_ARGS__)
+/// HARMLESS(name, what[, options]). Nothing may be found.
+#define HARMLESS(name, ...) CUEVENT_PROGRAM("", name, __VA_ARGS__)

@@ -17,8 +17,7 @@ void work_until_probed(Gpu& gpu, CUstream stream) {
   }
 }
 
-/// The probes of a stream come in order, and the looker says which are reached.
-void order(Gpu& gpu) {
+HARMLESS(order, "the probes of a stream come in order, and the looker says which are reached") {
   watch::Region& shared = region();
   const Gate gate;
   for (int i = 0; i < 10; ++i)
@@ -58,8 +57,7 @@ void order(Gpu& gpu) {
   require(last == seen->recorded, "each probe has its record");
 }
 
-/// A program that asks whether a stream is done gets a probe behind its last work.
-void stream_query(Gpu& gpu) {
+HARMLESS(stream_query, "a program that asks whether a stream is done gets a probe behind its last work") {
   watch::Region& shared = region();
   for (int i = 0; i < 100; ++i) {
     for (int j = 0; j < 200; ++j) // more than may be probed at once
@@ -77,8 +75,8 @@ void stream_query(Gpu& gpu) {
   require(false, "a probe behind the last work");
 }
 
-/// Default streams have places of their own, and per-thread streams one for each thread.
-void default_streams(Gpu& gpu) {
+HARMLESS(default_streams,
+         "default streams have places of their own, and per-thread streams one for each thread") {
   watch::Region& shared = region();
   expect(cuMemsetD8Async(gpu.memory, 1, 64, nullptr));
   gpu.work(CU_STREAM_PER_THREAD);
@@ -106,8 +104,7 @@ void default_streams(Gpu& gpu) {
   require(legacy == 2 && per_thread == 2, "each default stream is known");
 }
 
-/// A launch on a default stream has the context that is current, also if nothing but its change tells of it.
-void contexts_of_launches(Gpu& gpu) {
+HARMLESS(contexts_of_launches, "a launch on a default stream has the context that is current") {
   const watch::Region& shared = region();
   struct Place {
     CUcontext context;
@@ -149,8 +146,7 @@ void contexts_of_launches(Gpu& gpu) {
   require(launches_in(primary) == 200 && launches_in(other) == 100, "each launch has its context");
 }
 
-/// Captures of two threads, next to work on other streams: none is harmed, and none contains a probe.
-void captures(Gpu& gpu) {
+HARMLESS(captures, "no capture of two threads is harmed, and none contains a probe") {
   watch::Region& shared = region();
   std::atomic<bool> stop = false;
   std::thread looking([&] {
@@ -193,8 +189,7 @@ void captures(Gpu& gpu) {
   require(seen != nullptr && seen->recorded > 0, "the other thread's stream has probes");
 }
 
-/// A capture whose stream is destroyed is over.
-void abandoned_capture(Gpu& gpu) {
+HARMLESS(abandoned_capture, "a capture whose stream is destroyed is over") {
   watch::Region& shared = region();
   const CUstream stream = gpu.stream();
   expect(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -208,8 +203,7 @@ void abandoned_capture(Gpu& gpu) {
   require(probed(shared, gpu.a) != nullptr, "streams are probed after it");
 }
 
-/// Streams and contexts come and go under looks.
-void destruction(Gpu& gpu) {
+HARMLESS(destruction, "streams and contexts come and go under looks") {
   watch::Region& shared = region();
   std::atomic<bool> stop = false;
   std::vector<std::thread> threads;
@@ -251,8 +245,7 @@ void destruction(Gpu& gpu) {
   require(forgotten > 100, "the streams were known");
 }
 
-/// A stream keeps its place when its device's primary context is released and made again.
-void reset(Gpu& gpu) {
+HARMLESS(reset, "a stream keeps its place when its device's primary context is released and made again") {
   watch::Region& shared = region();
   for (int i = 0; i < 20; ++i) {
     gpu.work(gpu.a);
@@ -269,8 +262,7 @@ void reset(Gpu& gpu) {
   }
 }
 
-/// A thread whose launches will soon block it has a stack; and then it is blocked, and nothing else is.
-void full_queue(Gpu& gpu) {
+HARMLESS(full_queue, "launches have stacks before they block a thread, and nothing else is blocked") {
   watch::Region& shared = region();
   const Gate gate;
   const CUstream other = gpu.stream();
@@ -301,8 +293,7 @@ void full_queue(Gpu& gpu) {
   require(probed(shared, other)->recorded.load() > 0, "then it has");
 }
 
-/// A fault is shown, and what was reached before stays.
-void fault(Gpu& gpu) {
+HARMLESS(fault, "a fault is shown, and what was reached before stays") {
   watch::Region& shared = region();
   gpu.work(gpu.a);
   expect(cuStreamSynchronize(gpu.a));
@@ -322,19 +313,3 @@ void fault(Gpu& gpu) {
 }
 
 } // namespace
-
-const std::vector<Way>& stream_ways() {
-  static const std::vector<Way> ways = {
-      {"order", &order},
-      {"stream-query", &stream_query},
-      {"default-streams", &default_streams},
-      {"contexts-of-launches", &contexts_of_launches},
-      {"captures", &captures},
-      {"abandoned-capture", &abandoned_capture},
-      {"destruction", &destruction},
-      {"reset", &reset},
-      {"fault", &fault},
-      {"full-queue", &full_queue},
-  };
-  return ways;
-}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Ways to be wrong with events, in several shapes: other threads, streams, contexts, orders and distances.
-#include "suite.hpp"
+#include "../driver_calls.hpp"
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,50 +10,60 @@ namespace {
 
 // Waits that come too early, or for nothing.
 
-MISTAKE(swapped_in_a_loop, "each step waits for the event before it is recorded for the work of the step") {
+MISTAKE("wait-never-recorded", swapped_in_a_loop,
+        "each step waits for the event before it is recorded for the work of the step") {
   CUevent ready = gpu.event();
   for (int i = 0; i < 5; ++i) {
     gpu.work(gpu.a);
+    if (corrected) record(ready, gpu.a);
     cuStreamWaitEvent(gpu.b, ready, 0); //!
-    record(ready, gpu.a);
+    if (!corrected) record(ready, gpu.a);
     gpu.work(gpu.b);
   }
 }
 
-MISTAKE(swapped_with_work_between, "the same, and the producer submits more before the record") {
+MISTAKE("wait-never-recorded", swapped_with_work_between,
+        "the same, and the producer submits more before the record") {
   CUevent ready = gpu.event();
   for (int i = 0; i < 5; ++i) {
     gpu.work(gpu.a);
-    cuStreamWaitEvent(gpu.b, ready, 0); //!
+    if (!corrected) cuStreamWaitEvent(gpu.b, ready, 0); //!
     gpu.work(gpu.a);
     record(ready, gpu.a);
+    if (corrected) wait(gpu.b, ready);
     gpu.work(gpu.b);
   }
 }
 
-MISTAKE(swapped_between_threads,
+MISTAKE("wait-never-recorded", swapped_between_threads,
         "a consumer thread waits for an event of a pool, and the producer records it after that") {
   for (CUevent pooled : events(gpu, 3)) {
+    const auto produce = [&] { on_another_thread([&] { record(pooled, gpu.a); }); };
     gpu.work(gpu.a);
+    if (corrected) produce();
     on_another_thread([&] {
       cuStreamWaitEvent(gpu.b, pooled, 0); //!
     });
-    on_another_thread([&] { record(pooled, gpu.a); });
+    if (!corrected) produce();
     gpu.work(gpu.b);
   }
 }
 
-MISTAKE(per_thread_stream_waits_for_nothing, "a new event is waited for, and the record has been forgotten") {
+MISTAKE("wait-never-recorded", per_thread_stream_waits_for_nothing,
+        "a new event is waited for, and the record has been forgotten") {
   CUevent fresh = gpu.event();
   gpu.work(gpu.a);
+  if (corrected) record(fresh, gpu.a);
   cuStreamWaitEvent(CU_STREAM_PER_THREAD, fresh, CU_EVENT_WAIT_DEFAULT); //!
   gpu.work(CU_STREAM_PER_THREAD);
   finish(CU_STREAM_PER_THREAD);
   destroy(fresh);
 }
 
-MISTAKE(wait_node_for_nothing, "the wait node of a graph waits for an event that nothing records") {
+MISTAKE("wait-never-recorded", wait_node_for_nothing,
+        "the wait node of a graph waits for an event that nothing records") {
   CUevent ready = gpu.event();
+  if (corrected) record(ready, gpu.b);
   CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
   expect(cuGraphCreate(&graph, 0));
@@ -63,36 +74,41 @@ MISTAKE(wait_node_for_nothing, "the wait node of a graph waits for an event that
 }
 
 #if CUDA_VERSION >= 12050
-MISTAKE(whole_context_waits_for_nothing, "a context waits for an event that was never recorded") {
+MISTAKE("wait-never-recorded", whole_context_waits_for_nothing,
+        "a context waits for an event that was never recorded") {
   CUevent ready = gpu.event();
   gpu.work(gpu.b);
+  if (corrected) record(ready, gpu.b);
   cuCtxWaitEvent(gpu.context, ready); //!
   gpu.work(gpu.a);
 }
 #endif
 
-MISTAKE(host_reads_before_the_record,
+MISTAKE("wait-never-recorded", host_reads_before_the_record,
         "the host takes a new event for done, and its record comes after that") {
   CUevent done = gpu.event();
   slow(gpu.a);
+  if (corrected) record(done, gpu.a);
   cuEventSynchronize(done); //!
-  record(done, gpu.a);
+  if (!corrected) record(done, gpu.a);
   finish(gpu.a);
 }
 
-MISTAKE(poll_of_a_new_event, "a thread polls an event that was not recorded, and takes the work for done") {
+MISTAKE("wait-never-recorded", poll_of_a_new_event,
+        "a thread polls an event that was not recorded, and takes the work for done") {
   CUevent done = gpu.event();
   slow(gpu.a);
+  if (corrected) record(done, gpu.a);
   on_another_thread([&] {
     while (cuEventQuery(done) == CUDA_ERROR_NOT_READY) //!
-      std::this_thread::yield();
+      sched_yield();
   });
   finish(gpu.a);
 }
 
-MISTAKE(two_producers_of_one_event,
+MISTAKE("record-replaced", two_producers_of_one_event,
         "two threads record the same event for different streams, and one work is lost") {
-  CUevent shared = gpu.event();
+  CUevent shared = gpu.event(), other = corrected ? gpu.event() : shared;
   for (int i = 0; i < 3; ++i) {
     on_another_thread([&] {
       slow(gpu.a);
@@ -100,7 +116,7 @@ MISTAKE(two_producers_of_one_event,
     });
     on_another_thread([&] {
       gpu.work(gpu.b);
-      record(shared, gpu.b); //!
+      record(other, gpu.b); //!
     });
     expect(cuEventSynchronize(shared));
   }
@@ -108,17 +124,18 @@ MISTAKE(two_producers_of_one_event,
 
 // The time between events.
 
-MISTAKE(stop_was_never_recorded, "an early return skips the second record") {
+MISTAKE("elapsed-never-recorded", stop_was_never_recorded, "an early return skips the second record") {
   CUevent start = gpu.event(0), stop = gpu.event(0);
   record(start, gpu.a);
+  if (corrected) record(stop, gpu.a);
   finish(gpu.a);
   time_between(start, stop); //!
 }
 
-MISTAKE(time_between_contexts, "one event belongs to another context") {
+MISTAKE("elapsed-two-contexts", time_between_contexts, "one event belongs to another context") {
   CUevent start = gpu.event(0);
   record(start, gpu.a);
-  gpu.other_context();
+  if (!corrected) gpu.other_context();
   CUevent stop = gpu.event(0);
   record(stop, gpu.stream());
   expect(cuEventSynchronize(stop));
@@ -126,21 +143,23 @@ MISTAKE(time_between_contexts, "one event belongs to another context") {
   time_between(start, stop); //!
 }
 
-MISTAKE(end_before_start, "start and end are given in the wrong order, so the time is negative") {
+MISTAKE("elapsed-reversed", end_before_start,
+        "start and end are given in the wrong order, so the time is negative") {
   CUevent start = gpu.event(0), stop = gpu.event(0);
   record(start, gpu.a);
   slow(gpu.a);
   record(stop, gpu.a);
   finish(gpu.a);
-  time_between(stop, start); //!
+  corrected ? time_between(start, stop) : time_between(stop, start); //!
 }
 
-MISTAKE(time_of_captured_records, "plain records in a capture measure nothing") {
+MISTAKE("recorded-in-capture-only", time_of_captured_records, "plain records in a capture measure nothing") {
   CUevent start = gpu.event(0), stop = gpu.event(0);
+  const unsigned flags = corrected ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
   begin(gpu.a, relaxed);
-  record(start, gpu.a);
+  expect(cuEventRecordWithFlags(start, gpu.a, flags));
   gpu.work(gpu.a);
-  record(stop, gpu.a);
+  expect(cuEventRecordWithFlags(stop, gpu.a, flags));
   launch(exec_of(end(gpu.a)), gpu.a);
   finish(gpu.a);
   time_between(start, stop); //!
@@ -148,45 +167,48 @@ MISTAKE(time_of_captured_records, "plain records in a capture measure nothing") 
 
 // Handles of objects that are gone.
 
-MISTAKE(thread_waits_for_a_destroyed_event, "one thread destroys the event that another waits for later") {
+MISTAKE("use-after-destroy", thread_waits_for_a_destroyed_event,
+        "one thread destroys the event that another waits for later") {
   CUevent done = gpu.event();
   record(done, gpu.a);
   on_another_thread([&] {
-    cuEventDestroy(done); //!
+    if (!corrected) cuEventDestroy(done); //!
   });
   cuStreamWaitEvent(gpu.b, done, 0); //!
 }
 
-MISTAKE(destroyed_stream_waits, "a stream of a pool that was trimmed still waits") {
+MISTAKE("use-after-destroy", destroyed_stream_waits, "a stream of a pool that was trimmed still waits") {
   CUevent done = gpu.event();
   CUstream pooled = gpu.stream();
   record(done, gpu.a);
-  cuStreamDestroy(pooled); //!
+  if (!corrected) cuStreamDestroy(pooled); //!
   gpu.work(gpu.b);
   finish(gpu.b);
   cuStreamWaitEvent(pooled, done, 0); //!
 }
 
-MISTAKE(stream_destroyed_twice, "two owners destroy a stream") {
+MISTAKE("use-after-destroy", stream_destroyed_twice, "two owners destroy a stream") {
   CUstream shared = gpu.stream();
   gpu.work(shared);
   finish(shared);
-  for (int owner = 0; owner < 2; ++owner)
+  for (int owner = 0; owner < (corrected ? 1 : 2); ++owner)
     cuStreamDestroy(shared); //!
 }
 
-MISTAKE(time_of_a_destroyed_event, "a timer is read after its start event was destroyed") {
+MISTAKE("use-after-destroy", time_of_a_destroyed_event,
+        "a timer is read after its start event was destroyed") {
   CUevent start = gpu.event(0), stop = gpu.event(0);
   record(start, gpu.a);
   record(stop, gpu.a);
   finish(gpu.a);
-  cuEventDestroy(start);     //!
-  time_between(start, stop); //!
+  if (!corrected) cuEventDestroy(start); //!
+  time_between(start, stop);             //!
 }
 
-MISTAKE(destroyed_event_in_a_new_node, "a graph gets a node for an event that is gone, and is launched") {
+MISTAKE("use-after-destroy", destroyed_event_in_a_new_node,
+        "a graph gets a node for an event that is gone, and is launched") {
   CUevent done = gpu.event();
-  cuEventDestroy(done); //!
+  if (!corrected) cuEventDestroy(done); //!
   CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
   expect(cuGraphCreate(&graph, 0));
@@ -196,78 +218,85 @@ MISTAKE(destroyed_event_in_a_new_node, "a graph gets a node for an event that is
 
 // Contexts.
 
-MISTAKE(default_stream_of_another_context,
+MISTAKE("record-in-other-context", default_stream_of_another_context,
         "the per-thread stream belongs to the current context, the event does not") {
   CUevent done = gpu.event();
-  gpu.other_context();
+  if (!corrected) gpu.other_context();
   for (int i = 0; i < 3; ++i)
     cuEventRecord(done, CU_STREAM_PER_THREAD); //!
 }
 
-MISTAKE(thread_without_a_context, "a new thread creates an event without a current context") {
+MISTAKE("refused-call", thread_without_a_context, "a new thread creates an event without a current context") {
   CUevent done = nullptr;
   on_another_thread([&] {
+    if (corrected) expect(cuCtxSetCurrent(gpu.context));
     cuEventCreate(&done, CU_EVENT_DISABLE_TIMING); //!
   });
   cuEventRecord(done, gpu.a);
 }
 
-MISTAKE(thread_records_on_the_default_stream,
+MISTAKE("refused-call use-after-error", thread_records_on_the_default_stream,
         "a new thread without a context records on the default stream") {
   CUevent done = gpu.event();
   on_another_thread([&] {
+    if (corrected) expect(cuCtxSetCurrent(gpu.context));
     cuEventRecord(done, nullptr); //!
   });
   wait(gpu.a, done);
 }
 
-MISTAKE(poller_outlives_the_context, "a thread polls an event whose context has been destroyed") {
+MISTAKE("use-after-context", poller_outlives_the_context,
+        "a thread polls an event whose context has been destroyed") {
   CUcontext context = gpu.other_context();
   CUevent done = gpu.event();
   record(done, gpu.stream());
-  cuCtxDestroy(context); //!
+  if (!corrected) cuCtxDestroy(context); //!
   on_another_thread([&] {
     cuEventQuery(done); //!
   });
 }
 
-MISTAKE(stream_of_a_dead_context, "work is ordered behind an event on a stream whose context was destroyed") {
+MISTAKE("use-after-context", stream_of_a_dead_context,
+        "work is ordered behind an event on a stream whose context was destroyed") {
   CUevent done = gpu.event();
   record(done, gpu.a);
   CUcontext context = gpu.other_context();
   CUstream stream = gpu.stream();
-  cuCtxDestroy(context);       //!
-  cuStreamSynchronize(stream); //!
+  if (!corrected) cuCtxDestroy(context); //!
+  cuStreamSynchronize(stream);           //!
 }
 
-MISTAKE(last_release_of_the_primary, "an event is used after the last release of the primary context") {
+MISTAKE("use-after-context", last_release_of_the_primary,
+        "an event is used after the last release of the primary context") {
   CUevent done = gpu.event();
   record(done, gpu.a);
   finish(gpu.a);
-  cuDevicePrimaryCtxRelease(0); //!
-  cuEventDestroy(done);         //!
+  if (!corrected) cuDevicePrimaryCtxRelease(0); //!
+  cuEventDestroy(done);                         //!
 }
 
-MISTAKE(interprocess_event_of_another_context,
+MISTAKE("interprocess-wait", interprocess_event_of_another_context,
         "an interprocess event is waited for in another context of the process") {
   CUevent shared = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   record(shared, gpu.a);
-  gpu.other_context();
+  if (!corrected) gpu.other_context();
   CUstream stream = gpu.stream();
   cuStreamWaitEvent(stream, shared, 0); //!
 }
 
-MISTAKE(interprocess_event_with_timing, "an interprocess event is created with timing, which is refused") {
+MISTAKE("refused-call", interprocess_event_with_timing,
+        "an interprocess event is created with timing, which is refused") {
   CUevent shared = nullptr;
-  cuEventCreate(&shared, CU_EVENT_INTERPROCESS); //!
+  cuEventCreate(&shared, CU_EVENT_INTERPROCESS | (corrected ? CU_EVENT_DISABLE_TIMING : 0)); //!
   cuEventRecord(shared, gpu.a);
 }
 
 // Errors that nobody looked at.
 
-MISTAKE(waits_after_a_failed_record, "the record failed long ago, and the wait orders nothing") {
+MISTAKE("record-in-other-context use-after-error", waits_after_a_failed_record,
+        "the record failed long ago, and the wait orders nothing") {
   CUevent done = gpu.event();
-  gpu.other_context();
+  if (!corrected) gpu.other_context();
   CUstream stream = gpu.stream();
   cuEventRecord(done, stream);
   for (int i = 0; i < 5; ++i)
@@ -275,43 +304,49 @@ MISTAKE(waits_after_a_failed_record, "the record failed long ago, and the wait o
   cuStreamWaitEvent(gpu.b, done, 0); //!
 }
 
-MISTAKE(records_a_null_event, "the creation was forgotten, and each record fails") {
-  CUevent done = nullptr;
+MISTAKE("refused-call", records_a_null_event, "the creation was forgotten, and each record fails") {
+  CUevent done = corrected ? gpu.event() : nullptr;
   for (int i = 0; i < 3; ++i) {
     gpu.work(gpu.a);
     cuEventRecord(done, gpu.a); //!
   }
 }
 
-MISTAKE(external_record_outside, "a record for graphs is used outside of a capture and is refused") {
+MISTAKE("external-outside-capture wait-never-recorded", external_record_outside,
+        "a record for graphs is used outside of a capture and is refused") {
   CUevent done = gpu.event();
-  cuEventRecordWithFlags(done, gpu.a, CU_EVENT_RECORD_EXTERNAL); //!
+  cuEventRecordWithFlags(done, gpu.a, corrected ? CU_EVENT_RECORD_DEFAULT : CU_EVENT_RECORD_EXTERNAL); //!
   wait(gpu.b, done);
 }
 
-MISTAKE(external_wait_outside, "an external wait on the default stream outside of a capture is refused") {
+MISTAKE("external-outside-capture", external_wait_outside,
+        "an external wait on the default stream outside of a capture is refused") {
   CUevent done = gpu.event();
   record(done, gpu.a);
-  cuStreamWaitEvent(nullptr, done, CU_EVENT_WAIT_EXTERNAL); //!
+  cuStreamWaitEvent(nullptr, done, corrected ? CU_EVENT_WAIT_DEFAULT : CU_EVENT_WAIT_EXTERNAL); //!
 }
 
-MISTAKE(callback_calls_the_driver,
+MISTAKE("refused-call", callback_calls_the_driver,
         "a host function on a stream asks for an event, which no callback may do") {
   static CUevent done = gpu.event();
   record(done, gpu.b);
   const auto ask = [](void*) {
     cuEventQuery(done); //!
   };
-  expect(cuLaunchHostFunc(gpu.a, ask, nullptr));
+  if (corrected)
+    ask(nullptr);
+  else
+    expect(cuLaunchHostFunc(gpu.a, ask, nullptr));
   finish(gpu.a);
 }
 
-MISTAKE(child_records_on_the_parents_stream, "a forked worker goes on with the stream of its parent") {
+MISTAKE("used-after-fork", child_records_on_the_parents_stream,
+        "a forked worker goes on with the stream of its parent") {
   CUevent done = gpu.event();
   gpu.work(gpu.a);
   const pid_t child = fork();
   if (child == 0) {
-    cuEventRecord(done, gpu.a); //!
+    if (!corrected) cuEventRecord(done, gpu.a); //!
     _exit(0);
   }
   waitpid(child, nullptr, 0);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Ways to be wrong with captures and graphs, in several shapes.
-#include "suite.hpp"
+#include "../driver_calls.hpp"
 
 namespace {
 
 // Events of a capture that is over, or in progress.
 
-MISTAKE(polls_a_captured_event, "a completion queue polls an event that was recorded in a capture") {
+MISTAKE("recorded-in-capture-only", polls_a_captured_event,
+        "a completion queue polls an event that was recorded in a capture") {
   CUevent done = gpu.event();
   begin(gpu.a, thread_local_mode);
   gpu.work(gpu.a);
@@ -14,88 +15,93 @@ MISTAKE(polls_a_captured_event, "a completion queue polls an event that was reco
   CUgraphExec exec = exec_of(end(gpu.a));
   for (int i = 0; i < 3; ++i) {
     launch(exec, gpu.a);
+    if (corrected) record(done, gpu.a);
     on_another_thread([&] {
       cuEventQuery(done); //!
     });
   }
 }
 
-MISTAKE(stream_waits_for_a_captured_event,
+MISTAKE("recorded-in-capture-only", stream_waits_for_a_captured_event,
         "another stream is to wait for the replay, with an event of the capture") {
   CUevent done = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
   record(done, gpu.a);
   launch(exec_of(end(gpu.a)), gpu.a);
+  if (corrected) record(done, gpu.a);
   cuStreamWaitEvent(gpu.b, done, 0); //!
   gpu.work(gpu.b);
 }
 
-MISTAKE(asks_for_an_event_of_an_active_capture, "a relaxed thread polls an event of the capture itself") {
+MISTAKE("capture-invalidated", asks_for_an_event_of_an_active_capture,
+        "a relaxed thread polls an event of the capture itself") {
   CUevent done = gpu.event();
   in_capture(gpu.a, relaxed, [&] {
     gpu.work(gpu.a);
     record(done, gpu.a);
     on_another_thread([&] {
-      cuEventQuery(done); //!
+      if (!corrected) cuEventQuery(done); //!
     });
   });
 }
 
 // Calls that a capture does not survive.
 
-MISTAKE(other_thread_synchronizes_in_capture,
+MISTAKE("capture-invalidated", other_thread_synchronizes_in_capture,
         "another thread waits for an older event during a global capture") {
   CUevent old = gpu.event();
   record(old, gpu.b);
-  in_capture(gpu.a, global, [&] {
+  in_capture(gpu.a, corrected ? thread_local_mode : global, [&] {
     on_another_thread([&] {
       cuEventSynchronize(old); //!
     });
   });
 }
 
-MISTAKE(device_synchronize_in_capture,
+MISTAKE("capture-invalidated", device_synchronize_in_capture,
         "a debug option waits for the whole context, also while something captures") {
   in_capture(gpu.a, relaxed, [&] {
     gpu.work(gpu.a);
     on_another_thread([&] {
       cuCtxSetCurrent(gpu.context);
-      cuCtxSynchronize(); //!
+      if (!corrected) cuCtxSynchronize(); //!
     });
   });
 }
 
-MISTAKE(stream_flags_in_capture, "a library asks for the flags of the stream that it was given") {
+MISTAKE("capture-invalidated", stream_flags_in_capture,
+        "a library asks for the flags of the stream that it was given") {
   in_capture(gpu.a, relaxed, [&] {
     unsigned flags = 0;
-    cuStreamGetFlags(gpu.a, &flags); //!
+    cuStreamGetFlags(corrected ? gpu.b : gpu.a, &flags); //!
   });
 }
 
-MISTAKE(exec_destroyed_in_capture, "a cache of graphs throws out an old one during a global capture") {
+MISTAKE("capture-invalidated", exec_destroyed_in_capture,
+        "a cache of graphs throws out an old one during a global capture") {
   CUgraphExec old = exec_of(graph_of_work(gpu, gpu.b));
-  in_capture(gpu.a, global, [&] {
+  in_capture(gpu.a, corrected ? relaxed : global, [&] {
     gpu.work(gpu.a);
     cuGraphExecDestroy(old); //!
   });
 }
 
-MISTAKE(two_captures_meet, "a captured stream waits for an event of another capture") {
+MISTAKE("capture-invalidated", two_captures_meet, "a captured stream waits for an event of another capture") {
   CUevent done = gpu.event();
   begin(gpu.b, relaxed);
   gpu.work(gpu.b);
   record(done, gpu.b);
   in_capture(gpu.a, relaxed, [&] {
-    cuStreamWaitEvent(gpu.a, done, 0); //!
+    if (!corrected) cuStreamWaitEvent(gpu.a, done, 0); //!
   });
   try_end(gpu.b);
 }
 
-MISTAKE(legacy_record_in_capture,
+MISTAKE("legacy-during-capture", legacy_record_in_capture,
         "an event is recorded on the legacy stream while a blocking stream captures") {
   CUevent done = gpu.event();
-  CUstream blocking = gpu.stream(CU_STREAM_DEFAULT);
+  CUstream blocking = gpu.stream(corrected ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
   in_capture(blocking, relaxed, [&] {
     on_another_thread([&] {
       cuCtxSetCurrent(gpu.context);
@@ -104,119 +110,135 @@ MISTAKE(legacy_record_in_capture,
   });
 }
 
-MISTAKE(copy_in_capture, "a synchronous copy from pageable memory in a global capture") {
+MISTAKE("legacy-during-capture", copy_in_capture,
+        "a synchronous copy from pageable memory in a global capture") {
   unsigned word = 0;
+  if (corrected) expect(cuMemcpyHtoD(gpu.memory, &word, sizeof word));
   in_capture(gpu.stream(CU_STREAM_DEFAULT), global, [&] {
-    cuMemcpyHtoD(gpu.memory, &word, sizeof word); //!
+    if (!corrected) cuMemcpyHtoD(gpu.memory, &word, sizeof word); //!
   });
 }
 
-MISTAKE(captures_the_legacy_stream, "a capture is begun on the default stream") {
-  cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL); //!
-  gpu.work(nullptr);
-  try_end(nullptr);
+MISTAKE("refused-call", captures_the_legacy_stream, "a capture is begun on the default stream") {
+  const CUstream stream = corrected ? gpu.a : nullptr;
+  cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL); //!
+  gpu.work(stream);
+  try_end(stream);
 }
 
-MISTAKE(interprocess_event_in_capture, "a captured stream waits for an interprocess event") {
+MISTAKE("capture-invalidated", interprocess_event_in_capture,
+        "a captured stream waits for an interprocess event") {
   CUevent shared = gpu.event(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   record(shared, gpu.b);
+  if (corrected) wait(gpu.a, shared);
   in_capture(gpu.a, relaxed, [&] {
-    cuStreamWaitEvent(gpu.a, shared, 0); //!
+    if (!corrected) cuStreamWaitEvent(gpu.a, shared, 0); //!
   });
 }
 
 #if CUDA_VERSION >= 12050
-MISTAKE(context_record_in_capture, "a profiler records an event of the whole context during a capture") {
+MISTAKE("capture-invalidated", context_record_in_capture,
+        "a profiler records an event of the whole context during a capture") {
   CUevent all = gpu.event();
   in_capture(gpu.a, relaxed, [&] {
     gpu.work(gpu.a);
-    cuCtxRecordEvent(gpu.context, all); //!
+    if (!corrected) cuCtxRecordEvent(gpu.context, all); //!
   });
 }
 #endif
 
-MISTAKE(wait_for_old_work_in_relaxed_capture,
+MISTAKE("capture-invalidated", wait_for_old_work_in_relaxed_capture,
         "a forked stream of a relaxed capture waits for an event of before") {
   CUevent old = gpu.event(), forked = gpu.event();
   record(old, gpu.stream());
   in_capture(gpu.a, relaxed, [&] {
     gpu.work(gpu.a);
     order(gpu.a, forked, gpu.b);
-    cuStreamWaitEvent(gpu.b, old, 0); //!
+    cuStreamWaitEvent(gpu.b, old, corrected ? CU_EVENT_WAIT_EXTERNAL : CU_EVENT_WAIT_DEFAULT); //!
+    if (corrected) order(gpu.b, forked, gpu.a);
   });
 }
 
 // Ends of captures.
 
-MISTAKE(ends_on_the_fork, "the capture is ended on the stream that was forked") {
+MISTAKE("capture-invalidated", ends_on_the_fork, "the capture is ended on the stream that was forked") {
   CUevent forked = gpu.event();
   begin(gpu.a);
   order(gpu.a, forked, gpu.b);
   gpu.work(gpu.b);
-  try_end(gpu.b); //!
+  if (corrected) order(gpu.b, forked, gpu.a);
+  try_end(corrected ? gpu.a : gpu.b); //!
 }
 
-MISTAKE(works_after_the_join, "the forked stream gets more work after it was joined") {
+MISTAKE("capture-unjoined", works_after_the_join, "the forked stream gets more work after it was joined") {
   CUevent forked = gpu.event(), joined = gpu.event();
   begin(gpu.a, relaxed);
   order(gpu.a, forked, gpu.b);
   gpu.work(gpu.b);
   order(gpu.b, joined, gpu.a);
-  gpu.work(gpu.b);
+  if (!corrected) gpu.work(gpu.b);
   try_end(gpu.a); //!
 }
 
-MISTAKE(external_events_do_not_join, "a fork is joined by an external record, which joins nothing") {
+MISTAKE("capture-unjoined", external_events_do_not_join,
+        "a fork is joined by an external record, which joins nothing") {
   CUevent forked = gpu.event(), joined = gpu.event();
   begin(gpu.a, thread_local_mode);
   order(gpu.a, forked, gpu.b);
   gpu.work(gpu.b);
-  expect(cuEventRecordWithFlags(joined, gpu.b, CU_EVENT_RECORD_EXTERNAL));
-  expect(cuStreamWaitEvent(gpu.a, joined, CU_EVENT_WAIT_EXTERNAL));
+  const unsigned flags = corrected ? CU_EVENT_RECORD_DEFAULT : CU_EVENT_RECORD_EXTERNAL;
+  expect(cuEventRecordWithFlags(joined, gpu.b, flags));
+  expect(cuStreamWaitEvent(gpu.a, joined, corrected ? CU_EVENT_WAIT_DEFAULT : CU_EVENT_WAIT_EXTERNAL));
   try_end(gpu.a); //!
 }
 
-MISTAKE(fork_of_a_fork, "the first fork is joined, and the stream that it forked is not") {
+MISTAKE("capture-unjoined", fork_of_a_fork,
+        "the first fork is joined, and the stream that it forked is not") {
   CUevent first = gpu.event(), second = gpu.event(), joined = gpu.event();
   CUstream third = gpu.stream();
   begin(gpu.a);
   order(gpu.a, first, gpu.b);
   order(gpu.b, second, third);
   gpu.work(third);
+  if (corrected) order(third, second, gpu.b);
   gpu.work(gpu.b);
   order(gpu.b, joined, gpu.a);
   try_end(gpu.a); //!
 }
 
-MISTAKE(ends_twice, "a helper has ended the capture, and its caller ends it again and takes no graph") {
+MISTAKE("refused-call", ends_twice,
+        "a helper has ended the capture, and its caller ends it again and takes no graph") {
   begin(gpu.a, relaxed);
   gpu.work(gpu.a);
   on_another_thread([&] { expect(cuGraphDestroy(end(gpu.a))); });
-  try_end(gpu.a); //!
+  if (!corrected) try_end(gpu.a); //!
 }
 
-MISTAKE(thread_ends_in_its_capture, "a thread ends without ending the capture of its stream") {
+MISTAKE("capture-never-ended", thread_ends_in_its_capture,
+        "a thread ends without ending the capture of its stream") {
   on_another_thread([&] {
     expect(cuCtxSetCurrent(gpu.context));
     CUstream own = gpu.stream();
     cuStreamBeginCapture(own, thread_local_mode); //!
     gpu.work(own);
+    if (corrected) try_end(own);
   });
   gpu.work(gpu.a);
 }
 
 // Graphs and their events.
 
-MISTAKE(destroyed_event_of_a_node, "an event that a graph's node records is destroyed between two launches") {
+MISTAKE("destroyed-in-graph", destroyed_event_of_a_node,
+        "an event that a graph's node records is destroyed between two launches") {
   CUevent done = gpu.event();
   CUgraphExec exec = exec_of(graph_of_record(done));
   launch(exec, gpu.a);
   finish(gpu.a);
-  cuEventDestroy(done); //!
+  if (!corrected) cuEventDestroy(done); //!
   cuGraphLaunch(exec, gpu.a);
 }
 
-MISTAKE(destroyed_event_of_a_wait_node,
+MISTAKE("destroyed-in-graph", destroyed_event_of_a_wait_node,
         "an event for which a graph's node waits is destroyed by another thread") {
   CUevent ready = gpu.event();
   record(ready, gpu.b);
@@ -224,73 +246,78 @@ MISTAKE(destroyed_event_of_a_wait_node,
   expect(cuStreamWaitEvent(gpu.a, ready, CU_EVENT_WAIT_EXTERNAL));
   CUgraphExec exec = exec_of(end(gpu.a));
   on_another_thread([&] {
-    cuEventDestroy(ready); //!
+    if (!corrected) cuEventDestroy(ready); //!
   });
   cuGraphLaunch(exec, gpu.b);
 }
 
-MISTAKE(destroyed_event_of_a_clone, "the clone of a graph still refers to the event") {
+MISTAKE("destroyed-in-graph", destroyed_event_of_a_clone, "the clone of a graph still refers to the event") {
   CUevent done = gpu.event();
   CUgraph graph = graph_of_record(done), clone = nullptr;
   expect(cuGraphClone(&clone, graph));
   expect(cuGraphDestroy(graph));
   CUgraphExec exec = instantiate(clone);
-  cuEventDestroy(done); //!
+  if (!corrected) cuEventDestroy(done); //!
   cuGraphLaunch(exec, gpu.a);
 }
 
-MISTAKE(destroyed_event_of_a_changed_exec, "an exec was given a second event, which is then destroyed") {
+MISTAKE("destroyed-in-graph", destroyed_event_of_a_changed_exec,
+        "an exec was given a second event, which is then destroyed") {
   CUevent first = gpu.event(), second = gpu.event();
   CUgraphNode node = nullptr;
   CUgraphExec exec = instantiate(graph_of_record(first, &node));
   expect(cuGraphExecEventRecordNodeSetEvent(exec, node, second));
   launch(exec, gpu.a);
   finish(gpu.a);
-  cuEventDestroy(second); //!
+  cuEventDestroy(corrected ? first : second); //!
   cuGraphLaunch(exec, gpu.a);
 }
 
-MISTAKE(destroyed_event_of_an_updated_exec,
+MISTAKE("destroyed-in-graph", destroyed_event_of_an_updated_exec,
         "an update brought a second event into an exec, which is then destroyed") {
   CUevent first = gpu.event(), second = gpu.event();
   CUgraphExec exec = exec_of(graph_of_record(first));
   CUgraph graph = graph_of_record(second);
   CUgraphExecUpdateResultInfo info;
   expect(cuGraphExecUpdate(exec, graph, &info));
-  cuEventDestroy(second); //!
+  cuEventDestroy(corrected ? first : second); //!
   cuGraphLaunch(exec, gpu.a);
 }
 
-MISTAKE(launches_a_destroyed_exec, "a cache has destroyed the exec that is launched") {
+MISTAKE("use-after-destroy", launches_a_destroyed_exec, "a cache has destroyed the exec that is launched") {
   CUgraphExec exec = exec_of(graph_of_work(gpu, gpu.a));
   launch(exec, gpu.a);
   finish(gpu.a);
-  cuGraphExecDestroy(exec);   //!
-  cuGraphLaunch(exec, gpu.a); //!
+  if (!corrected) cuGraphExecDestroy(exec); //!
+  cuGraphLaunch(exec, gpu.a);               //!
 }
 
-MISTAKE(instantiates_a_destroyed_graph, "a graph is instantiated after it was destroyed") {
+MISTAKE("use-after-destroy", instantiates_a_destroyed_graph,
+        "a graph is instantiated after it was destroyed") {
   CUgraph graph = graph_of_work(gpu, gpu.a);
-  cuGraphDestroy(graph); //!
+  if (!corrected) cuGraphDestroy(graph); //!
   CUgraphExec exec = nullptr;
   cuGraphInstantiate(&exec, graph, 0); //!
 }
 
-MISTAKE(update_was_refused, "an exec cannot be updated to another shape, and the old graph runs on") {
+MISTAKE("use-after-error", update_was_refused,
+        "an exec cannot be updated to another shape, and the old graph runs on") {
   CUgraphExec exec = exec_of(graph_of_work(gpu, gpu.a));
-  CUgraph larger = graph_of_work(gpu, gpu.a, 2);
+  CUgraph larger = graph_of_work(gpu, gpu.a, corrected ? 1 : 2);
   CUgraphExecUpdateResultInfo info;
   cuGraphExecUpdate(exec, larger, &info); //!
   launch(exec, gpu.a);
 }
 
-MISTAKE(time_before_the_launch, "the events of a graph are asked for the time before it was launched") {
+MISTAKE("elapsed-never-recorded", time_before_the_launch,
+        "the events of a graph are asked for the time before it was launched") {
   CUevent start = gpu.event(0), stop = gpu.event(0);
   begin(gpu.a);
   expect(cuEventRecordWithFlags(start, gpu.a, CU_EVENT_RECORD_EXTERNAL));
   gpu.work(gpu.a);
   expect(cuEventRecordWithFlags(stop, gpu.a, CU_EVENT_RECORD_EXTERNAL));
-  exec_of(end(gpu.a));
+  CUgraphExec exec = exec_of(end(gpu.a));
+  if (corrected) launch(exec, gpu.a), finish(gpu.a);
   time_between(start, stop); //!
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What real programs do with events, and is right.
-#include "suite.hpp"
+#include "../driver_calls.hpp"
 
 namespace {
 
-HARMLESS_WITH("--leaks", pool_of_events, "events return to a pool once the host has waited for them") {
+HARMLESS(pool_of_events, "events return to a pool once the host has waited for them", "--leaks") {
   std::vector<CUevent> pool = events(gpu, 4);
   for (int i = 0; i < 100; ++i) {
     CUevent taken = pool.back();
@@ -32,7 +32,7 @@ HARMLESS(ring_that_polls, "a slot is free if its event, perhaps never recorded, 
   const std::vector<CUevent> ring = events(gpu, 4);
   for (std::size_t i = 0; i < 40;) {
     if (cuEventQuery(ring[i % 4]) != CUDA_SUCCESS) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      usleep(100);
       continue;
     }
     gpu.work(gpu.a);
@@ -100,7 +100,7 @@ HARMLESS(destroyed_while_pending, "an event is destroyed while its work and a wa
   clean(gpu);
 }
 
-HARMLESS_WITH("--leaks", event_for_one_wait, "a framework's helper creates, records, waits and destroys") {
+HARMLESS(event_for_one_wait, "a framework's helper creates, records, waits and destroys", "--leaks") {
   for (int i = 0; i < 10; ++i) {
     CUevent once = gpu.event();
     order(gpu.a, once, gpu.b);
@@ -184,7 +184,7 @@ HARMLESS(time_polled_until_ready, "a profiler reads the time again and again unt
   record(stop, gpu.a);
   float milliseconds = 0;
   while (cuEventElapsedTime(&milliseconds, start, stop) == CUDA_ERROR_NOT_READY)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    sleep_ms(1);
   clean(gpu, {start, stop});
 }
 
@@ -230,8 +230,8 @@ HARMLESS(wait_for_work_that_is_done, "a stream waits for an event that has compl
   clean(gpu, {done});
 }
 
-HARMLESS_WITH("--leaks", records_that_nobody_asks_for,
-              "a library records an event after each call for whom it may concern") {
+HARMLESS(records_that_nobody_asks_for, "a library records an event after each call for whom it may concern",
+         "--leaks") {
   const std::vector<CUevent> done = events(gpu, 10);
   for (CUevent each : done) {
     gpu.work(gpu.a);
@@ -294,7 +294,7 @@ HARMLESS(watcher_thread_polls,
     record(done, gpu.a);
     on_another_thread([&] {
       while (cuEventQuery(done) == CUDA_ERROR_NOT_READY)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        sleep_ms(1);
     });
   }
   clean(gpu, {done});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What real programs do with captures and graphs, and is right.
-#include "suite.hpp"
+#include "../driver_calls.hpp"
 
 namespace {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What real programs do with contexts, threads and processes, and is right.
-#include "suite.hpp"
+#include "../driver_calls.hpp"
 
 #include <cstring>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -23,8 +24,7 @@ HARMLESS(context_created_again, "a context with its events is ended, and the nex
   clean(gpu);
 }
 
-HARMLESS_WITH("--cost", context_ends_with_its_objects,
-              "a context is destroyed with events and streams in it") {
+HARMLESS(context_ends_with_its_objects, "a context is destroyed with events and streams in it", "--cost") {
   for (int i = 0; i < 3; ++i) {
     CUcontext context = gpu.other_context();
     CUstream stream = gpu.stream();
@@ -43,8 +43,7 @@ HARMLESS(event_of_a_second_context_lives_on,
   clean(gpu, {done});
 }
 
-HARMLESS_WITH("", primary_reset_and_used_again,
-              "everything is made anew after the reset of the primary context") {
+HARMLESS(primary_reset_and_used_again, "everything is made anew after the reset of the primary context", "") {
   for (int i = 0; i < 2; ++i) {
     CUevent done = gpu.event();
     record(done, gpu.a);
@@ -159,7 +158,7 @@ HARMLESS(each_thread_records_the_event_in_turn,
   clean(gpu, {turn});
 }
 
-HARMLESS_WITH("--cost", works_after_fork, "a process forks before it uses the driver, and both use it") {
+HARMLESS(works_after_fork, "a process forks before it uses the driver, and both use it", "--cost") {
   CUevent done = gpu.event();
   gpu.work(gpu.a);
   record(done, gpu.a);
@@ -179,7 +178,7 @@ HARMLESS(starts_a_command, "a child of fork only starts another program") {
   clean(gpu, {done});
 }
 
-HARMLESS_WITH("--cost", exits_with_live_objects, "a program ends with events, a graph and pending work") {
+HARMLESS(exits_with_live_objects, "a program ends with events, a graph and pending work", "--cost") {
   CUevent done = gpu.event();
   begin(gpu.a);
   gpu.work(gpu.a);
@@ -188,7 +187,7 @@ HARMLESS_WITH("--cost", exits_with_live_objects, "a program ends with events, a 
   record(done, gpu.a);
 }
 
-HARMLESS_WITH("--cost", pool_destroyed_at_exit, "a static pool destroys its events before the driver ends") {
+HARMLESS(pool_destroyed_at_exit, "a static pool destroys its events before the driver ends", "--cost") {
   struct Pool {
     std::vector<CUevent> events;
     ~Pool() {
@@ -202,7 +201,7 @@ HARMLESS_WITH("--cost", pool_destroyed_at_exit, "a static pool destroys its even
   finish(gpu.a);
 }
 
-HARMLESS_WITH("--cost", event_of_two_processes, "one process exports an event, and another waits for it") {
+HARMLESS(event_of_two_processes, "one process exports an event, and another waits for it", "--cost") {
   CUipcEventHandle handle;
   if (const char* given = std::getenv("CUEVENT_TEST_HANDLE")) {
     for (std::size_t i = 0; i < sizeof handle.reserved; ++i) {
@@ -226,7 +225,7 @@ HARMLESS_WITH("--cost", event_of_two_processes, "one process exports an event, a
   for (std::size_t i = 0; i < sizeof handle.reserved; ++i)
     std::snprintf(text + 2 * i, 3, "%02x", static_cast<unsigned char>(handle.reserved[i]));
   setenv("CUEVENT_TEST_HANDLE", text, 1);
-  char program[] = "/proc/self/exe", name[] = "event_of_two_processes";
+  char program[] = "/proc/self/exe", name[] = "event-of-two-processes";
   char* const arguments[] = {program, name, nullptr};
   pid_t child = 0;
   posix_spawn(&child, program, nullptr, nullptr, arguments, environ);

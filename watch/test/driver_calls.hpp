@@ -1,45 +1,17 @@
 // SPDX-License-Identifier: MIT
-// What the programs of the suite share. MISTAKE and HARMLESS define a program and add it to the list.
+// Short forms of the driver calls that many test programs make. They end the program if a call fails.
 #pragma once
 
-#include "../programs.hpp"
+#include "programs.hpp"
+#include <kernels.hpp>
 
-#include <chrono>
-#include <initializer_list>
-#include <thread>
+#include <unistd.h>
 
-/// One program: a mistake that a finding has to name, or none.
-struct Program {
-  const char* kind; // "mistake" or "harmless"
-  const char* name;
-  const char* what;    // what is wrong, or what looks wrong and is not
-  const char* options; // of `cuevent watch`
-  void (*run)(Gpu&);
-};
-
-inline std::vector<Program>& programs() {
-  static std::vector<Program> all;
-  return all;
-}
-
-struct Listed {
-  explicit Listed(const Program& program) { programs().push_back(program); }
-};
-
-#define CUEVENT_PROGRAM(kind, name, what, options)                                                           \
-  static void name(Gpu&);                                                                                    \
-  static const Listed listed_##name({kind, #name, what, options, name});                                     \
-  static void name([[maybe_unused]] Gpu& gpu)
-/// A finding has to name every line that ends with `//!`.
-#define MISTAKE(name, what) CUEVENT_PROGRAM("mistake", name, what, "")
-#define MISTAKE_WITH(options, name, what) CUEVENT_PROGRAM("mistake", name, what, options)
-#define HARMLESS(name, what) CUEVENT_PROGRAM("harmless", name, what, "--cost --leaks")
-#define HARMLESS_WITH(options, name, what) CUEVENT_PROGRAM("harmless", name, what, options)
-
-/// Work that runs for some milliseconds.
+/// Of the device or the host; for some milliseconds.
+inline void sleep_ms(unsigned ms) { usleep(1000 * ms); }
 inline void slow(CUstream on) {
-  const auto sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
-  expect(cuLaunchHostFunc(on, sleep, nullptr));
+  expect(cuLaunchHostFunc(
+      on, [](void*) { sleep_ms(3); }, nullptr));
 }
 
 inline std::vector<CUevent> events(const Gpu& gpu, int count, unsigned flags = CU_EVENT_DISABLE_TIMING) {
@@ -61,9 +33,11 @@ inline CUresult time_between(CUevent start, CUevent stop) {
 }
 inline void destroy(CUevent event) { expect(cuEventDestroy(event)); }
 
+/// Returns when the thread has ended.
+void run_on_another_thread(void (*body)(void*), void* data);
 template <class Body>
 void on_another_thread(Body body) {
-  std::thread(body).join();
+  run_on_another_thread([](void* data) { (*static_cast<Body*>(data))(); }, &body);
 }
 
 constexpr CUstreamCaptureMode global = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -71,14 +45,14 @@ constexpr CUstreamCaptureMode thread_local_mode = CU_STREAM_CAPTURE_MODE_THREAD_
 constexpr CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
 
 inline void begin(CUstream on, CUstreamCaptureMode mode = global) { expect(cuStreamBeginCapture(on, mode)); }
+inline CUresult try_end(CUstream on, CUgraph* graph = nullptr) {
+  CUgraph made = nullptr;
+  return cuStreamEndCapture(on, graph != nullptr ? graph : &made);
+}
 inline CUgraph end(CUstream on) {
   CUgraph graph = nullptr;
-  expect(cuStreamEndCapture(on, &graph));
+  expect(try_end(on, &graph));
   return graph;
-}
-inline CUresult try_end(CUstream on) {
-  CUgraph graph = nullptr;
-  return cuStreamEndCapture(on, &graph);
 }
 /// A capture that may be lost in between.
 template <class Body>
@@ -113,8 +87,19 @@ inline CUgraph graph_of_record(CUevent event, CUgraphNode* node = nullptr) {
   expect(cuGraphAddEventRecordNode(node ? node : &made, graph, nullptr, 0, event));
   return graph;
 }
+inline CUfunction kernel(const char* name) {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  expect(cuModuleLoadData(&module, kernels));
+  expect(cuModuleGetFunction(&function, module, name));
+  return function;
+}
 inline void launch(CUgraphExec exec, CUstream on) { expect(cuGraphLaunch(exec, on)); }
 
+inline void destroy_streams(const Gpu& gpu) {
+  for (CUstream each : {gpu.a, gpu.b})
+    expect(cuStreamDestroy(each));
+}
 /// Waits for the work of `gpu` and destroys what it has, and the graph, if there is one.
 inline void clean(const Gpu& gpu, const std::vector<CUevent>& events = {}, CUgraphExec exec = nullptr) {
   expect(cuCtxSetCurrent(gpu.context));
@@ -122,8 +107,7 @@ inline void clean(const Gpu& gpu, const std::vector<CUevent>& events = {}, CUgra
   if (exec != nullptr) expect(cuGraphExecDestroy(exec));
   for (CUevent each : events)
     destroy(each);
-  for (CUstream each : {gpu.a, gpu.b})
-    expect(cuStreamDestroy(each));
+  destroy_streams(gpu);
   expect(cuMemFree(gpu.memory));
   expect(cuDevicePrimaryCtxRelease(0));
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The test programs of an executable, as programs.hpp registers them."""
+"""The test programs of an executable, as programs.hpp registers them, and one watched run."""
+import json
 import subprocess
 import typing
 
@@ -15,3 +16,10 @@ class Program(typing.NamedTuple):
 def programs_of(executable):
     listed = subprocess.run([executable, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return [Program(*line.split("\t")) for line in listed.splitlines()]
+
+
+def watch(cuevent, written, options, program, environment):
+    """The finished command, and the answer that it has written to a file, or None."""
+    given = subprocess.run([cuevent, "watch", "--json", written, *options, "--", *program],
+                           capture_output=True, text=True, env=environment, timeout=90, check=False)
+    return given, json.loads(written.read_text()) if written.exists() else None

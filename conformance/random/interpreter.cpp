@@ -84,111 +84,41 @@ void Interpreter::run(const Program& program, const std::function<void(const std
   clean_up();
 }
 
-/// Whether the objects exist that the call uses. The slot of a new object is another matter.
-bool Interpreter::exists(const Call& call) const {
-  if (call.op >= Op::memAllocAsync) return uses_what_exists(call);
-  const auto& [a, b, c] = call.arguments;
-  const auto event = [this](int slot) { return slot == no_object || events_[slot]; };
-  const auto stream = [this](int slot) { return slot < 0 || streams_[slot].handle != nullptr; };
-  const auto graph = [this](int slot) {
+/// Whether the object of an argument exists. The kind is the letter of the form.
+bool Interpreter::exists(char kind, int slot) const {
+  switch (kind) {
+  case 'e':
+    return slot == no_object || events_[slot];
+  case 's':
+    return slot < 0 || streams_[slot].handle != nullptr;
+  case 'm':
+    return slot == no_object || memory_[slot].address != 0;
+  case 'p':
+    return slot == no_object || pools_[slot] != nullptr;
+  case 'l':
+    return slot == no_object || libraries_[slot].handle != nullptr;
+  case 'g':
     return slot == null_object || (slot >= 0 && graphs_[slot].handle != nullptr);
-  };
-  const auto exec = [this](int slot) {
+  case 'x':
     return slot == null_object || (slot >= 0 && execs_[slot].handle != nullptr);
-  };
-  const auto memory = [this](int slot) { return slot == no_object || memory_[slot].address != 0; };
-  switch (call.op) {
-  case Op::eventDestroy:
-  case Op::eventQuery:
-  case Op::eventSynchronize:
-  case Op::exportEvent:
-    return event(a);
-  case Op::eventRecord:
-  case Op::eventRecordWithFlags:
-    return event(a) && stream(b);
-  case Op::eventElapsedTime:
-    return event(a) && event(b);
-  case Op::streamWaitEvent:
-    return stream(a) && event(b);
-  case Op::streamDestroy:
-  case Op::streamQuery:
-  case Op::streamSynchronize:
-  case Op::streamGetFlags:
-  case Op::streamGetPriority:
-  case Op::streamGetCtx:
-  case Op::streamGetId:
-  case Op::streamWriteValue:
-  case Op::streamWaitValue:
-  case Op::streamBeginCapture:
-  case Op::streamIsCapturing:
-  case Op::streamGetCaptureInfo:
-    return stream(a);
-  case Op::streamEndCapture:
-    return stream(b);
-  case Op::ctxRecordEvent:
-  case Op::ctxWaitEvent:
-    return event(b);
-  case Op::graphDestroy:
-  case Op::graphAddEmptyNode:
-    return graph(a);
-  case Op::graphAddEventRecordNode:
-  case Op::graphAddEventWaitNode:
-  case Op::graphEventRecordNodeSetEvent:
-  case Op::graphEventWaitNodeSetEvent:
-    return graph(a) && event(c);
-  case Op::graphInstantiate:
-    return graph(b);
-  case Op::graphLaunch:
-    return exec(a) && stream(b);
-  case Op::graphExecUpdate:
-    return exec(a) && graph(b);
-  case Op::kernelLaunch:
-  case Op::nullKernelLaunch:
-    return stream(a);
-  case Op::kernelLaunchWithEvent:
-    return stream(a) && event(b);
-  case Op::graphExecDestroy:
-    return exec(a);
-  case Op::graphExecEventRecordNodeSetEvent:
-  case Op::graphExecEventWaitNodeSetEvent:
-    return exec(a) && event(c);
-  case Op::memFree:
-  case Op::memFreeHost:
-  case Op::memset:
-    return memory(a);
-  case Op::memcpy:
-    return memory(a) && memory(b);
-  case Op::memcpyAsync:
-    return memory(a) && memory(b) && stream(c);
-  case Op::memcpyPageable:
-  case Op::memsetAsync:
-    return memory(a) && stream(b);
-  case Op::launchHostFunc:
-    return stream(a);
-  case Op::memAlloc:
-  case Op::memHostAlloc:
-  case Op::eventCreate:
-  case Op::streamCreate:
-  case Op::streamCreateWithPriority:
-  case Op::exchangeMode:
-  case Op::ctxSetCurrent:
-  case Op::ctxSynchronize:
-  case Op::graphCreate:
-  case Op::open:
-  case Op::read:
-  case Op::ctxEnablePeerAccess:
-  case Op::importEvent:
-  case Op::partnerRecord:
-  case Op::partnerWait:
-  case Op::partnerQuery:
-  case Op::partnerSynchronize:
-  case Op::partnerDestroy:
-  case Op::partnerWaitValue:
-  case Op::partnerStreamQuery:
-    return true;
   default:
-    return false;
+    return true;
   }
+}
+
+/// Whether the objects exist that the call uses, which the form tells. The slot of a new object is another
+/// matter, and so are the events of the other process.
+bool Interpreter::exists(const Call& call) const {
+  const std::string_view form = form_of(call.op);
+  if (form.starts_with("partner: ")) return true;
+  int argument = 0;
+  for (std::size_t i = form.find('%'); i != form.npos; i = form.find('%', i + 1)) {
+    if (form[i + 1] == 'f') continue;
+    const int slot = call.arguments[argument++];
+    const bool fills = i == 0 && form[3] == '=';
+    if (!fills && !exists(form[i + 1], slot)) return false;
+  }
+  return true;
 }
 
 std::string Interpreter::answer(const Call& call) {

@@ -169,7 +169,7 @@ private:
   bool partner_pending();
 
   bool exists(const Call&) const;
-  bool uses_what_exists(const Call&) const;
+  bool exists(char kind, int slot) const;
   CUevent event_handle(int slot) const { return slot == no_object ? nullptr : events_[slot]->handle; }
   CUcontext context_handle(int slot) const { return slot == no_object ? nullptr : contexts_[slot]; }
   CUstream stream_handle(int stream) const;

@@ -76,40 +76,6 @@ void Interpreter::prepare_broad_programs() {
   }
 }
 
-/// The form tells which objects a call uses.
-bool Interpreter::uses_what_exists(const Call& call) const {
-  const std::string_view form = form_of(call.op);
-  int argument = 0;
-  for (std::size_t i = form.find('%'); i != form.npos; i = form.find('%', i + 1)) {
-    if (form[i + 1] == 'f') continue;
-    const int slot = call.arguments[argument++];
-    if (i == 0 && form[3] == '=') continue; // the call fills the slot
-    bool there = true;
-    switch (form[i + 1]) {
-    case 's':
-      there = slot < 0 || streams_[slot].handle != nullptr;
-      break;
-    case 'm':
-      there = slot == no_object || memory_[slot].address != 0;
-      break;
-    case 'p':
-      there = slot == no_object || pools_[slot] != nullptr;
-      break;
-    case 'l':
-      there = slot == no_object || libraries_[slot].handle != nullptr;
-      break;
-    case 'g':
-      there = slot == null_object || (slot >= 0 && graphs_[slot].handle != nullptr);
-      break;
-    case 'x':
-      there = slot == null_object || (slot >= 0 && execs_[slot].handle != nullptr);
-      break;
-    }
-    if (!there) return false;
-  }
-  return true;
-}
-
 bool Interpreter::anything_held() const {
   for (int context = 0; context < context_slots; ++context)
     if (held_.all(context) != 0) return true;

@@ -43,6 +43,20 @@ struct ExplainFixture : RecordingFixture {
   DriverEvent event{context}, empty;
 };
 
+/// ExplainFixture::same() of a member and its overload `try_name`. The explanation is of `result`.
+#define EXPLAINS(explanation, object, name, ...)                                                             \
+  same([&] { return (object).name(__VA_ARGS__); }, [&] { return (object).try_##name(__VA_ARGS__); },         \
+       [&](CUresult result) { return explanation; })
+/// The same for an overload that has its result in `out`, its first argument.
+#define EXPLAINS_GIVEN(explanation, object, name, out, ...)                                                  \
+  same([&] { static_cast<void>((object).name(__VA_ARGS__)); },                                               \
+       [&] { return (object).try_##name(out __VA_OPT__(, ) __VA_ARGS__); },                                  \
+       [&](CUresult result) { return explanation; })
+/// The same for a constructor and `try_create`.
+#define EXPLAINS_CREATED(explanation, Made, out, ...)                                                        \
+  same([&] { static_cast<void>(Made(__VA_ARGS__)); }, [&] { return Made::try_create(out, __VA_ARGS__); },    \
+       [&](CUresult result) { return explanation; })
+
 } // namespace
 
 TEST_CASE("a call without a name is explained too") {
@@ -58,8 +72,7 @@ TEST_CASE_METHOD(ExplainFixture, "events and leases are explained as they throw"
   const EventRef foreign_event(event_handle(7), driver);
   for (const EventRef& each : {EventRef(event), EventRef(empty), EventRef(fresh), EventRef(reads_new),
                                EventRef(recorded), EventRef(), foreign_event}) {
-    same([&] { return each.query(); }, [&] { return each.try_query(); },
-         [&](CUresult result) { return explain_query(result, each); });
+    EXPLAINS(explain_query(result, each), each, query);
     for (const CUstreamCaptureStatus status :
          {CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE})
       for (CUstream handle : {stream, CUstream(nullptr)})
@@ -68,26 +81,15 @@ TEST_CASE_METHOD(ExplainFixture, "events and leases are explained as they throw"
           for (const unsigned flags : {0U, 1U, 0x100U, 0x101U, 2U}) {
             recording.capture_status(status);
             CAPTURE(status, handle, given.context() != nullptr, flags, each.leased());
-            same(
-                [&] {
-                  each.record(given, RecordFlags(flags));
-                  return 0;
-                },
-                [&] { return each.try_record(given, RecordFlags(flags)); },
-                [&](CUresult result) { return explain_record(result, each, given, RecordFlags(flags)); });
+            EXPLAINS(explain_record(result, each, given, RecordFlags(flags)), each, record, given,
+                     RecordFlags(flags));
             if (each == reads_new) static_cast<void>(lenient.acquire()); // recorded now, which is tested too
-            same(
-                [&] {
-                  each.wait(given, WaitFlags(flags));
-                  return 0;
-                },
-                [&] { return each.try_wait(given, WaitFlags(flags)); },
-                [&](CUresult result) { return explain_wait(result, each, given, WaitFlags(flags)); });
+            EXPLAINS(explain_wait(result, each, given, WaitFlags(flags)), each, wait, given,
+                     WaitFlags(flags));
           }
     recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
     DriverEvent::Milliseconds time{};
-    same([&] { return each.elapsed_time(event); }, [&] { return each.try_elapsed_time(time, event); },
-         [&](CUresult result) { return explain_elapsed_time(result, each, event); });
+    EXPLAINS_GIVEN(explain_elapsed_time(result, each, event), each, elapsed_time, time, event);
   }
 }
 
@@ -100,15 +102,8 @@ TEST_CASE_METHOD(ExplainFixture, "leases that have recorded nothing are explaine
         for (const unsigned flags : {0U, 1U, 0x100U, 0x101U, 2U}) {
           const PooledEvent each = pool->acquire();
           CAPTURE(handle, given.context() != nullptr, flags, pool == &lenient);
-          same(
-              [&] {
-                each.wait(given, WaitFlags(flags));
-                return 0;
-              },
-              [&] { return each.try_wait(given, WaitFlags(flags)); },
-              [&](CUresult result) { return explain_wait(result, each, given, WaitFlags(flags)); });
-          same([&] { return each.query(); }, [&] { return each.try_query(); },
-               [&](CUresult result) { return explain_query(result, each); });
+          EXPLAINS(explain_wait(result, each, given, WaitFlags(flags)), each, wait, given, WaitFlags(flags));
+          EXPLAINS(explain_query(result, each), each, query);
         }
 }
 
@@ -118,41 +113,21 @@ TEST_CASE_METHOD(ExplainFixture, "pools are explained as they throw") {
   for (const Context* each : {&context, &none})
     for (const EventFlags flags : {EventFlags::none, wrong})
       for (const FreshLease fresh : {FreshLease::refuses, FreshLease::reads_new})
-        same([&] { return EventPool(*each, flags, 8, fresh).flags(); },
-             [&] { return EventPool::try_create(out, *each, flags, 8, fresh); },
-             [&](CUresult result) { return explain_create_pool(result, *each, flags); });
+        EXPLAINS_CREATED(explain_create_pool(result, *each, flags), EventPool, out, *each, flags, 8, fresh);
   EventPool idle(context, EventFlags::none, 0), interprocess(context, EventFlags::interprocess);
   for (EventPool* pool : {&idle, &interprocess, &moved}) {
     PooledEvent lease;
-    same([&] { return pool->acquire().recorded(); }, [&] { return pool->try_acquire(lease); },
-         [&](CUresult result) { return explain_acquire(result, *pool); });
+    EXPLAINS_GIVEN(explain_acquire(result, *pool), *pool, acquire, lease);
     for (const std::size_t count : {std::size_t{1}, std::size_t{1} << 40})
-      same(
-          [&] {
-            pool->reserve(count);
-            return 0;
-          },
-          [&] { return pool->try_reserve(count); },
-          [&](CUresult result) { return explain_reserve(result, *pool, count); });
+      EXPLAINS(explain_reserve(result, *pool, count), *pool, reserve, count);
     for (const Context* first : {&context, &other, &none, &foreign})
       for (const Context* second : {&context, &other, &none, &foreign})
         for (CUstream handle : {stream_handle(2), CUstream(nullptr)}) {
           const StreamRef later(*first, handle), earlier(*second, stream);
-          same(
-              [&] {
-                pool->wait_stream(later, earlier);
-                return 0;
-              },
-              [&] { return pool->try_wait_stream(later, earlier); },
-              [&](CUresult result) { return explain_wait_stream(result, *pool, later, earlier); });
+          EXPLAINS(explain_wait_stream(result, *pool, later, earlier), *pool, wait_stream, later, earlier);
         }
-    same(
-        [&] {
-          pool->wait_stream(stream_handle(2), stream);
-          return 0;
-        },
-        [&] { return pool->try_wait_stream(stream_handle(2), stream); },
-        [&](CUresult result) { return explain_wait_stream(result, *pool, stream_handle(2), stream); });
+    EXPLAINS(explain_wait_stream(result, *pool, stream_handle(2), stream), *pool, wait_stream,
+             stream_handle(2), stream);
   }
 }
 
@@ -163,16 +138,8 @@ TEST_CASE_METHOD(ExplainFixture, "the pools of several contexts are explained as
   for (EventPools* each : {&pools, &moved, &lenient}) {
     const auto compare = [&](StreamRef later, StreamRef earlier) {
       PooledEvent lease;
-      same([&] { return each->acquire(earlier).recorded(); },
-           [&] { return each->try_acquire(lease, earlier); },
-           [&](CUresult result) { return explain_acquire(result, *each, earlier); });
-      same(
-          [&] {
-            each->wait_stream(later, earlier);
-            return 0;
-          },
-          [&] { return each->try_wait_stream(later, earlier); },
-          [&](CUresult result) { return explain_wait_stream(result, *each, later, earlier); });
+      EXPLAINS_GIVEN(explain_acquire(result, *each, earlier), *each, acquire, lease, earlier);
+      EXPLAINS(explain_wait_stream(result, *each, later, earlier), *each, wait_stream, later, earlier);
     };
     for (CUstream handle : {stream_handle(2), CUstream(nullptr)}) {
       compare(handle, stream);
@@ -184,41 +151,20 @@ TEST_CASE_METHOD(ExplainFixture, "the pools of several contexts are explained as
     }
     for (const Context* named : {&context, &none, &foreign})
       for (const std::size_t count : {std::size_t{1}, std::size_t{1} << 40})
-        same(
-            [&] {
-              each->reserve(*named, count);
-              return 0;
-            },
-            [&] { return each->try_reserve(*named, count); },
-            [&](CUresult result) { return explain_reserve(result, *each, *named, count); });
+        EXPLAINS(explain_reserve(result, *each, *named, count), *each, reserve, *named, count);
   }
 }
 
 TEST_CASE_METHOD(ExplainFixture, "queues and lanes are explained as they throw") {
   CompletionQueue made(context), moved, out;
   for (const Context* each : {&context, &none})
-    same([&] { return CompletionQueue(*each).pending(); },
-         [&] { return CompletionQueue::try_create(out, *each); },
-         [&](CUresult result) { return explain_create_queue(result, *each); });
+    EXPLAINS_CREATED(explain_create_queue(result, *each), CompletionQueue, out, *each);
   const auto callback = [](CUresult) {};
   for (CompletionQueue* queue : {&made, &moved}) {
     std::size_t more = 0;
-    same(
-        [&] {
-          queue->reserve(++more);
-          return 0;
-        },
-        [&] { return queue->try_reserve(++more); },
-        [&](CUresult result) { return explain_reserve(result, *queue); });
-    same(
-        [&] {
-          queue->reserve(std::size_t{1} << 40);
-          return 0;
-        },
-        [&] { return queue->try_reserve(std::size_t{1} << 40); },
-        [&](CUresult result) { return explain_reserve(result, *queue); });
-    same([&] { return queue->arm(); }, [&] { return queue->try_arm(); },
-         [&](CUresult result) { return explain_arm(result, *queue); });
+    EXPLAINS(explain_reserve(result, *queue), *queue, reserve, ++more);
+    EXPLAINS(explain_reserve(result, *queue), *queue, reserve, std::size_t{1} << 40);
+    EXPLAINS(explain_arm(result, *queue), *queue, arm);
     for (const CUstreamCaptureStatus status : {CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE,
                                                CU_STREAM_CAPTURE_STATUS_INVALIDATED})
       for (CUstream handle : {stream, CUstream(nullptr), CU_STREAM_PER_THREAD})
@@ -231,22 +177,9 @@ TEST_CASE_METHOD(ExplainFixture, "queues and lanes are explained as they throw")
             recording.capture_status(status);
             recording.stream_context(context_handle(owner));
             CAPTURE(status, handle, owner);
-            same(
-                [&] {
-                  queue->when_complete(given, callback);
-                  return 0;
-                },
-                [&] { return queue->try_when_complete(given, callback); },
-                [&](CUresult result) { return explain_when_complete(result, *queue, given); });
-            same([&] { return queue->lane(given).stream(); }, [&] { return queue->try_lane(lane, given); },
-                 [&](CUresult result) { return explain_when_complete(result, *queue, given); });
-            same(
-                [&] {
-                  lane.when_complete(callback);
-                  return 0;
-                },
-                [&] { return lane.try_when_complete(callback); },
-                [&](CUresult result) { return explain_when_complete(result, lane); });
+            EXPLAINS(explain_when_complete(result, *queue, given), *queue, when_complete, given, callback);
+            EXPLAINS_GIVEN(explain_when_complete(result, *queue, given), *queue, lane, lane, given);
+            EXPLAINS(explain_when_complete(result, lane), lane, when_complete, callback);
             recording.stream_context(context_handle(1));
             recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
             queue->poll();
@@ -258,9 +191,7 @@ TEST_CASE_METHOD(ExplainFixture, "fences are explained as they throw") {
   Context fresh = Context::borrow(context_handle(77), driver);
   TimelineFence out, moved;
   for (const Context* each : {&context, &none, &fresh})
-    same([&] { return TimelineFence(*each, stream).signalled(); },
-         [&] { return TimelineFence::try_create(out, *each, stream); },
-         [&](CUresult result) { return explain_create_fence(result, *each); });
+    EXPLAINS_CREATED(explain_create_fence(result, *each), TimelineFence, out, *each, stream);
   for (const CUstreamCaptureStatus status : {CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE})
     for (CUstream of : {stream, CU_STREAM_PER_THREAD}) {
       TimelineFence fence(context, of);
@@ -268,19 +199,11 @@ TEST_CASE_METHOD(ExplainFixture, "fences are explained as they throw") {
       recording.capture_status(status);
       for (TimelineFence* each : {&fence, &moved}) {
         std::uint64_t ticket = 0;
-        same([&] { return each->signal(); }, [&] { return each->try_signal(ticket); },
-             [&](CUresult result) { return explain_signal(result, *each); });
+        EXPLAINS_GIVEN(explain_signal(result, *each), *each, signal, ticket);
         for (const std::uint64_t value : {std::uint64_t{1}, ~std::uint64_t{0}})
           for (CUstream waits : {stream_handle(2), of}) {
-            same(
-                [&] {
-                  each->wait(waits, value);
-                  return 0;
-                },
-                [&] { return each->try_wait(waits, value); },
-                [&](CUresult result) { return explain_wait(result, *each, value); });
-            same([&] { return each->wait_for(value, 0ns); }, [&] { return each->try_wait_for(value, 0ns); },
-                 [&](CUresult result) { return explain_wait_for(result, *each); });
+            EXPLAINS(explain_wait(result, *each, value), *each, wait, waits, value);
+            EXPLAINS(explain_wait_for(result, *each), *each, wait_for, value, 0ns);
           }
       }
       recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
@@ -291,9 +214,7 @@ TEST_CASE_METHOD(ExplainFixture, "semaphores are explained as they throw") {
   TimelineSemaphore out, empty_one;
   for (const Context* each : {&context, &none})
     for (const std::uint64_t initial : {std::uint64_t{0}, ~std::uint64_t{0}})
-      same([&] { return TimelineSemaphore(*each, initial).value(); },
-           [&] { return TimelineSemaphore::try_create(out, *each, initial); },
-           [&](CUresult result) { return explain_create_semaphore(result, *each); });
+      EXPLAINS_CREATED(explain_create_semaphore(result, *each), TimelineSemaphore, out, *each, initial);
   for (const Context* each : {&context, &none})
     for (const int descriptor : {-1, 0})
       same([&] { return TimelineSemaphore::import(*each, descriptor).value(); },
@@ -310,26 +231,11 @@ TEST_CASE_METHOD(ExplainFixture, "semaphores are explained as they throw") {
           for (const StreamRef given : {StreamRef(stream), StreamRef(nullptr), StreamRef(other, nullptr),
                                         StreamRef(none, nullptr), StreamRef(none, stream)}) {
             CAPTURE(abandoned, status, value);
-            same(
-                [&] {
-                  each->wait(given, value);
-                  return 0;
-                },
-                [&] { return each->try_wait(given, value); },
-                [&](CUresult result) { return explain_wait(result, *each, value); });
-            same(
-                [&] {
-                  each->wait(given, value, WaitOrder::before_signal);
-                  return 0;
-                },
-                [&] { return each->try_wait(given, value, WaitOrder::before_signal); },
-                [&](CUresult result) { return explain_wait(result, *each, value); });
-            same([&] { return each->wait_when_submitted(given, value, 0ns); },
-                 [&] { return each->try_wait_when_submitted(given, value, 0ns); },
-                 [&](CUresult result) { return explain_wait(result, *each, value); });
+            EXPLAINS(explain_wait(result, *each, value), *each, wait, given, value);
+            EXPLAINS(explain_wait(result, *each, value), *each, wait, given, value, WaitOrder::before_signal);
+            EXPLAINS(explain_wait(result, *each, value), *each, wait_when_submitted, given, value, 0ns);
           }
-          same([&] { return each->wait_for(value, 0ns); }, [&] { return each->try_wait_for(value, 0ns); },
-               [&](CUresult result) { return explain_wait_for(result, *each); });
+          EXPLAINS(explain_wait_for(result, *each), *each, wait_for, value, 0ns);
           const TimelinePoint points[] = {{*each, value}};
           const ArrayView<TimelinePoint> all(points), nothing;
           for (const ArrayView<TimelinePoint>& view : {all, nothing}) {
@@ -344,48 +250,17 @@ TEST_CASE_METHOD(ExplainFixture, "semaphores are explained as they throw") {
         }
         // A signal that is refused for its value, and one that every driver call refuses in turn.
         for (const std::uint64_t value : {std::uint64_t{2}, ~std::uint64_t{0}}) {
-          same(
-              [&] {
-                each->signal(stream, value);
-                return 0;
-              },
-              [&] { return each->try_signal(stream, value); },
-              [&](CUresult result) { return explain_signal(result, *each, value); });
-          same(
-              [&] {
-                each->signal(value);
-                return 0;
-              },
-              [&] { return each->try_signal(value); },
-              [&](CUresult result) { return explain_signal(result, *each, value); });
+          EXPLAINS(explain_signal(result, *each, value), *each, signal, stream, value);
+          EXPLAINS(explain_signal(result, *each, value), *each, signal, value);
         }
         std::uint64_t next = 100;
-        same(
-            [&] {
-              each->signal(stream, ++next);
-              return 0;
-            },
-            [&] { return each->try_signal(stream, ++next); },
-            [&](CUresult result) { return explain_signal(result, *each, next); });
+        EXPLAINS(explain_signal(result, *each, next), *each, signal, stream, ++next);
         const int none_left = -1;
         int descriptor = none_left;
         if (!*each) {
-          same([&] { return each->export_handle(); }, [&] { return each->try_export_handle(descriptor); },
-               [&](CUresult result) { return explain_export_handle(result, *each); });
-          same(
-              [&] {
-                each->abandon_on_death();
-                return 0;
-              },
-              [&] { return each->try_abandon_on_death(); },
-              [&](CUresult result) { return explain_abandon_on_death(result, *each); });
-          same(
-              [&] {
-                each->close();
-                return 0;
-              },
-              [&] { return each->try_close(); },
-              [&](CUresult result) { return explain_close(result, *each); });
+          EXPLAINS_GIVEN(explain_export_handle(result, *each), *each, export_handle, descriptor);
+          EXPLAINS(explain_abandon_on_death(result, *each), *each, abandon_on_death);
+          EXPLAINS(explain_close(result, *each), *each, close);
         }
       }
       recording.capture_status(CU_STREAM_CAPTURE_STATUS_NONE);
@@ -445,9 +320,7 @@ TEST_CASE_METHOD(ExplainFixture, "graphs are explained as they throw") {
   recording.graph_nodes({CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT});
   Graph made(context), moved, out;
   for (const Context* each : {&context, &none})
-    same([&] { return Graph(*each).native_handle() != nullptr; },
-         [&] { return Graph::try_create(out, *each); },
-         [&](CUresult result) { return explain_create_graph(result, *each); });
+    EXPLAINS_CREATED(explain_create_graph(result, *each), Graph, out, *each);
   DriverEvent of_foreign(foreign);
   const EventRecordNode record(node_handle(0));
   const EventWaitNode wait(node_handle(1));
@@ -455,41 +328,18 @@ TEST_CASE_METHOD(ExplainFixture, "graphs are explained as they throw") {
     EventRecordNode found_record;
     EventWaitNode found_wait;
     for (const EventRef& each : {EventRef(event), EventRef(empty), EventRef(of_foreign)}) {
-      same([&] { return graph->add_record(each).native_handle(); },
-           [&] { return graph->try_add_record(found_record, each); },
-           [&](CUresult result) { return explain_add_record(result, *graph, each); });
-      same([&] { return graph->add_wait(each).native_handle(); },
-           [&] { return graph->try_add_wait(found_wait, each); },
-           [&](CUresult result) { return explain_add_wait(result, *graph, each); });
-      same(
-          [&] {
-            graph->set_event(record, each);
-            return 0;
-          },
-          [&] { return graph->try_set_event(record, each); },
-          [&](CUresult result) { return explain_set_event(result, *graph, record, each); });
-      same(
-          [&] {
-            graph->set_event(wait, each);
-            return 0;
-          },
-          [&] { return graph->try_set_event(wait, each); },
-          [&](CUresult result) { return explain_set_event(result, *graph, wait, each); });
-      same([&] { return graph->record_node(each).native_handle(); },
-           [&] { return graph->try_record_node(found_record, each); },
-           [&](CUresult result) { return explain_record_node(result, *graph, each); });
-      same([&] { return graph->wait_node(each).native_handle(); },
-           [&] { return graph->try_wait_node(found_wait, each); },
-           [&](CUresult result) { return explain_wait_node(result, *graph, each); });
+      EXPLAINS_GIVEN(explain_add_record(result, *graph, each), *graph, add_record, found_record, each);
+      EXPLAINS_GIVEN(explain_add_wait(result, *graph, each), *graph, add_wait, found_wait, each);
+      EXPLAINS(explain_set_event(result, *graph, record, each), *graph, set_event, record, each);
+      EXPLAINS(explain_set_event(result, *graph, wait, each), *graph, set_event, wait, each);
+      EXPLAINS_GIVEN(explain_record_node(result, *graph, each), *graph, record_node, found_record, each);
+      EXPLAINS_GIVEN(explain_wait_node(result, *graph, each), *graph, wait_node, found_wait, each);
     }
     Graph::EventNodes nodes;
-    same([&] { return graph->event_nodes().records.size(); }, [&] { return graph->try_event_nodes(nodes); },
-         [&](CUresult result) { return explain_event_nodes(result, *graph); });
+    EXPLAINS_GIVEN(explain_event_nodes(result, *graph), *graph, event_nodes, nodes);
     CUevent handle = nullptr;
-    same([&] { return graph->event(record); }, [&] { return graph->try_event(handle, record); },
-         [&](CUresult result) { return explain_event(result, *graph, record); });
-    same([&] { return graph->event(wait); }, [&] { return graph->try_event(handle, wait); },
-         [&](CUresult result) { return explain_event(result, *graph, wait); });
+    EXPLAINS_GIVEN(explain_event(result, *graph, record), *graph, event, handle, record);
+    EXPLAINS_GIVEN(explain_event(result, *graph, wait), *graph, event, handle, wait);
     for (const Context* each : {&context, &none, &foreign}) {
       DriverEvent given;
       const auto fill = [&] {
@@ -500,7 +350,6 @@ TEST_CASE_METHOD(ExplainFixture, "graphs are explained as they throw") {
           [&] {
             fill();
             graph->retain(std::move(given));
-            return 0;
           },
           [&] {
             fill();
@@ -508,57 +357,24 @@ TEST_CASE_METHOD(ExplainFixture, "graphs are explained as they throw") {
           },
           [&](CUresult result) { return explain_retain(result, *graph, given); });
     }
-    same(
-        [&] {
-          graph->retain(std::vector<int>{1});
-          return 0;
-        },
-        [&] { return graph->try_retain(std::vector<int>{1}); },
-        [&](CUresult result) { return explain_retain(result, *graph); });
-    same(
-        [&] {
-          graph->when_destroyed([] {});
-          return 0;
-        },
-        [&] { return graph->try_when_destroyed([] {}); },
-        [&](CUresult result) { return explain_retain(result, *graph); });
+    EXPLAINS(explain_retain(result, *graph), *graph, retain, std::vector<int>{1});
+    EXPLAINS(explain_retain(result, *graph), *graph, when_destroyed, [] {});
     GraphExec exec;
-    same([&] { return graph->instantiate().native_handle(); }, [&] { return graph->try_instantiate(exec); },
-         [&](CUresult result) { return explain_instantiate(result, *graph); });
+    EXPLAINS_GIVEN(explain_instantiate(result, *graph), *graph, instantiate, exec);
   }
   recording.graph_nodes({CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_EVENT_RECORD});
   EventRecordNode found;
   const EventRef of_both(made.event(record), driver); // each node of the stubs has the same event
   CHECK(made.try_record_node(found, of_both) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(same([&] { return made.record_node(of_both).native_handle(); },
-             [&] { return made.try_record_node(found, of_both); },
-             [&](CUresult result) { return explain_record_node(result, made, of_both); }) > 0);
+  CHECK(EXPLAINS_GIVEN(explain_record_node(result, made, of_both), made, record_node, found, of_both) > 0);
 
   GraphExec exec = made.instantiate(), no_exec;
   for (GraphExec* each : {&exec, &no_exec}) {
     for (CUstream any : {stream, CUstream(nullptr)})
-      same(
-          [&] {
-            each->launch(any);
-            return 0;
-          },
-          [&] { return each->try_launch(any); },
-          [&](CUresult result) { return explain_launch(result, *each); });
+      EXPLAINS(explain_launch(result, *each), *each, launch, any);
     for (const EventRef& given : {EventRef(event), EventRef(empty), EventRef(of_foreign)}) {
-      same(
-          [&] {
-            each->set_event(record, given);
-            return 0;
-          },
-          [&] { return each->try_set_event(record, given); },
-          [&](CUresult result) { return explain_set_event(result, *each, record, given); });
-      same(
-          [&] {
-            each->set_event(wait, given);
-            return 0;
-          },
-          [&] { return each->try_set_event(wait, given); },
-          [&](CUresult result) { return explain_set_event(result, *each, wait, given); });
+      EXPLAINS(explain_set_event(result, *each, record, given), *each, set_event, record, given);
+      EXPLAINS(explain_set_event(result, *each, wait, given), *each, set_event, wait, given);
     }
   }
 }
@@ -569,16 +385,12 @@ TEST_CASE_METHOD(ExplainFixture, "captures are explained as they throw") {
   for (const Context* each : {&context, &none, &foreign})
     for (CUstream any : {stream, CUstream(nullptr)}) {
       StreamCapture refused;
-      same(
-          [&] {
-            const StreamCapture capture(*each, any);
-            return 0;
-          },
-          [&] {
-            StreamCapture capture;
-            return capture.try_begin(*each, any);
-          },
-          [&](CUresult result) { return explain_begin(result, refused, *each); });
+      same([&] { const StreamCapture capture(*each, any); },
+           [&] {
+             StreamCapture capture;
+             return capture.try_begin(*each, any);
+           },
+           [&](CUresult result) { return explain_begin(result, refused, *each); });
       for (Graph* into : {&graph, &no_graph, &of_foreign}) {
         const auto fill = [&] { // a capture that could not be ended has taken the graph
           if (!graph) graph = Graph::borrow(context, graph_handle(1));
@@ -588,7 +400,6 @@ TEST_CASE_METHOD(ExplainFixture, "captures are explained as they throw") {
             [&] {
               fill();
               const StreamCapture capture(*each, any, *into);
-              return 0;
             },
             [&] {
               fill();
@@ -605,20 +416,12 @@ TEST_CASE_METHOD(ExplainFixture, "captures are explained as they throw") {
            [&](CUresult result) { return explain_capture_info(result, *each); });
       for (CUgraphNode node : {node_handle(0), CUgraphNode(nullptr)}) {
         const CUgraphNode nodes[] = {node};
-        same(
-            [&] {
-              add_capture_dependencies(*each, any, nodes);
-              return 0;
-            },
-            [&] { return try_add_capture_dependencies(*each, any, nodes); },
-            [&](CUresult result) { return explain_capture_dependencies(result, *each); });
-        same(
-            [&] {
-              set_capture_dependencies(*each, any, nodes);
-              return 0;
-            },
-            [&] { return try_set_capture_dependencies(*each, any, nodes); },
-            [&](CUresult result) { return explain_capture_dependencies(result, *each); });
+        same([&] { add_capture_dependencies(*each, any, nodes); },
+             [&] { return try_add_capture_dependencies(*each, any, nodes); },
+             [&](CUresult result) { return explain_capture_dependencies(result, *each); });
+        same([&] { set_capture_dependencies(*each, any, nodes); },
+             [&] { return try_set_capture_dependencies(*each, any, nodes); },
+             [&](CUresult result) { return explain_capture_dependencies(result, *each); });
       }
     }
   for (const bool into : {false, true}) {

@@ -141,7 +141,7 @@ void wait_context_refused_first(Lab& lab) {
 
 // A green context with a stream.
 struct WithStream : Green {
-  explicit WithStream(Lab& lab) : Green(lab) {
+  explicit WithStream(Lab& lab) : Green(lab), home(lab.home) {
     lab.must(lab.cu.GreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0), "stream");
   }
   // An interprocess event made while `current` is current, recorded and complete.
@@ -150,6 +150,7 @@ struct WithStream : Green {
     Shared shared(lab, State::done);
     return shared.event.release();
   }
+  CUcontext home = nullptr; // another context
   CUstream stream = nullptr;
 };
 
@@ -167,39 +168,23 @@ void green_event_on_primary_stream(Lab& lab) {
   lab.is("wait", lab.cu.StreamWaitEvent(stream_of(lab, green.primary), event, 0));
 }
 
-void green_event_on_green_stream(Lab& lab) {
+// These wait for an event that was made while the context `made` was current.
+template <auto made>
+void stream_wait(Lab& lab) {
   const WithStream green(lab);
-  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, WithStream::event_of(lab, green.context), 0));
+  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, WithStream::event_of(lab, green.*made), 0));
 }
 
-void other_event_on_green_stream(Lab& lab) {
+template <auto made>
+void green_wait(Lab& lab) {
   const WithStream green(lab);
-  lab.is("wait", lab.cu.StreamWaitEvent(green.stream, WithStream::event_of(lab, lab.home), 0));
+  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, WithStream::event_of(lab, green.*made)));
 }
 
-void green_wait_of_primary_event(Lab& lab) {
+template <auto waits, auto made>
+void ctx_wait(Lab& lab) {
   const WithStream green(lab);
-  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, WithStream::event_of(lab, green.primary)));
-}
-
-void green_wait_of_green_event(Lab& lab) {
-  const WithStream green(lab);
-  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, WithStream::event_of(lab, green.context)));
-}
-
-void green_wait_of_other_event(Lab& lab) {
-  const WithStream green(lab);
-  lab.is("wait", lab.cu.GreenCtxWaitEvent(green.green, WithStream::event_of(lab, lab.home)));
-}
-
-void ctx_wait_of_green_context(Lab& lab) {
-  const WithStream green(lab);
-  lab.is("wait", lab.cu.CtxWaitEvent(green.context, WithStream::event_of(lab, green.primary)));
-}
-
-void ctx_wait_of_primary_for_green_event(Lab& lab) {
-  const WithStream green(lab);
-  lab.is("wait", lab.cu.CtxWaitEvent(green.primary, WithStream::event_of(lab, green.context)));
+  lab.is("wait", lab.cu.CtxWaitEvent(green.*waits, WithStream::event_of(lab, green.*made)));
 }
 #endif
 
@@ -301,13 +286,15 @@ std::vector<Scenario> interprocess_scenarios() {
         {"interprocess.ctx_wait.refused_first", wait_context_refused_first, own},
         {"interprocess.green.primary_event_on_green_stream", primary_event_on_green_stream, own},
         {"interprocess.green.green_event_on_primary_stream", green_event_on_primary_stream, own},
-        {"interprocess.green.green_event_on_green_stream", green_event_on_green_stream, own},
-        {"interprocess.green.other_event_on_green_stream", other_event_on_green_stream, own},
-        {"interprocess.green.green_wait.primary_event", green_wait_of_primary_event, own},
-        {"interprocess.green.green_wait.green_event", green_wait_of_green_event, own},
-        {"interprocess.green.green_wait.other_event", green_wait_of_other_event, own},
-        {"interprocess.green.ctx_wait.green_context", ctx_wait_of_green_context, own},
-        {"interprocess.green.ctx_wait.green_event", ctx_wait_of_primary_for_green_event, own},
+        {"interprocess.green.green_event_on_green_stream", stream_wait<&WithStream::context>, own},
+        {"interprocess.green.other_event_on_green_stream", stream_wait<&WithStream::home>, own},
+        {"interprocess.green.green_wait.primary_event", green_wait<&WithStream::primary>, own},
+        {"interprocess.green.green_wait.green_event", green_wait<&WithStream::context>, own},
+        {"interprocess.green.green_wait.other_event", green_wait<&WithStream::home>, own},
+        {"interprocess.green.ctx_wait.green_context", ctx_wait<&WithStream::context, &WithStream::primary>,
+         own},
+        {"interprocess.green.ctx_wait.green_event", ctx_wait<&WithStream::primary, &WithStream::context>,
+         own},
 #endif
         {"interprocess.graph.same", graph<Where::same>, own},
         {"interprocess.graph.second", graph<Where::second>, own},

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cuevent/explain.hpp>
 
-#include <cuevent/capture.hpp>
-#include <cuevent/completion_queue.hpp>
-#include <cuevent/event_pools.hpp>
-#include <cuevent/graph_exec.hpp>
-#include <cuevent/timeline_fence.hpp>
-#include <cuevent/timeline_semaphore.hpp>
+#include <cuevent/event_pool.hpp>
 
 #include "stream.hpp"
 #include "thrown.hpp"
@@ -37,15 +32,6 @@ TEST_CASE_METHOD(StreamFixture, "a refused record or wait is explained as its ex
   CHECK(explain_wait(event.try_wait({gone, stream}), event, {gone, stream}) == thrown([&] {
           event.wait({gone, stream});
         }));
-}
-
-TEST_CASE_METHOD(Fixture, "a record on a stream of another context names both contexts") {
-  const Context second = Context::create(0, driver);
-  const Stream there(second);
-  DriverEvent event(context);
-  const std::string text = explain_record(event.try_record(there), event, there);
-  CHECK(text == thrown([&] { event.record(there); }));
-  CHECK_THAT(text, ContainsSubstring("the event belongs to context") && ContainsSubstring("the stream to"));
 }
 
 TEST_CASE_METHOD(StreamFixture, "causes that share one result are told apart") {
@@ -87,75 +73,4 @@ TEST_CASE("a failed load says what to install") {
   CHECK_THAT(text, ContainsSubstring(library) && ContainsSubstring("install the NVIDIA driver, or set"));
   const GetProcAddress null = nullptr;
   CHECK(explain_load(Driver::try_load(none, null), null) == thrown([&] { Driver{null}; }));
-}
-
-TEST_CASE_METHOD(StreamFixture, "refused pools, queues, fences and semaphores are explained") {
-  const Context second = Context::create(0, driver);
-  const Stream there(second);
-  EventPool pool(context);
-  EventPools pools(driver);
-  CompletionQueue queue(context);
-  TimelineFence fence(context, stream);
-  TimelineSemaphore semaphore(context, 7);
-  PooledEvent lease;
-  CompletionLane lane;
-  std::uint64_t ticket = 0;
-  const auto ignore = [](CUresult) {};
-  const Context gone;
-
-  CHECK(explain_wait_stream(pool.try_wait_stream(stream, there), pool, stream, there) ==
-        thrown([&] { pool.wait_stream(stream, there); }));
-  CHECK(explain_wait_stream(pool.try_wait_stream(stream, {second, there}), pool, stream, {second, there}) ==
-        thrown([&] {
-          pool.wait_stream(stream, {second, there});
-        }));
-  CHECK(explain_acquire(pools.try_acquire(lease, {second, stream}), pools, {second, stream}) == thrown([&] {
-          static_cast<void>(pools.acquire({second, stream}));
-        }));
-  CHECK(explain_when_complete(queue.try_when_complete(there, ignore), queue, there) ==
-        thrown([&] { queue.when_complete(there, ignore); }));
-  CHECK(explain_when_complete(queue.try_lane(lane, {gone, stream}), queue, {gone, stream}) == thrown([&] {
-          static_cast<void>(queue.lane({gone, stream}));
-        }));
-  CHECK(explain_wait(fence.try_wait(there, 9), fence, 9) == thrown([&] { fence.wait(there, 9); }));
-  CHECK(explain_signal(semaphore.try_signal(stream, 3), semaphore, 3) ==
-        thrown([&] { semaphore.signal(stream, 3); }));
-  CHECK(explain_wait(semaphore.try_wait(stream, 8), semaphore, 8) ==
-        thrown([&] { semaphore.wait(stream, 8); }));
-
-  StreamCapture capture(context, stream);
-  CHECK(explain_signal(fence.try_signal(ticket), fence) ==
-        thrown([&] { static_cast<void>(fence.signal()); }));
-  CHECK(explain_signal(semaphore.try_signal(stream, 8), semaphore, 8) ==
-        thrown([&] { semaphore.signal(stream, 8); }));
-  CHECK(explain_when_complete(queue.try_when_complete(stream, ignore), queue, stream) ==
-        thrown([&] { queue.when_complete(stream, ignore); }));
-}
-
-TEST_CASE_METHOD(StreamFixture, "refused graphs and captures are explained") {
-  Graph graph(context);
-  const DriverEvent event(context);
-  EventRecordNode node;
-  CHECK(explain_record_node(graph.try_record_node(node, event), graph, event) ==
-        thrown([&] { graph.record_node(event); }));
-  graph.add_record(event);
-  graph.add_record(event);
-  CHECK(explain_record_node(graph.try_record_node(node, event), graph, event) ==
-        thrown([&] { graph.record_node(event); }));
-  GraphExec exec = graph.instantiate();
-
-  StreamCapture capture(context, stream), another;
-  CHECK(explain_begin(another.try_begin(context, stream), another, context) ==
-        thrown([&] { const StreamCapture refused(context, stream); }));
-  CHECK(explain_begin(another.try_begin(context, nullptr), another, context) ==
-        thrown([&] { const StreamCapture refused(context, nullptr); }));
-  CaptureStatus status{};
-  const Stream blocking(context, CU_STREAM_DEFAULT);
-  StreamCapture of_blocking(context, blocking);
-  CHECK(explain_capture_status(try_capture_status(status, context, nullptr), context) ==
-        thrown([&] { capture_status(context, nullptr); }));
-  Graph out;
-  CHECK(exec.try_launch(stream) != CUDA_SUCCESS); // invalidates the capture
-  CHECK_THAT(explain_end(capture.try_end(out), capture), ContainsSubstring("cuStreamEndCapture"));
-  CHECK(explain_end(capture.try_end(out), capture) == thrown([&] { capture.end(); }));
 }

@@ -195,13 +195,8 @@ TEST_CASE_METHOD(QueueFixture, "a timer that the kernel refuses is a typed error
   CHECK(queue.arm()); // later
 }
 
-TEST_CASE_METHOD(QueueFixture, "an empty queue refuses to be armed and waits for nothing") {
+TEST_CASE_METHOD(QueueFixture, "an empty queue waits for nothing") {
   CompletionQueue empty;
-  int descriptor = -7;
-  CHECK(empty.try_arm() == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(empty.try_native_handle(descriptor) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK_THROWS_AS(empty.arm(), InvalidHandle);
-  CHECK_THROWS_AS(empty.native_handle(), InvalidHandle);
   CHECK(empty.wait_for(1h) == 0);
 }
 

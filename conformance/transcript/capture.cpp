@@ -11,14 +11,6 @@ namespace {
 
 float ms = 0; // nobody reads this result
 
-// Makes the call while the calling thread is in another mode.
-template <class Function>
-auto in_mode(const Scene& s, CUstreamCaptureMode mode, Function&& call) {
-  s.cu.ThreadExchangeStreamCaptureMode(&mode);
-  const auto result = call();
-  s.cu.ThreadExchangeStreamCaptureMode(&mode);
-  return result;
-}
 constexpr const Mode& global = capture_modes[0];
 constexpr const Mode& in_thread = capture_modes[1];
 constexpr const Mode& relaxed = capture_modes[2];
@@ -107,7 +99,7 @@ CUresult stream_create(Scene& s) {
 // Lets all work end, and frees memory that a call has returned during a capture.
 template <class Function>
 void free_in_capture(Scene& s, Function&& call) {
-  in_mode(s, relaxed.value, [&] {
+  in_mode(s.lab, relaxed.value, [&] {
     s.gate.open();
     return call();
   });
@@ -391,7 +383,7 @@ void ask(Lab& lab) {
     for (const auto& again : in_another_mode)
       if ((again.places & place) != 0 && again.name == std::string_view(question.name))
         make(std::string(again.name) + ".thread_" + again.of_thread.name, [&](Scene& scene) {
-          return in_mode(scene, again.of_thread.value, [&] { return question.call(scene); });
+          return in_mode(lab, again.of_thread.value, [&] { return question.call(scene); });
         });
   }
 }

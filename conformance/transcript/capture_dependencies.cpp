@@ -41,9 +41,8 @@ std::string places(const Nodes& nodes, const Nodes& all) {
 }
 
 CUgraphNode foreign_node(Scene& s) {
-  CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
-  s.lab.must(s.cu.GraphCreate(&graph, 0), "create");
+  CUgraph graph = make_graph(s.lab);
   s.lab.must(s.cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "add");
   return node;
 }
@@ -176,7 +175,7 @@ const Probe probes[] = {
 };
 
 template <std::size_t mode>
-void in_mode(Lab& lab) {
+void in_capture(Lab& lab) {
   for (const Probe& item : probes)
     probe(lab, item.name, capture_modes[mode].value, item.call);
   probe(
@@ -245,9 +244,9 @@ void programmatic_edges(Lab& lab) {
 
 std::vector<Scenario> capture_dependencies_scenarios() {
   return {
-    {"capture_dependencies.global", in_mode<0>, Place::child},
-        {"capture_dependencies.thread_local", in_mode<1>, Place::child},
-        {"capture_dependencies.relaxed", in_mode<2>, Place::child},
+    {"capture_dependencies.global", in_capture<0>, Place::child},
+        {"capture_dependencies.thread_local", in_capture<1>, Place::child},
+        {"capture_dependencies.relaxed", in_capture<2>, Place::child},
 #if CUDA_VERSION >= 12030
         {"capture_dependencies.plain_edges", plain_edges, Place::child},
         {"capture_dependencies.programmatic_edges", programmatic_edges, Place::child},

@@ -253,13 +253,8 @@ void afterwards(Lab& lab) {
     cu.StreamBeginCapture(s.origin, thread_local_mode);
     lab.is(name + "wait_in_next_capture", cu.StreamWaitEvent(s.origin, s.captured, 0));
     lab.shows(name + "wait_in_next_capture.then_capture", capture_state(lab, s.origin));
-    lab.is(name + "query_in_next_capture.thread_relaxed", [&] {
-      CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-      cu.ThreadExchangeStreamCaptureMode(&mode);
-      const CUresult result = cu.EventQuery(s.captured);
-      cu.ThreadExchangeStreamCaptureMode(&mode);
-      return result;
-    }());
+    lab.is(name + "query_in_next_capture.thread_relaxed",
+           in_mode(lab, CU_STREAM_CAPTURE_MODE_RELAXED, [&] { return cu.EventQuery(s.captured); }));
     lab.is(name + "next_capture.end", end_capture(lab, s.origin));
     lab.is(name + "rerecord", cu.EventRecord(s.captured, s.bystander));
     lab.is(name + "rerecord.query", eventually([&] { return cu.EventQuery(s.captured); }));

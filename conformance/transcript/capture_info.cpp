@@ -43,12 +43,8 @@ const Probe probes[] = {
      }},
     {"origin.thread_global",
      [](Scene& s) {
-       CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-       s.cu.ThreadExchangeStreamCaptureMode(&mode);
        Info info;
-       const CUresult result = ask(s.cu, s.origin, info);
-       s.cu.ThreadExchangeStreamCaptureMode(&mode);
-       return result;
+       return in_mode(s.lab, CU_STREAM_CAPTURE_MODE_GLOBAL, [&] { return ask(s.cu, s.origin, info); });
      }},
     {"other_thread",
      [](Scene& s) {
@@ -108,7 +104,7 @@ const Probe probes[] = {
 };
 
 template <std::size_t mode>
-void in_mode(Lab& lab) {
+void in_capture(Lab& lab) {
   for (const Probe& item : probes)
     probe(lab, item.name, capture_modes[mode].value, item.call);
   probe(lab, "invalidated", capture_modes[mode].value, [](Scene& s) {
@@ -183,9 +179,9 @@ void frontier(Lab& lab) {
 } // namespace
 
 std::vector<Scenario> capture_info_scenarios() {
-  return {{"capture_info.global", in_mode<0>, Place::child},
-          {"capture_info.thread_local", in_mode<1>, Place::child},
-          {"capture_info.relaxed", in_mode<2>, Place::child},
+  return {{"capture_info.global", in_capture<0>, Place::child},
+          {"capture_info.thread_local", in_capture<1>, Place::child},
+          {"capture_info.relaxed", in_capture<2>, Place::child},
           {"capture_info.contexts", contexts, Place::child},
           {"capture_info.frontier", frontier, Place::child}};
 }

@@ -71,8 +71,7 @@ void capturing_stream(Lab& lab) {
       return result;
     });
     probe(lab, name + ".graph_destroy", mode.value, [](Scene& s) {
-      CUgraph graph = nullptr;
-      s.lab.must(s.cu.GraphCreate(&graph, 0), "create");
+      CUgraph graph = make_graph(s.lab);
       return s.cu.GraphDestroy(graph);
     });
     probe(lab, name + ".launch_graph_into_invalidated", mode.value, [](Scene& s) {
@@ -85,13 +84,11 @@ void capturing_stream(Lab& lab) {
 // A graph that consists of one wait, for an event of an active capture.
 void launch_of_a_wait(Lab& lab) {
   const Api& cu = lab.cu;
-  CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
-  CUgraphExec exec = nullptr;
   Event event(lab);
-  lab.must(cu.GraphCreate(&graph, 0), "create");
+  CUgraph graph = make_graph(lab);
   lab.must(cu.GraphAddEventWaitNode(&node, graph, nullptr, 0, event), "add");
-  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+  CUgraphExec exec = make_exec(lab, graph);
   Stream origin(lab), other(lab);
   lab.must(cu.StreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
   lab.must(cu.EventRecord(event, origin), "record");

@@ -79,12 +79,10 @@ void whole_context_record(Lab& lab) {
     far = Stream(lab).release();
   }
   Event event(lab);
-  CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
-  CUgraphExec exec = nullptr;
-  lab.must(cu.GraphCreate(&graph, 0), "create");
+  CUgraph graph = make_graph(lab);
   lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, event), "add");
-  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+  CUgraphExec exec = make_exec(lab, graph);
   Gate gate(lab, far);
   lab.is("launch", cu.GraphLaunch(exec, far)); // on a stream of another context
   lab.is("launch.record", cu.CtxRecordEvent(lab.home, event));
@@ -118,8 +116,7 @@ void wait_for_complete(Lab& lab) {
 
 struct Exec {
   Exec(Lab& lab, const std::function<void(CUgraph)>& fill) {
-    CUgraph graph = nullptr;
-    lab.must(lab.cu.GraphCreate(&graph, 0), "create");
+    CUgraph graph = make_graph(lab);
     fill(graph);
     lab.must(lab.cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
   }

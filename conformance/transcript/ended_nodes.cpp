@@ -96,9 +96,8 @@ void original_of_exec_destroyed(Nodes& nodes) {
 
 // The nodes are inside a child graph, and the graph around it ends.
 void parent_destroyed(Nodes& nodes) {
-  CUgraph parent = nullptr;
   CUgraphNode node = nullptr;
-  nodes.lab.must(nodes.cu.GraphCreate(&parent, 0), "cuGraphCreate");
+  CUgraph parent = make_graph(nodes.lab);
   nodes.lab.must(nodes.cu.GraphAddChildGraphNode(&node, parent, nullptr, 0, nodes.graph), "child");
   CUgraph const original = nodes.graph;
   nodes.lab.must(nodes.cu.GraphChildGraphNodeGetGraph(node, &nodes.graph), "child graph");
@@ -290,9 +289,8 @@ void reused(Lab& lab) {
   int same = 0;
   CUresult answer = CUDA_ERROR_UNKNOWN;
   for (int i = 0; i < 1000; ++i) {
-    CUgraph graph = nullptr;
     CUgraphNode node = nullptr;
-    lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+    CUgraph graph = make_graph(lab);
     lab.must(cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, nodes.first), "record");
     if (node != nodes.record) continue;
     ++same;

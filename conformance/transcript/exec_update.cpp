@@ -16,8 +16,7 @@ struct Node {
 
 CUgraph graph_of(Lab& lab, const std::vector<Node>& nodes) {
   const Api& cu = lab.cu;
-  CUgraph graph = nullptr;
-  lab.must(cu.GraphCreate(&graph, 0), "create");
+  CUgraph graph = make_graph(lab);
   CUgraphNode last = nullptr;
   for (const auto& [kind, event, after] : nodes) {
     CUgraphNode added = nullptr;

@@ -8,13 +8,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class Graph {
+class EventGraph : public Graph {
 public:
-  explicit Graph(Lab& lab) : lab_(lab) { lab.must(lab.cu.GraphCreate(&handle_, 0), "cuGraphCreate"); }
-  ~Graph() { destroy(); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  operator CUgraph() const { return handle_; }
+  using Graph::Graph;
   CUgraphNode record(CUevent event, CUgraphNode after = nullptr) {
     CUgraphNode node = nullptr;
     lab_.must(lab_.cu.GraphAddEventRecordNode(&node, handle_, &after, after != nullptr, event),
@@ -27,25 +23,15 @@ public:
               "add wait node");
     return node;
   }
-  CUgraphExec instantiate() {
-    CUgraphExec exec = nullptr;
-    lab_.must(lab_.cu.GraphInstantiateWithFlags(&exec, handle_, 0), "cuGraphInstantiate");
-    return exec;
-  }
-  CUresult destroy() {
-    return handle_ != nullptr ? lab_.cu.GraphDestroy(std::exchange(handle_, nullptr)) : CUDA_SUCCESS;
-  }
-
-private:
-  Lab& lab_;
-  CUgraph handle_ = nullptr;
+  CUgraphExec instantiate() { return make_exec(lab_, handle_); }
+  CUresult destroy() { return lab_.cu.GraphDestroy(release()); }
 };
 
 void nodes(Lab& lab) {
   const Api& cu = lab.cu;
   Event first(lab, CU_EVENT_DEFAULT), second(lab, CU_EVENT_DEFAULT);
   Event shared(lab, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS);
-  Graph graph(lab);
+  EventGraph graph(lab);
   CUgraphNode node = nullptr, wait = nullptr;
   CUevent event = nullptr;
   lab.is("add_record", cu.GraphAddEventRecordNode(&node, graph, nullptr, 0, first));
@@ -91,7 +77,7 @@ void exec(Lab& lab) {
   Stream stream(lab);
   Event in_graph(lab, CU_EVENT_DEFAULT), in_exec(lab, CU_EVENT_DEFAULT);
   Event later(lab, CU_EVENT_DEFAULT);
-  Graph graph(lab);
+  EventGraph graph(lab);
   const CUgraphNode node = graph.record(in_graph), wait = graph.wait(in_graph, node);
   CUgraphExec exec = graph.instantiate();
   float ms = 0;
@@ -115,7 +101,7 @@ void exec(Lab& lab) {
   lab.is("set_record.null_node", cu.GraphExecEventRecordNodeSetEvent(exec, nullptr, later));
   lab.is("set_record.null_exec", cu.GraphExecEventRecordNodeSetEvent(nullptr, node, later));
   {
-    Graph other(lab);
+    EventGraph other(lab);
     const CUgraphNode foreign = other.record(in_graph);
     lab.is("set_record.node_of_another_graph", cu.GraphExecEventRecordNodeSetEvent(exec, foreign, later));
   }
@@ -139,7 +125,7 @@ void nodes_of_destroyed(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
   Event in_graph(lab, CU_EVENT_DEFAULT), later(lab, CU_EVENT_DEFAULT);
-  Graph graph(lab);
+  EventGraph graph(lab);
   const CUgraphNode node = graph.record(in_graph), wait = graph.wait(in_graph, node);
   CUgraphExec exec = graph.instantiate();
   CUgraph clone = nullptr;
@@ -162,7 +148,7 @@ void launches(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab);
   Event start(lab, CU_EVENT_DEFAULT), end(lab, CU_EVENT_DEFAULT), next(lab, CU_EVENT_DEFAULT);
-  Graph graph(lab);
+  EventGraph graph(lab);
   const CUgraphNode first = graph.record(start), last = graph.record(end, first);
   CUgraphExec exec = graph.instantiate();
   float ms = 0;
@@ -236,7 +222,7 @@ void wait_nodes(Lab& lab) {
   const Api& cu = lab.cu;
   Stream stream(lab), held(lab);
   Event event(lab);
-  Graph graph(lab);
+  EventGraph graph(lab);
   graph.wait(event);
   CUgraphExec exec = graph.instantiate();
   lab.is("never_recorded.launch", cu.GraphLaunch(exec, stream));
@@ -280,14 +266,14 @@ void user_objects(Lab& lab) {
   Event event(lab);
   Stream stream(lab);
   {
-    Graph graph(lab);
+    EventGraph graph(lab);
     graph.record(event);
     retain(graph, "graph_alone");
     lab.is("graph_alone.destroy", graph.destroy());
     lab.shows("graph_alone.destroyed", destroyed_by_now(1));
   }
   {
-    Graph graph(lab);
+    EventGraph graph(lab);
     graph.record(event);
     retain(graph, "graph_then_exec");
     CUgraphExec exec = graph.instantiate();
@@ -297,7 +283,7 @@ void user_objects(Lab& lab) {
     lab.shows("graph_then_exec.after_exec", destroyed_by_now(1));
   }
   {
-    Graph graph(lab);
+    EventGraph graph(lab);
     graph.record(event);
     retain(graph, "exec_then_graph");
     CUgraphExec exec = graph.instantiate();
@@ -307,7 +293,7 @@ void user_objects(Lab& lab) {
     lab.shows("exec_then_graph.after_graph", destroyed_by_now(1));
   }
   {
-    Graph graph(lab);
+    EventGraph graph(lab);
     graph.record(event);
     retain(graph, "clone");
     CUgraph clone = nullptr;
@@ -318,7 +304,7 @@ void user_objects(Lab& lab) {
     lab.shows("clone.after_clone", destroyed_by_now(1));
   }
   {
-    Graph graph(lab);
+    EventGraph graph(lab);
     graph.record(event);
     CUgraphExec exec = graph.instantiate();
     retain(graph, "retained_after_instantiation");
@@ -327,7 +313,7 @@ void user_objects(Lab& lab) {
     cu.GraphExecDestroy(exec);
   }
   {
-    Graph graph(lab);
+    EventGraph graph(lab);
     graph.record(event);
     retain(graph, "in_flight");
     CUgraphExec exec = graph.instantiate();
@@ -359,7 +345,7 @@ void user_objects(Lab& lab) {
   }
   {
     // Taken from the graph while the graph is being instantiated, and then given back.
-    Graph graph(lab);
+    EventGraph graph(lab);
     graph.record(event);
     destroyed = 0;
     CUuserObject object = nullptr;

@@ -8,25 +8,6 @@
 namespace transcript {
 namespace {
 
-class Graph {
-public:
-  explicit Graph(Lab& lab) : lab_(lab) { lab.must(lab.cu.GraphCreate(&handle_, 0), "cuGraphCreate"); }
-  ~Graph() { lab_.cu.GraphDestroy(handle_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  operator CUgraph() const { return handle_; }
-
-private:
-  Lab& lab_;
-  CUgraph handle_ = nullptr;
-};
-
-CUgraphExec instantiate(Lab& lab, CUgraph graph) {
-  CUgraphExec exec = nullptr;
-  lab.must(lab.cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
-  return exec;
-}
-
 void children(Lab& lab) {
   const Api& cu = lab.cu;
   Event event(lab), second(lab);
@@ -77,7 +58,7 @@ void children(Lab& lab) {
   lab.is("find_in_clone.nowhere", cu.GraphNodeFindInClone(nullptr, node, clone));
   lab.is("find_in_clone.node_inside", cu.GraphNodeFindInClone(&fresh, found[0], clone));
   cu.GraphDestroy(clone);
-  CUgraphExec const exec = instantiate(lab, parent);
+  CUgraphExec const exec = make_exec(lab, parent);
   {
     Gate gate(lab, stream);
     lab.is("launch", cu.GraphLaunch(exec, stream));
@@ -129,7 +110,7 @@ void children(Lab& lab) {
   lab.is("print.bad_path", cu.GraphDebugDotPrint(parent, "/nowhere/missing/x", 0));
   Graph built(lab);
   lab.must(cu.GraphAddChildGraphNode(&node, built, nullptr, 0, child), "child node");
-  CUgraphExec const second_exec = instantiate(lab, built);
+  CUgraphExec const second_exec = make_exec(lab, built);
   everywhere(lab, "add",
              [&](CUstream) { return cu.GraphAddChildGraphNode(&fresh, built, nullptr, 0, child); });
   everywhere(lab, "add_null",
@@ -162,7 +143,7 @@ void updates(Lab& lab) {
   const auto ask = [&](const std::string& name, const Build& from, const Build& to) {
     Graph before(lab), after(lab);
     from(before), to(after);
-    CUgraphExec const exec = instantiate(lab, before);
+    CUgraphExec const exec = make_exec(lab, before);
     CUgraphExecUpdateResultInfo info{};
     lab.is(name, cu.GraphExecUpdate(exec, after, &info));
     lab.shows(name + ".reason", static_cast<int>(info.result));
@@ -305,7 +286,7 @@ void copies(Lab& lab) {
   lab.is("get.wrong_node", cu.GraphMemcpyNodeGetParams(wrong, &found));
   lab.is("get.null", cu.GraphMemcpyNodeGetParams(nullptr, &found));
   lab.is("get.nowhere", cu.GraphMemcpyNodeGetParams(node, nullptr));
-  CUgraphExec const exec = instantiate(lab, one);
+  CUgraphExec const exec = make_exec(lab, one);
   for (const Variant& variant : variants) {
     const std::string name = variant.name;
     lab.is("exec_set." + name, cu.GraphExecMemcpyNodeSetParams(exec, node, &variant.copy, lab.home));
@@ -374,7 +355,7 @@ void fills(Lab& lab) {
                               {"too_far", changed([](Fill& f) { f.width = 4096; })}};
   lab.must(cu.GraphAddMemsetNode(&node, graph, nullptr, 0, &variants[0].fill, lab.home), "fill node");
   lab.must(cu.GraphAddEmptyNode(&wrong, graph, nullptr, 0), "empty node");
-  CUgraphExec const exec = instantiate(lab, graph);
+  CUgraphExec const exec = make_exec(lab, graph);
   for (const Variant& variant : variants) {
     Graph one(lab);
     const std::string name = variant.name;
@@ -451,7 +432,7 @@ void kernels(Lab& lab) {
   lab.must(cu.GraphAddMemsetNode(&fill, graph, nullptr, 0, &filling, lab.home), "fill node");
   Event event(lab);
   lab.must(cu.GraphAddEventRecordNode(&record, graph, nullptr, 0, event), "record node");
-  CUgraphExec const exec = instantiate(lab, graph);
+  CUgraphExec const exec = make_exec(lab, graph);
   for (const Variant& variant : variants) {
     Graph one(lab);
     const std::string name = variant.name;
@@ -510,13 +491,13 @@ void more_updates(Lab& lab) {
   const auto ask = [&](const std::string& name, const Build& from, const Build& to) {
     Graph before(lab), after(lab), parent(lab);
     from(before), to(after);
-    CUgraphExec exec = instantiate(lab, before);
+    CUgraphExec exec = make_exec(lab, before);
     CUgraphExecUpdateResultInfo info{};
     lab.is(name, cu.GraphExecUpdate(exec, after, &info));
     lab.shows(name + ".reason", static_cast<int>(info.result));
     cu.GraphExecDestroy(exec);
     lab.must(cu.GraphAddChildGraphNode(&node, parent, nullptr, 0, before), "child");
-    exec = instantiate(lab, parent);
+    exec = make_exec(lab, parent);
     lab.is(name + ".as_child", cu.GraphExecChildGraphNodeSetParams(exec, node, after));
     cu.GraphExecDestroy(exec);
   };
@@ -603,7 +584,7 @@ void any_node(Lab& lab) {
     const CUresult result = cu.GraphAddNode(&node, one, nullptr, nullptr, 0, &parameters);
     lab.is(name, result);
     if (result != CUDA_SUCCESS) continue;
-    CUgraphExec const exec = instantiate(lab, one);
+    CUgraphExec const exec = make_exec(lab, one);
     parameters = kind.parameters;
     lab.is(name + ".set", cu.GraphNodeSetParams(node, &parameters));
     parameters = kind.parameters;
@@ -668,11 +649,11 @@ void other_memory(Lab& lab) {
       Graph before(lab), after(lab);
       lab.must(add(after, to), kind.c_str());
       lab.must(add(before, from), kind.c_str());
-      CUgraphExec exec = instantiate(lab, before);
+      CUgraphExec exec = make_exec(lab, before);
       const std::string result = lab.name_of(set(exec, to));
       cu.GraphExecDestroy(exec);
       CUgraphExecUpdateResultInfo info{};
-      exec = instantiate(lab, before);
+      exec = make_exec(lab, before);
       cu.GraphExecUpdate(exec, after, &info);
       cu.GraphExecDestroy(exec);
       lab.shows(kind + "." + name, result + ", reason " + std::to_string(static_cast<int>(info.result)));
@@ -737,9 +718,8 @@ void fills_of_pools(Lab& lab) {
         const Current guard(lab, current);
         std::vector<CUresult> results;
         for (const auto& [named_name, named] : contexts) {
-          CUgraph graph = nullptr;
           CUgraphNode node = nullptr;
-          lab.must(cu.GraphCreate(&graph, 0), "create");
+          CUgraph graph = make_graph(lab);
           results.push_back(cu.GraphAddMemsetNode(&node, graph, nullptr, 0, &fill, named));
           cu.GraphDestroy(graph);
         }

@@ -245,8 +245,7 @@ void imported_in_graph(Lab& lab) {
   CUcontext const context = lab.second_context();
   CUstream const stream = stream_of(lab, context);
   const Current guard(lab, context);
-  CUgraph graph = nullptr;
-  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  CUgraph graph = make_graph(lab);
   CUgraphNode node = nullptr;
   lab.is("add_wait_node", cu.GraphAddEventWaitNode(&node, graph, nullptr, 0, imported.event));
   CUgraphExec exec = nullptr;

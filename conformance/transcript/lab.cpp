@@ -104,12 +104,26 @@ Green::Green(Lab& lab) {
 }
 #endif
 
-Stream::Stream(Lab& lab, unsigned flags) : lab_(lab) {
+Stream::Stream(Lab& lab, unsigned flags) : Owned(lab) {
   lab.must(lab.cu.StreamCreate(&handle_, flags), "cuStreamCreate");
 }
 
-Event::Event(Lab& lab, unsigned flags) : lab_(lab) {
+Event::Event(Lab& lab, unsigned flags) : Owned(lab) {
   lab.must(lab.cu.EventCreate(&handle_, flags), "cuEventCreate");
+}
+
+Graph::Graph(Lab& lab) : Owned(lab) { handle_ = make_graph(lab); }
+
+CUgraph make_graph(Lab& lab) {
+  CUgraph graph = nullptr;
+  lab.must(lab.cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  return graph;
+}
+
+CUgraphExec make_exec(Lab& lab, CUgraph graph) {
+  CUgraphExec exec = nullptr;
+  lab.must(lab.cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  return exec;
 }
 
 Gate::Gate(Lab& lab, CUstream stream) : word_(lab.word()) {
@@ -134,6 +148,13 @@ bool Background::returns_within(std::chrono::milliseconds patience) const {
 
 CUresult on_other_thread(Lab& lab, const std::function<CUresult()>& call) {
   return Background(lab, call).join();
+}
+
+CUresult in_mode(Lab& lab, CUstreamCaptureMode mode, const std::function<CUresult()>& call) {
+  lab.cu.ThreadExchangeStreamCaptureMode(&mode);
+  const CUresult result = call();
+  lab.cu.ThreadExchangeStreamCaptureMode(&mode);
+  return result;
 }
 
 CUresult eventually(const std::function<CUresult()>& poll) {

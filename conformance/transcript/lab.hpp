@@ -134,37 +134,39 @@ struct Green {
 };
 #endif
 
-class Stream {
+// What a scenario creates. It is destroyed with its owner, unless the owner releases it.
+template <class Handle, auto destroy>
+class Owned {
 public:
+  ~Owned() {
+    if (handle_ != nullptr) (lab_.cu.*destroy)(handle_);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  operator Handle() const { return handle_; }
+  Handle release() { return std::exchange(handle_, nullptr); }
+
+protected:
+  explicit Owned(Lab& lab) : lab_(lab) {}
+  Lab& lab_;
+  Handle handle_ = nullptr;
+};
+
+struct Stream : Owned<CUstream, &Api::StreamDestroy> {
   explicit Stream(Lab& lab, unsigned flags = CU_STREAM_NON_BLOCKING);
-  ~Stream() {
-    if (handle_ != nullptr) lab_.cu.StreamDestroy(handle_);
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  operator CUstream() const { return handle_; }
-  CUstream release() { return std::exchange(handle_, nullptr); }
-
-private:
-  Lab& lab_;
-  CUstream handle_ = nullptr;
 };
 
-class Event {
-public:
+struct Event : Owned<CUevent, &Api::EventDestroy> {
   explicit Event(Lab& lab, unsigned flags = CU_EVENT_DISABLE_TIMING);
-  ~Event() {
-    if (handle_ != nullptr) lab_.cu.EventDestroy(handle_);
-  }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  operator CUevent() const { return handle_; }
-  CUevent release() { return std::exchange(handle_, nullptr); }
-
-private:
-  Lab& lab_;
-  CUevent handle_ = nullptr;
 };
+
+struct Graph : Owned<CUgraph, &Api::GraphDestroy> {
+  explicit Graph(Lab& lab);
+};
+
+// The caller destroys them.
+CUgraph make_graph(Lab& lab);
+CUgraphExec make_exec(Lab& lab, CUgraph graph);
 
 // Holds back everything that is submitted to a stream after it, until it is opened.
 class Gate {
@@ -208,6 +210,9 @@ Made made_in(Lab& lab, CUcontext context) {
 
 // Runs the call on another thread, with the home context current there, and waits for it.
 CUresult on_other_thread(Lab& lab, const std::function<CUresult()>& call);
+
+// Makes the call while the calling thread is in another capture mode.
+CUresult in_mode(Lab& lab, CUstreamCaptureMode mode, const std::function<CUresult()>& call);
 
 // Polls until the answer is not NOT_READY, for up to two seconds.
 CUresult eventually(const std::function<CUresult()>& poll);

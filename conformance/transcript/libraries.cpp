@@ -375,9 +375,8 @@ void libraries(Lab& lab) {
     lab.is("other_context.synchronize", cu.StreamSynchronize(elsewhere));
   }
   lab.is("synchronize", cu.StreamSynchronize(stream));
-  CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
-  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  CUgraph graph = make_graph(lab);
   CUDA_KERNEL_NODE_PARAMS parameters{};
   parameters.kern = plain;
   parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;

@@ -185,11 +185,10 @@ void exec_of_reset_primary(Lab& lab) {
   const Api& cu = lab.cu;
   CUcontext context = nullptr, popped = nullptr;
   CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
   lab.must(cu.DevicePrimaryCtxRetain(&context, lab.device), "retain");
   lab.must(cu.CtxPushCurrent(context), "push");
   cu.GraphCreate(&graph, 0);
-  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
+  CUgraphExec exec = make_exec(lab, graph);
   cu.CtxPopCurrent(&popped);
   lab.is("reset", cu.DevicePrimaryCtxReset(lab.device));
   lab.is("retain_again", cu.DevicePrimaryCtxRetain(&context, lab.device));

@@ -235,11 +235,7 @@ void blocking(Lab& lab) {
 }
 
 CUresult relaxed(Lab& lab, const std::function<CUresult()>& call) {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  lab.cu.ThreadExchangeStreamCaptureMode(&mode);
-  const CUresult result = call();
-  lab.cu.ThreadExchangeStreamCaptureMode(&mode);
-  return result;
+  return in_mode(lab, CU_STREAM_CAPTURE_MODE_RELAXED, call);
 }
 
 void in_capture(Lab& lab) {
@@ -313,13 +309,12 @@ void replay(Lab& lab) {
   lab.must(pages.pin(lab), "cuMemHostRegister");
   Stream stream(lab);
   CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
   lab.must(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), "begin");
   lab.is("wait", cu.StreamWaitValue64(stream, address(gate.memory), 1, CU_STREAM_WAIT_VALUE_GEQ));
   lab.is("write", cu.StreamWriteValue64(stream, address(pages.memory), 5, 0));
   lab.must(cu.StreamEndCapture(stream, &graph), "end");
   lab.shows("nodes", node_types(lab, graph));
-  lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  CUgraphExec exec = make_exec(lab, graph);
   lab.is("launch", cu.GraphLaunch(exec, stream));
   std::this_thread::sleep_for(20ms);
   lab.is("before_the_gate", cu.StreamQuery(stream));

@@ -31,9 +31,8 @@ Scene::Scene(Lab& laboratory, CUstreamCaptureMode mode, unsigned origin_flags)
   lab.must(cu.StreamSynchronize(bystander), "synchronize");
   cu.EventRecord(pending, held);
 
-  CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
-  lab.must(cu.GraphCreate(&graph, 0), "cuGraphCreate");
+  CUgraph graph = make_graph(lab);
   lab.must(cu.GraphAddEmptyNode(&node, graph, nullptr, 0), "cuGraphAddEmptyNode");
   lab.must(cu.GraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
   cu.GraphDestroy(graph);

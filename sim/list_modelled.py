@@ -36,12 +36,12 @@ def hidden_attributes(header):
 
 
 def page(table, header):
-    of_driver = [function for function in table if "header" not in function.fields]
-    modelled = [function for function in of_driver if "simulator" in function.fields]
+    of_driver = [function for function in table if "header" not in function.uses]
+    modelled = [function for function in of_driver if "simulator" in function.uses]
     subjects = {}
     for function in modelled:
         subjects.setdefault(function.subject, []).append(function.symbol)
-    aborting = sorted(function.symbol for function in of_driver if "simulator" not in function.fields)
+    aborting = sorted(function.symbol for function in of_driver if "simulator" not in function.uses)
     all_variants, modelled_variants = (sum(1 + bool(each.suffix) for each in some)
                                        for some in (of_driver, modelled))
     newest = max(version for each in of_driver for _, version, _ in each.variants())

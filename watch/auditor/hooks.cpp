@@ -22,7 +22,6 @@
 #include "protocol/words.hpp"
 
 #include <cstring>
-#include <string_view>
 
 namespace watch {
 
@@ -53,19 +52,15 @@ bool can_record(const Library& library, CUcontext home, Record record) {
   return result != CUDA_ERROR_INVALID_HANDLE;
 }
 
-bool waits_for_green_context(const CallData& call) {
-  return std::strcmp(entry_data[call.entry].name, "cuGreenCtxWaitEvent") == 0;
-}
-
 /// Whether the driver would crash: an interprocess event, and a stream or context where it cannot be waited
 /// for, which is not capturing.
-bool must_refuse(const Library& library, const CallData& call, Verb verb) {
+bool must_refuse(const Library& library, const CallData& call, Verb verb, bool is_green) {
   if (verb != Verb::stream_wait && verb != Verb::context_wait) return false;
   const auto event = reinterpret_cast<CUevent>(call.words[1]);
   const CUcontext home = context_of_interprocess_event(event);
   if (home == nullptr) return false;
   if (verb == Verb::context_wait) {
-    if (waits_for_green_context(call)) {
+    if (is_green) {
       const auto green = reinterpret_cast<GreenContext*>(call.words[0]);
       return !can_record(library, home,
                          [&](CUevent tried) { return library.trial.record_green_context(green, tried); });
@@ -90,7 +85,7 @@ void keep_interprocess_events(const CallData& call) {
   const auto event = reinterpret_cast<CUevent>(call.words[0]);
   remove_interprocess_event(event); // one that ended with its context may have had the same address
   if (verb == Verb::event_create ? (call.words[1] & CU_EVENT_INTERPROCESS) != 0
-                                 : std::strcmp(entry_data[call.entry].name, "cuIpcOpenEventHandle") == 0)
+                                 : entry_data[call.entry].has(opens_event))
     add_interprocess_event(event, reinterpret_cast<CUcontext>(call.context));
 }
 
@@ -186,7 +181,7 @@ constexpr bool is_recorded_before(Verb verb) {
 
 /// Ends a context, and with it the events of probes there.
 constexpr bool ends_events(Verb verb) {
-  return verb == Verb::context_destroy || verb == Verb::green_destroy || verb == Verb::primary_release ||
+  return verb == Verb::context_destroy || verb == Verb::context_release || verb == Verb::primary_release ||
          verb == Verb::device_reset;
 }
 
@@ -199,7 +194,7 @@ void end_jitter(unsigned library, const CallData& call, CUresult result) {
     give_words(library, call.words[0], static_cast<int>(call.words[1]));
   if constexpr (verb == Verb::context_create) give_words(library, call.words[0], -1);
   if constexpr (verb == Verb::stream_destroy) forget_held_stream(call.words[0]);
-  if constexpr (verb == Verb::context_destroy) forget_words(call.words[0]);
+  if constexpr (verb == Verb::context_destroy || verb == Verb::context_release) forget_words(call.words[0]);
   if constexpr (verb == Verb::device_reset || verb == Verb::primary_release)
     forget_primary_words(library, static_cast<int>(call.words[0]));
 }
@@ -250,16 +245,16 @@ struct Hook;
 template <unsigned Copy, std::size_t Index, bool PerThread, class... Arguments>
 struct Hook<Copy, Index, PerThread, CUresult(Arguments...)> {
   static constexpr Verb verb = entry_data[Index].verb;
+  static_assert(verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write ||
+                are_named_as_recorded<Arguments...>(entry_data[Index].words));
   // Another function may get the handle of one that is gone.
-  static constexpr bool ends_code = ends_events(verb) ||
-                                    std::string_view(entry_data[Index].name) == "cuModuleUnload" ||
-                                    std::string_view(entry_data[Index].name) == "cuLibraryUnload";
-  static constexpr bool makes_green_context = std::string_view(entry_data[Index].name) == "cuGreenCtxCreate";
-  static constexpr bool makes_context =
-      verb == Verb::context_create || verb == Verb::primary_retain || makes_green_context;
+  static constexpr bool ends_functions = ends_events(verb) || entry_data[Index].has(ends_code);
+  static constexpr bool makes_green_context = (std::is_same_v<Arguments, GreenContext**> || ...);
+  static constexpr bool is_green = (std::is_same_v<Arguments, GreenContext*> || ...);
   /// Of the first copy of libcuda, which is the only one in most programs.
-  static constexpr bool is_launch =
-      Copy == 0 && std::string_view(entry_data[Index].name).starts_with("cuLaunchKernel");
+  static constexpr bool is_launch = Copy == 0 && requires(Arguments... arguments) {
+    launch_of<PerThread>(arguments...);
+  };
   /// A plain launch finds its code in one page of memory.
   static constexpr std::size_t alignment = is_launch ? 1024 : 16;
 
@@ -323,7 +318,7 @@ private:
     const Library& library = libraries[Copy];
     Thread* const thread = this_thread();
     if (thread == nullptr) {
-      if constexpr (makes_context) note_context(several_contexts);
+      if constexpr (entry_data[Index].has(makes_context)) note_context(several_contexts);
       if constexpr (ends_events(verb))
         if (streams != nullptr) forget_streams({}, false);
       return function()(arguments...);
@@ -343,20 +338,21 @@ private:
       }
     // The host may know of the work, and go on, before this thread does.
     if constexpr (verb == Verb::value_write ||
-                  (verb == Verb::work && speaks_with_host(entry_data[Index].name)))
+                  (verb == Verb::work && speaks_with_host(entry_data[Index].work)))
       if (has_feature(memory_use)) [[unlikely]]
         tell_host_will_know({library, made});
     // Before the call, which does not return if an event of the graph was destroyed.
     if constexpr (verb == Verb::graph_instantiate || verb == Verb::exec_update)
       record_graph_events(library, made);
     if constexpr (verb == Verb::stream_wait || verb == Verb::context_wait) {
-      if (must_refuse(library, made, verb)) {
+      if (must_refuse(library, made, verb, is_green)) {
         made.marks |= Mark::refused;
         end<verb>(*thread, Copy, made, CUDA_ERROR_INVALID_HANDLE, address, above);
         return CUDA_ERROR_INVALID_HANDLE;
       }
     }
-    if constexpr (ends_code) forget_parameters(); // and again later, in case that another thread launches
+    if constexpr (ends_functions)
+      forget_parameters(); // and again later, in case that another thread launches
     const CUresult result = function()(arguments...);
     if constexpr (makes_green_context) note_context(several_contexts);
     if (verb != Verb::work && result == CUDA_SUCCESS) {
@@ -366,7 +362,7 @@ private:
     if constexpr (uses_memory(verb))
       if (result == CUDA_SUCCESS && has_feature(memory_use)) [[unlikely]]
         tell_memory({library, made}, arguments...);
-    if constexpr (ends_code) forget_parameters();
+    if constexpr (ends_functions) forget_parameters();
     end<verb>(*thread, Copy, made, result, address, above);
     return result;
   }

@@ -58,10 +58,11 @@ void tell_memory(const Told& told, CUdeviceptr to, unsigned char, Size count, CU
 void tell_memory(const Told& told, CUdeviceptr to, unsigned short, Size count, CUstream = nullptr);
 void tell_memory(const Told& told, CUdeviceptr to, unsigned, Size count, CUstream = nullptr);
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned char, Size width, Size rows,
-                 CUstream);
+                 CUstream = nullptr);
 void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned short, Size width, Size rows,
-                 CUstream);
-void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows, CUstream);
+                 CUstream = nullptr);
+void tell_memory(const Told& told, CUdeviceptr to, Size pitch, unsigned, Size width, Size rows,
+                 CUstream = nullptr);
 
 // Kernels
 [[gnu::hot]] void tell_memory(const Told& told, CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,

@@ -282,7 +282,7 @@ void before_call(Thread& thread, unsigned library, const CallData& call, Verb ve
     return;
   case Verb::context_destroy: // the driver destroys its events
     return forget_streams({0, call.words[0], library_limit}, false);
-  case Verb::green_destroy:
+  case Verb::context_release:
   case Verb::primary_release:
   case Verb::device_reset: // nothing tells which streams end, so all are forgotten; all events are valid yet
     return forget_streams({}, !another_thread_is_blocked(thread));

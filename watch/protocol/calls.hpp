@@ -14,15 +14,73 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace watch {
 
+/// What a word of a record is: the member of Call with this name (rules/call.hpp).
+enum class Field : std::uint8_t {
+  none, // no rule needs it
+  stream,
+  event,
+  second_event,
+  graph,
+  made_graph,
+  exec,
+  node,
+  function,
+  named_context,
+  device,
+  flags,
+  mode,
+  address,
+  value,
+  number,
+  node_type,
+};
+
+/// What the call submits to a stream, or what a node of the call does. An event, a wait and an empty node are
+/// nodes only; `any` is a node of a kind that the function does not tell.
+enum class Work : std::uint8_t {
+  none,
+  kernel,
+  copy,
+  fill,
+  host,       // a function of the program
+  values,     // writes of values and waits for values
+  semaphores, // of other interfaces
+  graph,
+  empty,
+  record,
+  wait,
+  allocation,
+  free,
+  other,
+  any,
+};
+
+/// What else is known about a function; each is a bit.
+enum Effect : std::uint8_t {
+  adds_order = 1,       // to work that other calls submit, or to nodes
+  makes_context = 2,    // also a green one
+  ends_code = 4,        // and its functions, whose handles other functions may get
+  opens_event = 8,      // of another process
+  relaxed_capture = 16, // begins a capture that is relaxed, although the call does not say so
+  value_of_64_bits = 32,
+  hides_memory = 64, // a kernel whose parameters are not in the arguments
+};
+
 struct EntryData {
   Verb verb;
-  const char* symbol; // that libcuda exports
-  const char* name;   // for cuGetProcAddress
-  int version;        // the CUDA version of this signature, for cuGetProcAddress
-  const char* suffix; // of the variant for per-thread default streams, or null
+  Work work;
+  std::uint8_t effects;       // bits of Effect
+  std::array<Field, 4> words; // of a record of this function
+  const char* symbol;         // that libcuda exports
+  const char* name;           // for cuGetProcAddress
+  int version;                // the CUDA version of this signature, for cuGetProcAddress
+  const char* suffix;         // of the variant for per-thread default streams, or null
+
+  constexpr bool has(Effect effect) const { return (effects & effect) != 0; }
 };
 
 template <class Signature>
@@ -54,6 +112,11 @@ inline constexpr auto entries = list_of(
 
 inline constexpr const auto& entry_data = entries.data;
 inline constexpr std::size_t entry_count = entry_data.size();
+
+/// The host may see this work, which may wait for the host.
+constexpr bool speaks_with_host(Work work) {
+  return work == Work::host || work == Work::values || work == Work::semaphores;
+}
 
 /// Whether this is a default stream. The null stream is one too.
 inline bool is_default_stream(std::uint64_t handle) {

@@ -9,7 +9,7 @@
 
 namespace watch {
 
-inline constexpr std::uint32_t protocol_version = 13; // changes with any type of this file and with calls.hpp
+inline constexpr std::uint32_t protocol_version = 14; // changes with any type of this file and with calls.hpp
 
 inline constexpr std::uint32_t folder_limit = 200; // bytes of the name of the folder, with its end
 /// A file in the folder that the reader has locked as long as it lives.

@@ -8,7 +8,7 @@
 namespace watch {
 
 /// The words of a record are the arguments of the function that are handles or numbers of 32 bits, in their
-/// order; rules/call.cpp names them.
+/// order; EntryData::words names them.
 enum class Verb : std::uint8_t {
   lookup, // cuGetProcAddress: never recorded
   event_create,
@@ -55,7 +55,7 @@ enum class Verb : std::uint8_t {
   primary_retain,
   context_create,
   context_destroy,
-  green_destroy,
+  context_release, // a green context ends, or a context that may be attached still
   primary_release,
   device_reset,
   name_function,       // cuModuleGetFunction and its like: never recorded, see Region::names
@@ -86,7 +86,7 @@ constexpr bool is_question(Verb verb) {
 constexpr bool may_wait(Verb verb) {
   return can_block(verb) || verb == Verb::other || verb == Verb::memory_make || verb == Verb::memory_free ||
          verb == Verb::stream_destroy || verb == Verb::exec_destroy || verb == Verb::context_destroy ||
-         verb == Verb::green_destroy || verb == Verb::primary_release || verb == Verb::device_reset ||
+         verb == Verb::context_release || verb == Verb::primary_release || verb == Verb::device_reset ||
          verb == Verb::primary_retain || verb == Verb::context_create;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The arguments of a call that its record holds: handles, and numbers of 32 bits. rules/call.cpp names them.
+// The arguments of a call that its record holds: handles, and numbers of 32 bits. EntryData::words
+// names them.
 #pragma once
 
 #include "protocol/calls.hpp"
@@ -29,6 +30,59 @@ inline constexpr bool is_handle<CUgraphExec> = true;
 template <>
 inline constexpr bool is_handle<CUgraphNode> = true;
 
+/// Whether `add_word` records an argument of this type.
+template <class T>
+constexpr bool is_result =
+    std::is_pointer_v<T> && !std::is_const_v<std::remove_pointer_t<T>> &&
+    (is_handle<std::remove_pointer_t<T>> || std::is_same_v<std::remove_pointer_t<T>, CUstream>);
+template <class T>
+constexpr bool is_word = is_result<T> || is_handle<T> || std::is_same_v<T, CUstream> ||
+                         std::is_same_v<T, CUstreamCaptureMode*> ||
+                         (std::is_integral_v<T> && sizeof(T) == 4) || std::is_enum_v<T>;
+
+/// Whether a word that was an argument of this type can be the field.
+template <class T>
+constexpr bool can_be(Field field) {
+  using Value = std::remove_pointer_t<T>;
+  constexpr auto is_one = [](auto... types) {
+    return ((std::is_same_v<T, decltype(types)> || std::is_same_v<Value, decltype(types)>) || ...);
+  };
+  switch (field) {
+  case Field::none:
+    return true;
+  case Field::stream:
+    return is_one(CUstream{});
+  case Field::event:
+  case Field::second_event:
+    return is_one(CUevent{});
+  case Field::graph:
+  case Field::made_graph:
+    return is_one(CUgraph{});
+  case Field::exec:
+    return is_one(CUgraphExec{});
+  case Field::node:
+    return is_one(CUgraphNode{});
+  case Field::named_context:
+    return is_one(CUcontext{}) || is_one(static_cast<GreenContext*>(nullptr));
+  case Field::device:
+    return is_one(CUdevice{});
+  case Field::mode:
+    return is_one(CUstreamCaptureMode{});
+  case Field::flags:
+    return is_one(0U);
+  default:
+    return false;
+  }
+}
+
+/// Whether driver/generate counted the words of the function as `add_word` does. Words for which a record has
+/// no room have no field.
+template <class... Arguments>
+constexpr bool are_named_as_recorded([[maybe_unused]] const std::array<Field, 4>& fields) {
+  [[maybe_unused]] std::size_t at = 0;
+  return ((!is_word<Arguments> || at == fields.size() || can_be<Arguments>(fields[at++])) && ...);
+}
+
 inline std::uint64_t stream_word(CUstream stream, bool per_thread_variant) {
   if (stream != nullptr) return reinterpret_cast<std::uintptr_t>(stream);
   return reinterpret_cast<std::uintptr_t>(per_thread_variant ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
@@ -37,36 +91,32 @@ inline std::uint64_t stream_word(CUstream stream, bool per_thread_variant) {
 /// Arguments without a meaning for any rule: addresses, sizes, lists, texts, structures.
 template <bool PerThread, class T>
 void add_word(CallData& call, T value) {
-  using Pointee = std::remove_pointer_t<T>;
   if constexpr (std::is_same_v<T, CUstream>)
     add(call, stream_word(value, PerThread));
   else if constexpr (is_handle<T>)
     add(call, reinterpret_cast<std::uintptr_t>(value));
   else if constexpr (std::is_same_v<T, CUstreamCaptureMode*>)
     add(call, value != nullptr ? static_cast<std::uint64_t>(*value) : 0);
-  else if constexpr (std::is_pointer_v<T> &&
-                     (is_handle<Pointee> || std::is_same_v<Pointee, CUstream>)&&!std::is_const_v<Pointee>)
+  else if constexpr (is_result<T>)
     add(call, 0); // a handle that the call will return
-  else if constexpr ((std::is_integral_v<T> && sizeof(T) == 4) || std::is_enum_v<T>)
+  else if constexpr (is_word<T>)
     add(call, static_cast<std::uint32_t>(value));
 }
 
 /// The handles that the call has returned. `index` counts the words as `add_word` does.
 template <class T>
 void add_result(CallData& call, std::uint8_t& index, T value) {
-  using Pointee = std::remove_pointer_t<T>;
-  constexpr bool is_result = std::is_pointer_v<T> && !std::is_const_v<Pointee> &&
-                             (is_handle<Pointee> || std::is_same_v<Pointee, CUstream>);
-  if constexpr (is_result) {
+  if constexpr (is_result<T>) {
     if (index < 4 && value != nullptr) call.words[index] = reinterpret_cast<std::uintptr_t>(*value);
   }
-  if constexpr (is_result || is_handle<T> || std::is_same_v<T, CUstream> ||
-                std::is_same_v<T, CUstreamCaptureMode*> || (std::is_integral_v<T> && sizeof(T) == 4) ||
-                std::is_enum_v<T>)
-    ++index;
+  if constexpr (is_word<T>) ++index;
 }
 
-/// Of a launch or a copy: its stream, then its function.
+template <class T>
+constexpr bool has_stream = std::is_same_v<T, CUstream> || std::is_same_v<T, const CUlaunchConfig*> ||
+                            std::is_same_v<T, CUDA_LAUNCH_PARAMS*>;
+
+/// Of a launch or a copy: its stream, then its function. Launches as before CUDA 4.0 name no stream.
 template <bool PerThread, class... Arguments>
 void add_words_of_work(CallData& call, Arguments... arguments) {
   const auto add_stream = [&](auto argument) {
@@ -89,7 +139,10 @@ void add_words_of_work(CallData& call, Arguments... arguments) {
         if (const unsigned id = static_cast<unsigned>(argument->attrs[i].id); id == 7 || id == 12)
           add(call, reinterpret_cast<std::uintptr_t>(argument->attrs[i].value.programmaticEvent.event));
   };
-  (add_stream(arguments), ...);
+  if constexpr ((has_stream<Arguments> || ...))
+    (add_stream(arguments), ...);
+  else
+    add(call, stream_word(nullptr, PerThread));
   (add_function(arguments), ...);
   (add_events(arguments), ...);
 }

@@ -40,7 +40,7 @@ struct Call {
   std::chrono::nanoseconds time{};     // when it returned, on CLOCK_MONOTONIC, to about a millisecond
   std::chrono::nanoseconds duration{}; // of calls that can block
 
-  // What it is about. The table in call.cpp tells what a call has; the rest is 0.
+  // What it is about. EntryData::words tells what a call has; the rest is 0.
   Handle stream_handle = 0;
   Handle event = 0;                 // that it uses or makes
   Handle second_event = 0;          // of an elapsed time, its end
@@ -62,6 +62,8 @@ struct Call {
     if (entry == hold_entry) return Verb::hold;
     return entry == probe_entry ? Verb::probe : Verb::graph_event;
   }
+  Work work() const { return is_of_the_program() ? entry_data[entry].work : Work::none; }
+  bool has(Effect effect) const { return is_of_the_program() && entry_data[entry].has(effect); }
   bool is_of_the_program() const { return entry < entry_count; }
   bool succeeded() const { return returned && result == CUDA_SUCCESS; }
   bool has_stream() const { return stream_handle != 0; }

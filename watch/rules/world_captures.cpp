@@ -42,8 +42,9 @@ void World::end_capture(const Call& call) {
   StreamState& stream = known_stream(call.stream());
   if (call.result == CUDA_ERROR_ILLEGAL_STATE || call.result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) return;
   const auto capture = stream.is_capturing() ? stream.capture : nullptr;
-  if (call.succeeded() && !(capture && capture->into_graph)) make(graphs_, call.made_graph, call);
-  if (call.succeeded()) graphs_[call.made_graph].capture = capture;
+  const bool has_graph = call.succeeded() && call.made_graph != 0; // captures of a graphics API have none
+  if (has_graph && !(capture && capture->into_graph)) make(graphs_, call.made_graph, call);
+  if (has_graph) graphs_[call.made_graph].capture = capture;
   if (capture && call.succeeded()) capture->ended = call;
   if (capture) end_capture(*capture);
 }

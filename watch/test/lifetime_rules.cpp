@@ -23,7 +23,7 @@ public:
 TEST_CASE("a node with the handle of a destroyed executable graph is a node", "[lifetime]") {
   for (const char* const call :
        {"cuGraphDestroyNode", "cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams_v2",
-        "cuGraphMemcpyNodeSetParams", "cuGraphMemsetNodeSetParams"}) {
+        "cuGraphMemcpyNodeSetParams", "cuGraphMemsetNodeSetParams", "cuGraphHostNodeSetParams"}) {
     INFO(call);
     AfterExec process;
     process.see(call, {handle});
@@ -44,10 +44,23 @@ TEST_CASE("a graph with the handle of a destroyed executable graph is a graph", 
 
 TEST_CASE("a change of a destroyed executable graph is found", "[lifetime]") {
   for (const char* const call :
-       {"cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams", "cuGraphNodeSetEnabled"}) {
+       {"cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams", "cuGraphNodeSetEnabled",
+        "cuGraphExecHostNodeSetParams", "cuGraphExecBatchMemOpNodeSetParams",
+        "cuGraphExecExternalSemaphoresSignalNodeSetParams", "cuGraphNodeGetEnabled", "cuGraphExecGetId"}) {
     INFO(call);
     AfterExec process;
     process.see(call, {handle, 0x700}, CUDA_ERROR_INVALID_VALUE);
+    CHECK(process.end().starts_with("use-after-destroy"));
+  }
+}
+
+TEST_CASE("a question about a destroyed graph is found", "[lifetime]") {
+  for (const char* const call :
+       {"cuGraphGetNodes", "cuGraphGetRootNodes", "cuGraphGetEdges", "cuGraphGetEdges_v2", "cuGraphGetId"}) {
+    INFO(call);
+    AfterExec process;
+    process.see("cuGraphDestroy", {another});
+    process.see(call, {another}, CUDA_ERROR_INVALID_VALUE);
     CHECK(process.end().starts_with("use-after-destroy"));
   }
 }

@@ -49,6 +49,18 @@ TEST_CASE("two streams that set the same memory are found", "[order]") {
   CHECK(process.end().find("unordered-copies") == 0);
 }
 
+TEST_CASE("a fill or a copy without a stream uses memory, of rows and boxes too", "[order]") {
+  for (const char* const call : {"cuMemsetD8_v2", "cuMemsetD2D8_v2", "cuMemsetD2D16_v2", "cuMemsetD2D32_v2",
+                                 "cuMemcpyPeer", "cuMemcpy3DPeer"}) {
+    INFO(call);
+    Ordered process;
+    process.set(memory, first);
+    process.see(MemoryPart::written, {memory, 512, 1});
+    process.see(call, {});
+    CHECK(process.end().find("unordered-copies") == 0);
+  }
+}
+
 TEST_CASE("values order streams, whatever version of the functions writes and waits", "[order]") {
   const std::pair<const char*, const char*> versions[] = {
       {"cuStreamWriteValue32", "cuStreamWaitValue32"},

@@ -2,7 +2,6 @@
 #include "rules/memory.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace watch {
 
@@ -42,7 +41,7 @@ bool Rows::overlaps(const Rows& other) const {
   return within < low.width || within + high.width > low.pitch;
 }
 
-bool Allocation::is_of_pool() const { return std::strstr(entry_data[made.entry].name, "Async") != nullptr; }
+bool Allocation::is_of_pool() const { return entry_data[made.entry].work == Work::allocation; }
 
 void Allocation::add(const Access& access, const Order& order) {
   std::erase_if(accesses, [&](const Access& old) {

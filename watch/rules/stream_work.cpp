@@ -2,7 +2,6 @@
 #include "rules/stream_work.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace watch {
@@ -21,8 +20,7 @@ void add_up_to(std::vector<T>& list, std::size_t limit, T added) {
 }
 
 ValueOperation operation_of(const Call& call) {
-  return {call.address, call.value, static_cast<unsigned>(call.flags),
-          std::strstr(entry_data[call.entry].name, "64") != nullptr};
+  return {call.address, call.value, static_cast<unsigned>(call.flags), call.has(value_of_64_bits)};
 }
 
 /// A record or a wait refers to what was submitted so far, so later calls belong to another place.

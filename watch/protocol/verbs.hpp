@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace watch {
 
@@ -99,14 +98,6 @@ constexpr bool changes_graph(Verb verb) {
 /// Calls that put one piece of work on a stream: a node, while the stream is being captured.
 constexpr bool is_work(Verb verb) {
   return verb == Verb::work || verb == Verb::value_wait || verb == Verb::value_write;
-}
-
-/// What this work does is not known, and may be seen by the host, and may wait for it.
-constexpr bool speaks_with_host(std::string_view function) {
-  for (const std::string_view start : {"cuLaunchHostFunc", "cuStreamAddCallback", "cuStreamBatchMemOp",
-                                       "cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"})
-    if (function.substr(0, start.size()) == start) return true;
-  return false;
 }
 
 /// Calls that put work on a stream. They wait while its launch queue is full.

@@ -7,10 +7,7 @@
 #include "rules/object_text.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <initializer_list>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 namespace watch {
@@ -45,21 +42,17 @@ struct EventMark {
   std::shared_ptr<Capture> capture; // in which it was recorded
 };
 
-bool is_named(const Call& call, const char* start) {
-  return std::strncmp(entry_data[call.entry].name, start, std::strlen(start)) == 0;
-}
-
-bool is_any_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+/// Nodes of these kinds are known, and what they use.
+bool is_known_node(Work work) {
+  return work == Work::kernel || work == Work::copy || work == Work::fill || work == Work::empty ||
+         work == Work::host;
 }
 
 /// Work whose use of memory is not told.
 bool is_opaque(const Call& call, const std::vector<Part>& parts) {
   if (call.verb() != Verb::work && !changes_graph(call.verb())) return false;
-  if (is_named(call, "cuLaunchCooperativeKernelMultiDevice") || is_named(call, "cuLaunchGridAsync"))
-    return true;
-  const bool is_kernel = call.function != 0 || std::strstr(entry_data[call.entry].name, "Kernel") != nullptr;
-  return !is_kernel && parts.empty() && !is_named(call, "cuGraphAddEmptyNode");
+  if (call.has(hides_memory)) return true;
+  return call.work() != Work::kernel && call.work() != Work::empty && parts.empty();
 }
 
 template <class Map>
@@ -70,8 +63,9 @@ typename Map::mapped_type taken_out(Map& map, std::uint32_t thread) {
 
 const char* verb_of(const Access& access) {
   if (access.use != Use::copied) return "a kernel";
-  if (std::strstr(entry_data[access.site.entry].name, "GraphLaunch") != nullptr) return "a graph";
-  return std::strstr(entry_data[access.site.entry].name, "Memset") != nullptr ? "a memset" : "a copy";
+  const Work work = entry_data[access.site.entry].work;
+  if (work == Work::graph) return "a graph";
+  return work == Work::fill ? "a memset" : "a copy";
 }
 
 /// Nodes that were added to a graph have no stream.
@@ -295,9 +289,7 @@ void OrderRules::allocate(const Call& call, const Part& part) {
 
 Used OrderRules::use_of(const Call& call, const std::vector<Part>& parts) {
   Used used;
-  const char* const name = entry_data[call.entry].name;
-  if (speaks_with_host(name) || is_named(call, "cuGraphAddHostNode"))
-    used.stores_for_host = used.ends_for_host = used.may_wait = true;
+  if (speaks_with_host(call.work())) used.stores_for_host = used.ends_for_host = used.may_wait = true;
   if (is_opaque(call, parts)) used.stores_for_host = used.ends_for_host = true;
   for (const Part& part : parts) {
     const auto& words = part.words;
@@ -490,10 +482,7 @@ void OrderRules::add_node(const Call& call, const std::vector<Part>& parts) {
   const auto found = graphs_.find(call.graph);
   if (found == graphs_.end()) return;
   GraphWork& work = *found->second;
-  const bool is_known_kind = is_any_of(entry_data[call.entry].name,
-                                       {"cuGraphAddKernelNode", "cuGraphAddMemcpyNode",
-                                        "cuGraphAddMemsetNode", "cuGraphAddEmptyNode", "cuGraphAddHostNode"});
-  if (!work.is_built || !is_known_kind) {
+  if (!work.is_built || !is_known_node(call.work())) {
     graphs_.erase(found);
     return;
   }
@@ -509,14 +498,14 @@ void OrderRules::change_exec(const Call& call, const std::vector<Part>& parts) {
   const auto exec = execs_.find(call.exec);
   if (exec == execs_.end()) return;
   if (exec->second.use_count() > 1) exec->second = std::make_shared<GraphWork>(*exec->second);
-  const bool enables = is_named(call, "cuGraphNodeSetEnabled"); // or disables: not modelled
+  const bool enables = call.work() == Work::any; // or disables: not modelled
   if (enables || !exec->second->change_node(call.node, use_of(call, parts))) execs_.erase(exec);
 }
 
 void OrderRules::change_edges(const Call& call, const std::vector<Part>& parts) {
   const auto graph = graphs_.find(call.graph);
   if (graph == graphs_.end()) return;
-  const bool is_addition = graph->second->is_built && is_named(call, "cuGraphAddDependencies");
+  const bool is_addition = graph->second->is_built && call.has(adds_order);
   for (const Part& part : parts)
     if (is_addition) graph->second->add_dependency(part.words[0], part.words[1]);
   if (!is_addition) graphs_.erase(graph);
@@ -526,7 +515,7 @@ void OrderRules::change_edges(const Call& call, const std::vector<Part>& parts) 
 void OrderRules::change_node(const Call& call, const std::vector<Part>& parts) {
   const Used used = use_of(call, parts);
   bool is_known = false;
-  if (is_named(call, "cuGraphKernelNode") || is_named(call, "cuGraphMem"))
+  if (is_known_node(call.work()))
     for (const auto& [handle, work] : graphs_)
       is_known = is_known || work->change_node(call.node, used);
   if (!is_known) graphs_.clear();
@@ -635,7 +624,7 @@ void OrderRules::see(const Call& call, const std::vector<Part>& parts) {
     const Used used = use_of(call, parts);
     if (CapturedOrder* const in = captured(capture))
       capture_work(call, *in, used);
-    else if (is_named(call, "cuMemFreeAsync"))
+    else if (call.work() == Work::free)
       free_on_stream(call, number(call));
     else
       submit(call, number(call), used);

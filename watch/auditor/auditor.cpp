@@ -3,13 +3,10 @@
 // namespace of its own with a C library of its own, whose state for the program's threads is not set up.
 // So nothing here uses stdio, locales, ctype, iostreams or malloc; watch/test/check-watch holds it to that.
 
-#include "auditor/jitter.hpp"
 #include "auditor/libraries.hpp"
 #include "auditor/loaded_library.hpp"
-#include "auditor/probed_streams.hpp"
-#include "auditor/program_functions.hpp"
-#include "auditor/python_frames.hpp"
 #include "auditor/recorder.hpp"
+#include "auditor/state.hpp"
 
 #include <cstring>
 #include <link.h>
@@ -61,7 +58,8 @@ __attribute__((visibility("default"))) unsigned la_objopen(link_map* map, Lmid_t
     watch::start_recording(*map);
     return LA_FLG_BINDTO;
   }
-  if (space == LM_ID_BASE && (watch::streams != nullptr || watch::has_jitter()))
+  if (space == LM_ID_BASE &&
+      (watch::state.options.has(watch::probes) || watch::state.options.has(watch::jitter)))
     watch::find_program_functions(*map);
   if (*map->l_name == '\0' || starts_with(name, "libpython")) watch::find_python(*map);
   watch::add_module(*map);

@@ -2,13 +2,20 @@
 // How many stream captures are active in this process.
 #pragma once
 
-#include "auditor/after_fork.hpp"
 #include "protocol/calls.hpp"
+
+#include <atomic>
+#include <cstdint>
 
 namespace watch {
 
 /// A capture counts from before its beginning until after its end.
-inline bool captures_are_active() { return cleared_by_fork->captures.load(std::memory_order_seq_cst) != 0; }
+struct Captures {
+  std::atomic<std::uint32_t> count;
+  std::atomic<std::uint64_t> origins[64]; // streams on which the captures began; 0 for a free place
+
+  bool are_active() const { return count.load(std::memory_order_seq_cst) != 0; }
+};
 
 constexpr bool begins_capture(Verb verb) {
   return verb == Verb::capture_begin || verb == Verb::capture_into_graph;

@@ -8,27 +8,31 @@
 
 namespace watch {
 
-inline constexpr std::uint64_t launched_words = 256;
-/// A bit for each hash of a handle. For the alignment see meson.build.
-alignas(64) inline std::atomic<std::uint64_t> launched[launched_words];
+class FirstLaunches {
+public:
+  /// Whether there was a launch with this handle, or with another one that has the same hash.
+  [[gnu::always_inline]] bool were_before(std::uint64_t function) const {
+    const std::uint64_t hash = hash_of(function);
+    return (words_[hash >> 6U].load(std::memory_order_relaxed) >> (hash & 63U) & 1U) != 0;
+  }
 
-inline std::uint64_t hash_of_launch(std::uint64_t function) {
-  return (function * 0x9E37'79B9'7F4A'7C15U) >> 40U;
-}
+  /// Notes a launch. True for the first one with this handle, unless another one with the same hash came
+  /// before.
+  bool note(std::uint64_t function) {
+    if (were_before(function)) [[likely]]
+      return false;
+    const std::uint64_t hash = hash_of(function), bit = std::uint64_t{1} << (hash & 63U);
+    return (words_[hash >> 6U].fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
+  }
 
-/// Whether there was a launch with this handle, or with another one that has the same hash.
-inline bool was_launched(std::uint64_t function) {
-  const std::uint64_t hash = hash_of_launch(function);
-  return (launched[(hash >> 6U) % launched_words].load(std::memory_order_relaxed) >> (hash & 63U) & 1U) != 0;
-}
+private:
+  static constexpr std::uint64_t word_count = 256;
 
-/// Notes a launch. True for the first one with this handle, unless another one with the same hash came
-/// before.
-inline bool is_first_launch(std::uint64_t function) {
-  if (was_launched(function)) [[likely]]
-    return false;
-  const std::uint64_t hash = hash_of_launch(function), bit = std::uint64_t{1} << (hash & 63U);
-  return (launched[(hash >> 6U) % launched_words].fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
-}
+  static std::uint64_t hash_of(std::uint64_t function) {
+    return ((function * 0x9E37'79B9'7F4A'7C15U) >> 40U) % (word_count * 64);
+  }
+
+  std::atomic<std::uint64_t> words_[word_count]; // a bit for each hash of a handle
+};
 
 } // namespace watch

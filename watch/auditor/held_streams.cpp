@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/held_streams.hpp"
 
-#include "auditor/after_fork.hpp"
 #include "auditor/kernel_calls.hpp"
+#include "auditor/state.hpp"
 
 namespace watch {
-
-HeldStreams* held = nullptr;
 
 namespace {
 
 /// Room for the words of one more stream of this context. The caller holds the lock.
 void give_words_to(HeldStream& stream) {
   stream.words = nullptr;
-  for (ContextWords& words : held->contexts) {
+  for (ContextWords& words : cleared_by_fork->held.contexts) {
     if (words.context.load(std::memory_order_acquire) != stream.context) continue;
     const std::uint32_t index = words.used.load(std::memory_order_relaxed);
     if (index >= held_stream_limit) return;
@@ -26,39 +24,36 @@ void give_words_to(HeldStream& stream) {
 
 } // namespace
 
-bool prepare_held_streams() {
-  held = static_cast<HeldStreams*>(memory_cleared_by_fork(sizeof(HeldStreams)));
-  return held != nullptr;
-}
-
 HeldStream* held_stream(std::uint64_t handle, std::uint64_t context, std::uint32_t thread) {
-  const Locked lock(held->lock);
-  const std::uint32_t count = held->count.load(std::memory_order_relaxed);
+  HeldStreams& held = cleared_by_fork->held;
+  const Locked lock(held.lock);
+  const std::uint32_t count = held.count.load(std::memory_order_relaxed);
   HeldStream* free = nullptr;
   for (std::uint32_t i = 0; i < count; ++i) {
-    HeldStream& stream = held->streams[i];
+    HeldStream& stream = held.streams[i];
     const std::uint64_t there = stream.handle.load(std::memory_order_relaxed);
     if (there == handle && stream.context == context && stream.thread == thread) return &stream;
     if (there == 0 && free == nullptr) free = &stream;
   }
-  if (free == nullptr && count < held_stream_limit) free = &held->streams[count];
+  if (free == nullptr && count < held_stream_limit) free = &held.streams[count];
   if (free == nullptr || free->lock.load(std::memory_order_relaxed) != 0) return nullptr;
   free->context = context;
   free->thread = thread;
-  free->number = held->numbers.fetch_add(1, std::memory_order_relaxed);
+  free->number = held.numbers.fetch_add(1, std::memory_order_relaxed);
   free->submissions = 0;
   free->issued.store(0, std::memory_order_relaxed);
   free->opened.store(0, std::memory_order_relaxed);
   give_words_to(*free);
   free->handle.store(handle, std::memory_order_release);
-  if (free == &held->streams[count]) held->count.store(count + 1, std::memory_order_release);
+  if (free == &held.streams[count]) held.count.store(count + 1, std::memory_order_release);
   return free;
 }
 
 void forget_held_streams(std::uint64_t handle, std::uint64_t context) {
-  const Locked lock(held->lock);
-  for (std::uint32_t i = 0; i < held->count.load(std::memory_order_relaxed); ++i) {
-    HeldStream& stream = held->streams[i];
+  HeldStreams& held = cleared_by_fork->held;
+  const Locked lock(held.lock);
+  for (std::uint32_t i = 0; i < held.count.load(std::memory_order_relaxed); ++i) {
+    HeldStream& stream = held.streams[i];
     if ((handle == 0 || stream.handle.load(std::memory_order_relaxed) == handle) &&
         (context == 0 || stream.context == context))
       stream.handle.store(0, std::memory_order_relaxed);
@@ -66,11 +61,12 @@ void forget_held_streams(std::uint64_t handle, std::uint64_t context) {
 }
 
 std::int64_t open_words(bool all) {
-  const Locked lock(held->lock);
+  HeldStreams& held = cleared_by_fork->held;
+  const Locked lock(held.lock);
   const std::int64_t now = microseconds_now();
   std::int64_t next = 0;
-  for (std::uint32_t i = 0; i < held->count.load(std::memory_order_acquire); ++i) {
-    HeldStream& stream = held->streams[i];
+  for (std::uint32_t i = 0; i < held.count.load(std::memory_order_acquire); ++i) {
+    HeldStream& stream = held.streams[i];
     const std::uint32_t issued = stream.issued.load(std::memory_order_acquire);
     std::uint32_t opened = stream.opened.load(std::memory_order_relaxed);
     if (opened == issued) continue;

@@ -2,7 +2,7 @@
 // The streams that may be held, and the words that hold them.
 #pragma once
 
-#include "auditor/libraries.hpp"
+#include "auditor/lock.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct HeldStream {
   std::uint64_t context;             // that it belongs to
   std::uint32_t thread;              // of a per-thread stream, else 0
   std::uint32_t number;
-  std::atomic<std::uint32_t> lock; // the holder submits, and changes what follows
+  Lock lock; // the holder submits, and changes what follows
   std::uint32_t submissions;
   StreamWords* words;                // null: there is no room
   std::uint64_t address;             // for the device
@@ -43,9 +43,8 @@ struct HeldStream {
   std::atomic<std::int64_t> due_us[waits_limit]; // when the wait is opened
 };
 
-/// Cleared in a forked child.
 struct HeldStreams {
-  std::atomic<std::uint32_t> lock;      // of the table, and of what opens words
+  Lock lock;                            // of the table, and of what opens words
   std::atomic<std::uint32_t> count;     // of the places that are or were in use
   std::atomic<std::uint32_t> numbers;   // of streams
   std::atomic<std::uint32_t> ended;     // nothing is held any more
@@ -56,15 +55,10 @@ struct HeldStreams {
   std::atomic<std::int64_t> begun_us;   // when the first context was made
   std::atomic<std::int64_t> held_us;    // how long anything was held
   std::atomic<std::int64_t> held_up_to; // the time up to which something is held
-  std::atomic<std::uint32_t> contexts_lock;
+  Lock contexts_lock;
   ContextWords contexts[words_limit];
   HeldStream streams[held_stream_limit];
 };
-
-extern HeldStreams* held; // null without --jitter
-
-/// False if there is no memory.
-bool prepare_held_streams();
 
 /// Null if there is no room.
 HeldStream* held_stream(std::uint64_t handle, std::uint64_t context, std::uint32_t thread);

@@ -2,22 +2,13 @@
 // The functions that stand in front of the driver's. Each calls the driver's with the same arguments,
 // returns its result, and records the call.
 
-#include "auditor/captures.hpp"
 #include "auditor/graph_events.hpp"
-#include "auditor/interprocess_events.hpp"
-#include "auditor/jitter.hpp"
 #include "auditor/kernel_names.hpp"
-#include "auditor/kernel_parameters.hpp"
-#include "auditor/launch_numbers.hpp"
-#include "auditor/libraries.hpp"
-#include "auditor/looker.hpp"
-#include "auditor/memory.hpp"
-#include "auditor/only_context.hpp"
 #include "auditor/plain_launches.hpp"
-#include "auditor/probed_streams.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/recorder.hpp"
 #include "auditor/stacks.hpp"
+#include "auditor/state.hpp"
 #include "protocol/ticks.hpp"
 #include "protocol/words.hpp"
 
@@ -30,7 +21,7 @@ namespace {
 std::uint64_t current_context(const Library& library) {
   CUcontext context = nullptr;
   library.current_context(&context);
-  note_context(reinterpret_cast<std::uintptr_t>(context));
+  cleared_by_fork->context.note(reinterpret_cast<std::uintptr_t>(context));
   return reinterpret_cast<std::uintptr_t>(context);
 }
 
@@ -105,7 +96,7 @@ template <Verb verb>
 bool may_block(const Thread& thread, const CallData& call) {
   if constexpr (!submits_work(verb)) return false;
   const bool is_launch = verb == Verb::work && call.count > 1 && call.words[1] != 0;
-  return (is_launch && is_first_launch(call.words[1])) || thread.has_long_queue;
+  return (is_launch && cleared_by_fork->first_launches.note(call.words[1])) || thread.has_long_queue;
 }
 
 constexpr bool uses_memory(Verb verb) {
@@ -121,7 +112,8 @@ bool wants_stack(const Thread& thread, const CallData& call) {
     return region->stacks == Stacks::all;
   const bool is_rare = is_question(verb) || (verb == Verb::copy ? has_feature(blocking_calls)
                                                                 : !is_work(verb) && !is_unrecorded<verb>());
-  return is_rare || captures_are_active() || (has_feature(probes) && may_block<verb>(thread, call)) ||
+  return is_rare || cleared_by_fork->captures.are_active() ||
+         (has_feature(probes) && may_block<verb>(thread, call)) ||
          (uses_memory(verb) && has_feature(memory_use));
 }
 
@@ -150,8 +142,8 @@ template <Verb verb>
                                        std::uintptr_t address, std::uintptr_t above) {
   call.thread = thread.number;
   if (depends_on_context(call, verb)) {
-    if constexpr (is_work(verb)) call.context = only_context();
-    if (call.context == 0) call.context = current_context(libraries[library]);
+    if constexpr (is_work(verb)) call.context = cleared_by_fork->context.get();
+    if (call.context == 0) call.context = current_context(state.libraries[library]);
   }
   if (wants_stack<verb>(thread, call)) [[unlikely]]
     call.stack = stack_number(thread, address, above, region->overwrites == 0);
@@ -169,8 +161,7 @@ template <Verb verb>
   }
   if (!has_feature(probes)) return;
   if constexpr (verb == Verb::exec_destroy) forget_launches(call.words[0]);
-  if constexpr (submits_work(verb)) before_submission(thread, library, call, verb);
-  if constexpr (!submits_work(verb) || verb == Verb::value_wait) before_call(thread, library, call, verb);
+  probe_before<verb>(thread, library, call);
 }
 
 /// A handle that is destroyed may belong to another object as soon as the driver has it back.
@@ -206,7 +197,7 @@ template <Verb verb>
   const bool has_offered = offers_frames<verb>(call);
   const bool failed = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
   if constexpr (is_work(verb)) // perhaps it failed because another context is current, or none
-    if (failed && depends_on_context(call, verb)) call.context = current_context(libraries[library]);
+    if (failed && depends_on_context(call, verb)) call.context = current_context(state.libraries[library]);
   if (failed && region->stacks != Stacks::none && (call.stack == 0 || region->overwrites != 0)) [[unlikely]]
     call.stack = stack_number(thread, address, above, true);
   if constexpr (can_block(verb)) call.words[3] = ticks() - thread.slot->begun;
@@ -221,14 +212,8 @@ template <Verb verb>
   if (failed || (!is_unrecorded<verb>() && !is_recorded_before(verb))) record(call);
   if (!failed) keep_interprocess_events<verb>(call);
   if constexpr (verb == Verb::context_create || verb == Verb::primary_retain)
-    if (!failed) note_context(call.words[0]);
-  if (!probed) return;
-  if constexpr (submits_work(verb)) {
-    if (cleared_by_fork->looker_started.load(std::memory_order_relaxed) == 0) [[unlikely]]
-      start_looker();
-    after_submission(thread, call, verb);
-  }
-  if constexpr (verb == Verb::stream_wait) after_wait(call);
+    if (!failed) cleared_by_fork->context.note(call.words[0]);
+  if (probed) probe_after<verb>(thread, call);
 }
 
 template <class Found, class Library>
@@ -272,7 +257,7 @@ private:
                                                          Arguments... arguments) {
     Thread& thread = current_thread;
     const LaunchWords launch = launch_of<PerThread>(arguments...);
-    const std::uint64_t context = is_default_stream(launch.stream) ? only_context() : 0;
+    const std::uint64_t context = is_default_stream(launch.stream) ? cleared_by_fork->context.get() : 0;
     if (!is_plain(thread, launch, context)) [[unlikely]]
       return watch_apart(address, above, arguments...);
     // From registers to both places: a copy of what was just stored would wait for the store.
@@ -311,16 +296,16 @@ private:
   }
 
   static auto function() {
-    return reinterpret_cast<CUresult(CUDAAPI*)(Arguments...)>(libraries[Copy].functions[Index][PerThread]);
+    return reinterpret_cast<CUresult(CUDAAPI*)(Arguments...)>(
+        state.libraries[Copy].functions[Index][PerThread]);
   }
 
   static CUresult watch(std::uintptr_t address, std::uintptr_t above, Arguments... arguments) {
-    const Library& library = libraries[Copy];
+    const Library& library = state.libraries[Copy];
     Thread* const thread = this_thread();
     if (thread == nullptr) {
-      if constexpr (entry_data[Index].has(makes_context)) note_context(several_contexts);
-      if constexpr (ends_events(verb))
-        if (streams != nullptr) forget_streams({}, false);
+      if constexpr (entry_data[Index].has(makes_context)) cleared_by_fork->context.note(several_contexts);
+      if constexpr (ends_events(verb)) forget_streams({}, false);
       return function()(arguments...);
     }
     if constexpr (verb == Verb::name_function) {
@@ -354,7 +339,7 @@ private:
     if constexpr (ends_functions)
       forget_parameters(); // and again later, in case that another thread launches
     const CUresult result = function()(arguments...);
-    if constexpr (makes_green_context) note_context(several_contexts);
+    if constexpr (makes_green_context) cleared_by_fork->context.note(several_contexts);
     if (verb != Verb::work && result == CUDA_SUCCESS) {
       [[maybe_unused]] std::uint8_t index = 0;
       (add_result(made, index, arguments), ...);
@@ -413,7 +398,7 @@ template <unsigned Copy, std::size_t Index, class... More>
 struct Lookup {
   static CUresult CUDAAPI call(const char* name, void** result, int version, cuuint64_t flags, More... more) {
     const auto function = reinterpret_cast<CUresult(CUDAAPI*)(const char*, void**, int, cuuint64_t, More...)>(
-        libraries[Copy].functions[Index][0]);
+        state.libraries[Copy].functions[Index][0]);
     const CUresult code = function(name, result, version, flags, more...);
     if (code != CUDA_SUCCESS || name == nullptr || result == nullptr || *result == nullptr) return code;
     if (void* const hook = hook_for_lookup(Copy, name, flags, *result)) *result = hook;

@@ -7,7 +7,7 @@
 #include "auditor/kernel_calls.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/stacks.hpp"
-#include "protocol/jitter_plan.hpp"
+#include "auditor/state.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -19,13 +19,6 @@ namespace {
 /// The run may be held for a fifth of its time, and any run for this long.
 constexpr std::int64_t always_allowed_us = 200'000;
 constexpr std::uint32_t submissions_between_marks = 64; // without a hold, a write tells how far the stream is
-
-struct Plan {
-  std::uint64_t seed;
-  bool is_listed;
-  std::uint32_t count;
-  Hold holds[hold_limit];
-} plan;
 
 bool read_number(const char*& text, std::uint64_t& number) {
   const char* const begin = text;
@@ -50,6 +43,7 @@ bool read_hold(const char*& text, Hold& hold) {
 }
 
 bool read_plan(const char* text) {
+  JitterPlan& plan = state.jitter_plan;
   plan.is_listed = *text == '=';
   if (!plan.is_listed) return read_number(text, plan.seed) && *text == '\0';
   for (++text; *text != '\0' && plan.count < hold_limit; ++plan.count)
@@ -58,6 +52,7 @@ bool read_plan(const char* text) {
 }
 
 std::uint32_t planned(std::uint32_t stream, std::uint32_t submission) {
+  const JitterPlan& plan = state.jitter_plan;
   if (!plan.is_listed) return hold_of_seed(plan.seed, stream, submission);
   for (std::uint32_t i = 0; i < plan.count; ++i)
     if (plan.holds[i].stream == stream && plan.holds[i].submission == submission)
@@ -67,15 +62,16 @@ std::uint32_t planned(std::uint32_t stream, std::uint32_t submission) {
 
 /// Whether the run may be held for so much longer. If so, that time is used up.
 bool use_time(std::int64_t now, std::uint32_t microseconds) {
-  const Locked lock(held->lock);
-  const std::int64_t end = now + microseconds, before = held->held_up_to.load(std::memory_order_relaxed);
+  const Locked lock(cleared_by_fork->held.lock);
+  const std::int64_t end = now + microseconds,
+                     before = cleared_by_fork->held.held_up_to.load(std::memory_order_relaxed);
   const std::int64_t more = end - (before > now ? before : now);
   if (more <= 0) return true; // something else is held for longer
-  const std::int64_t run = now - held->begun_us.load(std::memory_order_relaxed);
+  const std::int64_t run = now - cleared_by_fork->held.begun_us.load(std::memory_order_relaxed);
   const std::int64_t allowed = run / 5 > always_allowed_us ? run / 5 : always_allowed_us;
-  if (held->held_us.load(std::memory_order_relaxed) + more > allowed) return false;
-  held->held_us.fetch_add(more, std::memory_order_relaxed);
-  held->held_up_to.store(end, std::memory_order_relaxed);
+  if (cleared_by_fork->held.held_us.load(std::memory_order_relaxed) + more > allowed) return false;
+  cleared_by_fork->held.held_us.fetch_add(more, std::memory_order_relaxed);
+  cleared_by_fork->held.held_up_to.store(end, std::memory_order_relaxed);
   return true;
 }
 
@@ -87,7 +83,8 @@ void tell(const CallData& made, const HeldStream& stream, std::uint32_t microsec
   call.stack = stack;
   call.words[1] = stream.number | std::uint64_t{stream.submissions} << 32U;
   call.words[2] = microseconds;
-  const std::int64_t time = microseconds_now() - held->begun_us.load(std::memory_order_relaxed);
+  const std::int64_t time =
+      microseconds_now() - cleared_by_fork->held.begun_us.load(std::memory_order_relaxed);
   call.words[3] = made.entry | static_cast<std::uint64_t>(time) << 32U;
   call.words[0] = stream.handle.load(std::memory_order_relaxed);
   record(call);
@@ -106,13 +103,14 @@ void tell_place(const CallData& made, const HeldStream& stream) {
 }
 
 bool may_hold() {
-  return held->ended.load(std::memory_order_seq_cst) == 0 &&
-         held->waiting.load(std::memory_order_seq_cst) == 0 && !captures_are_active();
+  return cleared_by_fork->held.ended.load(std::memory_order_seq_cst) == 0 &&
+         cleared_by_fork->held.waiting.load(std::memory_order_seq_cst) == 0 &&
+         !cleared_by_fork->captures.are_active();
 }
 
 /// Submits a wait, if there is something to hold, and a write. The caller has the lock of the stream.
 bool submit(unsigned library, HeldStream& stream, std::uint32_t microseconds) {
-  const auto& functions = libraries[library].jitter;
+  const auto& functions = state.libraries[library].jitter;
   const auto handle = reinterpret_cast<CUstream>(stream.handle.load(std::memory_order_relaxed));
   const std::uint32_t issued = stream.issued.load(std::memory_order_relaxed);
   stream.due_us[issued % waits_limit].store(microseconds == 0 ? 0 : microseconds_now() + microseconds,
@@ -141,30 +139,30 @@ Pending pending(const HeldStream& stream) {
   return {stream.issued.load(std::memory_order_relaxed) - passed, stream.submissions - reached};
 }
 
-bool has_closed_words() { return held->held_up_to.load(std::memory_order_relaxed) > microseconds_now(); }
+bool has_closed_words() {
+  return cleared_by_fork->held.held_up_to.load(std::memory_order_relaxed) > microseconds_now();
+}
 
 } // namespace
 
 bool prepare_jitter() {
   const char* const text = std::getenv(jitter_variable);
-  return text != nullptr && read_plan(text) && prepare_held_streams();
+  return text != nullptr && read_plan(text);
 }
 
-bool has_jitter() { return held != nullptr; }
-
 void give_words(unsigned library, std::uint64_t context, int device) {
-  const Library& here = libraries[library];
+  const Library& here = state.libraries[library];
   if (here.jitter.wait == nullptr || here.jitter.write == nullptr || here.jitter.pin == nullptr ||
       here.jitter.address == nullptr || here.probing.exchange_mode == nullptr)
     return region->cannot_hold.store(1, std::memory_order_relaxed);
-  const Locked lock(held->contexts_lock);
+  const Locked lock(cleared_by_fork->held.contexts_lock);
   ContextWords* free = nullptr;
-  for (ContextWords& words : held->contexts) {
+  for (ContextWords& words : cleared_by_fork->held.contexts) {
     if (words.context.load(std::memory_order_relaxed) == context) return;
     if (words.words == nullptr && free == nullptr) free = &words;
   }
-  if (held->begun_us.load(std::memory_order_relaxed) == 0)
-    held->begun_us.store(microseconds_now(), std::memory_order_relaxed);
+  if (cleared_by_fork->held.begun_us.load(std::memory_order_relaxed) == 0)
+    cleared_by_fork->held.begun_us.store(microseconds_now(), std::memory_order_relaxed);
   constexpr std::size_t size = sizeof(StreamWords) * held_stream_limit;
   void* const memory = free == nullptr ? nullptr : memory_cleared_by_fork(size);
   if (memory == nullptr || here.trial.push(reinterpret_cast<CUcontext>(context)) != CUDA_SUCCESS) return;
@@ -188,7 +186,7 @@ void give_words(unsigned library, std::uint64_t context, int device) {
 }
 
 void forget_words(std::uint64_t context) {
-  for (ContextWords& words : held->contexts)
+  for (ContextWords& words : cleared_by_fork->held.contexts)
     if (std::uint64_t known = context; words.context.compare_exchange_strong(known, 0))
       forget_held_streams(0, context);
 }
@@ -196,9 +194,9 @@ void forget_words(std::uint64_t context) {
 void forget_primary_words(unsigned library, int device) {
   unsigned flags = 0;
   int is_active = 0;
-  const auto state = libraries[library].jitter.primary_state;
-  if (state != nullptr && state(device, &flags, &is_active) == CUDA_SUCCESS && is_active != 0) return;
-  for (ContextWords& words : held->contexts)
+  const auto ask = state.libraries[library].jitter.primary_state;
+  if (ask != nullptr && ask(device, &flags, &is_active) == CUDA_SUCCESS && is_active != 0) return;
+  for (ContextWords& words : cleared_by_fork->held.contexts)
     if (const std::uint64_t context = words.context.load(); context != 0 && words.device == device)
       forget_words(context);
 }
@@ -209,8 +207,8 @@ void forget_held_stream(std::uint64_t handle) {
 
 void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb, std::uintptr_t address,
                std::uintptr_t above) {
-  if (held->ended.load(std::memory_order_relaxed) != 0) return;
-  const Library& here = libraries[library];
+  if (cleared_by_fork->held.ended.load(std::memory_order_relaxed) != 0) return;
+  const Library& here = state.libraries[library];
   const std::uint64_t handle = stream_of(call, verb);
   CUcontext context = reinterpret_cast<CUcontext>(call.context);
   if (!is_default_stream(handle)) {
@@ -232,7 +230,7 @@ void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb
   std::uint32_t microseconds = planned(stream->number, stream->submissions);
   const Pending before = pending(*stream);
   const bool is_mark_due = stream->submissions % submissions_between_marks == 0;
-  const bool overtakes = plan.is_listed && microseconds == 0 && has_closed_words();
+  const bool overtakes = state.jitter_plan.is_listed && microseconds == 0 && has_closed_words();
   const auto stack = [&] {
     return call.stack != 0 ? call.stack : stack_number(thread, address, above, true);
   };
@@ -242,26 +240,26 @@ void hold_back(Thread& thread, unsigned library, const CallData& call, Verb verb
       (before.submissions > pending_limit || !use_time(microseconds_now(), microseconds)))
     microseconds = 0;
   if (microseconds != 0) start_opener();
-  held->holding.fetch_add(1, std::memory_order_seq_cst);
+  cleared_by_fork->held.holding.fetch_add(1, std::memory_order_seq_cst);
   const bool is_held = may_hold() && submit(library, *stream, microseconds) && microseconds != 0;
-  held->holding.fetch_sub(1, std::memory_order_seq_cst);
+  cleared_by_fork->held.holding.fetch_sub(1, std::memory_order_seq_cst);
   if (is_held) tell(call, *stream, microseconds, stack());
 }
 
 void begin_waiting() {
-  held->waiting.fetch_add(1, std::memory_order_seq_cst);
+  cleared_by_fork->held.waiting.fetch_add(1, std::memory_order_seq_cst);
   constexpr long pause_us = 50, patience_us = 10'000;
   for (long waited = 0; waited < patience_us; waited += pause_us) {
-    if (open_words(false) == 0 && held->holding.load(std::memory_order_seq_cst) == 0) return;
+    if (open_words(false) == 0 && cleared_by_fork->held.holding.load(std::memory_order_seq_cst) == 0) return;
     sleep_microseconds(pause_us);
   }
   open_words(true);
 }
 
-void end_waiting() { held->waiting.fetch_sub(1, std::memory_order_seq_cst); }
+void end_waiting() { cleared_by_fork->held.waiting.fetch_sub(1, std::memory_order_seq_cst); }
 
 void wait_for_holders() {
-  for (int i = 0; i < 500 && held->holding.load(std::memory_order_seq_cst) != 0; ++i)
+  for (int i = 0; i < 500 && cleared_by_fork->held.holding.load(std::memory_order_seq_cst) != 0; ++i)
     sleep_microseconds(20);
 }
 

@@ -4,14 +4,26 @@
 // only stores to memory. Nothing is held while a thread is in a call that can wait for the device.
 #pragma once
 
-#include "auditor/recorder.hpp"
+#include "protocol/jitter_plan.hpp"
+#include "protocol/protocol.hpp"
 #include "protocol/verbs.hpp"
+
+#include <cstdint>
 
 namespace watch {
 
-/// Reads CUEVENT_WATCH_JITTER. False if it is not set, or if there is no memory.
+struct Thread;
+
+/// Which submissions are held: those that a seed draws, or those of a list.
+struct JitterPlan {
+  std::uint64_t seed;
+  bool is_listed;
+  std::uint32_t count;
+  Hold holds[hold_limit];
+};
+
+/// Reads State::jitter_plan from CUEVENT_WATCH_JITTER. False if there is none.
 bool prepare_jitter();
-bool has_jitter();
 
 /// A context was made: registers memory for its words, if it has none. `device` is -1 if it is no primary
 /// context.

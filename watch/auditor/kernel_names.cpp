@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/kernel_names.hpp"
 
-#include "auditor/after_fork.hpp"
 #include "auditor/recorder.hpp"
+#include "auditor/state.hpp"
 
 #include <cstring>
 
@@ -35,7 +35,7 @@ void set(std::uint64_t handle, std::uint32_t text) {
 
 void name_kernel(std::uint64_t handle, const char* name) {
   if (handle == 0 || name == nullptr) return;
-  const Locked lock(cleared_by_fork->names);
+  const Locked lock(cleared_by_fork->locks.names);
   std::size_t length = std::strlen(name);
   if (length >= longest_name) length = longest_name - 1;
   if (const Name* const known = place_of(handle, false); known != nullptr) {
@@ -51,7 +51,7 @@ void name_kernel(std::uint64_t handle, const char* name) {
 
 void copy_kernel_name(std::uint64_t from, std::uint64_t to) {
   if (from == 0 || to == 0) return;
-  const Locked lock(cleared_by_fork->names);
+  const Locked lock(cleared_by_fork->locks.names);
   if (const Name* const name = place_of(from, false); name != nullptr)
     set(to, name->text.load(std::memory_order_relaxed));
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/kernel_parameters.hpp"
 
-#include "auditor/after_fork.hpp"
+#include "auditor/state.hpp"
 
-#include <atomic>
 #include <iterator>
 
 namespace watch {
@@ -13,17 +12,10 @@ namespace {
 constexpr std::uint32_t places_tried = 16;
 constexpr std::uint32_t most_parameters = 4096; // of a kernel
 
-/// Parameters never move, so that readers need no lock. `where` is where they begin + 2^24 times their count
-/// + 2^40 times the generation, or 0.
-struct Place {
-  std::atomic<std::uint64_t> function, where;
-};
+using Place = KernelParameters::Place;
 
-Place places[1U << 14];
-Parameter all[1U << 20];
-std::atomic<std::uint32_t> used, generation{1};
-
-constexpr std::uint64_t unknown = 0xFFFF; // in place of the count
+constexpr std::uint64_t unknown = 0xFFFF;             // in place of the count
+constexpr std::uint64_t changing = ~std::uint64_t{0}; // of no generation
 
 std::uint64_t packed(std::uint64_t first, std::uint64_t count, std::uint32_t born) {
   return first | count << 24U | std::uint64_t{born} << 40U;
@@ -49,36 +41,38 @@ std::uint64_t ask(const Library& library, CUfunction function, Parameter* into, 
 Parameters unpacked(std::uint64_t where) {
   const std::uint64_t count = where >> 24U & 0xFFFF;
   if (count == unknown) return {};
-  return {true, static_cast<std::uint32_t>(count), all + (where & 0xFF'FFFF)};
+  return {true, static_cast<std::uint32_t>(count), cleared_by_fork->parameters.all + (where & 0xFF'FFFF)};
 }
 
 } // namespace
 
 Parameters parameters_of(const Library& library, CUfunction function) {
   const auto handle = reinterpret_cast<std::uintptr_t>(function);
-  const std::uint32_t now = generation.load(std::memory_order_acquire);
+  KernelParameters& known = cleared_by_fork->parameters;
+  const std::uint32_t now = known.generation.load(std::memory_order_acquire);
   const std::uint64_t hash = (handle * 0x9E37'79B9'7F4A'7C15U) >> 40U;
   for (std::uint32_t i = 0; i < places_tried; ++i) {
-    const Place& place = places[(hash + i) % std::size(places)];
+    const Place& place = known.places[(hash + i) % std::size(known.places)];
     if (place.function.load(std::memory_order_acquire) != handle) continue;
     const std::uint64_t where = place.where.load(std::memory_order_acquire);
     if (where >> 40U == now && place.function.load(std::memory_order_relaxed) == handle)
       return unpacked(where);
   }
-  const Locked lock(cleared_by_fork->parameters);
-  const std::uint32_t first = used.load(std::memory_order_relaxed);
-  const std::uint32_t left = static_cast<std::uint32_t>(std::size(all)) - first;
+  const Locked lock(known.lock);
+  const std::uint32_t first = known.used.load(std::memory_order_relaxed);
+  const std::uint32_t left = static_cast<std::uint32_t>(std::size(known.all)) - first;
   const std::uint32_t room = left < most_parameters ? left : most_parameters;
-  const std::uint64_t count = ask(library, function, all + first, room);
-  if (count != unknown) used.store(first + static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  const std::uint64_t count = ask(library, function, known.all + first, room);
+  if (count != unknown)
+    known.used.store(first + static_cast<std::uint32_t>(count), std::memory_order_relaxed);
   const std::uint64_t where = packed(first, count, now);
   for (std::uint32_t i = 0; i < places_tried; ++i) {
-    Place& place = places[(hash + i) % std::size(places)];
+    Place& place = known.places[(hash + i) % std::size(known.places)];
     const std::uint64_t owner = place.function.load(std::memory_order_relaxed);
     const bool is_old = place.where.load(std::memory_order_relaxed) >> 40U != now;
     if (owner != handle && owner != 0 && !is_old) continue;
     // A reader looks at the function again, so that it never takes another one's parameters.
-    place.where.store(0, std::memory_order_release);
+    place.where.store(changing, std::memory_order_release);
     place.function.store(handle, std::memory_order_release);
     place.where.store(where, std::memory_order_release);
     break;
@@ -86,6 +80,6 @@ Parameters parameters_of(const Library& library, CUfunction function) {
   return unpacked(where);
 }
 
-void forget_parameters() { generation.fetch_add(1, std::memory_order_release); }
+void forget_parameters() { cleared_by_fork->parameters.generation.fetch_add(1, std::memory_order_release); }
 
 } // namespace watch

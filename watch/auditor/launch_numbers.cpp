@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/launch_numbers.hpp"
 
-#include <atomic>
+#include "auditor/state.hpp"
+
+#include <iterator>
 
 namespace watch {
 
 namespace {
 
-constexpr std::uint64_t place_count = 4096, places_tried = 16;
+using Place = LaunchNumbers::Place;
 
-struct Place {
-  std::atomic<std::uint64_t> exec; // 0 if it is free
-  std::atomic<std::uint64_t> launches;
-};
-
-Place places[place_count];
+constexpr std::uint64_t places_tried = 16;
 
 Place& place(std::uint64_t exec, std::uint64_t index) {
-  return places[(((exec * 0x9E37'79B9'7F4A'7C15U) >> 40U) + index) % place_count];
+  auto& places = cleared_by_fork->launch_numbers.places;
+  return places[(((exec * 0x9E37'79B9'7F4A'7C15U) >> 40U) + index) % std::size(places)];
 }
 
 Place* find(std::uint64_t exec) {

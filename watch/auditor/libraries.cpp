@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/libraries.hpp"
 
-#include "auditor/after_fork.hpp"
 #include "auditor/loaded_library.hpp"
-#include "auditor/probed_streams.hpp"
+#include "auditor/state.hpp"
 
 #include <cstring>
 
 namespace watch {
-
-alignas(64) Library libraries[library_limit]; // see meson.build
 
 namespace {
 
@@ -33,10 +30,10 @@ cuuint64_t flag_of(bool per_thread_variant) {
 } // namespace
 
 void add_library(const link_map& map) {
-  const Locked lock(cleared_by_fork->libraries);
+  const Locked lock(cleared_by_fork->locks.libraries);
   const unsigned free = library_index(nullptr);
   if (free == library_limit) return;
-  Library& added = libraries[free];
+  Library& added = state.libraries[free];
   for (std::size_t i = 0; i < entry_count; ++i) {
     find(added.functions[i][0], map, entry_data[i].symbol);
     added.functions[i][1] = nullptr;
@@ -87,21 +84,21 @@ void* function_behind(unsigned library, void* hook) {
   for (std::size_t i = 0; i < entry_count; ++i)
     for (const bool per_thread_variant : {false, true})
       if (hook_of(library, i, per_thread_variant) == hook)
-        return libraries[library].functions[i][per_thread_variant];
+        return state.libraries[library].functions[i][per_thread_variant];
   return nullptr;
 }
 
 void remove_library(const link_map& map) {
-  const Locked lock(cleared_by_fork->libraries);
+  const Locked lock(cleared_by_fork->locks.libraries);
   const unsigned index = library_index(&map);
   if (index == library_limit) return;
-  libraries[index].map = nullptr;
-  if (streams != nullptr) forget_streams({0, 0, index}, false);
+  state.libraries[index].map = nullptr;
+  forget_streams({0, 0, index}, false);
 }
 
 unsigned library_index(const link_map* map) {
   unsigned index = 0;
-  while (index < library_limit && libraries[index].map != map)
+  while (index < library_limit && state.libraries[index].map != map)
     ++index;
   return index;
 }
@@ -111,7 +108,7 @@ void* hook_for_symbol(unsigned library, const char* symbol, void* function) {
     for (const bool per_thread_variant : {false, true}) {
       const char* const suffix = per_thread_variant ? entry_data[i].suffix : "";
       if (suffix == nullptr || !is_symbol(symbol, entry_data[i].symbol, suffix)) continue;
-      return libraries[library].functions[i][per_thread_variant] == function
+      return state.libraries[library].functions[i][per_thread_variant] == function
                  ? hook_of(library, i, per_thread_variant)
                  : nullptr;
     }
@@ -119,7 +116,7 @@ void* hook_for_symbol(unsigned library, const char* symbol, void* function) {
 }
 
 void* hook_for_lookup(unsigned library, const char* name, cuuint64_t flags, void* function) {
-  Library& here = libraries[library];
+  Library& here = state.libraries[library];
   // The CUDA runtime looks up the empty name, and expects cuGetProcAddress.
   if (*name == '\0') name = "cuGetProcAddress";
   for (std::size_t i = 0; i < entry_count; ++i) {

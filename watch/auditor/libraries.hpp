@@ -58,8 +58,6 @@ struct Library {
   CUresult (*find)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*) = nullptr;
 };
 
-extern Library libraries[library_limit];
-
 /// The loader has mapped libcuda, or has unmapped one. Where the library allows, its exports are
 /// redirected to the hooks: the loader does not ask auditors about calls without a procedure linkage table
 /// (-fno-plt), nor about addresses in static tables.

@@ -3,11 +3,8 @@
 
 #include "auditor/kernel_calls.hpp"
 #include "auditor/lone_thread.hpp"
-#include "auditor/probed_streams.hpp"
-#include "auditor/program_functions.hpp"
-#include "auditor/python_frames.hpp"
-#include "auditor/quiet_mode.hpp"
 #include "auditor/stacks.hpp"
+#include "auditor/state.hpp"
 #include "auditor/tick_rate.hpp"
 #include "protocol/calls.hpp"
 #include "protocol/ticks.hpp"
@@ -22,21 +19,6 @@ namespace {
 
 constexpr std::int64_t patience_us = 50'000; // for the locks of all streams together
 constexpr std::uint64_t long_submission_us = 50'000;
-
-/// What the looker and one thread of the program tell each other.
-struct Offer {
-  std::atomic<PythonState> state;   // null if it runs no Python
-  std::atomic<std::uint32_t> taken; // the frames are being read: the thread must not return
-};
-
-/// Cleared in a forked child, which has no looker yet.
-struct Looker {
-  std::atomic<std::uint32_t> looking; // the driver is being called
-  std::atomic<std::uint32_t> ending;  // the program is at its exit
-  Offer offers[thread_limit];         // by slot
-};
-
-Looker* looker = nullptr;
 
 std::int64_t now_us() {
   const timespec now = time_since_start();
@@ -58,15 +40,15 @@ void look_at(Stream& stream) {
 /// In this mode the queries of this thread harm no capture.
 bool relax(unsigned library) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const auto exchange = libraries[library].probing.exchange_mode;
+  const auto exchange = state.libraries[library].probing.exchange_mode;
   return exchange != nullptr && exchange(&mode) == CUDA_SUCCESS;
 }
 
 void look_at_streams(std::uint32_t look, bool (&is_relaxed)[library_limit]) {
   const std::int64_t deadline = now_us() + patience_us;
-  const std::uint32_t count = streams->count.load(std::memory_order_acquire);
+  const std::uint32_t count = cleared_by_fork->streams.count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i) {
-    Stream& stream = streams->places[i];
+    Stream& stream = cleared_by_fork->streams.places[i];
     if (stream.handle.load(std::memory_order_relaxed) == 0) continue;
     const long left = deadline - now_us();
     const TryLocked lock(stream.lock, left > 0 ? left : 0);
@@ -87,7 +69,7 @@ bool may_wait_long(const ThreadSlot& slot, std::uint64_t begun) {
 }
 
 /// The thread stays in its call while its frames are read: see `withdraw_python_frames`.
-std::uint32_t python_stack_of(const ThreadSlot& slot, Offer& offer) {
+std::uint32_t python_stack_of(const ThreadSlot& slot, Looker::Offer& offer) {
   const PythonState state = offer.state.load(std::memory_order_acquire);
   const std::uint64_t begun = slot.begun;
   if (state == nullptr || slot.inside.load(std::memory_order_acquire) == 0 || !may_wait_long(slot, begun) ||
@@ -105,7 +87,7 @@ std::uint32_t python_stack_of(const ThreadSlot& slot, Offer& offer) {
 void look_at_threads() {
   for (ThreadSlot& slot : region->threads) {
     if (slot.thread.load(std::memory_order_relaxed) == 0) return; // slots are taken in order
-    slot.python.store(python_stack_of(slot, looker->offers[&slot - region->threads]),
+    slot.python.store(python_stack_of(slot, cleared_by_fork->looker.offers[&slot - region->threads]),
                       std::memory_order_release);
   }
 }
@@ -113,8 +95,8 @@ void look_at_threads() {
 /// Runs before the driver's own handler, which was registered earlier. From here on, looks do not call the
 /// driver.
 void end_looks(void*) {
-  looker->ending.store(1, std::memory_order_seq_cst);
-  for (int i = 0; i < 10'000 && looker->looking.load(std::memory_order_seq_cst) != 0; ++i)
+  cleared_by_fork->looker.ending.store(1, std::memory_order_seq_cst);
+  for (int i = 0; i < 10'000 && cleared_by_fork->looker.looking.load(std::memory_order_seq_cst) != 0; ++i)
     sleep_microseconds(20);
 }
 
@@ -129,13 +111,13 @@ void* run(void*) {
       syscall(SYS_futex, &region->look_wanted, FUTEX_WAIT, done, &second, nullptr, 0L);
       continue;
     }
-    looker->looking.store(1, std::memory_order_seq_cst);
-    if (looker->ending.load(std::memory_order_seq_cst) == 0 &&
+    cleared_by_fork->looker.looking.store(1, std::memory_order_seq_cst);
+    if (cleared_by_fork->looker.ending.load(std::memory_order_seq_cst) == 0 &&
         region->abandoned.load(std::memory_order_relaxed) == 0) { // else the hooks note no destructions
       look_at_streams(wanted, is_relaxed);
       look_at_threads();
     }
-    looker->looking.store(0, std::memory_order_seq_cst);
+    cleared_by_fork->looker.looking.store(0, std::memory_order_seq_cst);
     done = wanted;
     region->look_done.store(done, std::memory_order_release);
     syscall(SYS_futex, &region->look_done, FUTEX_WAKE, 0x7FFF'FFFF, nullptr, nullptr, 0L);
@@ -146,25 +128,23 @@ void* run(void*) {
 
 } // namespace
 
-bool prepare_looker() {
-  looker = static_cast<Looker*>(memory_cleared_by_fork(sizeof(Looker)));
-  return looker != nullptr;
-}
-
 void start_looker() {
-  if (cleared_by_fork->looker_started.exchange(1, std::memory_order_relaxed) != 0) return;
+  Lock& started = cleared_by_fork->looker.started;
+  if (started.load(std::memory_order_relaxed) != 0 || started.exchange(1, std::memory_order_relaxed) != 0)
+    return;
   if (!start_thread(&run)) return;
   if (region->overwrites != 0) listen_to_signal();
-  if (program_functions.call_at_exit != nullptr) program_functions.call_at_exit(&end_looks, nullptr, nullptr);
+  if (state.program_functions.call_at_exit != nullptr)
+    state.program_functions.call_at_exit(&end_looks, nullptr, nullptr);
 }
 
 void offer_python_frames(const Thread& thread) {
-  looker->offers[thread.slot - region->threads].state.store(python_state_of_this_thread(),
-                                                            std::memory_order_relaxed);
+  cleared_by_fork->looker.offers[thread.slot - region->threads].state.store(python_state_of_this_thread(),
+                                                                            std::memory_order_relaxed);
 }
 
 void withdraw_python_frames(const Thread& thread) {
-  Offer& offer = looker->offers[thread.slot - region->threads];
+  Looker::Offer& offer = cleared_by_fork->looker.offers[thread.slot - region->threads];
   if (offer.state.load(std::memory_order_relaxed) == nullptr) return;
   offer.state.store(nullptr, std::memory_order_relaxed); // the next call may not offer its frames
   // The looker sees that the call is over, or this thread sees `taken`.

@@ -3,15 +3,31 @@
 // driver how far each stream is, and takes the Python frames of threads that wait.
 #pragma once
 
-#include "auditor/recorder.hpp"
+#include "auditor/python_frames.hpp"
+#include "protocol/protocol.hpp"
 #include "protocol/verbs.hpp"
+
+#include <atomic>
+#include <cstdint>
 
 namespace watch {
 
-/// False if there is no memory.
-bool prepare_looker();
+struct Thread;
 
-/// Starts the thread. To be called if ClearedByFork::looker_started is 0, and not from inside the loader.
+struct Looker {
+  /// What the looker and one thread of the program tell each other.
+  struct Offer {
+    std::atomic<PythonState> state;   // null if it runs no Python
+    std::atomic<std::uint32_t> taken; // the frames are being read: the thread must not return
+  };
+
+  std::atomic<std::uint32_t> started; // or could not be
+  std::atomic<std::uint32_t> looking; // the driver is being called
+  std::atomic<std::uint32_t> ending;  // the program is at its exit
+  Offer offers[thread_limit];         // by slot
+};
+
+/// Starts the thread, unless it was started. Not from inside the loader.
 void start_looker();
 
 /// The calls during which a thread may wait for the device, or for room in a launch queue.

@@ -3,6 +3,7 @@
 
 #include "auditor/kernel_parameters.hpp"
 #include "auditor/recorder.hpp"
+#include "auditor/state.hpp"
 
 #include <cstring>
 #include <iterator>
@@ -13,9 +14,6 @@ namespace {
 
 constexpr Size copies_told = 64; // of a batch
 constexpr Size slices_told = 16; // of a copy in three dimensions
-
-/// All allocations lie between them, so other numbers are no pointers.
-std::atomic<std::uint64_t> lowest{~std::uint64_t{0}}, highest{0};
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -41,8 +39,10 @@ void tell(const Told& told, MemoryPart part, std::uint64_t begin, Size width, Si
 }
 
 void tell_allocated(const Told& told, std::uint64_t begin, Size size, bool of_host) {
+  auto& [lowest, highest] = cleared_by_fork->memory;
   for (std::uint64_t known = lowest.load(std::memory_order_relaxed);
-       begin < known && !lowest.compare_exchange_weak(known, begin, std::memory_order_relaxed);) {
+       (begin < known || known == 0) &&
+       !lowest.compare_exchange_weak(known, begin, std::memory_order_relaxed);) {
   }
   for (std::uint64_t known = highest.load(std::memory_order_relaxed);
        begin + size > known &&
@@ -93,16 +93,25 @@ void tell_batch(const Told& told, const CUdeviceptr* to, const CUdeviceptr* from
   }
 }
 
+/// MemoryBounds at one time.
+class Bounds {
+public:
+  bool hold(std::uint64_t word) const { return word - lowest_ < size_; }
+
+private:
+  const std::uint64_t lowest_ = cleared_by_fork->memory.lowest.load(std::memory_order_relaxed);
+  const std::uint64_t size_ = cleared_by_fork->memory.highest.load(std::memory_order_relaxed) - lowest_;
+};
+
 /// Collects what may be pointers, and tells three at a time.
 class Words {
 public:
-  Words(const Told& told, MemoryPart part) : told_(told), record_(part_of(told, part)) {}
+  Words(const Told& told, MemoryPart part, const Bounds& bounds)
+      : told_(told), bounds_(bounds), record_(part_of(told, part)) {}
   void add(const void* at) {
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof word);
-    // The end of an allocation is no pointer into it.
-    if (word < lowest.load(std::memory_order_relaxed) || word >= highest.load(std::memory_order_relaxed))
-      return;
+    if (!bounds_.hold(word)) return; // the end of an allocation is no pointer into it
     record_.words[++count_] = word;
     if (count_ == 3) finish();
   }
@@ -115,6 +124,7 @@ public:
 
 private:
   const Told& told_;
+  const Bounds& bounds_;
   CallData record_;
   unsigned count_ = 0;
 };
@@ -135,7 +145,8 @@ private:
     watch::record(part_of(told, MemoryPart::unknown));
     return;
   }
-  Words pointers(told, MemoryPart::pointers), inside(told, MemoryPart::words_inside);
+  const Bounds bounds;
+  Words pointers(told, MemoryPart::pointers, bounds), inside(told, MemoryPart::words_inside, bounds);
   for (std::uint32_t i = 0; i < parameters.count; ++i) {
     const Parameter parameter = parameters.first[i];
     const auto* const value =

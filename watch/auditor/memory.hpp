@@ -6,12 +6,21 @@
 #include "auditor/libraries.hpp"
 #include "protocol/protocol.hpp"
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
 namespace watch {
 
 /// For which call, whose words are complete.
 struct Told {
   const Library& library;
   const CallData& call;
+};
+
+/// All allocations lie between them, so other numbers are no pointers. Both are 0 if there is none.
+struct MemoryBounds {
+  std::atomic<std::uint64_t> lowest, highest;
 };
 
 using Size = std::size_t;

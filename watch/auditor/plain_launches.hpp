@@ -4,9 +4,6 @@
 // memory, and its code is in one place.
 #pragma once
 
-#include "auditor/captures.hpp"
-#include "auditor/first_launches.hpp"
-#include "auditor/only_context.hpp"
 #include "auditor/probes.hpp"
 #include "auditor/recorder.hpp"
 #include "protocol/words.hpp"
@@ -35,13 +32,14 @@ LaunchWords launch_of(const CUlaunchConfig* how, CUfunction function, void**, vo
 [[gnu::always_inline]] inline bool is_plain(Thread& thread, const LaunchWords& launch,
                                             std::uint64_t context) {
   const bool is_known = context != 0 || !is_default_stream(launch.stream);
-  if (!is_adopted(thread) || region->launches_need_more != 0 || captures_are_active() ||
+  if (!is_adopted(thread) || region->launches_need_more != 0 || cleared_by_fork->captures.are_active() ||
       region->abandoned.load(std::memory_order_relaxed) != 0 || !is_known || launch.has_attributes)
     return false;
   if ((region->features & probes) == 0) [[likely]]
     return true;
   thread.slot->begun = ticks();
-  return !is_due(thread) && !thread.has_long_queue && was_launched(launch.function) &&
+  return !is_due(thread) && !thread.has_long_queue &&
+         cleared_by_fork->first_launches.were_before(launch.function) &&
          thread.uncounted_handle == launch.stream && thread.uncounted_context == context;
 }
 

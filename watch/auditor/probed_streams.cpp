@@ -2,35 +2,31 @@
 #include "auditor/probed_streams.hpp"
 
 #include "auditor/kernel_calls.hpp"
-#include "auditor/recorder.hpp"
+#include "auditor/state.hpp"
 
 namespace watch {
-
-Streams* streams = nullptr;
 
 namespace {
 
 constexpr unsigned longest_chain = 64; // a chain that is being changed may lead astray
 
-/// The stream that this thread has found last.
-__thread Stream* last_found __attribute__((tls_model("initial-exec"))) = nullptr;
-
 std::atomic<std::uint32_t>& bucket_of(const StreamName& name) {
   const std::uint64_t mixed =
       (name.handle ^ (name.context << 1U) ^ (std::uint64_t{name.thread} << 32U)) * 0x9E37'79B9'7F4A'7C15U;
-  return streams->buckets[(mixed >> 40U) % Streams::bucket_count];
+  return cleared_by_fork->streams.buckets[(mixed >> 40U) % Streams::bucket_count];
 }
 
 /// A place for one more stream; the caller holds the lock of the table.
 Stream* take_place() {
-  const std::uint32_t count = streams->count.load(std::memory_order_relaxed);
+  const std::uint32_t count = cleared_by_fork->streams.count.load(std::memory_order_relaxed);
   if (count < stream_limit) {
-    streams->count.store(count + 1, std::memory_order_release);
-    return &streams->places[count];
+    cleared_by_fork->streams.count.store(count + 1, std::memory_order_release);
+    return &cleared_by_fork->streams.places[count];
   }
   for (std::uint32_t i = 0; i < stream_limit; ++i)
-    if (region->streams[i].used.load(std::memory_order_relaxed) == 2) return &streams->places[i];
-  streams->full.store(1, std::memory_order_relaxed);
+    if (region->streams[i].used.load(std::memory_order_relaxed) == 2)
+      return &cleared_by_fork->streams.places[i];
+  cleared_by_fork->streams.full.store(1, std::memory_order_relaxed);
   return nullptr;
 }
 
@@ -40,12 +36,12 @@ StreamName name_of(const Stream& stream) {
 }
 
 void unlink(const Stream& stream, const StreamName& name) {
-  const Locked lock(streams->lock);
+  const Locked lock(cleared_by_fork->streams.lock);
   const std::uint32_t number = place_of(stream) + 1;
   std::atomic<std::uint32_t>* link = &bucket_of(name);
   for (std::uint32_t next = link->load(std::memory_order_relaxed); next != 0;
        next = link->load(std::memory_order_relaxed)) {
-    Stream& there = streams->places[next - 1];
+    Stream& there = cleared_by_fork->streams.places[next - 1];
     if (next == number) {
       link->store(there.next.load(std::memory_order_relaxed), std::memory_order_release);
       return;
@@ -78,7 +74,7 @@ void forget(Stream& stream, bool destroy_events) {
   if (name.handle == 0 || stream.handle.exchange(0, std::memory_order_seq_cst) == 0) return;
   unlink(stream, name);
   if (take_lock(stream)) {
-    const auto destroy = libraries[stream.library].trial.destroy;
+    const auto destroy = state.libraries[stream.library].trial.destroy;
     for (CUevent& event : stream.events) {
       if (event != nullptr && destroy_events) destroy(event);
       event = nullptr;
@@ -86,25 +82,23 @@ void forget(Stream& stream, bool destroy_events) {
     release_lock(stream);
   }
   shown(stream).used.store(2, std::memory_order_release);
-  streams->full.store(0, std::memory_order_relaxed);
+  cleared_by_fork->streams.full.store(0, std::memory_order_relaxed);
 }
 
 } // namespace
 
-bool prepare_streams() {
-  streams = static_cast<Streams*>(memory_cleared_by_fork(sizeof(Streams)));
-  return streams != nullptr;
+std::uint32_t place_of(const Stream& stream) {
+  return static_cast<std::uint32_t>(&stream - cleared_by_fork->streams.places);
 }
-
-std::uint32_t place_of(const Stream& stream) { return static_cast<std::uint32_t>(&stream - streams->places); }
 
 ProbedStream& shown(const Stream& stream) { return region->streams[place_of(stream)]; }
 
 Stream* find_stream(const StreamName& name) {
+  Stream*& last_found = current_thread.last_stream;
   if (last_found != nullptr && last_found->is(name)) return last_found;
   std::uint32_t next = bucket_of(name).load(std::memory_order_acquire);
   for (unsigned i = 0; next != 0 && i < longest_chain; ++i) {
-    Stream& stream = streams->places[next - 1];
+    Stream& stream = cleared_by_fork->streams.places[next - 1];
     if (stream.is(name)) return last_found = &stream;
     next = stream.next.load(std::memory_order_acquire);
   }
@@ -112,8 +106,8 @@ Stream* find_stream(const StreamName& name) {
 }
 
 Stream* add_stream(const StreamName& name, std::uint64_t context, unsigned library) {
-  if (streams->full.load(std::memory_order_relaxed) != 0) return nullptr;
-  const TryLocked lock(streams->lock, 0);
+  if (cleared_by_fork->streams.full.load(std::memory_order_relaxed) != 0) return nullptr;
+  const TryLocked lock(cleared_by_fork->streams.lock, 0);
   if (!lock) return nullptr;
   if (Stream* const known = find_stream(name)) return known;
   Stream* const stream = take_place();
@@ -149,7 +143,7 @@ Stream* add_stream(const StreamName& name, std::uint64_t context, unsigned libra
 
 CUresult query_probe(Stream& stream, std::uint64_t number) {
   const std::uint64_t index = (number - 1) % ring_size;
-  const CUresult result = libraries[stream.library].probing.query(stream.events[index]);
+  const CUresult result = state.libraries[stream.library].probing.query(stream.events[index]);
   if (result == CUDA_SUCCESS) {
     stream.reached_calls.store(stream.calls_at[index], std::memory_order_relaxed);
     shown(stream).reached.store(number, std::memory_order_release);
@@ -160,15 +154,16 @@ CUresult query_probe(Stream& stream, std::uint64_t number) {
 }
 
 void forget_streams(const Selection& which, bool destroy_events) {
-  const std::uint32_t count = streams->count.load(std::memory_order_acquire);
+  const std::uint32_t count = cleared_by_fork->streams.count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i)
-    if (is_selected(streams->places[i], which)) forget(streams->places[i], destroy_events);
+    if (is_selected(cleared_by_fork->streams.places[i], which))
+      forget(cleared_by_fork->streams.places[i], destroy_events);
 }
 
 void wait_for_recorders() {
-  const std::uint32_t count = streams->count.load(std::memory_order_acquire);
+  const std::uint32_t count = cleared_by_fork->streams.count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i)
-    if (Stream& stream = streams->places[i];
+    if (Stream& stream = cleared_by_fork->streams.places[i];
         stream.handle.load(std::memory_order_relaxed) != 0 && take_lock(stream))
       release_lock(stream);
 }

@@ -3,8 +3,8 @@
 // to the reader. What only this process needs is here.
 #pragma once
 
-#include "auditor/after_fork.hpp"
 #include "auditor/libraries.hpp"
+#include "auditor/lock.hpp"
 #include "protocol/protocol.hpp"
 
 namespace watch {
@@ -29,7 +29,7 @@ struct alignas(64) Stream {
   std::atomic<std::uint64_t> reached_calls;      // those before the last probe that is known to be reached
 
   std::atomic<std::uint64_t> asked_calls; // those before the last query by the program's threads
-  std::atomic<std::uint32_t> lock;        // whoever records, queries or destroys the events holds it
+  Lock lock;                              // whoever records, queries or destroys the events holds it
   std::atomic<std::uint32_t> creating;    // the holder creates events, and then looks again at everything
   unsigned library;                       // index of the copy of libcuda
   bool stopped;                           // no more probes: the driver refused one
@@ -43,21 +43,16 @@ struct alignas(64) Stream {
   }
 };
 
-/// Cleared in a forked child: the parent's events are not the child's.
 struct Streams {
   static constexpr std::uint32_t bucket_count = 2048;
 
-  std::atomic<std::uint32_t> lock;                  // of the buckets, for changes
+  std::atomic<std::uint64_t> probes_used_up_to;     // a tick: see probes.cpp
+  Lock lock;                                        // of the buckets, for changes
   std::atomic<std::uint32_t> count;                 // of the places that are or were in use
   std::atomic<std::uint32_t> full;                  // no place was found
   std::atomic<std::uint32_t> buckets[bucket_count]; // first stream, + 1
   Stream places[stream_limit];
 };
-
-extern Streams* streams; // null without the feature `probes`
-
-/// False if there is no memory.
-bool prepare_streams();
 
 /// Null if it is not known. Takes a few nanoseconds and no lock.
 [[gnu::hot]] Stream* find_stream(const StreamName& name);

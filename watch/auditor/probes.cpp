@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/probes.hpp"
 
+#include "auditor/looker.hpp"
 #include "auditor/probed_streams.hpp"
 #include "auditor/tick_rate.hpp"
 #include "protocol/ticks.hpp"
@@ -22,8 +23,8 @@ constexpr std::uint64_t long_queue = 512;
 constexpr std::uint64_t nearly_full_queue = 900;
 constexpr std::uint64_t blocked_us = 1000;
 
-/// The time up to which all probes are used up. Not cleared by a fork.
-std::atomic<std::uint64_t> used_up_to{0};
+/// The tick up to which all probes are used up.
+std::atomic<std::uint64_t>& used_up_to() { return cleared_by_fork->streams.probes_used_up_to; }
 
 std::uint64_t ticks_of_probe() {
   return ticks_in(region->overwrites != 0 ? time_of_quiet_probe_us : time_of_probe_us);
@@ -31,7 +32,7 @@ std::uint64_t ticks_of_probe() {
 
 /// The first tick at which there may be a probe, if none is recorded until then.
 std::uint64_t first_tick_of_probe(std::uint64_t at_once) {
-  const std::uint64_t used = used_up_to.load(std::memory_order_relaxed), ahead = at_once * ticks_of_probe();
+  const std::uint64_t used = used_up_to().load(std::memory_order_relaxed), ahead = at_once * ticks_of_probe();
   return used > ahead ? used - ahead : 0;
 }
 
@@ -42,9 +43,9 @@ void use_up_one(std::uint64_t begun) {
   const std::uint64_t share = (now - begun) * share_of_probes, longest = ticks_in(longest_time_us);
   std::uint64_t step = ticks_of_probe();
   if (step < share) step = share < longest ? share : longest;
-  std::uint64_t before = used_up_to.load(std::memory_order_relaxed);
-  while (!used_up_to.compare_exchange_weak(before, (before > now ? before : now) + step,
-                                           std::memory_order_relaxed)) {
+  std::uint64_t before = used_up_to().load(std::memory_order_relaxed);
+  while (!used_up_to().compare_exchange_weak(before, (before > now ? before : now) + step,
+                                             std::memory_order_relaxed)) {
   }
 }
 
@@ -95,7 +96,7 @@ void ask_how_far(Stream& stream) {
   const std::uint64_t reached = told.reached.load(std::memory_order_relaxed);
   if (recorded == reached || calls_since(stream, stream.asked_calls) < calls_between_queries) return;
   stream.asked_calls.store(stream.calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  const auto exchange = libraries[stream.library].probing.exchange_mode;
+  const auto exchange = state.libraries[stream.library].probing.exchange_mode;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (exchange(&mode) != CUDA_SUCCESS) return;
   if (query_probe(stream, recorded) == CUDA_ERROR_NOT_READY && recorded - reached > 1)
@@ -121,7 +122,7 @@ bool another_thread_is_blocked(const Thread& thread) {
 /// Makes the events of the stream, in its context. The caller holds the lock.
 bool create_events(const Thread& thread, Stream& stream) {
   if (another_thread_is_blocked(thread)) return false;
-  const Library& library = libraries[stream.library];
+  const Library& library = state.libraries[stream.library];
   const auto context = reinterpret_cast<CUcontext>(shown(stream).context);
   CUcontext current = nullptr;
   if (library.current_context(&current) != CUDA_SUCCESS) return false;
@@ -168,12 +169,12 @@ void tell(const Thread& thread, const Stream& stream, std::uint64_t number) {
 /// Records the next probe, if nothing speaks against it.
 void probe(const Thread& thread, Stream& stream, const StreamName& name) {
   const TryLocked lock(stream.lock, 0); // else the looker has it, or somebody who probes
-  if (!lock || stream.stopped || !stream.is(name) || captures_are_active()) return;
-  const Library& library = libraries[stream.library];
+  if (!lock || stream.stopped || !stream.is(name) || cleared_by_fork->captures.are_active()) return;
+  const Library& library = state.libraries[stream.library];
   std::uint64_t begun = ticks();
   if (is_capturing(library, name)) return;
   if (stream.events[0] == nullptr) {
-    if (!create_events(thread, stream) || !stream.is(name) || captures_are_active() ||
+    if (!create_events(thread, stream) || !stream.is(name) || cleared_by_fork->captures.are_active() ||
         is_capturing(library, name)) // that may have taken long
       return;
     begun = ticks();
@@ -207,32 +208,15 @@ void probe(const Thread& thread, Stream& stream, const StreamName& name) {
 /// afterwards, another thread may destroy the stream.
 void know_stream(unsigned library, const CallData& call, Verb verb) {
   StreamName name{};
-  if (!name_stream(call, verb, name) || find_stream(name) != nullptr || captures_are_active()) return;
+  if (!name_stream(call, verb, name) || find_stream(name) != nullptr ||
+      cleared_by_fork->captures.are_active())
+    return;
   CUcontext context = reinterpret_cast<CUcontext>(call.context);
   if (!is_default_stream(name.handle) &&
-      libraries[library].stream_context(reinterpret_cast<CUstream>(name.handle), &context) != CUDA_SUCCESS)
+      state.libraries[library].stream_context(reinterpret_cast<CUstream>(name.handle), &context) !=
+          CUDA_SUCCESS)
     return;
   if (context != nullptr) add_stream(name, reinterpret_cast<std::uintptr_t>(context), library);
-}
-
-void before_mark(Thread& thread, const CallData& call, Verb verb) {
-  count_submissions(thread);
-  StreamName name{};
-  Stream* const stream = find_stream(call, verb, name);
-  if (stream == nullptr) return;
-  const bool has_news = stream->has_work.load(std::memory_order_relaxed) != 0 ||
-                        (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
-  if (has_news && !captures_are_active() && may_probe(thread.slot->begun, long_burst))
-    probe(thread, *stream, name);
-}
-
-} // namespace
-
-/// Finds out whether there may be a probe. If so, the stream must be known before the program's call.
-void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  thread.no_probe_before = first_tick_of_probe(burst);
-  thread.is_due = is_due(thread);
-  if (thread.is_due) know_stream(library, call, verb);
 }
 
 /// The stream of the thread's submissions counts those that are not counted yet.
@@ -246,11 +230,18 @@ void count_submissions(Thread& thread) {
   thread.uncounted = 0;
 }
 
-/// Work that is submitted next to a capture may be a node.
-void note_work_beside_capture(const CallData& call, Verb verb) {
-  if (Stream* const stream = find_stream(call, verb)) stream->has_work.store(1, std::memory_order_relaxed);
+void before_mark(Thread& thread, const CallData& call, Verb verb) {
+  count_submissions(thread);
+  StreamName name{};
+  Stream* const stream = find_stream(call, verb, name);
+  if (stream == nullptr) return;
+  const bool has_news = stream->has_work.load(std::memory_order_relaxed) != 0 ||
+                        (verb == Verb::event_record && stream->has_wait.load(std::memory_order_relaxed) != 0);
+  if (has_news && !cleared_by_fork->captures.are_active() && may_probe(thread.slot->begun, long_burst))
+    probe(thread, *stream, name);
 }
 
+/// After a submission that is due.
 void count_and_probe(Thread& thread, const CallData& call, Verb verb) {
   count_submissions(thread);
   StreamName name{};
@@ -265,8 +256,15 @@ void count_and_probe(Thread& thread, const CallData& call, Verb verb) {
   thread.has_long_queue = unreached_calls(*stream) > long_queue;
 }
 
-void before_call(Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  if (verb == Verb::stream_wait) know_stream(library, call, verb);
+} // namespace
+
+void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb) {
+  if (submits_work(verb) &&
+      thread.is_due) { // a guess; if it is right, the stream must be known before the call
+    thread.no_probe_before = first_tick_of_probe(burst);
+    thread.is_due = is_due(thread);
+  }
+  if (verb == Verb::stream_wait || (submits_work(verb) && thread.is_due)) know_stream(library, call, verb);
   switch (verb) {
   case Verb::event_record:
   case Verb::stream_wait:
@@ -291,9 +289,22 @@ void before_call(Thread& thread, unsigned library, const CallData& call, Verb ve
   }
 }
 
-void after_wait(const CallData& call) {
-  if (Stream* const stream = find_stream(call, Verb::stream_wait))
-    stream->has_wait.store(1, std::memory_order_relaxed);
+void note_call(Thread& thread, const CallData& call, Verb verb) {
+  const auto note = [&](std::atomic<std::uint32_t> Stream::*what) {
+    if (Stream* const stream = find_stream(call, verb)) (stream->*what).store(1, std::memory_order_relaxed);
+  };
+  if (verb == Verb::stream_wait) return note(&Stream::has_wait);
+  start_looker();
+  if (cleared_by_fork->captures.are_active()) return note(&Stream::has_work); // it may be a node
+  const std::uint64_t handle = stream_of(call, verb);
+  const std::uint64_t context = is_default_stream(handle) ? call.context : 0;
+  if (handle != thread.uncounted_handle || context != thread.uncounted_context) {
+    count_submissions(thread);
+    thread.uncounted_handle = handle;
+    thread.uncounted_context = context;
+  }
+  ++thread.uncounted;
+  if (thread.is_due) count_and_probe(thread, call, verb);
 }
 
 } // namespace watch

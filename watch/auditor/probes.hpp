@@ -5,20 +5,15 @@
 // A probe takes 1 to 3 us. On average, at most one is recorded in 100 us, or in 256 times what it takes, and
 // in quiet mode in 2 ms.
 //
-// All functions are to be called around the driver's function, if the feature `probes` is on. `library` is
-// the index of the copy of libcuda.
+// probe_before() and probe_after() are called around the driver's function, if the feature `probes` is on.
+// `library` is the index of the copy of libcuda.
 #pragma once
 
-#include "auditor/captures.hpp"
 #include "auditor/recorder.hpp"
+#include "auditor/state.hpp"
+#include "protocol/calls.hpp"
 
 namespace watch {
-
-/// Before a call that is not a submission, and before a wait for a value, which is one.
-void before_call(Thread& thread, unsigned library, const CallData& call, Verb verb);
-
-/// After a successful cuStreamWaitEvent.
-void after_wait(const CallData& call);
 
 /// The stream of a call that has one.
 inline std::uint64_t stream_of(const CallData& call, Verb verb) {
@@ -28,37 +23,38 @@ inline std::uint64_t stream_of(const CallData& call, Verb verb) {
 /// A stream counts this many submissions of a thread at once, or fewer if a probe is due.
 inline constexpr std::uint32_t calls_between_counts = 32;
 
-/// The rare parts of the two functions below.
-void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb);
-void count_submissions(Thread& thread);
-void count_and_probe(Thread& thread, const CallData& call, Verb verb);
-void note_work_beside_capture(const CallData& call, Verb verb);
-
 /// Whether the submission under way is to be counted, or may get a probe.
 inline bool is_due(const Thread& thread) {
   return thread.uncounted + 1 >= calls_between_counts || thread.slot->begun >= thread.no_probe_before;
 }
 
-/// Around a call that submits work. Most such calls only add one to a number of their thread.
-inline void before_submission(Thread& thread, unsigned library, const CallData& call, Verb verb) {
-  thread.is_due = is_due(thread);
-  if (thread.is_due) [[unlikely]]
+/// What most submissions do not need.
+void prepare_probe(Thread& thread, unsigned library, const CallData& call, Verb verb);
+void note_call(Thread& thread, const CallData& call, Verb verb);
+
+template <Verb verb>
+void probe_before(Thread& thread, unsigned library, const CallData& call) {
+  if constexpr (submits_work(verb)) thread.is_due = is_due(thread);
+  if (!submits_work(verb) || verb == Verb::value_wait || thread.is_due) [[unlikely]]
     prepare_probe(thread, library, call, verb);
 }
 
-inline void after_submission(Thread& thread, const CallData& call, Verb verb) {
-  if (captures_are_active()) [[unlikely]]
-    return note_work_beside_capture(call, verb);
+/// Whether the submission only adds one to a number of its thread: no capture is active, no probe is due, and
+/// the stream is the one of the submission before.
+inline bool is_routine(const Thread& thread, const CallData& call, Verb verb) {
   const std::uint64_t handle = stream_of(call, verb);
-  const std::uint64_t context = is_default_stream(handle) ? call.context : 0;
-  if (handle != thread.uncounted_handle || context != thread.uncounted_context) [[unlikely]] {
-    count_submissions(thread);
-    thread.uncounted_handle = handle;
-    thread.uncounted_context = context;
-  }
-  ++thread.uncounted;
-  if (thread.is_due) [[unlikely]]
-    count_and_probe(thread, call, verb);
+  return !cleared_by_fork->captures.are_active() && handle == thread.uncounted_handle &&
+         (is_default_stream(handle) ? call.context : 0) == thread.uncounted_context && !thread.is_due;
+}
+
+/// After a call that has succeeded.
+template <Verb verb>
+void probe_after(Thread& thread, const CallData& call) {
+  if constexpr (!submits_work(verb) && verb != Verb::stream_wait) return;
+  if (submits_work(verb) && is_routine(thread, call, verb)) [[likely]]
+    ++thread.uncounted;
+  else
+    note_call(thread, call, verb);
 }
 
 } // namespace watch

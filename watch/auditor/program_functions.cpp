@@ -2,12 +2,11 @@
 #include "auditor/program_functions.hpp"
 
 #include "auditor/loaded_library.hpp"
+#include "auditor/state.hpp"
 
 #include <cstring>
 
 namespace watch {
-
-ProgramFunctions program_functions;
 
 namespace {
 
@@ -19,7 +18,7 @@ void find(Function& function, const link_map& map, const char* name) {
 } // namespace
 
 void find_program_functions(const link_map& map) {
-  ProgramFunctions& found = program_functions;
+  ProgramFunctions& found = state.program_functions;
   if (found.can_create_threads() && found.set_signal_action != nullptr && found.call_at_exit != nullptr)
     return;
   find(found.create_thread, map, "pthread_create");
@@ -33,7 +32,7 @@ void find_program_functions(const link_map& map) {
 
 bool start_thread(void* (*run)(void*)) {
   constexpr std::size_t stack_size = 256U << 10U;
-  const ProgramFunctions& program = program_functions;
+  const ProgramFunctions& program = state.program_functions;
   sigset_t all, before;
   std::memset(&all, 0xFF, sizeof all);
   if (!program.can_create_threads() || program.block_signals(SIG_SETMASK, &all, &before) != 0) return false;

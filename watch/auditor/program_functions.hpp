@@ -26,8 +26,6 @@ struct ProgramFunctions {
   }
 };
 
-extern ProgramFunctions program_functions;
-
 /// The loader has mapped a library of the program's namespace. The first one that has a function wins, as in
 /// the program itself.
 void find_program_functions(const link_map& map);

@@ -2,24 +2,26 @@
 #include "auditor/python_frames.hpp"
 
 #include "auditor/loaded_library.hpp"
+#include "auditor/state.hpp"
 
 #include <cstdint>
 #include <cstring>
 
 namespace watch {
 
-namespace {
-
 /// Where a version of CPython keeps what is needed, in bytes.
-struct Layout {
+struct PythonLayout {
   unsigned version;                                        // 0x30D: 3.13
   std::size_t frame_of_thread, frame_of_c_frame;           // the second: none, or of what the first leads to
   std::size_t previous, code, instruction, owner;          // of a frame
   std::size_t file, name, first_line, lines, instructions; // of a code object
   std::size_t ascii, other;                                // the sizes of a string without its letters
 };
+
+namespace {
+
 constexpr std::size_t none = 1000;
-constexpr Layout layouts[] = {
+constexpr PythonLayout layouts[] = {
     {0x308, 24, none, 24, 32, none, none, 104, 112, 40, none, none, 48, 72}, // to 3.10
     {0x30B, 56, 8, 48, 32, 56, 69, 112, 120, 72, 136, 184, 48, 72},
     {0x30C, 56, 0, 8, 0, 56, 70, 112, 120, 68, 136, 192, 40, 56},
@@ -28,13 +30,9 @@ constexpr Layout layouts[] = {
 constexpr std::size_t string_length = 16, string_state = 32, bytes_length = 16, bytes_begin = 32;
 constexpr std::uint8_t owned_by_c = 3; // a frame without a function, between others
 
-const link_map* interpreter = nullptr; // null: none whose frames are known
-const Layout* layout = nullptr;
-PythonState (*state_of_this_thread)() = nullptr;
-int (*line_of_frame)(const void*) = nullptr; // to 3.10
-int (*is_finalizing)() = nullptr;
+const Python& python() { return state.python; }
 
-const Layout* layout_of(const link_map& map) {
+const PythonLayout* layout_of(const link_map& map) {
   const auto exports = [&](const char* name) { return exported_function(map, name, nullptr); };
   unsigned version = 0;
   if (const void* const number = exports("Py_Version")) // from 3.11 on
@@ -42,7 +40,7 @@ const Layout* layout_of(const link_map& map) {
   else if (exports("PyVectorcall_Call") != nullptr && exports("PyFrame_GetLineNumber") != nullptr)
     version = 0x308;
   if (exports("_Py_MergeZeroLocalRefcount") != nullptr) return nullptr; // it has no global lock
-  for (const Layout& each : layouts)
+  for (const PythonLayout& each : layouts)
     if (each.version == version) return &each;
   return nullptr;
 }
@@ -81,7 +79,8 @@ public:
     const bool is_compact = (state >> 5 & 1) != 0, is_ascii = (state >> 6 & 1) != 0;
     if (!is_compact || (width != 1 && width != 2 && width != 4)) return add('?');
     const auto length = read<std::size_t>(string, string_length);
-    const char* letters = static_cast<const char*>(string) + (is_ascii ? layout->ascii : layout->other);
+    const char* letters =
+        static_cast<const char*>(string) + (is_ascii ? python().layout->ascii : python().layout->other);
     for (std::size_t i = 0; i < length && i < longest; ++i, letters += width) {
       std::uint32_t letter = 0;
       std::memcpy(&letter, letters, width);
@@ -119,8 +118,8 @@ int signed_number(const std::uint8_t* bytes) {
 /// From 3.11 on. CPython's Objects/locations.md describes the table: only the first byte of each entry has
 /// the high bit.
 int line_at(const void* code, std::size_t instruction) {
-  int line = read<int>(code, layout->first_line);
-  const void* const table = read(code, layout->lines);
+  int line = read<int>(code, python().layout->first_line);
+  const void* const table = read(code, python().layout->lines);
   const auto length = table == nullptr ? 0 : read<std::size_t>(table, bytes_length);
   const auto* const bytes = static_cast<const std::uint8_t*>(table) + bytes_begin;
   std::size_t covered = 0; // instructions
@@ -137,47 +136,49 @@ int line_at(const void* code, std::size_t instruction) {
 }
 
 int line_of(const void* frame, const void* code) {
-  if (layout->owner == none) return line_of_frame(frame);
-  const auto begin = reinterpret_cast<std::uintptr_t>(code) + layout->instructions;
-  const auto at = read<std::uintptr_t>(frame, layout->instruction);
+  if (python().layout->owner == none) return python().line_of_frame(frame);
+  const auto begin = reinterpret_cast<std::uintptr_t>(code) + python().layout->instructions;
+  const auto at = read<std::uintptr_t>(frame, python().layout->instruction);
   return line_at(code, at < begin ? 0 : (at - begin) / 2);
 }
 
 /// Innermost first.
 template <class Visit>
 void for_each_frame(PythonState state, const Visit& visit) {
-  const void* frame = read(state, layout->frame_of_thread);
-  if (layout->frame_of_c_frame != none) frame = read(frame, layout->frame_of_c_frame);
-  for (unsigned i = 0; frame != nullptr && i < 100; frame = read(frame, layout->previous), ++i) {
-    if (layout->owner != none && read<std::uint8_t>(frame, layout->owner) == owned_by_c) continue;
-    if (const void* const code = read(frame, layout->code); code != nullptr) visit(frame, code);
+  const void* frame = read(state, python().layout->frame_of_thread);
+  if (python().layout->frame_of_c_frame != none) frame = read(frame, python().layout->frame_of_c_frame);
+  for (unsigned i = 0; frame != nullptr && i < 100; frame = read(frame, python().layout->previous), ++i) {
+    if (python().layout->owner != none && read<std::uint8_t>(frame, python().layout->owner) == owned_by_c)
+      continue;
+    if (const void* const code = read(frame, python().layout->code); code != nullptr) visit(frame, code);
   }
 }
 
 } // namespace
 
 void find_python(const link_map& map) {
-  if (interpreter != nullptr) return;
+  Python& found = state.python;
+  if (found.interpreter != nullptr) return;
   const auto exports = [&](const char* name) { return exported_function(map, name, nullptr); };
-  void* const state = exports("PyGILState_GetThisThreadState");
-  layout = state == nullptr ? nullptr : layout_of(map);
-  if (layout == nullptr) return;
-  state_of_this_thread = reinterpret_cast<PythonState (*)()>(state);
-  line_of_frame = reinterpret_cast<int (*)(const void*)>(exports("PyFrame_GetLineNumber"));
+  void* const current = exports("PyGILState_GetThisThreadState");
+  found.layout = current == nullptr ? nullptr : layout_of(map);
+  if (found.layout == nullptr) return;
+  found.state_of_this_thread = reinterpret_cast<PythonState (*)()>(current);
+  found.line_of_frame = reinterpret_cast<int (*)(const void*)>(exports("PyFrame_GetLineNumber"));
   void* const ending = exports("_Py_IsFinalizing");
-  is_finalizing =
+  found.is_finalizing =
       reinterpret_cast<int (*)()>(ending != nullptr ? ending : exports("Py_IsFinalizing")); // 3.13
-  interpreter = &map;
+  found.interpreter = &map;
 }
 
 void forget_python(const link_map& map) {
-  if (interpreter == &map) interpreter = nullptr;
+  if (state.python.interpreter == &map) state.python.interpreter = nullptr;
 }
 
-bool python_is_ending() { return is_finalizing == nullptr || is_finalizing() != 0; }
+bool python_is_ending() { return python().is_finalizing == nullptr || python().is_finalizing() != 0; }
 
 PythonState python_state_of_this_thread() {
-  return interpreter == nullptr ? nullptr : state_of_this_thread();
+  return python().interpreter == nullptr ? nullptr : python().state_of_this_thread();
 }
 
 std::uint64_t python_place(PythonState state) {
@@ -186,23 +187,24 @@ std::uint64_t python_place(PythonState state) {
   for_each_frame(state, [&](const void* frame, const void* code) {
     add(reinterpret_cast<std::uintptr_t>(code));
     // Another function may lie where one lay that is gone.
-    add(read<std::uintptr_t>(code, layout->name) + read<std::uint32_t>(code, layout->first_line));
-    add(layout->owner == none ? static_cast<std::uint64_t>(line_of_frame(frame))
-                              : read<std::uintptr_t>(frame, layout->instruction));
+    add(read<std::uintptr_t>(code, python().layout->name) +
+        read<std::uint32_t>(code, python().layout->first_line));
+    add(python().layout->owner == none ? static_cast<std::uint64_t>(python().line_of_frame(frame))
+                                       : read<std::uintptr_t>(frame, python().layout->instruction));
   });
   return hash;
 }
 
 std::size_t python_frames(PythonState state, char* text, std::size_t room) {
-  if (interpreter == nullptr || state == nullptr) return 0;
+  if (python().interpreter == nullptr || state == nullptr) return 0;
   Writer to(text, room);
   for_each_frame(state, [&](const void* frame, const void* code) {
     to.add("  File \"");
-    to.add_string(read(code, layout->file));
+    to.add_string(read(code, python().layout->file));
     to.add("\", line ");
     to.add(line_of(frame, code));
     to.add(" in ");
-    to.add_string(read(code, layout->name));
+    to.add_string(read(code, python().layout->name));
     to.add('\n');
   });
   return to.length();

@@ -11,6 +11,17 @@ namespace watch {
 
 using PythonState = void*; // PyThreadState*
 
+struct PythonLayout;
+
+/// The interpreter of the program.
+struct Python {
+  const link_map* interpreter = nullptr; // null: none whose frames are known
+  const PythonLayout* layout = nullptr;
+  PythonState (*state_of_this_thread)() = nullptr;
+  int (*line_of_frame)(const void*) = nullptr; // to 3.10
+  int (*is_finalizing)() = nullptr;
+};
+
 /// The program or libpython has been mapped: looks for the interpreter in it.
 void find_python(const link_map& map);
 

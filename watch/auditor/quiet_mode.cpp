@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/quiet_mode.hpp"
 
-#include "auditor/after_fork.hpp"
 #include "auditor/kernel_calls.hpp"
-#include "auditor/program_functions.hpp"
-#include "auditor/recorder.hpp"
+#include "auditor/state.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -26,35 +24,35 @@ constexpr int patience_ms = 60'000;     // for the command
 constexpr int inherited_descriptor = 3; // of the command
 constexpr long close_range_call = 436;  // SYS_close_range, which headers before Linux 5.9 lack
 
+} // namespace
+
 constexpr std::size_t stack_size = 64U << 10U;
 
-struct Memory {
+struct QuietMemory {
   char* environment[1U << 15U]; // of the command: the program's first one, and a null
   char text[4U << 20U];
   // The stacks of the two new processes.
   alignas(16) char first_stack[stack_size], second_stack[stack_size];
 };
 
-Memory* memory = nullptr;
-char command[512];
+namespace {
 
-int memory_file = -1;
-struct stat identity; // of the file: the program may have closed it, and opened another one
+QuietMemory& memory() { return *state.quiet.memory; }
 
 bool is_for_us(const char* variable) {
   return std::strncmp(variable, "LD_AUDIT=", 9) == 0 || std::strncmp(variable, "CUEVENT_WATCH", 13) == 0;
 }
 
-/// Reads into `memory->text`, which then ends with a null. Returns the length.
+/// Reads into QuietMemory::text, which then ends with a null. Returns the length.
 std::size_t read_text(const char* path) {
   std::size_t length = 0;
   const int file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
-  for (long read = file < 0 ? 0 : 1; read > 0 && length < sizeof memory->text - 1;) {
-    read = syscall(SYS_read, file, memory->text + length, sizeof memory->text - 1 - length);
+  for (long read = file < 0 ? 0 : 1; read > 0 && length < sizeof memory().text - 1;) {
+    read = syscall(SYS_read, file, memory().text + length, sizeof memory().text - 1 - length);
     if (read > 0) length += static_cast<std::size_t>(read);
   }
   if (file >= 0) syscall(SYS_close, file);
-  memory->text[length] = '\0';
+  memory().text[length] = '\0';
   return length;
 }
 
@@ -62,13 +60,14 @@ std::size_t read_text(const char* path) {
 void copy_environment() {
   const std::size_t length = read_text("/proc/self/environ");
   std::size_t count = 0;
-  for (std::size_t at = 0; at < length && count < std::size(memory->environment) - 1;
-       at += std::strlen(memory->text + at) + 1)
-    if (!is_for_us(memory->text + at)) memory->environment[count++] = memory->text + at;
+  for (std::size_t at = 0; at < length && count < std::size(memory().environment) - 1;
+       at += std::strlen(memory().text + at) + 1)
+    if (!is_for_us(memory().text + at)) memory().environment[count++] = memory().text + at;
 }
 
-/// Appends the path to `command`. Returns whether there was room.
+/// Appends the path to QuietMode::command. Returns whether there was room.
 bool append(const char* path, std::size_t length) {
+  char(&command)[512] = state.quiet.command;
   const std::size_t before = std::strlen(command);
   if (before + length >= sizeof command) return false;
   std::memcpy(command + before, path, length);
@@ -94,7 +93,7 @@ bool find_command() {
   const char* const from_here = CUEVENT_COMMAND_FROM_HERE;
   if (*from_here == '/') return append(from_here, std::strlen(from_here));
   read_text("/proc/self/maps"); // lines such as "7f0a00-7f0b00 r-xp 00000000 fe:01 4711   /path"
-  for (const char* line = memory->text; *line != '\0';) {
+  for (const char* line = memory().text; *line != '\0';) {
     const char* end = std::strchr(line, '\n');
     if (end == nullptr) return false;
     const std::uintptr_t begin = read_address(line);
@@ -123,8 +122,8 @@ void complain(const char* why) {
 
 bool is_still_ours(int file) {
   struct stat now {};
-  return file >= 0 && syscall(SYS_fstat, file, &now) == 0 && now.st_dev == identity.st_dev &&
-         now.st_ino == identity.st_ino;
+  return syscall(SYS_fstat, file, &now) == 0 && now.st_dev == state.quiet.identity.st_dev &&
+         now.st_ino == state.quiet.identity.st_ino;
 }
 
 void on_signal(int) {
@@ -160,9 +159,9 @@ int start(int (*function)(void*), char (&stack)[stack_size]) {
 int become_command(void*) {
   reset_signals();
   const char* const arguments[] = {"cuevent", "watch", "--report", "/proc/self/fd/3", nullptr};
-  syscall(SYS_execve, command, arguments, memory->environment);
+  syscall(SYS_execve, state.quiet.command, arguments, memory().environment);
   say("cuevent watch: no report: ");
-  say(command);
+  say(state.quiet.command);
   say(" cannot be run. Name the command `cuevent` in CUEVENT_WATCH_COMMAND\n");
   return 127;
 }
@@ -170,12 +169,12 @@ int become_command(void*) {
 /// The parent of the command. The kernel tells a parent when a program that it has started ends, so the
 /// watched process must not be the parent.
 int run_command(void*) {
-  if (memory_file == inherited_descriptor)
-    syscall(SYS_fcntl, memory_file, F_SETFD, 0);
+  if (state.quiet.file == inherited_descriptor)
+    syscall(SYS_fcntl, state.quiet.file, F_SETFD, 0);
   else
-    syscall(SYS_dup3, memory_file, inherited_descriptor, 0);
+    syscall(SYS_dup3, state.quiet.file, inherited_descriptor, 0);
   syscall(close_range_call, inherited_descriptor + 1, ~0U, 0);
-  const int child = start(&become_command, memory->second_stack);
+  const int child = start(&become_command, memory().second_stack);
   if (child < 0) complain("no process can be made");
   for (int waited_ms = 0; child > 0 && waited_ms < patience_ms; waited_ms += 10) {
     if (syscall(SYS_wait4, child, nullptr, __WALL | WNOHANG, nullptr) != 0) return 0;
@@ -188,9 +187,9 @@ int run_command(void*) {
 
 bool prepare_quiet_mode() {
   void* const place =
-      mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, sizeof(QuietMemory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) return false;
-  memory = static_cast<Memory*>(place);
+  state.quiet.memory = static_cast<QuietMemory*>(place);
   const char* const named = std::getenv("CUEVENT_WATCH_COMMAND");
   if (named == nullptr || *named == '\0' ? !find_command() : !append(named, std::strlen(named))) return false;
   copy_environment();
@@ -198,21 +197,21 @@ bool prepare_quiet_mode() {
 }
 
 int make_memory_file() {
-  if (is_still_ours(memory_file)) syscall(SYS_close, memory_file); // the parent's
-  memory_file = static_cast<int>(
+  if (is_still_ours(state.quiet.file)) syscall(SYS_close, state.quiet.file); // the parent's
+  state.quiet.file = static_cast<int>(
       syscall(SYS_memfd_create, "cuevent-watch", 1U | 2U /* MFD_CLOEXEC | MFD_ALLOW_SEALING */));
-  if (memory_file < 0) return -1;
-  const int high = static_cast<int>(syscall(SYS_fcntl, memory_file, F_DUPFD_CLOEXEC, first_descriptor));
+  if (state.quiet.file < 0) return -1;
+  const int high = static_cast<int>(syscall(SYS_fcntl, state.quiet.file, F_DUPFD_CLOEXEC, first_descriptor));
   if (high >= 0) {
-    syscall(SYS_close, memory_file);
-    memory_file = high;
+    syscall(SYS_close, state.quiet.file);
+    state.quiet.file = high;
   }
-  syscall(SYS_fstat, memory_file, &identity);
-  return memory_file;
+  syscall(SYS_fstat, state.quiet.file, &state.quiet.identity);
+  return state.quiet.file;
 }
 
 void listen_to_signal() {
-  const auto set_action = program_functions.set_signal_action;
+  const auto set_action = state.program_functions.set_signal_action;
   struct sigaction action {};
   if (set_action == nullptr || set_action(SIGUSR1, nullptr, &action) != 0 ||
       (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL)
@@ -225,8 +224,8 @@ void listen_to_signal() {
 
 void report_if_wanted() {
   if (cleared_by_fork->report_wanted.exchange(0, std::memory_order_acquire) == 0) return;
-  if (!is_still_ours(memory_file)) return complain("the program has closed the file with its calls");
-  const int child = start(&run_command, memory->first_stack);
+  if (!is_still_ours(state.quiet.file)) return complain("the program has closed the file with its calls");
+  const int child = start(&run_command, memory().first_stack);
   if (child < 0) return complain("no process can be made");
   syscall(SYS_wait4, child, nullptr, __WALL, nullptr); // it has ended
 }

@@ -3,7 +3,18 @@
 // comes; then the command prints what they tell.
 #pragma once
 
+#include <sys/stat.h>
+
 namespace watch {
+
+struct QuietMemory;
+
+struct QuietMode {
+  QuietMemory* memory;
+  char command[512];    // the path of the command
+  int file;             // with the records; 0 before there is one
+  struct stat identity; // of the file: the program may have closed it, and opened another one
+};
 
 /// Remembers what it takes to run the command. False if there is no memory.
 bool prepare_quiet_mode();

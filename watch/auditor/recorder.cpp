@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/recorder.hpp"
 
-#include "auditor/after_fork.hpp"
-#include "auditor/jitter.hpp"
 #include "auditor/kernel_calls.hpp"
 #include "auditor/looker.hpp"
-#include "auditor/probed_streams.hpp"
 #include "auditor/quiet_mode.hpp"
 #include "auditor/stacks.hpp"
+#include "auditor/state.hpp"
 #include "protocol/ticks.hpp"
 
-#include "../../environment/unknown_variables.hpp"
-
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -25,22 +20,12 @@
 
 namespace watch {
 
-__thread Thread current_thread __attribute__((tls_model("initial-exec")));
-
 namespace {
 
 constexpr long patience_s = 10; // how long a call waits for a reader that does not read
 
-char folder[folder_limit]; // in which the files are made; empty: nothing is watched
-Stacks stacks_wanted = Stacks::usual;
-std::uint32_t features_wanted = 0;      // bits of Feature
-bool is_quiet = false;                  // the records are overwritten, and there is no folder
-const link_map* some_library = nullptr; // from which the other libraries are found, also after a fork
-char published[folder_limit + 60];      // the file of this process. The reader removes its name
-bool grows = false;                     // the file has memory only for what was written
 constexpr std::size_t page_size = 4096; // or a multiple, which the kernel rounds to
 constexpr std::uint64_t largest_share = 256U << 20U;
-std::uint32_t last_generation = 0; // of this process and its ancestors
 
 /// Writes `text`, and then `number`, at `at`.
 char* append(char* at, const char* text) {
@@ -63,11 +48,12 @@ char* append(char* at, unsigned number) {
 /// Shows a file to the reader: DIR/PROCESS.new becomes DIR/PROCESS-TIME.calls. After an exec the process
 /// makes another file, and the reader may not have seen the first one yet.
 void publish(const char* path, const char* kind) {
-  char* at = append(append(append(published, folder), "/"), static_cast<unsigned>(process_number()));
+  char* at = append(append(append(state.file.published, state.options.folder), "/"),
+                    static_cast<unsigned>(process_number()));
   const timespec now = time_since_start();
   at = append(append(at, "-"), static_cast<unsigned>(now.tv_sec));
   append(append(append(at, "-"), static_cast<unsigned>(now.tv_nsec)), kind);
-  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, published);
+  syscall(SYS_renameat, AT_FDCWD, path, AT_FDCWD, state.file.published);
 }
 
 /// Whether this process may make a file of that size. Otherwise the kernel would end it with SIGXFSZ.
@@ -78,7 +64,7 @@ bool is_within_limit(std::uint64_t size) {
 
 constexpr std::size_t grows_from = offsetof(Region, name_text), grows_to = offsetof(Region, records);
 
-std::uint64_t records_wanted() { return is_quiet ? record_limit : records_taken_out; }
+std::uint64_t records_wanted() { return state.options.is_quiet ? record_limit : records_taken_out; }
 std::size_t size_wanted() { return region_size(records_wanted()); }
 
 /// A program may need memory that is shared itself: a quarter of a small file system is left.
@@ -110,8 +96,8 @@ void* map(int file) {
     return nullptr;
   void* const place = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (place == MAP_FAILED) return nullptr;
-  grows = take_memory(static_cast<char*>(place) + grows_from, page_size);
-  if (!grows && syscall(SYS_fallocate, file, 0, grows_from, grows_to - grows_from) != 0) {
+  state.file.grows = take_memory(static_cast<char*>(place) + grows_from, page_size);
+  if (!state.file.grows && syscall(SYS_fallocate, file, 0, grows_from, grows_to - grows_from) != 0) {
     munmap(place, size);
     return nullptr;
   }
@@ -123,14 +109,15 @@ void* map(int file) {
 /// descriptor is used: the program may have few.
 bool is_own_folder() {
   struct stat status {};
-  return syscall(SYS_newfstatat, AT_FDCWD, folder, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+  return syscall(SYS_newfstatat, AT_FDCWD, state.options.folder, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
          S_ISDIR(status.st_mode) && status.st_uid == static_cast<uid_t>(syscall(SYS_geteuid)) &&
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 /// The reader does not see the file yet. `path` is set to its name.
 void* map_new_file(char* path) {
-  append(append(append(append(path, folder), "/"), static_cast<unsigned>(process_number())), ".new");
+  append(append(append(append(path, state.options.folder), "/"), static_cast<unsigned>(process_number())),
+         ".new");
   const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
   void* const place = leaves_a_share(file) ? map(file) : nullptr;
@@ -158,18 +145,20 @@ std::uint64_t name_space_of_numbers() {
 
 /// The memory of this process, complete but for its modules.
 Region* make_region(char* path) {
-  void* const place = is_quiet ? map_new_memory() : map_new_file(path);
+  void* const place = state.options.is_quiet ? map_new_memory() : map_new_file(path);
   if (place == nullptr) return nullptr;
+  const Options& options = state.options;
   auto* const made = static_cast<Region*>(place); // of zeros, which are valid values
   made->version = protocol_version;
   made->process = static_cast<std::uint32_t>(process_number());
   made->name_space = name_space_of_numbers();
-  made->stacks = stacks_wanted;
-  made->features = features_wanted;
+  made->stacks = options.stacks;
+  made->features = options.features;
   made->forked = region != nullptr ? 1 : 0; // it is the parent's
-  made->overwrites = is_quiet ? 1 : 0;
+  made->overwrites = options.is_quiet ? 1 : 0;
   made->record_mask = records_wanted() - 1;
-  made->launches_need_more = stacks_wanted != Stacks::usual || (features_wanted & (jitter | memory_use)) != 0;
+  made->launches_need_more =
+      options.stacks != Stacks::usual || options.has(jitter) || options.has(memory_use);
   made->first_tick = ticks();
   const timespec now = time_since_start();
   made->first_time = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -179,8 +168,8 @@ Region* make_region(char* path) {
 
 /// Whether the command has ended. It is taken to be there if nothing can be known, as after chroot.
 bool reader_has_ended() {
-  char path[sizeof folder + sizeof reader_lock];
-  append(append(append(path, folder), "/"), reader_lock);
+  char path[folder_limit + sizeof reader_lock];
+  append(append(append(path, state.options.folder), "/"), reader_lock);
   const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return false;
   const bool ended = syscall(SYS_flock, file, LOCK_SH | LOCK_NB) == 0;
@@ -192,7 +181,7 @@ bool reader_has_ended() {
 
 bool has_lost_reader() {
   if (!reader_has_ended()) return false;
-  syscall(SYS_unlinkat, AT_FDCWD, published, 0);
+  syscall(SYS_unlinkat, AT_FDCWD, state.file.published, 0);
   region->abandoned.store(1, std::memory_order_relaxed);
   return true;
 }
@@ -200,10 +189,10 @@ bool has_lost_reader() {
 namespace {
 
 void start() {
-  const Locked lock(cleared_by_fork->starting);
+  const Locked lock(cleared_by_fork->locks.starting);
   if (cleared_by_fork->generation.load(std::memory_order_relaxed) != 0) return;
-  char path[sizeof folder + 40];
-  const bool can_make = is_quiet || (is_own_folder() && !reader_has_ended());
+  char path[folder_limit + 40];
+  const bool can_make = state.options.is_quiet || (is_own_folder() && !reader_has_ended());
   Region* const made = can_make ? make_region(path) : nullptr;
   if (made == nullptr) {
     cleared_by_fork->failed.store(1, std::memory_order_relaxed);
@@ -211,13 +200,13 @@ void start() {
   }
   if (region != nullptr) munmap(region, size_wanted()); // after a fork: the parent's
   region = made;
-  cleared_by_fork->generation.store(++last_generation, std::memory_order_release);
-  const link_map* first = some_library;
+  cleared_by_fork->generation.store(++state.file.last_generation, std::memory_order_release);
+  const link_map* first = state.some_library;
   while (first != nullptr && first->l_prev != nullptr)
     first = first->l_prev;
   for (; first != nullptr; first = first->l_next)
     add_module(*first);
-  if (is_quiet) return;
+  if (state.options.is_quiet) return;
   publish(path, ".calls");
   has_lost_reader(); // while the file was made
 }
@@ -251,43 +240,15 @@ ThreadSlot* take_slot(std::uint32_t number) {
 
 } // namespace
 
-bool read_environment() {
-  const char* const wanted = std::getenv("CUEVENT_WATCH");
-  if (wanted == nullptr || *wanted == '\0' || std::strlen(wanted) >= sizeof folder) return false;
-  std::memcpy(folder, wanted, std::strlen(wanted) + 1);
-  environment::for_each_unknown_variable(environment::Product::tools, [](const char* text) {
-    char line[300] = "cuevent watch: warning: ";
-    std::memcpy(line + std::strlen(line), text, std::strlen(text) + 1);
-    const std::size_t length = std::strlen(line);
-    line[length] = '\n';
-    syscall(SYS_write, 2, line, length + 1);
-  });
-  if (const char* const stacks = std::getenv("CUEVENT_WATCH_STACKS"); stacks != nullptr) {
-    if (std::strcmp(stacks, "all") == 0) stacks_wanted = Stacks::all;
-    if (std::strcmp(stacks, "none") == 0) stacks_wanted = Stacks::none;
-  }
-  const char* const features = std::getenv("CUEVENT_WATCH_FEATURES");
-  for (const char* digit = features; digit != nullptr && *digit >= '0' && *digit <= '9'; ++digit)
-    features_wanted = 10 * features_wanted + static_cast<std::uint32_t>(*digit - '0');
-  is_quiet = std::strcmp(folder, "quiet") == 0;
-  if (is_quiet) {
-    features_wanted = probes | blocking_calls;
-    if (!prepare_quiet_mode()) return false;
-  }
-  if (!prepare_jitter()) features_wanted &= ~std::uint32_t{jitter};
-  return prepare_cleared_by_fork() &&
-         ((features_wanted & probes) == 0 || (prepare_streams() && prepare_looker()));
-}
-
 void start_recording(const link_map& known) {
-  some_library = &known;
+  state.some_library = &known;
   if (cleared_by_fork->generation.load(std::memory_order_acquire) == 0) start();
 }
 
 bool adopt_thread() {
   ClearedByFork& shared = *cleared_by_fork;
   if (shared.generation.load(std::memory_order_acquire) == 0) {
-    if (shared.failed.load(std::memory_order_relaxed) != 0 || some_library == nullptr) return false;
+    if (shared.failed.load(std::memory_order_relaxed) != 0 || state.some_library == nullptr) return false;
     start();
     if (shared.generation.load(std::memory_order_acquire) == 0) return false;
   }
@@ -320,6 +281,8 @@ bool wait_for_room(std::uint64_t number) {
   return true;
 }
 
+void record_apart(const CallData& call) { record(call); }
+
 bool finds_room_for_launch(Thread& thread) {
   if (thread.launches == nullptr) return false;
   ThreadSlot& slot = *thread.slot;
@@ -334,14 +297,14 @@ void note_exit() {
 }
 
 bool has_memory(const void* begin, std::size_t size) {
-  if (!grows) return true;
+  if (!state.file.grows) return true;
   const std::uintptr_t from = reinterpret_cast<std::uintptr_t>(begin) & ~(page_size - 1);
   return take_memory(reinterpret_cast<void*>(from), reinterpret_cast<std::uintptr_t>(begin) + size - from);
 }
 
 void add_module(const link_map& module) {
   if (region == nullptr) return;
-  const Locked lock(cleared_by_fork->modules);
+  const Locked lock(cleared_by_fork->locks.modules);
   const std::uint32_t count = region->module_count.load(std::memory_order_relaxed);
   if (count >= module_limit) return;
   Module& added = region->modules[count];
@@ -373,14 +336,14 @@ void add_module(const link_map& module) {
 }
 
 void close_module(const link_map& module) {
-  if (some_library == &module) { // the program itself stays, and so does its place in the list
+  if (state.some_library == &module) { // the program itself stays, and so does its place in the list
     const link_map* first = &module;
     while (first->l_prev != nullptr)
       first = first->l_prev;
-    some_library = first != &module && first->l_name[0] == '\0' ? first : nullptr;
+    state.some_library = first != &module && first->l_name[0] == '\0' ? first : nullptr;
   }
   if (region == nullptr) return;
-  const Locked lock(cleared_by_fork->modules);
+  const Locked lock(cleared_by_fork->locks.modules);
   for (std::uint32_t i = region->module_count.load(std::memory_order_relaxed); i-- > 0;)
     if (region->modules[i].base == module.l_addr && region->modules[i].closed == 0) {
       region->modules[i].closed =

@@ -2,7 +2,7 @@
 // Writes the calls of this process into its file.
 #pragma once
 
-#include "auditor/after_fork.hpp"
+#include "auditor/state.hpp"
 #include "protocol/protocol.hpp"
 #include "protocol/ticks.hpp"
 
@@ -10,36 +10,8 @@
 
 namespace watch {
 
-struct CachedStack;
-
-/// What the auditor knows of one thread of the program.
-struct Thread {
-  std::uint32_t generation = 0; // of the file that `slot` is in
-  std::uint32_t number = 0;
-  ThreadSlot* slot = nullptr;
-  LaunchRing* launches = nullptr; // null for some threads
-  // For stacks.cpp.
-  CachedStack* stacks = nullptr;
-  std::uint32_t next_way = 0;
-  // For probes.hpp.
-  std::uint32_t uncounted = 0; // submissions that their stream has not counted yet, and that stream
-  std::uint64_t uncounted_handle = 0, uncounted_context = 0;
-  std::uint64_t no_probe_before = 0; // this tick
-  bool is_due = false;               // the submission under way is to be counted, and may get a probe
-  bool has_long_queue = false;       // the stream that has counted last may be about half full
-};
-
-// With an alignment of 64, for a line of the cache, the loader of arm64 would refuse the auditor.
-static_assert(alignof(Thread) <= 16);
-
 // What every call needs is inline here, and what it rarely needs is not: a call finds little of this code in
 // the processor's caches.
-
-/// Initialised for each thread by the loader; needs no call when it is used.
-extern __thread Thread current_thread __attribute__((tls_model("initial-exec")));
-
-/// Remembers the options of the environment. False if there is nothing to do.
-bool read_environment();
 
 /// Makes the file. `known` is any library of the namespace whose libraries are to be listed.
 void start_recording(const link_map& known);
@@ -100,6 +72,9 @@ inline void record(const CallData& call) {
   place.stamp.store(static_cast<std::uint32_t>(number) + 1, std::memory_order_release);
 }
 
+/// The same, not inline.
+void record_apart(const CallData& call);
+
 /// Whether the reader has made room in the thread's own records.
 bool finds_room_for_launch(Thread& thread);
 
@@ -111,7 +86,7 @@ template <class Write>
   if (number >= slot.launches_up_to && !finds_room_for_launch(thread)) [[unlikely]] {
     CallData call{};
     write(call);
-    return record(call);
+    return record_apart(call);
   }
   Record& place = thread.launches->records[number % launch_limit];
   write(place.call);

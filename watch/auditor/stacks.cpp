@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "auditor/stacks.hpp"
 
-#include "auditor/after_fork.hpp"
 #include "auditor/python_frames.hpp"
 #include "auditor/recorder.hpp"
+#include "auditor/state.hpp"
 
 #include <cstring>
 #include <sys/mman.h>
@@ -42,8 +42,6 @@ constexpr std::size_t stacks_per_thread = 128;
 // Stacks in the same place of the cache. All launches through the CUDA runtime have the same innermost frame,
 // and many have the same depth.
 constexpr std::size_t ways = 8;
-
-std::atomic<CachedStack*> memory[thread_limit];
 
 bool is_in_memory(const Frame& frame) {
   return *reinterpret_cast<const std::uintptr_t*>(frame.above - sizeof(std::uintptr_t)) == frame.address;
@@ -115,7 +113,7 @@ std::uint32_t intern(const Content& content) {
   std::uint64_t hash = 0;
   for (std::uint32_t i = 0; i < content.count; ++i)
     hash = (hash ^ content.words[i]) * 0x9E37'79B9'7F4A'7C15U;
-  const Locked lock(cleared_by_fork->stacks);
+  const Locked lock(cleared_by_fork->locks.stacks);
   for (std::uint32_t probe = 0; probe < 64; ++probe) {
     std::atomic<std::uint32_t>& place = region->stacks_by_hash[((hash >> 40) + probe) % stack_limit];
     const std::uint32_t number = place.load(std::memory_order_relaxed);
@@ -160,7 +158,7 @@ CachedStack& stack_of(Thread& thread, std::uintptr_t address, std::uintptr_t abo
 } // namespace
 
 CachedStack* stacks_of_slot(std::uint32_t slot) {
-  CachedStack* stacks = memory[slot].load(std::memory_order_acquire);
+  CachedStack* stacks = state.stacks[slot].load(std::memory_order_acquire);
   if (stacks != nullptr) { // of a thread that has ended, or of the parent process: other frames, then
     for (std::size_t i = 0; i < stacks_per_thread; ++i)
       stacks[i].depth = 0;
@@ -169,7 +167,7 @@ CachedStack* stacks_of_slot(std::uint32_t slot) {
   void* const place = mmap(nullptr, sizeof(CachedStack) * stacks_per_thread, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) return nullptr;
-  memory[slot].store(static_cast<CachedStack*>(place), std::memory_order_release);
+  state.stacks[slot].store(static_cast<CachedStack*>(place), std::memory_order_release);
   return static_cast<CachedStack*>(place);
 }
 

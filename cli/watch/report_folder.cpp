@@ -49,6 +49,13 @@ std::string host_name() {
 
 } // namespace
 
+watch::HangReports::Keep keep_in(const std::optional<ReportFolder>& folder) {
+  if (!folder) return {};
+  return [&folder](const watch::CallFile& process, const nlohmann::ordered_json& report) {
+    folder->write(process, report);
+  };
+}
+
 std::string variable_of(unsigned process, const std::string& name) { return environment_of(process)[name]; }
 
 ReportFolder::ReportFolder(const std::string& path, std::chrono::nanoseconds limit)

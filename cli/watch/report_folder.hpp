@@ -3,10 +3,12 @@
 #pragma once
 
 #include "report/folder.hpp"
+#include "report/hang.hpp"
 #include "report/reader.hpp"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace cli {
@@ -16,6 +18,9 @@ inline constexpr int hang_report_version = 1;
 
 /// The variable that names the folder. In quiet mode, the auditing library hands it on to the command.
 inline constexpr char reports_variable[] = "CUEVENT_REPORTS";
+
+/// A process in quiet mode that has not moved for that long is stuck.
+inline constexpr std::chrono::seconds quiet_limit(10);
 
 class ReportFolder {
 public:
@@ -33,6 +38,9 @@ private:
   watch::Folder folder_;
   std::chrono::nanoseconds limit_;
 };
+
+/// Writes each report to the folder, if there is one.
+watch::HangReports::Keep keep_in(const std::optional<ReportFolder>& folder);
 
 /// The value of a variable in the environment with which a process of this host has started.
 std::string variable_of(unsigned process, const std::string& name);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "watch/seen.hpp"
+
+#include <map>
+#include <vector>
+
+namespace cli {
+
+namespace {
+
+/// "3 processes", "41,200 calls", "no finding".
+std::string counted(std::size_t count, const std::string& one, const std::string& many) {
+  if (count == 0) return "no " + one;
+  std::string digits = std::to_string(count);
+  for (std::size_t at = digits.size(); at > 3; at -= 3)
+    digits.insert(at - 3, ",");
+  return digits + ' ' + (count == 1 ? one : many);
+}
+
+/// What the rules about memory did not see.
+std::string blindness_text(const watch::OrderBlindness& blind, bool has_torch) {
+  std::string text;
+  if (has_torch && blind.frees == 0)
+    text += "; PyTorch's allocator hides its frees: set PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync";
+  if (blind.kernels > 0)
+    text += "; the driver has no parameter information for " + counted(blind.kernels, "launch", "launches") +
+            " of kernels";
+  if (blind.launches > 0)
+    text += "; what " + counted(blind.launches, "launch", "launches") + " of graphs use is not known";
+  return text;
+}
+
+} // namespace
+
+std::string seen_text(const WatchSession& watched, std::size_t findings, bool have_hangs) {
+  const auto unwatched = watched.unwatched();
+  std::string text = unwatched.empty() ? "no process used the driver" : "watched no process";
+  if (watched.processes() > 0)
+    text = "watched " + counted(watched.processes(), "process", "processes") + ", " +
+           counted(watched.calls(), "call", "calls") + ", " + counted(findings, "finding", "findings");
+  if (have_hangs) text += ", and it hangs";
+  std::map<std::string, std::size_t> reasons;
+  const auto add = [&](const std::vector<watch::Unwatched>& processes, const std::string& what) {
+    for (const watch::Unwatched& process : processes)
+      ++reasons[what + process.reason];
+  };
+  add(unwatched, " could not be watched: ");
+  add(watched.partly_watched(), " could be watched only in part: ");
+  text += blindness_text(watched.blind(), watched.has_torch_with_order());
+  for (const auto& [reason, count] : reasons)
+    text += "; " + counted(count, "process", "processes") + reason;
+  return text;
+}
+
+} // namespace cli

@@ -69,6 +69,12 @@ public:
     }
     expect(cuStreamSynchronize(compute));
     std::this_thread::sleep_for(5ms); // so that the last collectives have places of their own
+    tell_begun();
+  }
+  /// A test waits for this line of each rank.
+  void tell_begun() const {
+    if (!has_told_) std::puts("begun"), std::fflush(stdout);
+    has_told_ = true;
   }
   void wait_for_gradients() const { expect(cuStreamSynchronize(compute)); }
   void close_gate(CUstream stream) const {
@@ -82,6 +88,7 @@ public:
 private:
   std::map<std::string, CUfunction> functions_;
   CUevent done_ = nullptr;
+  mutable bool has_told_ = false;
   unsigned* word_ = nullptr;
 };
 
@@ -202,6 +209,7 @@ void replays(const Rank& rank) {
   for (int i = 0;; ++i) {
     expect(cuGraphLaunch(exec, rank.compute));
     if (i % 4 == 3) rank.wait_for_gradients();
+    if (i == 20) rank.tell_begun();
     std::this_thread::sleep_for(std::chrono::milliseconds(10 + 7 * rank.rank));
   }
 }

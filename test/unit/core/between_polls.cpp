@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "core/between_polls.hpp"
 
+#include "yields.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <vector>
 
 namespace {
 
-thread_local int yields = 0;
 std::vector<long long> pauses;
 
 /// What one call between two polls did.
@@ -22,21 +21,15 @@ struct Backoff {
 Backoff backoff_after(long long waited, long long left) {
   cuevent::DriverTable table{};
   table.pause = [](long long nanoseconds) { pauses.push_back(nanoseconds); };
-  yields = 0;
+  test::yields_of_this_thread() = 0;
   pauses.clear();
   cuevent::between_polls(table, waited, left);
-  return {yields, pauses};
+  return {test::yields_of_this_thread(), pauses};
 }
 
 constexpr long long us = 1'000, ms = 1'000'000, much = 1'000'000'000'000;
 
 } // namespace
-
-/// Takes the place of the C library's function in this program, and does the same.
-extern "C" int sched_yield() noexcept {
-  ++yields;
-  return static_cast<int>(syscall(SYS_sched_yield));
-}
 
 TEST_CASE("a short wait spins, a longer one yields, and a long one sleeps") {
   CHECK(backoff_after(0, much) == Backoff{0, {}});

@@ -4,6 +4,7 @@
 
 #include "allocations.hpp"
 #include "on_threads.hpp"
+#include "yields.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -52,6 +53,7 @@ struct Waited {
 
 /// Waits for work that ends at `end`. A poll takes 150 ns.
 Waited wait_until(const void* key, long long end, long long limit = forever) {
+  const test::CountedYields yields;
   mine.sleeps.clear();
   mine.slept = 0;
   const long long start = table().clock_now();

@@ -2,21 +2,37 @@
 #include "report/filter.hpp"
 
 #include "report/call_owner.hpp"
+#include "report/folder.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <fnmatch.h>
-#include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <unistd.h>
 
 namespace watch {
 
+namespace {
+
+constexpr std::size_t most_bytes = 1 << 20; // of a file of suppressions
+
+std::string text_of(const std::string& path) {
+  const OpenFile file = open_input(path, Pipes::typed);
+  std::string text;
+  char part[4096];
+  for (ssize_t length = 0; (length = ::read(file.number(), part, sizeof part)) > 0;) {
+    text.append(part, static_cast<std::size_t>(length));
+    if (text.size() > most_bytes)
+      throw std::runtime_error(path + ": the file is larger than 1 MiB: name a file of suppressions");
+  }
+  return text;
+}
+
+} // namespace
+
 void Suppressions::read(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error(path + ": " + std::strerror(errno));
+  std::istringstream text(text_of(path));
   unsigned number = 0;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(text, line);) {
     ++number;
     std::istringstream words(line);
     std::string rule, pattern;

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <optional>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -68,43 +69,66 @@ std::string text_of_link(int folder, const char* name) {
   return length <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(length));
 }
 
-/// "a/b/c" -> "a/b", "c". The folder of a plain name is ".".
-std::pair<std::string, std::string> split(std::string path) {
-  while (path.size() > 1 && path.ends_with('/'))
-    path.pop_back();
-  const auto slash = path.rfind('/');
-  if (slash == std::string::npos) return {".", path};
-  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
-}
-
 /// What the kernel calls links in /proc are files that are already open.
 bool is_in_proc(int folder) {
   struct statfs status {};
   return fstatfs(folder, &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
 }
 
-/// The place that a path names, with links followed that this user or root has made.
-OutputPlace place_of(const std::string& path, Links links) {
+OpenFile open_folder(int from, const std::string& name, int flags = 0) {
+  return OpenFile(openat(from, name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | flags));
+}
+
+/// The text of a link that this user or root has made. Nothing if the name is no link.
+std::optional<std::string> trusted_link(const std::string& path, int folder, const std::string& name) {
+  const OpenFile link(openat(folder, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!link.is_open() || fstat(link.number(), &status) != 0 || !S_ISLNK(status.st_mode)) return std::nullopt;
+  if (!is_trusted(status.st_uid))
+    refuse(path, "a link of " + name_of_user(status.st_uid) + ": remove it, or name another file");
+  return text_of_link(link.number(), "");
+}
+
+/// Opens what is in the place now. It may have become a link meanwhile.
+OpenFile open_place(const OutputPlace& place, int flags) {
+  const int nofollow = is_in_proc(place.folder.number()) ? 0 : O_NOFOLLOW;
+  return OpenFile(openat(place.folder.number(), place.name.c_str(), flags | O_CLOEXEC | O_NOCTTY | nofollow));
+}
+
+/// Takes the first name out of the path.
+std::string take_name(std::string& path) {
+  path.erase(0, std::min(path.find_first_not_of('/'), path.size()));
+  const std::string name = path.substr(0, path.find('/'));
+  path.erase(0, std::min(path.find_first_not_of('/', name.size()), path.size()));
+  return name.empty() ? "." : name;
+}
+
+/// The place that a path names. Links on the way to it are followed if this user or root has made them, and
+/// so is a link in its place if `links` says so. `advice`: for a path on which something is missing.
+OutputPlace place_of(const std::string& path, Links links, const char* advice = "") {
   OutputPlace place;
   std::string rest = path;
-  int from = AT_FDCWD;
-  for (int count = 0;; ++count) {
-    auto [folder, name] = split(rest);
-    if (name.empty() || name == "." || name == "..") name = folder == "." ? rest : ".";
-    OpenFile opened(openat(from, folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!opened.is_open()) refuse_with_error(path);
-    place.folder = std::move(opened);
-    place.name = name;
-    from = place.folder.number();
-    struct stat status {};
-    if (links == Links::replace || fstatat(from, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISLNK(status.st_mode) || is_in_proc(from))
-      return place;
-    if (!is_trusted(status.st_uid))
-      refuse(path, "a link of " + name_of_user(status.st_uid) + ": remove it, or name another file");
-    if (count == most_links) errno = ELOOP, refuse_with_error(path);
-    rest = text_of_link(from, name.c_str());
+  place.folder = open_folder(AT_FDCWD, path.starts_with('/') ? "/" : path.empty() ? "" : ".");
+  for (int count = 0; place.folder.is_open();) {
+    place.name = take_name(rest);
+    const int folder = place.folder.number();
+    const bool is_last = rest.empty(), is_dots = place.name == "." || place.name == "..";
+    std::optional<std::string> link;
+    if (!is_dots && !(is_last && links == Links::replace)) link = trusted_link(path, folder, place.name);
+    if (!link || is_in_proc(folder)) { // only the kernel can follow a link in /proc
+      if (is_last && !is_dots) return place;
+      place.folder = open_folder(folder, place.name, link ? 0 : O_NOFOLLOW);
+      place.name = ".";
+      if (is_last && place.folder.is_open()) return place;
+    } else if (++count > most_links) {
+      errno = ELOOP;
+      break;
+    } else {
+      if (link->starts_with('/')) place.folder = open_folder(AT_FDCWD, "/");
+      rest = *link + '/' + rest;
+    }
   }
+  refuse(path, std::string(std::strerror(errno)) + (errno == ENOENT ? advice : ""));
 }
 
 } // namespace
@@ -114,10 +138,11 @@ OpenFile::~OpenFile() {
 }
 
 Folder::Folder(const std::string& path, Kind kind) : path_(path) {
+  const OutputPlace place = place_of(path, Links::follow, ": name a folder whose parent is there");
   // Not for the group, whatever the umask says: such a folder would be refused.
-  if (mkdir(path.c_str(), kind == Kind::own ? 0700 : 0755) != 0 && errno != EEXIST)
-    refuse(path, std::string(std::strerror(errno)) + ": name a folder whose parent is there");
-  const OutputPlace place = place_of(path, Links::follow);
+  if (mkdirat(place.folder.number(), place.name.c_str(), kind == Kind::own ? 0700 : 0755) != 0 &&
+      errno != EEXIST)
+    refuse_with_error(path);
   const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   file_ = OpenFile(openat(place.folder.number(), place.name.c_str(), flags));
   struct stat status {};
@@ -130,9 +155,9 @@ Folder::Folder(const std::string& path, Kind kind) : path_(path) {
   if (real.starts_with('/')) path_ = real;
 }
 
-std::vector<std::string> Folder::names() const {
+std::vector<std::string> names_in(int descriptor) {
   std::vector<std::string> found;
-  OpenFile copy(openat(file_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  OpenFile copy(openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   DIR* const folder = copy.is_open() ? fdopendir(copy.release()) : nullptr;
   if (folder == nullptr) return found;
   while (const dirent* const entry = readdir(folder))
@@ -150,16 +175,20 @@ bool Folder::is_in_place() const {
          here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
-OpenFile open_input(const std::string& path) {
-  const OutputPlace place = place_of(path, Links::follow);
-  const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK; // a plain open of a pipe would wait
-  const int nofollow = is_in_proc(place.folder.number()) ? 0 : O_NOFOLLOW;
-  OpenFile file(openat(place.folder.number(), place.name.c_str(), flags | nofollow));
+OpenFile open_input(const std::string& path, Pipes pipes) {
+  // A plain open of a pipe would wait.
+  OpenFile file = open_place(place_of(path, Links::follow), O_RDONLY | O_NONBLOCK);
   struct stat status {};
   if (!file.is_open() || fstat(file.number(), &status) != 0) refuse_with_error(path);
-  if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
+  if (S_ISREG(status.st_mode)) return file;
+  if (pipes == Pipes::refused || !S_ISFIFO(status.st_mode)) refuse(path, "not a regular file");
+  if (!is_trusted(status.st_uid))
+    refuse(path, "a pipe of " + name_of_user(status.st_uid) + ": name another file");
+  fcntl(file.number(), F_SETFL, O_RDONLY); // who writes to it may be slow
   return file;
 }
+
+OpenFile open_device(const OutputPlace& place) { return open_place(place, O_WRONLY); }
 
 OutputPlace output_place(const std::string& path, Links links) {
   OutputPlace place = place_of(path, links);

@@ -36,6 +36,9 @@ private:
   int number_ = -1;
 };
 
+/// The names in an open folder, sorted. None if it cannot be read.
+std::vector<std::string> names_in(int descriptor);
+
 class Folder {
 public:
   /// shared: its owner is this user or root, and others may write there only if it is sticky. own: nobody
@@ -48,7 +51,7 @@ public:
   /// Absolute, without links.
   const std::string& path() const { return path_; }
   int descriptor() const { return file_.number(); }
-  std::vector<std::string> names() const;
+  std::vector<std::string> names() const { return names_in(descriptor()); }
   /// Whether its path still leads to it.
   bool is_in_place() const;
 
@@ -57,9 +60,12 @@ private:
   OpenFile file_;
 };
 
-/// Opens a file that is read. Its name may be a link that this user or root has made. Never waits. Throws
+/// typed: a shell makes a pipe of `<(command)`, so one of this user or of root is read and waited for.
+enum class Pipes { refused, typed };
+
+/// Opens a file that is read. Its name may be a link that this user or root has made. Does not wait. Throws
 /// Refused if the file is a folder, a pipe or a device.
-OpenFile open_input(const std::string& path);
+OpenFile open_input(const std::string& path, Pipes pipes = Pipes::refused);
 
 /// A place for a new file: the folder that it is in, and its name there.
 struct OutputPlace {
@@ -74,5 +80,8 @@ enum class Links { follow, replace };
 
 /// Throws Refused.
 OutputPlace output_place(const std::string& path, Links links);
+
+/// Opens the device or pipe for writing. Not open if that fails: see errno.
+OpenFile open_device(const OutputPlace& place);
 
 } // namespace watch

@@ -241,12 +241,15 @@ std::string CallFile::path_of(const watch::Module& module) const {
 }
 
 OpenFile CallFile::open_module(const std::string& path) const {
-  OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  // What is not a regular file is not even opened: a device may do something then.
+  const OpenFile found(open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat status {};
-  if (!file.is_open() || fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (!found.is_open() || fstat(found.number(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   const bool is_for_all = (status.st_mode & S_IROTH) != 0;
   const bool is_of_root = status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  return is_of_another_user() && !(is_for_all && is_of_root) ? OpenFile() : std::move(file);
+  if (is_of_another_user() && !(is_for_all && is_of_root)) return {};
+  const std::string again = "/proc/self/fd/" + std::to_string(found.number());
+  return OpenFile(open(again.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
 /// Where the last segment of a mapped file ends, counted from its beginning. 0 if it cannot be read.

@@ -25,6 +25,12 @@ std::string demangled(const char* name) {
   std::free(text);
   return result;
 }
+
+/// libdw would look for the debug file of a module next to the path that another user has named, in a folder
+/// that may be theirs.
+int find_no_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
+  return -1;
+}
 #endif
 
 } // namespace
@@ -58,8 +64,10 @@ struct Symbols::Debug {
     static char* debug_folders = nullptr;
     static const Dwfl_Callbacks callbacks{dwfl_build_id_find_elf, dwfl_standard_find_debuginfo,
                                           dwfl_offline_section_address, &debug_folders};
+    static const Dwfl_Callbacks without_other_files{dwfl_build_id_find_elf, find_no_file,
+                                                    dwfl_offline_section_address, nullptr};
     File& file = found->second;
-    file.dwfl = dwfl_begin(&callbacks);
+    file.dwfl = dwfl_begin(process.is_of_another_user() ? &without_other_files : &callbacks);
     if (file.dwfl == nullptr) return file;
     dwfl_report_begin(file.dwfl);
     OpenFile opened = process.open_module(path);

@@ -4,15 +4,21 @@
 
 #include "protocol/protocol.hpp"
 #include "protocol/ticks.hpp"
+#include "report/symbols.hpp"
 #include "written_calls.hpp"
 
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <elf.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -87,6 +93,69 @@ private:
   std::unique_ptr<watch::CallFile> file_;
 };
 
+/// Notices that a file is opened.
+class Opened {
+public:
+  explicit Opened(const std::string& path) { REQUIRE(inotify_add_watch(file_, path.c_str(), IN_OPEN) >= 0); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  ~Opened() { close(file_); }
+  bool any() const {
+    char events[4096];
+    return read(file_, events, sizeof events) > 0;
+  }
+
+private:
+  int file_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+};
+
+constexpr uid_t stranger = 65534;
+
+class ProcessOfStranger {
+public:
+  ProcessOfStranger() {
+    int ready[2];
+    REQUIRE(pipe(ready) == 0);
+    process_ = fork();
+    if (process_ == 0) {
+      if (setresuid(stranger, stranger, stranger) != 0 || write(ready[1], "x", 1) != 1) _exit(1);
+      for (;;)
+        pause();
+    }
+    char byte = 0;
+    REQUIRE(read(ready[0], &byte, 1) == 1);
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ProcessOfStranger(const ProcessOfStranger&) = delete;
+  ProcessOfStranger& operator=(const ProcessOfStranger&) = delete;
+  ~ProcessOfStranger() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  pid_t number() const { return process_; }
+
+private:
+  pid_t process_ = -1;
+};
+
+/// The name of the file with the debug information of a program. Empty if it names none.
+std::string debug_link_of(const std::string& program) {
+  std::ifstream file(program, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto at = [&](std::uint64_t offset, auto part) {
+    if (offset + sizeof part <= text.size()) std::memcpy(&part, text.data() + offset, sizeof part);
+    return part;
+  };
+  const auto header = at(0, Elf64_Ehdr{});
+  const auto section = [&](unsigned i) { return at(header.e_shoff + i * sizeof(Elf64_Shdr), Elf64_Shdr{}); };
+  const std::uint64_t names = section(header.e_shstrndx).sh_offset;
+  for (unsigned i = 0; i < header.e_shnum; ++i)
+    if (std::string_view(text.c_str() + names + section(i).sh_name) == ".gnu_debuglink")
+      return text.c_str() + section(i).sh_offset;
+  return {};
+}
+
 } // namespace
 
 TEST_CASE("launches of two threads are seen where they were made") {
@@ -145,26 +214,28 @@ TEST_CASE("a file that a process names is opened without waiting, if it is a reg
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a pipe or a device that a process names is not even opened") {
+  const WrittenFile written;
+  const auto pipe = std::filesystem::temp_directory_path() / ("pipe-" + std::to_string(getpid()));
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const Opened opened(pipe);
+  CHECK_FALSE(written.file().open_module(pipe).is_open());
+  CHECK_FALSE(opened.any());
+  close(open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  CHECK(opened.any()); // so the test would notice
+  std::filesystem::remove(pipe);
+}
+
 TEST_CASE("for a process of another user, root reads only files of root that all may read") {
   if (geteuid() != 0) SKIP("a second user is needed");
-  constexpr uid_t stranger = 65534;
   const auto theirs = std::filesystem::temp_directory_path() / ("theirs-" + std::to_string(getpid()));
   const auto hidden = std::filesystem::temp_directory_path() / ("hidden-" + std::to_string(getpid()));
   for (const auto& path : {theirs, hidden})
     close(open(path.c_str(), O_CREAT | O_CLOEXEC, path == theirs ? 0644 : 0600));
   REQUIRE(chown(theirs.c_str(), stranger, stranger) == 0);
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setresuid(stranger, stranger, stranger) != 0 || write(ready[1], "x", 1) != 1) _exit(1);
-    for (;;)
-      pause();
-  }
-  char byte = 0;
-  REQUIRE(read(ready[0], &byte, 1) == 1);
+  const ProcessOfStranger child;
   {
-    const WrittenFile written(child);
+    const WrittenFile written(child.number());
     CHECK(written.file().is_of_another_user());
     CHECK_FALSE(written.file().open_module(theirs).is_open());
     CHECK_FALSE(written.file().open_module(hidden).is_open());
@@ -173,12 +244,34 @@ TEST_CASE("for a process of another user, root reads only files of root that all
     CHECK(own.file().open_module(theirs).is_open());
     CHECK(own.file().open_module(hidden).is_open());
   }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  close(ready[0]);
-  close(ready[1]);
   std::filesystem::remove(theirs);
   std::filesystem::remove(hidden);
+}
+
+TEST_CASE("for a process of another user, no debug file is read next to the path that it names") {
+  if (geteuid() != 0) SKIP("a second user is needed");
+  const std::string name = debug_link_of("/bin/sh");
+  if (name.empty()) SKIP("/bin/sh names no debug file");
+  const auto folder = std::filesystem::temp_directory_path() / ("debug-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  std::filesystem::create_symlink("/bin/sh", folder / "sh");
+  const auto planted = folder / name;
+  close(open(planted.c_str(), O_CREAT | O_CLOEXEC, 0644));
+  const ProcessOfStranger child;
+  for (const pid_t process : {child.number(), getpid()}) {
+    WrittenFile written(process);
+    watch::Region& region = written.region();
+    region.module_count = 1;
+    region.modules[0].path = 1;
+    region.modules[0].base = 0x1000'0000;
+    std::strcpy(region.path_text + 1, (folder / "sh").c_str());
+    const Opened opened(planted);
+    watch::Symbols symbols;
+    CHECK(symbols.frame(written.file(), 0x1000'5000).library == folder / "sh");
+    // Without libdw, no file of this process is opened either.
+    CHECK_FALSE((opened.any() && written.file().is_of_another_user()));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a file of calls that others could make shorter is not read twice") {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -34,57 +35,50 @@ watch::OutputPlace place_of(const std::string& path, watch::Links links) {
 OutputFile::OutputFile(std::string path, watch::Links links)
     : path_(std::move(path)), place_(place_of(path_, links)) {
   if (!place_.is_device) {
-    open_part(place_.folder.number());
+    make();
     return;
   }
-  file_ = openat(place_.folder.number(), place_.name.c_str(), O_WRONLY | O_CLOEXEC); // such as /dev/stdout
-  if (file_ < 0) fail(errno);
+  device_ = watch::open_device(place_); // such as /dev/stdout
+  if (!device_.is_open()) fail(errno);
 }
 
 OutputFile::OutputFile(const watch::Folder& folder, const std::string& name)
     : path_(folder.path() + "/" + name) {
   if (name.find('/') != std::string::npos) fail(EINVAL);
-  place_.folder = watch::OpenFile(dup(folder.descriptor()));
+  place_.folder = watch::OpenFile(fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0));
   place_.name = name;
   if (!place_.folder.is_open()) fail(errno);
-  open_part(place_.folder.number());
+  make();
 }
 
-void OutputFile::open_part(int folder) {
+void OutputFile::make() {
   struct stat old {};
-  const bool replaces = fstatat(folder, place_.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool replaces = fstatat(place_.folder.number(), place_.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0;
   if (replaces && S_ISDIR(old.st_mode)) fail(EISDIR);
-  constexpr int most_tries = 100; // others may have made files with such names
-  const std::string part = place_.name + ".part" + std::to_string(getpid());
-  std::string name = part;
-  for (int i = 0; i < most_tries; ++i, name = part + "-" + std::to_string(i)) {
-    file_ = openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (file_ >= 0 || errno != EEXIST) break;
+  try {
+    file_.emplace(place_.folder.number(), place_.name);
+  } catch (const std::system_error& error) {
+    fail(error.code().value());
   }
-  if (file_ < 0) fail(errno);
-  part_ = name;
   // Who could not read the old file cannot read the new one.
-  if (replaces && S_ISREG(old.st_mode) && old.st_uid == geteuid()) fchmod(file_, old.st_mode & 0777);
-}
-
-OutputFile::~OutputFile() {
-  if (file_ >= 0) close(file_);
-  if (!part_.empty()) unlinkat(place_.folder.number(), part_.c_str(), 0);
+  if (replaces && S_ISREG(old.st_mode) && old.st_uid == geteuid())
+    fchmod(file_->descriptor(), old.st_mode & 0777);
 }
 
 void OutputFile::fail(int error) const { throw OutputError(path_ + ": " + std::strerror(error)); }
 
+int OutputFile::descriptor() const { return file_ ? file_->descriptor() : device_.number(); }
+
 void OutputFile::write(std::string_view content) {
-  if (const int error = write_all(file_, content); error != 0) fail(error);
+  if (const int error = write_all(descriptor(), content); error != 0) fail(error);
 }
 
 void OutputFile::finish() {
   // A full disk may be reported only here. A pipe or a device has nothing to flush.
-  if (fsync(file_) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
-  if (close(std::exchange(file_, -1)) != 0) fail(errno);
-  const int folder = place_.folder.number();
-  if (!part_.empty() && renameat(folder, part_.c_str(), folder, place_.name.c_str()) != 0) fail(errno);
-  part_.clear();
+  if (fsync(descriptor()) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
+  if (const int error = file_ ? file_->publish() : 0; error != 0) fail(error);
+  file_.reset();
+  if (device_.is_open() && close(device_.release()) != 0) fail(errno);
 }
 
 void write_file(const std::string& path, std::string_view content, watch::Links links) {

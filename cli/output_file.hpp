@@ -2,8 +2,10 @@
 // Files that are written completely or not at all.
 #pragma once
 
+#include "new_file.hpp"
 #include "report/folder.hpp"
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -24,21 +26,22 @@ public:
   OutputFile(const watch::Folder& folder, const std::string& name);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
-  /// Without finish(), removes what was written.
-  ~OutputFile();
+  /// Without finish(), nothing stays of what was written.
+  ~OutputFile() = default;
 
   void write(std::string_view content);
   /// Replaces an existing file of this name, which survives a full disk until then.
   void finish();
 
 private:
-  void open_part(int folder);
+  void make();
+  int descriptor() const;
   [[noreturn]] void fail(int error) const;
 
   std::string path_;
   watch::OutputPlace place_;
-  std::string part_; // empty if the file is a device or a pipe
-  int file_ = -1;
+  std::optional<NewFile> file_;
+  watch::OpenFile device_; // or a pipe
 };
 
 /// Writes the file. An existing file is replaced once the new one is complete, so it survives a

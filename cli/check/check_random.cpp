@@ -132,7 +132,7 @@ private:
   void record() const {
     std::string text;
     for (const std::string& line : answering_.about)
-      text += "# " + line + "\n";
+      text += "# " + cuevent::printable(line) + "\n";
     for (const auto& [seed, answers] : here_)
       text += conformance::recorded_line(seed, answers) + "\n";
     write_file(options_.record, text);

@@ -123,9 +123,11 @@ int ask_for_reports(const std::string& path) {
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     const auto process = static_cast<unsigned>(std::atoi(entry.path().filename().c_str()));
     if (process == 0 || process == static_cast<unsigned>(getpid())) continue;
-    // What a process of another user says could be made up: its memory, its name and its command line.
+    // What a process of another user says could be made up: its memory, its name and its command line. Its
+    // paths may lead to a file system that never answers.
     if (!watch::is_of_this_user(static_cast<pid_t>(process)).value_or(false)) {
-      if (reports_to(process, folder.path()))
+      if (variable_of(process, "CUEVENT_WATCH") == "quiet" &&
+          fs::path(variable_of(process, reports_variable)).lexically_normal() == folder.path())
         watch::print_text("cuevent watch: process " + std::to_string(process) +
                           " runs as another user: ask it as that user\n");
       continue;

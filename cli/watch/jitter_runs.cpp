@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <sys/prctl.h>
@@ -26,6 +25,29 @@ namespace cli {
 using json = nlohmann::ordered_json;
 
 namespace {
+
+/// A file without a name, in the folder for temporary files: however this command ends, nothing stays.
+watch::OpenFile temporary_file() {
+  const char* const named = std::getenv("TMPDIR");
+  const std::string folder = named == nullptr || *named == '\0' ? "/tmp" : named;
+  watch::OpenFile file(open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  if (file.is_open()) return file;
+  std::string path = folder + "/cuevent-jitter-XXXXXX"; // not every file system has files without names
+  file = watch::OpenFile(mkostemp(path.data(), O_CLOEXEC));
+  if (!file.is_open()) throw std::runtime_error(path + ": " + std::strerror(errno));
+  unlink(path.c_str());
+  return file;
+}
+
+/// Where other processes of this user can open the file.
+std::string path_of(const watch::OpenFile& file) {
+  return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file.number());
+}
+
+std::string text_of(const watch::OpenFile& file) {
+  std::ifstream stream(path_of(file), std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
 
 /// Starts a program with files for its input and output.
 pid_t start(const std::vector<std::string>& words, const std::string& input, const std::string& output,
@@ -40,7 +62,7 @@ pid_t start(const std::vector<std::string>& words, const std::string& input, con
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0); // if this command is killed
     if (getppid() != command) _exit(not_started);
     if (!input.empty()) dup2(open(input.c_str(), O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-    dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), STDOUT_FILENO);
+    dup2(open(output.c_str(), O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
     if (!with_errors) dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
     execv(words.front().c_str(), arguments.data());
     _exit(not_started);
@@ -83,23 +105,6 @@ void show_both(const char* what, const Outcome& outcome, const char* other_what,
 
 } // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  const char* const folder = std::getenv("TMPDIR");
-  path = std::string(folder == nullptr || *folder == '\0' ? "/tmp" : folder) + "/cuevent-jitter-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) throw std::runtime_error(path + ": " + std::strerror(errno));
-  try {
-    const watch::Folder checked(path, watch::Folder::Kind::own);
-  } catch (const watch::Refused&) {
-    rmdir(path.c_str());
-    throw;
-  }
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
-
 json Run::holds() const {
   if (!answer.is_object() || !answer.contains("jitter")) return json::array();
   return answer["jitter"]["holds"];
@@ -107,22 +112,20 @@ json Run::holds() const {
 
 Run JitterRuns::run(const std::string& plan) {
   const bool is_first = count_++ == 0;
-  const std::string output = folder_.path + "/output", findings = folder_.path + "/findings",
-                    checked = folder_.path + "/checked";
-  std::vector<std::string> words{"/proc/self/exe", "watch", "--json", findings};
+  const watch::OpenFile output = temporary_file(), findings = temporary_file(), checked = temporary_file();
+  std::vector<std::string> words{"/proc/self/exe", "watch", "--json", path_of(findings)};
   // The first run tells whether the device can hold a stream, and names the places of calls in findings.
   if (is_first || !plan.empty()) words.insert(words.end(), {"--jitter", plan.empty() ? "=" : plan});
   if (is_first && !options_.order.empty()) words.push_back("--order=" + options_.order);
   words.emplace_back("--");
   words.insert(words.end(), options_.program.begin(), options_.program.end());
   Run run;
-  run.outcome.code = wait_for(start(words, "", output, is_first), limit_);
+  run.outcome.code = wait_for(start(words, "", path_of(output), is_first), limit_);
   run.outcome.check_code =
-      wait_for(start({"/bin/sh", "-c", options_.check}, output, checked, true), std::chrono::minutes(5));
-  std::ifstream file(checked, std::ios::binary);
-  run.outcome.output.assign(std::istreambuf_iterator<char>(file), {});
-  std::ifstream json_file(findings);
-  run.answer = json::parse(json_file, nullptr, false);
+      wait_for(start({"/bin/sh", "-c", options_.check}, path_of(output), path_of(checked), true),
+               std::chrono::minutes(5));
+  run.outcome.output = text_of(checked);
+  run.answer = json::parse(text_of(findings), nullptr, false);
   if (run.answer.is_object() && run.answer.contains("jitter") &&
       !run.answer["jitter"]["can_hold"].get<bool>())
     throw std::runtime_error("no stream can be held, because this device has no memory operations, or the "

@@ -28,14 +28,6 @@ struct Run {
   nlohmann::ordered_json holds() const;
 };
 
-struct TemporaryFolder {
-  TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder();
-  std::string path;
-};
-
 class JitterRuns {
 public:
   static constexpr int repetitions = 3;
@@ -67,7 +59,6 @@ public:
 
 private:
   const WatchOptions& options_;
-  TemporaryFolder folder_;
   std::chrono::steady_clock::duration limit_ = std::chrono::minutes(1); // of one run
   unsigned count_ = 0;
   Outcome usual_;

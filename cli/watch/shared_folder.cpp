@@ -31,12 +31,15 @@ void remove_left_behind(const std::filesystem::path& place) {
         lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid())
       continue;
     const std::string lock = path + "/" + watch::reader_lock;
-    const watch::OpenFile file(open(lock.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!file.is_open()) continue;
     constexpr time_t shortest_age = 60;
-    if (fstat(file.number(), &status) == 0 && time(nullptr) - status.st_mtime > shortest_age &&
-        flock(file.number(), LOCK_EX | LOCK_NB) == 0)
+    const auto is_old = [&] { return time(nullptr) - status.st_mtime > shortest_age; };
+    const watch::OpenFile file(open(lock.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file.is_open()) {
+      if (errno == ENOENT && is_old()) rmdir(path.c_str()); // killed before it could lock the folder
+    } else if (fstat(file.number(), &status) == 0 && is_old() &&
+               flock(file.number(), LOCK_EX | LOCK_NB) == 0) {
       std::filesystem::remove_all(path, ignored);
+    }
   }
 }
 

@@ -19,8 +19,9 @@ namespace cuevent::sim { namespace {
 
 /// A wrong setting would otherwise make a test pass that tests something else.
 [[noreturn]] void refuse_setting(const char* variable, std::string_view value, const std::string& needed) {
-  std::fprintf(stderr, "cuevent sim: %s=%.*s: the value must be %s\n", variable,
-               static_cast<int>(value.size()), value.data(), needed.c_str());
+  environment::Text shown;
+  shown.add(value.data(), value.size());
+  std::fprintf(stderr, "cuevent sim: %s=%s: the value must be %s\n", variable, shown.get(), needed.c_str());
   std::fflush(stderr);
   std::_Exit(2);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "merge/hang_report.hpp"
 
+#include "core/name_text.hpp"
 #include "report/folder.hpp"
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,11 @@ std::uint64_t number_in(const Json& json, const char* key) {
   return number.get<std::uint64_t>();
 }
 
+/// Others may have written the report: a name with a line break would forge a line of the verdict.
+std::string text_in(const Json& json, const char* key) {
+  return cuevent::printable(json.at(key).get<std::string>());
+}
+
 nanoseconds time_in(const Json& json, const char* key) {
   return nanoseconds(static_cast<std::int64_t>(number_in(json, key)));
 }
@@ -37,12 +43,14 @@ HangCommunicator communicator_of(const Json& json) {
   using State = HangCommunicator::State;
   const auto state = json.at("state").get<std::string>();
   HangCommunicator made;
-  made.stream = json.at("stream").get<std::string>();
+  made.stream = text_in(json, "stream");
   made.state = state == "in"             ? State::in_collective
                : state == "held"         ? State::held
                : state == "send_receive" ? State::in_send_receive
                                          : State::idle;
   auto names = json.at("names").get<std::vector<std::string>>();
+  for (std::string& name : names)
+    name = cuevent::printable(name);
   auto last = json.at("last").get<std::vector<std::uint32_t>>();
   const auto submitted = number_in(json, "submitted");
   made.reached = number_in(json, "reached");
@@ -57,10 +65,10 @@ HangCommunicator communicator_of(const Json& json) {
 
 HangThread thread_of(const Json& json) {
   HangThread made;
-  made.name = json.at("thread").get<std::string>();
-  if (json.at("inside").is_string()) made.inside = json.at("inside").get<std::string>();
-  made.after = json.value("after", std::string());
-  made.place = json.at("place").get<std::string>();
+  made.name = text_in(json, "thread");
+  if (json.at("inside").is_string()) made.inside = text_in(json, "inside");
+  if (json.contains("after")) made.after = text_in(json, "after");
+  made.place = text_in(json, "place");
   made.age = time_in(json, "for_ns");
   return made;
 }
@@ -84,7 +92,7 @@ HangReport report_of(const Json& json) {
     made.rank = static_cast<unsigned>(rank);
     made.size = static_cast<unsigned>(size);
   }
-  made.host = json.at("host").get<std::string>();
+  made.host = text_in(json, "host");
   made.process = static_cast<unsigned>(number_in(json, "process"));
   made.time = time_in(json, "time_ns");
   made.still = time_in(json, "still_ns");
@@ -97,7 +105,7 @@ HangReport report_of(const Json& json) {
   for (const Json& each : json.at("causes"))
     if (made.causes.size() < most_listed)
       made.causes.push_back(
-          {each.at("text").get<std::string>(), each.at("nccl").get<bool>(), each.at("fault").get<bool>()});
+          {text_in(each, "text"), each.at("nccl").get<bool>(), each.at("fault").get<bool>()});
   for (const Json& each : json.at("host_threads"))
     if (made.threads.size() < most_listed) made.threads.push_back(thread_of(each));
   return made;

@@ -4,6 +4,7 @@
 #include "exit_code.hpp"
 #include "report/folder.hpp"
 #include "report/printable.hpp"
+#include "report/readable_name.hpp"
 #include "watch/signals.hpp"
 
 #include <algorithm>
@@ -207,20 +208,20 @@ void print_hold(const json& holds, watch::HoldPlace place, const std::string& wh
   const json* const hold = find_hold(holds, place);
   if (hold == nullptr) return;
   const json& call = (*hold)["call"];
+  const auto text_of_name = [](const json& name) { return watch::in_one_line(name.get<std::string>()); };
   std::string text = "  " + what + ": submission " + std::to_string(place.submission) + " of stream " +
                      std::to_string(place.stream) + "\n    " + call["function"].get<std::string>() +
                      ", thread " + std::to_string(call["thread"].get<unsigned>()) + " of process " +
                      std::to_string(call["process"].get<unsigned>()) + '\n';
   for (const json& frame : call.value("stack", json::array())) {
-    const std::string function = frame["function"], library = frame["library"];
+    const std::string function = text_of_name(frame["function"]), library = text_of_name(frame["library"]);
     text += "      " + (function.empty() ? library : function);
     if (frame.contains("file"))
-      text +=
-          " (" + frame["file"].get<std::string>() + ':' + std::to_string(frame["line"].get<unsigned>()) + ')';
+      text += " (" + text_of_name(frame["file"]) + ':' + std::to_string(frame["line"].get<unsigned>()) + ')';
     text += '\n';
   }
   for (const json& frame : call.value("python", json::array()))
-    text += "      " + frame.get<std::string>() + '\n';
+    text += "      " + text_of_name(frame) + '\n';
   watch::print_text(text);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/readable_name.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <string_view>
@@ -27,6 +28,11 @@ std::string without_template_arguments(const std::string& name) {
 
 } // namespace
 
+std::string in_one_line(std::string name) {
+  std::replace(name.begin(), name.end(), '\n', '?');
+  return name;
+}
+
 std::string readable_name(const std::string& symbol) {
   if (!symbol.starts_with("_Z")) return shortened(symbol); // "i" is not the type int
   int status = 0;
@@ -37,6 +43,7 @@ std::string readable_name(const std::string& symbol) {
 }
 
 std::string shortened(std::string name) {
+  name = in_one_line(std::move(name));
   constexpr std::string_view anonymous = "(anonymous namespace)::";
   for (auto at = name.find(anonymous); at != std::string::npos; at = name.find(anonymous))
     name.erase(at, anonymous.size());

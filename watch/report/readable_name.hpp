@@ -6,6 +6,9 @@
 
 namespace watch {
 
+/// The program chose the name. A line break in it would forge a line of a report.
+std::string in_one_line(std::string name);
+
 /// The name that a symbol stands for, shortened.
 std::string readable_name(const std::string& symbol);
 

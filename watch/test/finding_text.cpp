@@ -2,6 +2,8 @@
 // Stacks as a reader sees them.
 #include "report/finding_text.hpp"
 
+#include "report/readable_name.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 
 using Lines = std::vector<std::string>;
@@ -46,4 +48,9 @@ TEST_CASE("frames that two stacks share are shown once", "[watch][text]") {
   };
   for (const auto& [frames, lines] : cases)
     CHECK(watch::folded_below({query, step, main}, frames) == lines);
+}
+
+TEST_CASE("a name cannot begin a line of its own", "[watch][text]") {
+  CHECK(watch::readable_name("step\nno finding") == "step?no finding");
+  CHECK(watch::shortened("/tmp/a\n.so+0x12") == "/tmp/a?.so+0x12");
 }

@@ -65,7 +65,11 @@ void OutputFile::make() {
     fchmod(file_->descriptor(), old.st_mode & 0777);
 }
 
-void OutputFile::fail(int error) const { throw OutputError(path_ + ": " + std::strerror(error)); }
+void OutputFile::fail(int error) const {
+  const char* const advice =
+      error == EPERM ? "; a file of another user in a sticky folder has this name: remove it there" : "";
+  throw OutputError(path_ + ": " + std::strerror(error) + advice);
+}
 
 int OutputFile::descriptor() const { return file_ ? file_->descriptor() : device_.number(); }
 

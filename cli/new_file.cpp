@@ -44,7 +44,7 @@ void on_end(void (*handler)(int)) {
     struct sigaction action {
     }, old{};
     action.sa_handler = handler;
-    action.sa_flags = SA_RESETHAND;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
     if (sigaction(number, nullptr, &old) == 0 && (old.sa_flags & SA_SIGINFO) == 0 &&
         old.sa_handler == SIG_DFL)
       sigaction(number, &action, nullptr);

@@ -125,7 +125,7 @@ OutputPlace place_of(const std::string& path, Links links, const char* advice = 
       break;
     } else {
       if (link->starts_with('/')) place.folder = open_folder(AT_FDCWD, "/");
-      rest = *link + '/' + rest;
+      rest.insert(0, *link + '/');
     }
   }
   refuse(path, std::string(std::strerror(errno)) + (errno == ENOENT ? advice : ""));

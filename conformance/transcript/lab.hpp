@@ -25,7 +25,7 @@ enum class Place {
   last,   // like child, and nothing comes after it in its process, which it spoils
   bare,   // in a process of its own, before cuInit
   helper, // the other process of a scenario that needs two; never run by itself
-  probe,  // like child, but not in the transcript: may crash, or answer differently in the next run
+  probe,  // like alone, but not in the transcript: may crash, or answer differently in the next run
 };
 
 struct Scenario {
@@ -74,6 +74,7 @@ std::vector<Scenario> attach_scenarios();
 std::vector<Scenario> old_launch_scenarios();
 std::vector<Scenario> profiler_scenarios();
 std::vector<Scenario> driver_log_scenarios();
+std::vector<Scenario> isolated_scenarios();
 
 struct SetUpFailure : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Values that streams write and wait for: which addresses, and how a wait compares.
 
-#include "lab.hpp"
+#include "everywhere.hpp"
 
 #include <cstdint>
 
@@ -118,6 +118,33 @@ void order(Lab& lab) {
   lab.shows("write_32.value", load(words));
 }
 
+// The operations of CUDA 8 and 9, which have the names of those of CUDA 11.7.
+template <class Value>
+using Operation = CUresult (*)(CUstream, CUdeviceptr, Value, unsigned);
+
+template <class Value>
+void ask_of_cuda_8(Lab& lab, const std::string& name, const char* symbol, int version) {
+  void* address = nullptr;
+  lab.must(lab.cu.GetProcAddress(symbol, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr),
+           symbol);
+  const auto call = reinterpret_cast<Operation<Value>>(address);
+  Stream stream(lab);
+  const CUdeviceptr words = Lab::address(two_words(lab));
+  everywhere_and_captured(lab, name, [&](CUstream where) { return call(where, words, 0, 0); });
+  lab.is(name, call(stream, words, 0, 0));
+  lab.is(name + ".stream_0", call(nullptr, words, 0, 0));
+  lab.is(name + ".unknown_flags", call(stream, words, 0, 0x100));
+  lab.is(name + ".misaligned", call(stream, words + 2, 0, 0));
+  lab.is(name + ".null_address", call(stream, 0, 0, 0));
+}
+
+void of_cuda_8(Lab& lab) {
+  ask_of_cuda_8<cuuint32_t>(lab, "write_32", "cuStreamWriteValue32", 8000);
+  ask_of_cuda_8<cuuint32_t>(lab, "wait_32", "cuStreamWaitValue32", 8000);
+  ask_of_cuda_8<cuuint64_t>(lab, "write_64", "cuStreamWriteValue64", 9000);
+  ask_of_cuda_8<cuuint64_t>(lab, "wait_64", "cuStreamWaitValue64", 9000);
+}
+
 } // namespace
 
 std::vector<Scenario> memory_operation_scenarios() {
@@ -125,7 +152,8 @@ std::vector<Scenario> memory_operation_scenarios() {
           {"memory_operation.null_address", null_address, Place::child},
           {"memory_operation.not_pinned", not_pinned, Place::child},
           {"memory_operation.compare", compare},
-          {"memory_operation.order", order}};
+          {"memory_operation.order", order},
+          {"memory_operation.of_cuda_8", of_cuda_8, Place::probe}};
 }
 
 } // namespace transcript

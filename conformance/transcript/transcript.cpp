@@ -58,7 +58,8 @@ std::vector<Scenario> all_scenarios() {
                            attach_scenarios,
                            old_launch_scenarios,
                            profiler_scenarios,
-                           driver_log_scenarios}) {
+                           driver_log_scenarios,
+                           isolated_scenarios}) {
     for (Scenario& scenario : noun())
       all.push_back(std::move(scenario));
   }
@@ -221,7 +222,8 @@ int play_apart(const Lab& lab, const char* queues, Waiting& waiting, Answering& 
   while (const auto scenario = waiting.take()) {
     std::vector<std::string> lines;
     std::string end = "exited 0";
-    if (scenario->place == Place::alone || scenario->place == Place::bare) {
+    if (scenario->place == Place::alone || scenario->place == Place::bare ||
+        scenario->place == Place::probe) {
       end = play_alone(lab, *scenario, lines);
     } else {
       if (!shared) shared.emplace(lab, many, std::vector<std::string>{queues}, Errors::to_its_output);

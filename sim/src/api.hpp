@@ -111,8 +111,9 @@ private:
   void
   unsafe_call(const char* reason_if_own = nullptr); ///< forbidden by a capture in global or thread-local mode
   void refuse_in_capture(const Stream&);            ///< for calls that no capture takes: they invalidate it
-  void refuse_captured(Event&,
-                       const char* reason_if_over = nullptr); ///< refuses an event last recorded in a capture
+  enum class Harm { nothing, the_capture };
+  /// Refuses an event last recorded in a capture.
+  static void refuse_captured(const Event&, Harm = Harm::the_capture);
   Node& add_captured_node(Stream&, Work);
   void join(const std::shared_ptr<Stream>&, const Recording&);
   void wait_in_capture(const std::shared_ptr<Stream>&, const std::shared_ptr<Event>&, bool external);

@@ -48,7 +48,9 @@ void Api::implicit_check(const Stream& stream) {
   const auto harmed = captures_beside(stream);
   for (Capture* capture : harmed)
     capture->invalidated = true;
-  refuse_if(!harmed.empty(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  refuse_if(!harmed.empty(), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+            "Call cannot be made against CU_STREAM_LEGACY while a blocking stream in the same context is "
+            "capturing");
 }
 
 void Api::unsafe_call(const char* reason_if_own) {
@@ -72,12 +74,12 @@ void Api::refuse_in_capture(const Stream& stream) {
   refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-void Api::refuse_captured(Event& event, const char* reason_if_over) {
-  auto& capture = event.recording->capture;
+void Api::refuse_captured(const Event& event, Harm harm) {
+  const auto& capture = event.recording->capture;
   if (!capture) return;
-  refuse_if(!capture->active(), CUDA_ERROR_INVALID_VALUE, reason_if_over);
-  capture->invalidated = true;
-  refuse(CUDA_ERROR_CAPTURED_EVENT);
+  refuse_if(!capture->active(), CUDA_ERROR_INVALID_VALUE, reasons::capture_is_over);
+  if (harm == Harm::the_capture) capture->invalidated = true;
+  refuse(CUDA_ERROR_CAPTURED_EVENT, "Recorded event not allowed on stream");
 }
 
 Node& Api::add_captured_node(Stream& stream, Work work) {
@@ -202,10 +204,10 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   if (graph != nullptr) *graph = nullptr; // without a place for the graph, the capture ends as usual
   implicit_check(*asked);
   const auto capture = asked->capture;
-  refuse_if(!capture, CUDA_ERROR_ILLEGAL_STATE);
+  refuse_if(!capture, CUDA_ERROR_ILLEGAL_STATE, "Stream is not actively capturing");
   if (capture->origin != asked.get()) {
     capture->invalidated = true;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "Capture was not initiated on hStream");
   }
   CUresult result = CUDA_SUCCESS;
   if (capture->invalidated) {
@@ -217,6 +219,8 @@ CUresult Api::cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   } else if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
              capture->thread != Computer::this_thread_id()) {
     result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    call_under_way.reason =
+        "CU_STREAM_CAPTURE_MODE_RELAXED is required to begin and end the capture on different threads";
   }
   if (result != CUDA_SUCCESS) {
     discard(*capture);

@@ -35,10 +35,7 @@ std::shared_ptr<Recording> shared_recording(Context& home) {
 
 CUresult Api::cuEventCreate(CUevent* out, unsigned int flags) {
   constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-  // A device checks the context before the flags.
-  refuse_if(thread().contexts.empty(), CUDA_ERROR_INVALID_CONTEXT,
-            "No CUDA context is current to the calling thread");
-  auto home = context_to_create_in();
+  auto home = context_to_create_in(); // a device checks the context before the flags
   refuse_if(out == nullptr || (flags & ~known) != 0, CUDA_ERROR_INVALID_VALUE);
   refuse_if((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0,
             CUDA_ERROR_INVALID_VALUE);
@@ -65,7 +62,7 @@ CUresult Api::cuEventDestroy_v2(CUevent handle) {
 CUresult Api::cuEventQuery(CUevent handle) {
   auto asked = event(handle, reasons::null_event);
   refuse_captured(*asked);
-  unsafe_call("API call conflicts with a stream capture sequence initiated from the calling thread");
+  unsafe_call(reasons::own_capture);
   const auto& operation = asked->recording->operation;
   if (!operation) return CUDA_SUCCESS;
   if (operation->abandoned && process_.fault != CUDA_SUCCESS) deliver_fault();
@@ -73,9 +70,9 @@ CUresult Api::cuEventQuery(CUevent handle) {
 }
 
 CUresult Api::cuEventSynchronize(CUevent handle) {
-  auto asked = event(handle);
-  refuse_captured(*asked, reasons::capture_is_over);
-  unsafe_call();
+  auto asked = event(handle, reasons::null_event);
+  refuse_captured(*asked);
+  unsafe_call(reasons::own_capture);
   wait_for(asked->recording->operation, "event #" + std::to_string(asked->number));
   refuse_if(!asked->home.alive(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   return CUDA_SUCCESS;
@@ -84,10 +81,8 @@ CUresult Api::cuEventSynchronize(CUevent handle) {
 CUresult Api::elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   refuse_if(milliseconds == nullptr, CUDA_ERROR_INVALID_HANDLE);
   const auto checked = [this](CUevent handle) {
-    auto one = event(handle);
-    const auto& capture = one->recording->capture; // unlike a query, this leaves the capture alone
-    refuse_if(capture != nullptr,
-              capture && capture->active() ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_VALUE);
+    auto one = event(handle, reasons::null_event);
+    refuse_captured(*one, Harm::nothing); // unlike a query
     refuse_if(!one->timed() || !one->recording->operation, CUDA_ERROR_INVALID_HANDLE);
     return one;
   };
@@ -157,7 +152,7 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
   auto where = stream(stream_handle);
   const bool captured = capturing(*where);
   implicit_check(*where);
-  auto what = event(event_handle);
+  auto what = event(event_handle, reasons::null_event);
   refuse_if((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0, CUDA_ERROR_INVALID_VALUE,
             "Invalid event recording flags");
   const bool external = (flags & CU_EVENT_RECORD_EXTERNAL) != 0;
@@ -165,8 +160,7 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
             "CU_EVENT_RECORD_EXTERNAL flag is set but stream is not capturing");
   // A node may record any event. A stream may record only events of its own context.
   refuse_if(!(captured && external) && what->home.context->family() != where->home.context->family(),
-            CUDA_ERROR_INVALID_HANDLE,
-            "CU_EVENT_RECORD_EXTERNAL flag is not set and event did not come from expected device context");
+            CUDA_ERROR_INVALID_HANDLE, reasons::other_context);
   if (!captured) {
     std::vector<std::shared_ptr<Operation>> after;
     // A record of an interprocess event waits for the previous record, even on another stream.
@@ -179,7 +173,8 @@ CUresult Api::record(CUevent event_handle, CUstream stream_handle, unsigned flag
     work.event = what;
     add_captured_node(*where, std::move(work));
   } else {
-    refuse_if(what->interprocess(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    refuse_if(what->interprocess(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+              "Cannot record IPC or interop CUDA events in captured streams");
     recorded_in_capture(*what, where->capture, where->frontier);
   }
   return CUDA_SUCCESS;
@@ -222,7 +217,8 @@ CUresult Api::cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event_handle
   if (!exported->home.alive())
     crash("the exported event belongs to a dead context: " + computer_.handles.describe(event_handle));
   meet_fault(process_, FaultNews::of_an_event);
-  refuse_if(!exported->interprocess() || exported->imported, CUDA_ERROR_INVALID_HANDLE);
+  refuse_if(!exported->interprocess() || exported->imported, CUDA_ERROR_INVALID_HANDLE,
+            "Only local (non-imported) events created as interprocess may be exported.");
   if (current->family() != exported->home.context->family())
     crash("another context is current: " + computer_.handles.describe(event_handle));
   computer_.exported_events[exported->handle] = {exported->recording, exported->home.context->device};
@@ -244,9 +240,12 @@ CUresult Api::cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
   std::memcpy(&contents, &handle, sizeof contents);
   refuse_if(std::memcmp(contents.magic, ipc_magic, sizeof ipc_magic) != 0 ||
                 contents.check != check_of(contents),
-            CUDA_ERROR_MAP_FAILED);
+            CUDA_ERROR_MAP_FAILED,
+            "Failed to open/create interprocess memory file\n"
+            "Failed to open/find remote IPC semaphore pool.");
   if (contents.os_process != getpid()) not_modelled("an event handle from another operating-system process");
-  refuse_if(contents.process == process_.index, CUDA_ERROR_INVALID_CONTEXT);
+  refuse_if(contents.process == process_.index, CUDA_ERROR_INVALID_CONTEXT,
+            "Error opening locally created eventHandle.");
   auto exported = computer_.exported_events.find(contents.event);
   refuse_if(exported == computer_.exported_events.end(), CUDA_ERROR_MAP_FAILED);
   if (exported->second.device != home->device) not_modelled("opening an event of another device");

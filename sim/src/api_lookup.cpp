@@ -33,7 +33,7 @@ std::shared_ptr<Context> Api::context(CUcontext handle) {
 
 std::shared_ptr<Context> Api::current_context() {
   auto& stack = thread().contexts;
-  refuse_if(stack.empty(), CUDA_ERROR_INVALID_CONTEXT);
+  refuse_if(stack.empty(), CUDA_ERROR_INVALID_CONTEXT, reasons::no_context);
   auto current = stack.back();
   if (current->active) return current;
   refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED);

@@ -8,6 +8,7 @@ namespace cuevent::sim {
 CUresult Api::cuProfilerInitialize(const char*, const char*, int) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 CUresult Api::cuProfilerStart() {
+  current_context();
   unsafe_call();
   return CUDA_SUCCESS;
 }

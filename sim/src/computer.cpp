@@ -51,6 +51,7 @@ Computer::Computer() {
                    new (&child.changed) std::condition_variable; // the old one waits for the parent's threads
                    child.host.lost_in_fork();
                    child.waiters_.clear();
+                   child.log.lost_in_fork();
                    child.mutex.unlock();
                  });
 }

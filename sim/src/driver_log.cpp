@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <new>
+#include <sstream>
 
 namespace cuevent::sim {
 
 #if CUDA_VERSION >= 12090
 
 namespace {
+
+/// The callbacks that this thread is in, by process.
+thread_local std::array<int, 2> running_here{};
 
 const char* name_of(CUresult result) {
   switch (result) {
@@ -27,25 +31,33 @@ const char* name_of(CUresult result) {
 
 } // namespace
 
-void DriverLog::write(std::unique_lock<std::mutex>& lock, int process, const LogEntry& entry) const {
-  // Not measured: log.events. A call that succeeds logs nothing, and NOT_READY counts as an answer here.
-  if (entry.result == CUDA_ERROR_NOT_READY) return;
-  // Not measured: log.callbacks, log.forked. Nothing waits for a callback, as if a device kept no lock.
-  const auto listeners =
-      listeners_[static_cast<std::size_t>(process)]; // a copy, for the time without the lock
+void DriverLog::write(std::unique_lock<std::mutex>& lock, int process_index, const LogEntry& entry) {
+  if (entry.result == CUDA_ERROR_NOT_READY) return; // an answer, and no refusal
+  const auto process = static_cast<std::size_t>(process_index);
+  const auto listeners = listeners_[process]; // a copy, for the time without the lock
   if (listeners.empty()) return;
+  ++running_[process];
+  ++running_here[process];
   lock.unlock();
-  char text[256];
-  std::snprintf(text, sizeof text, "Returning %d (%s) from %s", static_cast<int>(entry.result),
+  char last[256];
+  std::snprintf(last, sizeof last, "Returning %d (%s) from %s", static_cast<int>(entry.result),
                 name_of(entry.result), entry.call);
-  for (const char* const line : {entry.reason, static_cast<const char*>(text)}) {
-    if (line == nullptr) continue;
+  std::istringstream lines((entry.reason != nullptr ? std::string(entry.reason) + "\n" : "") + last);
+  for (std::string line; std::getline(lines, line);) {
     for (const Listener& listener : listeners) {
-      char copy[256];
-      std::snprintf(copy, sizeof copy, "%s", line);
-      listener.function(listener.data, CU_LOG_LEVEL_ERROR, copy, std::strlen(copy));
+      std::string copy = line;
+      listener.function(listener.data, CU_LOG_LEVEL_ERROR, copy.data(), copy.size());
     }
   }
+  lock.lock();
+  --running_here[process];
+  if (--running_[process] == 0) idle_.notify_all();
+}
+
+/// Not measured: log.forked. Calls that are refused in the child are logged there.
+void DriverLog::lost_in_fork() {
+  new (&idle_) std::condition_variable; // the old one waits for the parent's threads
+  running_ = running_here;
 }
 
 CUlogsCallbackHandle DriverLog::add(int process, CUlogsCallback function, void* data) {
@@ -54,9 +66,14 @@ CUlogsCallbackHandle DriverLog::add(int process, CUlogsCallback function, void* 
   return handle;
 }
 
-bool DriverLog::remove(int process, CUlogsCallbackHandle handle) {
-  return std::erase_if(listeners_[static_cast<std::size_t>(process)],
-                       [&](const Listener& one) { return one.handle == handle; }) != 0;
+bool DriverLog::remove(std::unique_lock<std::mutex>& lock, int process_index, CUlogsCallbackHandle handle) {
+  const auto process = static_cast<std::size_t>(process_index);
+  const auto has_handle = [&](const Listener& one) { return one.handle == handle; };
+  if (std::erase_if(listeners_[process], has_handle) == 0) return false;
+  if (running_here[process] != 0)
+    not_modelled("the end of a callback for the driver's log inside such a callback");
+  idle_.wait(lock, [&] { return running_[process] == 0; }); // any callback, as on a device
+  return true;
 }
 
 CUresult Api::cuLogsRegisterCallback(CUlogsCallback function, void* data, CUlogsCallbackHandle* out) {
@@ -67,13 +84,15 @@ CUresult Api::cuLogsRegisterCallback(CUlogsCallback function, void* data, CUlogs
 }
 
 CUresult Api::cuLogsUnregisterCallback(CUlogsCallbackHandle handle) {
-  refuse_if(!computer_.log.remove(process_.index, handle), CUDA_ERROR_INVALID_VALUE);
+  refuse_if(!computer_.log.remove(lock_, process_.index, handle), CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
 #else
 
-void DriverLog::write(std::unique_lock<std::mutex>&, int, const LogEntry&) const {}
+void DriverLog::write(std::unique_lock<std::mutex>&, int, const LogEntry&) {}
+
+void DriverLog::lost_in_fork() {}
 
 #endif
 

@@ -17,11 +17,16 @@ struct CallUnderWay {
 inline thread_local CallUnderWay call_under_way{};
 
 /// The reasons that several calls log, as measured. A call whose reason nobody measured logs none.
-/// Not measured: log.events, log.captures, log.others.
+/// Not measured: log.others. Four calls without a context were asked, and here all log the same reason.
 namespace reasons {
+inline constexpr const char* no_context = "No CUDA context is current to the calling thread";
 inline constexpr const char* null_event = "Event handle is NULL";
+inline constexpr const char* other_context =
+    "CU_EVENT_RECORD_EXTERNAL flag is not set and event did not come from expected device context";
 inline constexpr const char* capture_is_over =
     "Event is not valid. This can be related to a graph capture that is no longer running";
+inline constexpr const char* own_capture =
+    "API call conflicts with a stream capture sequence initiated from the calling thread";
 } // namespace reasons
 
 /// Thrown inside a driver call to return this result. Never crosses the driver's interface.
@@ -29,7 +34,8 @@ struct Refusal {
   CUresult result;
 };
 
-/// The reason is the line of a device's log. Null if the device logs none, or if its log was not measured.
+/// The reason is the line of a device's log, or several lines. Null if the device logs none, or if its log
+/// was not measured.
 [[noreturn]] inline void refuse(CUresult result, const char* reason = nullptr) {
   call_under_way.reason = reason;
   throw Refusal{result};

@@ -147,3 +147,33 @@ TEST_CASE("a list of memory operations runs in order, also as one node of a capt
   OK(f.cu.graph_launch(exec, f.stream));
   passes();
 }
+
+TEST_CASE("the operations on values of CUDA 8 and 9 are refused, and those of CUDA 11.7 are not") {
+  Fixture f;
+  void* words = nullptr;
+  OK(f.cu.host_allocate(&words, 16, 0));
+  const auto address = reinterpret_cast<CUdeviceptr>(words);
+#if CUDA_VERSION >= 12090
+  std::string said;
+  const auto take = [](void* all, CUlogLevel, char* line, size_t) {
+    *static_cast<std::string*>(all) += std::string(line) + "\n";
+  };
+  CUlogsCallbackHandle log = nullptr;
+  OK(f.cu.find<PFN_cuLogsRegisterCallback_v12090>("cuLogsRegisterCallback", 12090)(take, &said, &log));
+#endif
+  const auto refused = [&](auto call) {
+    CHECK(call(f.stream, address, 1, 0) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(call(f.stream, address, 1, 0x100) == CUDA_ERROR_NOT_SUPPORTED);
+  };
+  refused(f.cu.find<PFN_cuStreamWriteValue32_v8000>("cuStreamWriteValue32", 11060));
+  refused(f.cu.find<PFN_cuStreamWaitValue32_v8000>("cuStreamWaitValue32", 8000));
+  refused(f.cu.find<PFN_cuStreamWriteValue64_v9000>("cuStreamWriteValue64", 9000));
+  refused(f.cu.find<PFN_cuStreamWaitValue64_v9000>("cuStreamWaitValue64", 9000));
+#if CUDA_VERSION >= 12090
+  OK(f.cu.find<PFN_cuLogsUnregisterCallback_v12090>("cuLogsUnregisterCallback", 12090)(log));
+  CHECK(said.starts_with("Stream memory operations are not supported on this device\n"
+                         "Returning 801 (CUDA_ERROR_NOT_SUPPORTED) from cuStreamWriteValue32\n"));
+#endif
+  OK(f.cu.stream_synchronize(f.stream)); // no call has put anything on the stream
+  OK(f.cu.write_value_32(f.stream, address, 1, 0));
+}

@@ -41,6 +41,33 @@ TEST_CASE("an older driver lacks functions that came later") {
   CHECK(sim::get_proc_address("cuCtxRecordEvent", &found, 12050, 0, &status) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE("a newer driver has functions that came later, and models none of them") {
+  if (sim::newest_driver_version < 13050) SKIP("the headers are older than CUDA 13.0");
+  void *found = nullptr, *newer = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  int version = 0;
+  {
+    sim::Machine machine;
+    OK(sim::get_proc_address("cuGraphGetId", &found, sim::usual_driver_version, 0, &status));
+    CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+    OK(sim::get_proc_address("cuLaunchHostFunc", &newer, sim::usual_driver_version, 0, &status));
+  }
+  sim::Machine machine({.driver_version = 13050});
+  OK(RawDriver().find<PFN_cuDriverGetVersion_v2020>("cuDriverGetVersion", 12000)(&version));
+  CHECK(version == 13050);
+  OK(sim::get_proc_address("cuGraphGetId", &found, 13010, 0, &status));
+  CHECK(status == CU_GET_PROC_ADDRESS_SUCCESS);
+  CHECK(death_of([&] { reinterpret_cast<void (*)()>(found)(); }).says("cuGraphGetId: not modelled"));
+  CHECK(sim::get_proc_address("cuGraphGetId", &found, 13000, 0, &status) == CUDA_SUCCESS);
+  CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  OK(sim::get_proc_address("cuLaunchHostFunc", &found, 13000, 0, &status));
+  CHECK(found == newer); // the version of CUDA 10, which is modelled
+  OK(sim::get_proc_address("cuLaunchHostFunc", &found, 13010, 0, &status));
+  CHECK(found != newer);
+  CHECK(death_of([&] { reinterpret_cast<void (*)()>(found)(); }).says("cuLaunchHostFunc_v2: not modelled"));
+  CHECK(sim::get_proc_address("cuEventRecord", &found, 13051, 0, &status) == CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_CASE("timed waits use the virtual clock in stepped mode only") {
   Fixture f;
   const auto clock = f.cu.find<long long (*)()>("cueventClockNow", 12000);

@@ -36,13 +36,13 @@ cuevent::GetProcAddress driver_named(const std::string& name, int version) {
 int main(int argc, char** argv) {
   Catch::Session session;
   std::string driver = "real";
-  int version = cuevent::sim::newest_driver_version;
+  int version = cuevent::sim::usual_driver_version;
   int stride = 0;
   session.cli(
       session.cli() |
       Catch::Clara::Opt(driver,
                         "sim|sim-running|sim-32-bit|sim-missing|real")["--driver"]("the driver to test") |
-      Catch::Clara::Opt(version, "12000")["--driver-version"]("of a simulated driver, if not the newest") |
+      Catch::Clara::Opt(version, "12000")["--driver-version"]("of a simulated driver, if not the usual one") |
       Catch::Clara::Opt(stride, "stride")["--faults"](
           "make driver calls fail: 1 for all faults of every call, n for every n-th"));
   if (const int wrong = session.applyCommandLine(argc, argv)) return wrong;

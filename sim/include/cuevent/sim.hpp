@@ -41,13 +41,16 @@ enum class Unmodelled {
   missing, ///< CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND: a program with a fallback takes it
 };
 
-/// The newest driver that can be simulated: CUDA 13.0, or the version of the headers if they are older.
-inline constexpr int newest_driver_version = std::min(CUDA_VERSION, 13000);
+/// The driver that is simulated unless the options say otherwise: CUDA 13.0, with which the answers were
+/// measured, or the version of the headers if they are older.
+inline constexpr int usual_driver_version = std::min(CUDA_VERSION, 13000);
+/// The newest driver that can be simulated. Functions that came after CUDA 13.0 are found, and not modelled.
+inline constexpr int newest_driver_version = CUDA_VERSION < 13000 ? CUDA_VERSION : 13050;
 
 struct Options {
   Mode mode = Mode::stepped;
-  int devices = 1;                            ///< 1 or 2
-  int driver_version = newest_driver_version; ///< at least 12000; functions newer than this are not found
+  int devices = 1;                           ///< 1 or 2
+  int driver_version = usual_driver_version; ///< at least 12000; functions newer than this are not found
   /// The seed for the order of operations that may run in any order. If empty, they run in the order of
   /// submission.
   std::optional<std::uint64_t> random_order{};
